@@ -1,0 +1,157 @@
+//! What a client looks at when it connects.
+
+use std::sync::LazyLock;
+
+use redlatch_lua::CORE;
+
+use crate::{
+    Client, Error, ErrorKind, LinkClass,
+    protocol::{name::Key, time::Moment},
+    script::{Script, ScriptCall},
+    seam::Command,
+};
+
+static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
+
+/// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
+pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
+    check_server(client, deadline).await?;
+    check_commands(client, deadline).await?;
+    client.pin_wakes();
+    client
+        .net()
+        .hub
+        .confirm(client.wake_channel(), deadline)
+        .await
+}
+
+/// A server that does not tell (a managed one may refuse INFO) is taken as it is.
+async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
+    let session = client
+        .net()
+        .session(0, LinkClass::Command, deadline)
+        .await?;
+    let info = match session.ask(Command::new("INFO"), deadline).await {
+        Ok(info) => info,
+        Err(error) if error.kind() == ErrorKind::Permission => {
+            tracing::debug!(target: "redlatch", %error, "the server tells nothing about itself");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let info = info.as_str().unwrap_or_default();
+    let field = |name: &str| {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(str::trim_end)
+    };
+    if let Some(version) = field("redis_version")
+        && is_older(version, (6, 2))
+    {
+        return Err(Error::new(
+            ErrorKind::UnsupportedServer,
+            format!(
+                "the server is of version {version}; it has to be Redis 6.2 or later, or Valkey"
+            ),
+        ));
+    }
+    if field("cluster_enabled") == Some("1") {
+        return Err(Error::new(
+            ErrorKind::UnsupportedServer,
+            "the server belongs to a cluster, which this version of redlatch cannot use yet",
+        ));
+    }
+    if field("role") == Some("slave") {
+        return Err(Error::new(
+            ErrorKind::UnsupportedServer,
+            "the server is a replica; connect to its master",
+        ));
+    }
+    // Every key of ours has a TTL, so that the volatile policies evict them as well.
+    if let Some(policy) = field("maxmemory_policy").filter(|&policy| policy != "noeviction") {
+        tracing::warn!(
+            target: "redlatch", event = "eviction", policy,
+            "the server may evict locks when it is full; use noeviction for it"
+        );
+    }
+    Ok(())
+}
+
+async fn check_commands(client: &Client, deadline: Moment) -> Result<(), Error> {
+    let (key, slot) = client.probe_key();
+    let call = ScriptCall::in_slot(&PROBE, slot)
+        .key(key)
+        .arg(client.net().router.publish_verb())
+        .arg(client.wake_channel().to_string());
+    let reply = client
+        .net()
+        .insist(&call, client.request_timeout(), deadline)
+        .await?;
+    let items = reply
+        .as_array()
+        .ok_or_else(|| Error::bad_reply(PROBE.name(), &reply))?;
+    let refused: Vec<_> = items
+        .iter()
+        .skip(1)
+        .filter_map(|item| item.as_str())
+        .collect();
+    if let Some(full) = refused.iter().find(|refusal| refusal.contains("OOM")) {
+        return Err(Error::new(
+            ErrorKind::ServerFull,
+            format!("the server is out of memory: {full}"),
+        ));
+    }
+    let missing: Vec<_> = refused
+        .into_iter()
+        .filter(|refusal| is_denial(refusal))
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Permission,
+        format!("the server's user lacks rights: {}", missing.join("; ")),
+    ))
+}
+
+/// The wording of a denial inside a script differs between versions; its code does not reach all of them.
+fn is_denial(refusal: &str) -> bool {
+    ["NOPERM", "permission", "can't access", "can't run"]
+        .iter()
+        .any(|word| refusal.contains(word))
+}
+
+fn is_older(version: &str, than: (u32, u32)) -> bool {
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version < than
+}
+
+impl Client {
+    fn probe_key(&self) -> (String, u16) {
+        let key = crate::Name::parse(self.id().as_str()).map(|name| self.key(&name));
+        // 32 hexadecimal digits are a name.
+        key.map_or_else(
+            |_| (String::new(), 0),
+            |key: Key| (key.part("probe"), key.slot()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_older;
+
+    #[test]
+    fn versions() {
+        for (version, older) in [
+            ("6.0.16", true),
+            ("6.2.14", false),
+            ("7.0.15", false),
+            ("10.0", false),
+            ("5", true),
+        ] {
+            assert_eq!(is_older(version, (6, 2)), older, "{version}");
+        }
+    }
+}

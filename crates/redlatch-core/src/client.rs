@@ -1,0 +1,529 @@
+//! The client: what all handles and guards of one connection setting share.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    select,
+    sync::{Notify, watch},
+};
+
+use crate::{
+    ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
+    config::Config,
+    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog},
+    net::{Hub, Net, Router, World},
+    owner::{ClientId, Numbers},
+    presence::Presence,
+    protocol::{
+        acquisition::{Acquisition, RECHECK, Step},
+        lease::{Lease, Trust},
+        name::{Key, Name, Prefix},
+        pace::Pace,
+        time::Moment,
+    },
+    rules::{Rule, Rules},
+    script::ScriptCall,
+    seam::{Dial, Purpose, Runtime, Value},
+};
+
+/// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends its background work.
+#[derive(Clone)]
+pub struct Client(Arc<Core>);
+
+struct Core {
+    net: Arc<Net>,
+    numbers: Numbers,
+    prefix: Prefix,
+    lease: Lease,
+    trust: Trust,
+    retention: Duration,
+    patience: Duration,
+    max_waiters: usize,
+    rules: Rules,
+    wake_channel: Arc<str>,
+    presence: Arc<Presence>,
+    holds: Holds,
+    turns: Arc<Turns>,
+    watchdog: Arc<Watchdog>,
+    releaser: Arc<Releaser>,
+    pace: Mutex<Pace>,
+    waiters: AtomicUsize,
+    /// Told whenever the last guard of a hold, or an acquisition, has gone.
+    quieter: Notify,
+    /// The holds that `close` has to see ended.
+    closing_holds: Mutex<Vec<Weak<Hold>>>,
+    /// Becomes true when no new work is taken.
+    closing: watch::Sender<bool>,
+}
+
+/// What a client's tables hold, for tests and for the curious. All zero when nothing is held, waited for or under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tables {
+    /// Holds with a live guard.
+    pub holds: usize,
+    /// Holds that the watchdog renews.
+    pub renewals: usize,
+    /// Acquisitions under way.
+    pub waiters: usize,
+    /// Names with a local queue.
+    pub queues: usize,
+    /// Listeners for wakes.
+    pub listeners: usize,
+    /// Releases and undos in the background that are not answered.
+    pub partings: usize,
+}
+
+impl Client {
+    /// Connects to `url` with the default options; see [`ClientBuilder::new`] for its form.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClientBuilder::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it leaves no connection behind.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        ClientBuilder::new(url).connect().await
+    }
+
+    /// Starts to build a client for `url`.
+    pub fn builder(url: &str) -> ClientBuilder {
+        ClientBuilder::new(url)
+    }
+
+    pub(crate) async fn start(config: Config, runtime: Arc<dyn Runtime>) -> Result<Self, Error> {
+        let self_check = config.self_check;
+        let deadline = runtime.now() + config.connect_timeout;
+        let metadata = Metadata::of_this_process(config.application.clone());
+        let client = Self::assemble(config, runtime, metadata);
+        // Dropping the client on an error ends what has been started.
+        client.spawn_background();
+        client
+            .net()
+            .session(0, LinkClass::Command, deadline)
+            .await?;
+        if self_check {
+            check::check(&client, deadline).await?;
+        }
+        match client.0.presence.announce(client.net(), deadline).await {
+            Err(error) if !self_check && error.kind() == ErrorKind::Permission => {
+                tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
+            }
+            result => result?,
+        }
+        Ok(client)
+    }
+
+    fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
+        let rules = config.rules;
+        let (shutdown, ended) = watch::channel(false);
+        let id = ClientId::from_random(runtime.random(), runtime.random());
+        let world = World::new(Arc::clone(&runtime), config.transport, ended);
+        let dial = Dial {
+            address: config.address.clone(),
+            login: config.login.clone(),
+            purpose: Purpose::PubSub,
+        };
+        let hub = Hub::new(world.clone(), dial, config.connect_timeout, rules);
+        let router = Router::standalone(
+            world.clone(),
+            config.address,
+            config.login,
+            config.connect_timeout,
+        );
+        Self(Arc::new(Core {
+            net: Arc::new(Net { world, router, hub }),
+            wake_channel: format!("{}:w:{id}", config.prefix.as_str()).into(),
+            presence: Arc::new(Presence::new(&config.prefix, &id, metadata)),
+            numbers: Numbers::new(id),
+            prefix: config.prefix,
+            lease: config.lease,
+            trust: if rules.keeps(Rule::TakeMargin) {
+                config.trust
+            } else {
+                Trust::new(0.0).unwrap_or_default()
+            },
+            retention: config.retention,
+            patience: config.patience,
+            max_waiters: config.max_waiters,
+            rules,
+            holds: Holds::default(),
+            turns: Arc::new(Turns::new(rules)),
+            watchdog: Arc::new(Watchdog::new(runtime)),
+            releaser: Arc::new(Releaser::new(
+                shutdown,
+                config.retention,
+                REQUEST_TIMEOUT,
+                rules,
+            )),
+            pace: Mutex::new(Pace::new(RECHECKS_PER_SECOND)),
+            waiters: AtomicUsize::new(0),
+            quieter: Notify::new(),
+            closing_holds: Mutex::default(),
+            closing: watch::Sender::new(false),
+        }))
+    }
+
+    fn spawn_background(&self) {
+        let core = &self.0;
+        let net = || Arc::clone(&core.net);
+        let spawn = |task, future| core.net.world.runtime.spawn(task, future);
+        spawn("watchdog", Box::pin(Arc::clone(&core.watchdog).run(net())));
+        spawn(
+            "releaser",
+            Box::pin(Arc::clone(&core.releaser).run(net(), Arc::clone(&core.presence))),
+        );
+        spawn("presence", Box::pin(Arc::clone(&core.presence).keep(net())));
+    }
+
+    /// Stops new work at once, tells every guard that its hold ends, gives the guards `grace` to go, then releases what is left.
+    ///
+    /// Waiters get [`ErrorKind::Closed`], guards [`LossCause::Closed`]. During the grace holds are renewed as before, so that nobody else gets
+    /// what a guard still winds up. Returns when every hold is released and the connections are closed; at the latest after
+    /// the grace, a second for acquisitions to give up, and the client's patience. What could not be released by then ends with its
+    /// lease. Calling it again, or on another clone, is harmless.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the client stays closed to new work; call it again to finish.
+    pub async fn close(&self, grace: Duration) {
+        let core = &self.0;
+        core.closing.send_replace(true);
+        let deadline = self.now() + grace;
+        let holds = self.closing_holds();
+        for hold in &holds {
+            hold.lose(LossCause::Closed);
+        }
+        self.wait_until(deadline, || holds.iter().all(|hold| hold.guards() == 0))
+            .await;
+        // Acquisitions under way give up by themselves; one that nobody polls is not waited for long.
+        let waiters = || core.waiters.load(Ordering::Relaxed) == 0;
+        self.wait_until(deadline.max(self.now() + WIND_UP), waiters)
+            .await;
+        for hold in self.closing_holds() {
+            hold.lose(LossCause::Closed);
+            hold.part_all();
+        }
+        core.releaser.finish();
+        select! {
+            biased;
+            () = core.net.world.ended() => {}
+            () = self.runtime().sleep_until(self.now() + core.patience) => core.releaser.stop(),
+        }
+    }
+
+    /// Returns every hold that was there when the client began to close.
+    fn closing_holds(&self) -> Vec<Arc<Hold>> {
+        let mut closing = self
+            .0
+            .closing_holds
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        closing.extend(self.0.holds.all());
+        closing.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    async fn wait_until(&self, deadline: Moment, done: impl Fn() -> bool) {
+        loop {
+            let mut quieter = std::pin::pin!(self.0.quieter.notified());
+            quieter.as_mut().enable();
+            if done() || self.now() >= deadline {
+                return;
+            }
+            select! {
+                biased;
+                () = quieter => {}
+                () = self.runtime().sleep_until(deadline) => {}
+            }
+        }
+    }
+
+    /// Closes without grace: guards are told and their holds released at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`close`](Self::close).
+    pub async fn close_now(&self) {
+        self.close(Duration::ZERO).await;
+    }
+
+    /// Tells whether the client is closed or closing.
+    pub fn is_closed(&self) -> bool {
+        *self.0.closing.borrow()
+    }
+
+    /// Makes an owner that acquisitions of this client can share.
+    pub fn owner(&self) -> Owner {
+        self.0.numbers.owner()
+    }
+
+    /// Returns this client's identity, the first part of its owners.
+    pub fn id(&self) -> &ClientId {
+        self.0.numbers.client()
+    }
+
+    /// Returns the prefix of all keys and channels.
+    pub fn prefix(&self) -> &Prefix {
+        &self.0.prefix
+    }
+
+    /// Returns what the tables hold at this instant.
+    pub fn tables(&self) -> Tables {
+        Tables {
+            holds: self.0.holds.len(),
+            renewals: self.0.watchdog.len(),
+            waiters: self.0.waiters.load(Ordering::Relaxed),
+            queues: self.0.turns.len(),
+            listeners: self.0.net.hub.listeners(),
+            partings: self.0.releaser.len(),
+        }
+    }
+
+    /// Resolves when every release and undo in the background has been answered or given up: what dropped guards and dropped acquisitions
+    /// left behind. The client stays open.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost; call it again.
+    pub async fn settled(&self) {
+        self.0.releaser.drained().await;
+    }
+
+    /// Reads the clock that holds are measured by.
+    pub fn now(&self) -> Moment {
+        self.runtime().now()
+    }
+
+    /// Returns the key of `name`. For the crates of this family.
+    #[doc(hidden)]
+    pub fn key(&self, name: &Name) -> Key {
+        Key::new(&self.0.prefix, name)
+    }
+
+    /// Sends a script that is idempotent until it is answered, as long as the client is patient. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
+        self.check_open()?;
+        self.net()
+            .insist(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
+            .await
+    }
+
+    /// Tells a hold of this client that it was ended by force. For the crates of this family.
+    #[doc(hidden)]
+    pub fn revoked(&self, key: &Key, token: Token) {
+        self.0.holds.revoked(key, token);
+    }
+
+    /// Reads what the client of `owner` said about itself. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
+        self.0
+            .presence
+            .read(self.net(), owner, self.now() + self.0.patience)
+            .await
+    }
+
+    /// Returns how long the token of a freed name is kept. For the crates of this family.
+    #[doc(hidden)]
+    pub fn retention(&self) -> Duration {
+        self.0.retention
+    }
+}
+
+impl Client {
+    pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.0.net.world.runtime
+    }
+
+    /// Returns what resolves at `at`, or when the client has stopped.
+    pub(crate) fn alarm(&self, at: Moment) -> impl Future<Output = ()> + Send + use<> {
+        self.0.net.world.alarm(at)
+    }
+
+    pub(crate) fn net(&self) -> &Net {
+        &self.0.net
+    }
+
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.0.numbers
+    }
+
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.0.holds
+    }
+
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.0.turns
+    }
+
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.0.watchdog
+    }
+
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.0.rules.keeps(rule)
+    }
+
+    pub(crate) fn trust(&self) -> Trust {
+        self.0.trust
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.0.patience
+    }
+
+    pub(crate) fn default_lease(&self) -> Lease {
+        self.0.lease
+    }
+
+    pub(crate) fn request_timeout(&self) -> Duration {
+        REQUEST_TIMEOUT
+    }
+
+    pub(crate) fn wake_channel(&self) -> &Arc<str> {
+        &self.0.wake_channel
+    }
+
+    /// Returns where a wake for attempt `number` goes.
+    pub(crate) fn wake_address(&self, number: u64) -> String {
+        format!(
+            "{} {} {number}",
+            self.net().router.publish_verb(),
+            self.0.wake_channel
+        )
+    }
+
+    /// Tells whether wakes reach this client.
+    pub(crate) fn listens(&self) -> bool {
+        self.net().hub.hears(&self.0.wake_channel)
+    }
+
+    /// Makes wakes reach this client from now on.
+    pub(crate) fn pin_wakes(&self) {
+        self.net().hub.pin(&self.0.wake_channel);
+    }
+
+    /// Returns how long a waiter that registers now should count as alive: until well after its next look.
+    pub(crate) fn registration(&self) -> Duration {
+        let backlog = self.pace(|pace| pace.backlog(self.now()));
+        RECHECK.mul_f64(2.5).max(backlog * 2)
+    }
+
+    pub(crate) fn next_step(&self, machine: &mut Acquisition, now: Moment) -> Step {
+        let random = self.runtime().random();
+        self.pace(|pace| machine.step(now, random, pace))
+    }
+
+    /// The last guard of a hold, or an acquisition, has gone.
+    pub(crate) fn quieter(&self) {
+        self.0.quieter.notify_waiters();
+    }
+
+    /// Hands a parting to the background releaser. Works in any context.
+    pub(crate) fn part(&self, parting: Parting) {
+        self.0.releaser.push(parting, self.now());
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.is_closed() {
+            Err(Error::closed())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Resolves when the client takes no new work any more.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.0.closing.subscribe();
+        // The sender lives as long as the client does.
+        let _ = closing.wait_for(|&closing| closing).await;
+    }
+
+    pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<Owner, Error> {
+        let owner = match choice {
+            OwnerChoice::Given(owner) => owner.clone(),
+            // A scope of another client says nothing about this one.
+            OwnerChoice::Scope => {
+                match Owner::current().filter(|owner| owner.client() == self.id()) {
+                    Some(owner) => owner,
+                    None => self.owner(),
+                }
+            }
+            OwnerChoice::Fresh => self.owner(),
+        };
+        if owner.client() == self.id() {
+            return Ok(owner);
+        }
+        Err(Error::new(
+            ErrorKind::ForeignOwner,
+            format!("owner {owner} belongs to another client than {}", self.id()),
+        ))
+    }
+
+    /// Counts one more acquisition under way.
+    pub(crate) fn admit(&self) -> Result<WaiterTicket, Error> {
+        let ticket = WaiterTicket(self.clone());
+        if self.0.waiters.fetch_add(1, Ordering::Relaxed) < self.0.max_waiters {
+            return Ok(ticket);
+        }
+        Err(Error::new(
+            ErrorKind::TooManyWaiters,
+            format!(
+                "{} acquisitions are under way in this client, as many as it allows",
+                self.0.max_waiters
+            ),
+        ))
+    }
+
+    fn pace<R>(&self, look: impl FnOnce(&mut Pace) -> R) -> R {
+        look(&mut self.0.pace.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One acquisition under way; dropping it makes room for another.
+#[derive(Debug)]
+pub(crate) struct WaiterTicket(Client);
+
+impl Drop for WaiterTicket {
+    fn drop(&mut self) {
+        self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
+        if self.0.is_closed() {
+            self.0.quieter();
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Nobody can hold or wait any more; what guards left behind is still worked off.
+        self.releaser.finish();
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", self.id())
+            .field("prefix", &self.0.prefix.as_str())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long `close` waits for acquisitions under way to give up.
+const WIND_UP: Duration = Duration::from_secs(1);
+
+/// Re-checks that a client makes per second at most.
+const RECHECKS_PER_SECOND: u32 = 1000;
+
+/// Longest wait for the answer to one request that is not bound to a lease.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,0 +1,516 @@
+//! The acquire loop: the only one over attempts, for every primitive and every way to wait.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use tokio::select;
+use tracing::{Instrument, Span};
+
+use super::{Held, Hold, Place, attempt::Attempt, hold::Granted, turns::OVERDUE};
+use crate::{
+    Client, Error, ErrorKind, Owner,
+    client::WaiterTicket,
+    net::{Limit, LinkClass, Listener, Topic},
+    observe::{self, Labels},
+    owner::ClientId,
+    primitive::{AcquireRequest, Answer, Grant, Primitive},
+    protocol::{
+        acquisition::{Acquisition, End, Plan, Step, WaitStrategy},
+        hold::{Belief, HoldState},
+        lease::Lease,
+        time::Moment,
+    },
+    rules::Rule,
+    script::{CallOutcome, Failure},
+};
+
+/// What a caller wants of one acquisition. For the crates of this family, which put builders in front.
+#[derive(Clone, Debug)]
+pub struct AcquireOptions {
+    /// Who is to hold.
+    pub owner: OwnerChoice,
+    /// For how long; the client's default if absent.
+    pub lease: Option<Lease>,
+    /// How long to wait.
+    pub wait: Wait,
+    /// How to wait.
+    pub strategy: WaitStrategy,
+    /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
+    pub max_hold: Option<Duration>,
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self {
+            owner: OwnerChoice::Scope,
+            lease: None,
+            wait: Wait::Forever,
+            strategy: WaitStrategy::Notify,
+            max_hold: None,
+        }
+    }
+}
+
+/// Who is to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OwnerChoice {
+    /// This owner.
+    Given(Owner),
+    /// The owner of the scope this is called in, a fresh one outside of any.
+    Scope,
+    /// A fresh owner, whatever the scope.
+    Fresh,
+}
+
+/// How long to wait for a name that is held by another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Until it is free.
+    Forever,
+    /// Not at all: the server's first clear answer counts, past the local queue.
+    Never,
+    /// At most so long, whatever happens; zero is [`Never`](Self::Never).
+    For(Duration),
+}
+
+/// One acquisition under way.
+struct Run<'a> {
+    client: &'a Client,
+    primitive: &'a Arc<dyn Primitive>,
+    owner: Owner,
+    options: &'a AcquireOptions,
+    lease: Lease,
+    deadline: Option<Moment>,
+    started: Moment,
+    machine: Acquisition,
+    attempt: Attempt,
+    place: Option<Place>,
+    listener: Option<Listener>,
+    /// Why the last request had no clear answer.
+    trouble: Option<Error>,
+    /// Whether any request may have been executed without an answer.
+    unknown: bool,
+    contended: bool,
+    warned: bool,
+    requests: u32,
+    span: Span,
+}
+
+impl Client {
+    /// Acquires `primitive`; `None` if another holds it and the caller's time is up. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any await, whatever was taken is given back in the background, and the local turn passes on.
+    pub async fn acquire(
+        &self,
+        primitive: &Arc<dyn Primitive>,
+        options: &AcquireOptions,
+    ) -> Result<Option<Held>, Error> {
+        self.check_open()?;
+        let owner = self.resolve(&options.owner)?;
+        let _ticket: WaiterTicket = self.admit()?;
+        let span = observe::wait_span(primitive.as_ref(), &owner);
+        let run = Run::new(self, primitive, options, owner, span.clone());
+        async {
+            select! {
+                biased;
+                result = run.go() => match result {
+                    // Granted in the moment of closing: `close` may not have seen the hold.
+                    Ok(Some(_)) if self.is_closed() => Err(Error::closed()),
+                    result => result,
+                },
+                () = self.closing() => Err(Error::closed()),
+            }
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        client: &'a Client,
+        primitive: &'a Arc<dyn Primitive>,
+        options: &'a AcquireOptions,
+        owner: Owner,
+        span: Span,
+    ) -> Self {
+        let now = client.now();
+        let (deadline, once) = match options.wait {
+            Wait::Never | Wait::For(Duration::ZERO) => (None, true),
+            Wait::For(wait) => (Some(now + wait), false),
+            Wait::Forever => (None, false),
+        };
+        let plan = Plan {
+            deadline,
+            once,
+            strategy: options.strategy,
+            patience: client.patience(),
+        };
+        let lease = options.lease.unwrap_or_else(|| client.default_lease());
+        let attempt = Attempt::new(client, primitive, &owner, lease.span());
+        let key = primitive.key();
+        let place = (!once).then(|| {
+            client
+                .turns()
+                .join(key, attempt.id().number(), owner.number(), now)
+        });
+        let run = Self {
+            client,
+            primitive,
+            owner,
+            options,
+            lease,
+            deadline,
+            started: now,
+            machine: Acquisition::new(plan, now, client.listens()),
+            attempt,
+            place,
+            listener: None,
+            trouble: None,
+            unknown: false,
+            contended: false,
+            warned: false,
+            requests: 0,
+            span,
+        };
+        run.excuse();
+        run
+    }
+
+    async fn go(mut self) -> Result<Option<Held>, Error> {
+        let result = self.run().await;
+        let outcome = match &result {
+            Ok(Some(_)) => "granted",
+            Ok(None) => "busy",
+            Err(_) => "failed",
+        };
+        observe::waited(&self.span, self.requests, outcome);
+        result
+    }
+
+    async fn run(&mut self) -> Result<Option<Held>, Error> {
+        loop {
+            if !self.turn().await? {
+                return Ok(None);
+            }
+            // A turn that passes on while the client closes is not used.
+            self.client.check_open()?;
+            let now = self.client.now();
+            match self.client.next_step(&mut self.machine, now) {
+                Step::Send { register } => {
+                    if let Some(held) = self.send(register).await? {
+                        return Ok(Some(held));
+                    }
+                }
+                Step::Subscribe => self.subscribe().await,
+                Step::Wait { until } => {
+                    let until = if self.client.keeps(Rule::LookAgain) {
+                        until
+                    } else {
+                        self.deadline.unwrap_or(Moment::FAR_FUTURE)
+                    };
+                    self.wait(until, true).await;
+                }
+                Step::Pause { until } => self.wait(until, false).await,
+                Step::End(End::Busy) => return Ok(None),
+                Step::End(End::Unanswered) => return Err(self.unanswered()),
+            }
+        }
+    }
+
+    /// Waits for the turn to speak; `false` when the caller's time is up.
+    async fn turn(&mut self) -> Result<bool, Error> {
+        let Some(place) = &self.place else {
+            return Ok(true);
+        };
+        if place.may_speak() {
+            place.hush();
+            return Ok(true);
+        }
+        self.contended = true;
+        while !place.may_speak() {
+            let now = self.client.now();
+            let news = place.news();
+            let silence = now - news.heard.max(self.started);
+            let over = self.deadline.is_some_and(|deadline| now >= deadline);
+            match news.trouble {
+                // Behind somebody who gets no answer, nobody knows whether the name is held.
+                Some(error) if over || silence >= self.client.patience() => {
+                    return Err(not_asked(error.to_string()));
+                }
+                None if over && !news.answered => {
+                    return Err(not_asked("the server has not answered yet".to_owned()));
+                }
+                None if over => return Ok(false),
+                _ => {}
+            }
+            let until = self
+                .deadline
+                .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
+            select! {
+                biased;
+                () = place.rung() => {}
+                () = self.client.alarm(until) => {
+                    place.challenge(self.client.now());
+                    self.excuse();
+                }
+            }
+        }
+        place.hush();
+        self.machine
+            .on_turn(place.news().heard, self.client.listens());
+        Ok(true)
+    }
+
+    /// Whoever holds the name already need not queue for it.
+    fn excuse(&self) {
+        let key = self.primitive.key();
+        if self.place.is_some()
+            && self
+                .client
+                .holds()
+                .held(key, &self.owner, self.client.now())
+        {
+            self.client.turns().excuse(key, self.owner.number());
+        }
+    }
+
+    /// Sends the attempt once; returns the guard if it was granted.
+    async fn send(&mut self, register: bool) -> Result<Option<Held>, Error> {
+        let now = self.client.now();
+        let silence = self.lease.attempt_timeout();
+        let up_by = self.machine.attempt_deadline(now, silence);
+        let deadline = self.machine.patience_deadline(now, silence);
+        self.expect(deadline);
+        if register {
+            // Whoever registers must hear the wake, which may come before the answer.
+            self.listen();
+        }
+        let net = self.client.net();
+        let slot = self.primitive.key().slot();
+        let session = match net.session(slot, LinkClass::Command, up_by).await {
+            Ok(session) => session,
+            Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
+        };
+        let sent = self.client.now();
+        let by = if self.client.keeps(Rule::LimitBy) {
+            session.by(sent)
+        } else {
+            9_999_999_999_999
+        };
+        let register = register && self.client.keeps(Rule::Register);
+        let call = self.primitive.acquire(&AcquireRequest {
+            owner: &self.owner,
+            attempt: self.attempt.id(),
+            lease: self.lease.span(),
+            retention: self.client.retention(),
+            address: if self.place.is_some() {
+                self.attempt.address()
+            } else {
+                ""
+            },
+            register: register.then(|| self.client.registration()),
+        });
+        self.attempt.sending(by, register);
+        self.requests += 1;
+        let limit = Limit { silence, deadline };
+        let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+        match outcome {
+            CallOutcome::Replied(reply) => {
+                // A reply that cannot be read may have been a grant: the attempt stays armed.
+                let answer = self.primitive.acquired(&reply)?;
+                self.attempt.answered();
+                Ok(self.answered(answer, sent))
+            }
+            CallOutcome::Failed(failure) => {
+                if failure.is_not_executed() {
+                    self.attempt.answered();
+                } else {
+                    self.unknown = true;
+                }
+                self.failed(failure).map(|()| None)
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, sent: Moment) -> Option<Held> {
+        let now = self.client.now();
+        self.trouble = None;
+        if let Some(place) = &self.place {
+            place.heard(now);
+        }
+        match answer {
+            Answer::Granted(grant) => return self.granted(grant, sent, now),
+            Answer::Busy { remaining, holder } => {
+                self.contended = true;
+                let listening = self.listener.is_some() && self.client.listens();
+                self.machine.on_busy(now, remaining, listening);
+                self.warn_of_itself(&holder, now);
+            }
+            Answer::Late => {
+                self.trouble = Some(Error::new(
+                    ErrorKind::Unavailable,
+                    "the server gets requests too late to act",
+                ));
+                self.machine.on_late(now);
+            }
+            Answer::Void => self.start_over("the attempt had been undone"),
+        }
+        None
+    }
+
+    /// Delivers the grant, unless its reply took so long that the lease may have ended.
+    fn granted(&mut self, grant: Grant, sent: Moment, now: Moment) -> Option<Held> {
+        self.attempt.granted();
+        let sent = if self.client.keeps(Rule::CountFromSend) {
+            sent
+        } else {
+            now
+        };
+        let span = grant.lasts.unwrap_or_else(|| self.lease.span());
+        let mut belief = Belief::new(self.client.trust(), sent, span);
+        if let HoldState::Lost(_) = belief.state(now) {
+            self.unknown = true;
+            self.start_over("the reply came after the lease could have ended");
+            return None;
+        }
+        self.machine.on_granted();
+        let delivered = self.attempt.deliver();
+        let granted = Granted {
+            primitive: self.primitive,
+            owner: &self.owner,
+            token: grant.token,
+            delivered: &delivered,
+            lease: self.lease,
+            span,
+            max_hold: self.options.max_hold,
+            sent,
+        };
+        let hold = Hold::enter(self.client, &granted, now);
+        let labels = Labels::of(self.primitive.as_ref());
+        observe::acquired(&labels, now - self.started, self.requests, self.contended);
+        Some(Held::new(hold, delivered, grant))
+    }
+
+    /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
+    fn start_over(&mut self, why: &str) {
+        self.attempt = Attempt::new(self.client, self.primitive, &self.owner, self.lease.span());
+        self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
+        self.machine.on_failed();
+    }
+
+    fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+        let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
+        let error = failure.into_error(self.unknown);
+        if fatal {
+            return Err(error);
+        }
+        if let Some(place) = &self.place {
+            place.troubled(&error);
+        }
+        if !self.client.keeps(Rule::ResendSameId) {
+            self.attempt.deliver();
+            self.attempt =
+                Attempt::new(self.client, self.primitive, &self.owner, self.lease.span());
+        }
+        self.trouble = Some(error);
+        self.machine.on_failed();
+        Ok(())
+    }
+
+    async fn subscribe(&mut self) {
+        let now = self.client.now();
+        let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
+        self.expect(deadline);
+        self.client.pin_wakes();
+        if self.listen().ready(deadline).await {
+            self.machine.on_subscribed();
+            if !self.client.keeps(Rule::TryAfterSubscribing) {
+                self.machine.on_busy(now, Duration::MAX, true);
+            }
+        } else {
+            self.machine.on_deaf();
+        }
+    }
+
+    /// Waits for a wake if `wakeable`, until `until` at the latest.
+    async fn wait(&mut self, until: Moment, wakeable: bool) {
+        self.expect(until);
+        let woken = async {
+            match self.listener.as_ref().filter(|_| wakeable) {
+                Some(listener) => listener.woken().await,
+                None => pending().await,
+            }
+        };
+        let rung = async {
+            match self.place.as_ref().filter(|_| wakeable) {
+                Some(place) => place.rung().await,
+                None => pending().await,
+            }
+        };
+        let called = select! {
+            biased;
+            called = woken => called,
+            () = rung => true,
+            () = self.client.alarm(until) => false,
+        };
+        if called {
+            self.machine.on_woken();
+        } else {
+            self.machine.on_elapsed();
+        }
+    }
+
+    fn listen(&mut self) -> &Listener {
+        let (client, primitive) = (self.client, self.primitive);
+        self.listener.get_or_insert_with(|| {
+            let topic = Topic::Exact(primitive.key().as_str().into());
+            client.net().hub.listen(client.wake_channel(), topic)
+        })
+    }
+
+    fn expect(&self, back_at: Moment) {
+        if let Some(place) = &self.place {
+            place.expect(back_at);
+        }
+    }
+
+    fn unanswered(&mut self) -> Error {
+        let error = self.trouble.take();
+        let error = error.unwrap_or_else(|| {
+            Error::new(ErrorKind::Unavailable, "the server did not answer in time")
+        });
+        if self.unknown {
+            error.in_doubt()
+        } else {
+            error
+        }
+    }
+
+    /// Says so once when this client seems to wait for itself.
+    fn warn_of_itself(&mut self, holder: &str, now: Moment) {
+        let own = ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client());
+        if own && !self.warned && now - self.started >= SELF_WAIT {
+            self.warned = true;
+            let labels = Labels::of(self.primitive.as_ref());
+            observe::waits_for_itself(&labels, self.primitive.name(), holder);
+        }
+    }
+}
+
+/// The error of a waiter that never asked the server itself.
+fn not_asked(why: String) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("a waiter of this process before this one gets no answer: {why}"),
+    )
+}
+
+/// Longest wait for a subscription before the waiter goes by the clock.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Waiting so long for a name that another owner of the same client holds is worth a warning.
+const SELF_WAIT: Duration = Duration::from_secs(5);

@@ -1,0 +1,132 @@
+//! What one acquisition may have taken, and the undoing of it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Parting;
+use crate::{
+    Client, Owner,
+    owner::AttemptId,
+    primitive::{Primitive, Token},
+    protocol::server_clock::ServerClock,
+    rules::Rule,
+};
+
+/// The undo guard of one acquisition: armed before its first request is sent, and disarmed only when its grant is delivered.
+///
+/// Dropping it undoes in the background whatever the requests have done or may still do.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    client: Client,
+    primitive: Arc<dyn Primitive>,
+    owner: Owner,
+    id: AttemptId,
+    address: String,
+    lease: Duration,
+    /// Requests sent that were neither answered nor surely not executed.
+    outstanding: u32,
+    /// The largest `by` of all requests sent.
+    by: u64,
+    /// A busy answer may have registered us.
+    registered: bool,
+    /// A grant has been answered.
+    granted: bool,
+}
+
+/// What is known of a delivered attempt's requests.
+#[derive(Clone, Debug)]
+pub(super) struct Delivered {
+    pub(super) id: AttemptId,
+    /// The last server time at which a copy may act, if copies may be under way.
+    pub(super) void_by: Option<u64>,
+}
+
+impl Attempt {
+    pub(super) fn new(
+        client: &Client,
+        primitive: &Arc<dyn Primitive>,
+        owner: &Owner,
+        lease: Duration,
+    ) -> Self {
+        let id = AttemptId::draw(client.numbers());
+        let address = client.wake_address(id.number());
+        Self {
+            client: client.clone(),
+            primitive: Arc::clone(primitive),
+            owner: owner.clone(),
+            id,
+            address,
+            lease,
+            outstanding: 0,
+            by: 0,
+            registered: false,
+            granted: false,
+        }
+    }
+
+    pub(super) const fn id(&self) -> &AttemptId {
+        &self.id
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A request is about to be sent.
+    pub(super) fn sending(&mut self, by: u64, register: bool) {
+        self.by = self.by.max(by);
+        self.outstanding += 1;
+        self.registered |= register;
+    }
+
+    /// A request was answered, or was surely not executed.
+    pub(super) const fn answered(&mut self) {
+        self.outstanding -= 1;
+    }
+
+    /// The answer was a grant, which has to be delivered or undone.
+    pub(super) const fn granted(&mut self) {
+        self.granted = true;
+    }
+
+    /// The grant is delivered: its guard answers for it from now on.
+    pub(super) fn deliver(&mut self) -> Delivered {
+        let void_by = self.void_by();
+        let id = self.id.clone();
+        self.outstanding = 0;
+        self.granted = false;
+        self.registered = false;
+        Delivered { id, void_by }
+    }
+}
+
+impl Attempt {
+    /// Returns the last server time at which a copy may act, if copies may be under way.
+    fn void_by(&self) -> Option<u64> {
+        (self.outstanding > 0 && self.client.keeps(Rule::MarkCopies)).then_some(self.by)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if self.outstanding == 0 && !self.granted && !self.registered {
+            return;
+        }
+        if !self.client.keeps(Rule::UndoAbandoned) {
+            return;
+        }
+        self.client.part(Parting {
+            primitive: Arc::clone(&self.primitive),
+            owner: self.owner.clone(),
+            attempt: self.id.clone(),
+            token: None::<Token>,
+            void_by: self.void_by(),
+            address: if self.registered && self.client.keeps(Rule::StrikeOut) {
+                std::mem::take(&mut self.address)
+            } else {
+                String::new()
+            },
+            undo: true,
+            give_up_at: self.client.now() + self.lease + ServerClock::REACH * 2,
+        });
+    }
+}

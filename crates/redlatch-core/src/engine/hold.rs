@@ -1,0 +1,471 @@
+//! A hold as this process knows it, shared by all its guards.
+
+use std::{
+    collections::BTreeMap,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{select, sync::Notify};
+use tracing::Span;
+
+use super::{Parting, attempt::Delivered};
+use crate::{
+    Client, Owner,
+    observe::{self, Labels},
+    owner::AttemptId,
+    primitive::{Primitive, RenewRequest, Token},
+    protocol::{
+        hold::{Belief, HoldState, LossCause},
+        lease::Lease,
+        name::Key,
+        server_clock::ServerClock,
+        time::Moment,
+    },
+    rules::Rule,
+    script::ScriptCall,
+    seam::Runtime,
+};
+
+/// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is the latest of theirs.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    id: u64,
+    client: Client,
+    primitive: Arc<dyn Primitive>,
+    labels: Labels,
+    owner: Owner,
+    token: Token,
+    since: Moment,
+    span: Span,
+    inner: Mutex<Inner>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    belief: Belief,
+    attempts: BTreeMap<u64, Share>,
+    /// The lease that the watchdog keeps up.
+    scheduled: Option<Duration>,
+    /// The loss has been told.
+    told: bool,
+    /// The last guard has gone.
+    ended: bool,
+}
+
+/// What one guard has of the hold.
+#[derive(Clone, Debug)]
+struct Share {
+    /// The lease that the watchdog keeps up for it, if any, and until when.
+    renewing: Option<Duration>,
+    until: Moment,
+    /// The last server time at which a copy of its acquire may act, if copies may be under way.
+    void_by: Option<u64>,
+}
+
+/// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
+/// inside of it and never around it.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    table: Mutex<BTreeMap<(Key, u64), Weak<Hold>>>,
+}
+
+type Table<'a> = MutexGuard<'a, BTreeMap<(Key, u64), Weak<Hold>>>;
+
+impl Holds {
+    /// Tells whether `owner` holds `key`, as far as this process knows.
+    pub(crate) fn held(&self, key: &Key, owner: &Owner, now: Moment) -> bool {
+        let hold = self
+            .table()
+            .get(&(key.clone(), owner.number()))
+            .and_then(Weak::upgrade);
+        hold.is_some_and(|hold| !matches!(hold.state(now), HoldState::Lost(_)))
+    }
+
+    /// Returns the hold of `key` with this token, if it is one of ours.
+    fn with_token(&self, key: &Key, token: Token) -> Option<Arc<Hold>> {
+        let table = self.table();
+        let of_key = table.range((key.clone(), 0)..=(key.clone(), u64::MAX));
+        of_key
+            .filter_map(|(_, hold)| hold.upgrade())
+            .find(|hold| hold.token == token)
+    }
+
+    /// The hold of `key` with this token was ended by force.
+    pub(crate) fn revoked(&self, key: &Key, token: Token) {
+        if let Some(hold) = self.with_token(key, token) {
+            hold.lose(LossCause::Revoked);
+        }
+    }
+
+    /// Returns the number of holds.
+    pub(crate) fn len(&self) -> usize {
+        self.table().len()
+    }
+
+    /// Returns all holds.
+    pub(crate) fn all(&self) -> Vec<Weak<Hold>> {
+        self.table().values().cloned().collect()
+    }
+
+    fn table(&self) -> Table<'_> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A grant as its acquisition knows it.
+#[derive(Debug)]
+pub(super) struct Granted<'a> {
+    pub(super) primitive: &'a Arc<dyn Primitive>,
+    pub(super) owner: &'a Owner,
+    pub(super) token: Token,
+    pub(super) delivered: &'a Delivered,
+    pub(super) lease: Lease,
+    /// How long the server lets it last.
+    pub(super) span: Duration,
+    pub(super) max_hold: Option<Duration>,
+    /// When the request was sent.
+    pub(super) sent: Moment,
+}
+
+impl Hold {
+    /// Takes a grant in: joins the hold with this token, or begins it.
+    pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
+        let key = (granted.primitive.key().clone(), granted.owner.number());
+        let mut table = client.holds().table();
+        let present = table.get(&key).and_then(Weak::upgrade);
+        let (hold, older) = match present {
+            Some(hold) if hold.token == granted.token && hold.is_live(now) => (hold, None),
+            older => {
+                let hold = Self::begin(client, granted);
+                // The answer of an older hold may come last; the later one keeps its place.
+                if older
+                    .as_ref()
+                    .is_none_or(|older| older.token <= granted.token)
+                {
+                    table.insert(key, Arc::downgrade(&hold));
+                }
+                (hold, older)
+            }
+        };
+        hold.join(granted, now);
+        drop(table);
+        if let Some(older) = older {
+            let stale = if older.token > granted.token {
+                &hold
+            } else {
+                &older
+            };
+            stale.lose(LossCause::Taken);
+        }
+        client
+            .turns()
+            .excuse(granted.primitive.key(), granted.owner.number());
+        hold
+    }
+
+    fn begin(client: &Client, granted: &Granted<'_>) -> Arc<Self> {
+        let belief = Belief::new(client.trust(), granted.sent, granted.span);
+        Arc::new(Self {
+            id: client.numbers().draw(),
+            client: client.clone(),
+            primitive: Arc::clone(granted.primitive),
+            labels: Labels::of(granted.primitive.as_ref()),
+            owner: granted.owner.clone(),
+            token: granted.token,
+            since: granted.sent,
+            span: observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token),
+            inner: Mutex::new(Inner {
+                belief,
+                attempts: BTreeMap::new(),
+                scheduled: None,
+                told: false,
+                ended: false,
+            }),
+            changed: Arc::new(Notify::new()),
+        })
+    }
+
+    fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
+        let span = granted.lease.span();
+        let share = Share {
+            renewing: granted.lease.is_renewed().then_some(span),
+            until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
+            void_by: granted.delivered.void_by,
+        };
+        let mut inner = self.inner();
+        inner.belief.extended(granted.sent, granted.span, now);
+        inner.attempts.insert(granted.delivered.id.number(), share);
+        self.reschedule(&mut inner, now);
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) const fn primitive(&self) -> &Arc<dyn Primitive> {
+        &self.primitive
+    }
+
+    pub(crate) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    pub(crate) const fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(crate) const fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Returns the number of guards in this process.
+    pub(crate) fn guards(&self) -> usize {
+        self.inner().attempts.len()
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.inner().belief.valid_until()
+    }
+
+    /// Returns when, by our clock, the lease has surely ended on the server.
+    pub(super) fn over_by(&self) -> Moment {
+        let valid_until = self.valid_until();
+        let margin = self.client.trust().margin(valid_until - self.since);
+        valid_until + margin * 2 + ServerClock::REACH
+    }
+
+    pub(crate) fn state(&self, now: Moment) -> HoldState {
+        let state = self.inner().belief.state(now);
+        self.tell(state)
+    }
+
+    /// Resolves when the hold is lost, by its own clock if by nothing else; never once its last guard has gone. Does not keep it alive.
+    pub(crate) fn lost(
+        self: &Arc<Self>,
+    ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        let (hold, changed) = (Arc::downgrade(self), Arc::clone(&self.changed));
+        let runtime = Arc::clone(self.client.runtime());
+        async move {
+            loop {
+                let mut changed = pin!(changed.notified());
+                // From here on no change is missed.
+                changed.as_mut().enable();
+                let look_at = match Self::look(&hold, &runtime) {
+                    Look::Lost(cause) => return cause,
+                    Look::At(moment) => moment,
+                    Look::Ended => return std::future::pending().await,
+                };
+                select! {
+                    biased;
+                    () = changed => {}
+                    () = runtime.sleep_until(look_at) => {}
+                }
+            }
+        }
+    }
+
+    fn look(hold: &Weak<Self>, runtime: &Arc<dyn Runtime>) -> Look {
+        let Some(hold) = hold.upgrade() else {
+            return Look::Ended;
+        };
+        let state = hold.state(runtime.now());
+        let inner = hold.inner();
+        match state {
+            _ if inner.ended => Look::Ended,
+            HoldState::Lost(cause) => Look::Lost(cause),
+            _ if !hold.client.keeps(Rule::TellByClock) => Look::At(Moment::FAR_FUTURE),
+            HoldState::Held | HoldState::Unknown => Look::At(inner.belief.tell_at()),
+        }
+    }
+
+    /// Ends the belief in this hold.
+    pub(crate) fn lose(&self, cause: LossCause) {
+        let state = self.inner().belief.lose(cause, self.client.now());
+        self.tell(state);
+    }
+
+    /// A request sent at `sent` has set the lease to `span`.
+    pub(crate) fn extended(&self, sent: Moment, span: Duration) -> HoldState {
+        let now = self.client.now();
+        let mut inner = self.inner();
+        if !self.client.keeps(Rule::LatchLoss) {
+            inner.belief = Belief::new(self.client.trust(), sent, span);
+        }
+        let state = inner.belief.extended(sent, span, now);
+        drop(inner);
+        self.tell(state)
+    }
+
+    /// A renewal had no clear answer.
+    pub(crate) fn troubled(&self) -> HoldState {
+        let state = self.inner().belief.troubled(self.client.now());
+        self.tell(state)
+    }
+
+    /// Returns the call that sets the lease to `span`.
+    pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
+        self.primitive.renew(&RenewRequest {
+            owner: &self.owner,
+            token: self.token,
+            lease: span,
+            retention: self.client.retention(),
+        })
+    }
+
+    /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts.
+    pub(crate) fn renewing(&self, now: Moment) -> Option<Duration> {
+        self.inner().renewing(now)
+    }
+
+    /// Notes that the watchdog has taken this hold off its table.
+    pub(super) fn unscheduled(&self) {
+        self.inner().scheduled = None;
+    }
+
+    /// The guard of `attempt` goes.
+    pub(super) fn leave(self: &Arc<Self>, attempt: u64) {
+        let now = self.client.now();
+        // A loss that nobody has looked at yet is told.
+        self.state(now);
+        let mut table = self.client.holds().table();
+        let mut inner = self.inner();
+        inner.attempts.remove(&attempt);
+        let last = inner.attempts.is_empty();
+        inner.ended |= last;
+        self.reschedule(&mut inner, now);
+        drop(inner);
+        let removed = last && self.take_out(&mut table);
+        drop(table);
+        if removed {
+            self.client
+                .turns()
+                .unexcuse(self.primitive.key(), self.owner.number());
+        }
+        if last {
+            observe::ended(&self.labels, &self.span, now - self.since, self.loss());
+            self.changed.notify_waiters();
+            self.client.quieter();
+        }
+    }
+
+    /// Ends on the server what guards that are still alive hold. They find out by their state.
+    pub(crate) fn part_all(self: &Arc<Self>) {
+        let shares = self.inner().attempts.clone();
+        for (number, share) in shares {
+            let attempt = AttemptId::of(&self.owner, number);
+            self.client.part(self.parting(attempt, share.void_by));
+        }
+    }
+
+    /// Returns what ends `attempt` of this hold on the server.
+    pub(super) fn parting(&self, attempt: AttemptId, void_by: Option<u64>) -> Parting {
+        Parting {
+            primitive: Arc::clone(&self.primitive),
+            owner: self.owner.clone(),
+            attempt,
+            token: Some(self.token),
+            void_by,
+            address: String::new(),
+            undo: false,
+            give_up_at: self.over_by(),
+        }
+    }
+
+    /// Brings the watchdog's table in line with what the guards want. What is scheduled stays unless the lease differs.
+    fn reschedule(self: &Arc<Self>, inner: &mut Inner, now: Moment) {
+        let wanted = inner
+            .renewing(now)
+            .filter(|_| self.client.keeps(Rule::Renew));
+        let scheduled = std::mem::replace(&mut inner.scheduled, wanted);
+        match wanted {
+            Some(lease) if scheduled != wanted => {
+                self.client
+                    .watchdog()
+                    .insert(self.id, Arc::downgrade(self), lease);
+            }
+            Some(_) => {}
+            None => self.client.watchdog().remove(self.id),
+        }
+    }
+
+    fn is_live(&self, now: Moment) -> bool {
+        let mut inner = self.inner();
+        !inner.ended && !matches!(inner.belief.state(now), HoldState::Lost(_))
+    }
+
+    /// Returns why the hold was lost, if it was.
+    fn loss(&self) -> Option<LossCause> {
+        match self.inner().belief.state(self.client.now()) {
+            HoldState::Lost(cause) => Some(cause),
+            HoldState::Held | HoldState::Unknown => None,
+        }
+    }
+
+    /// Tells of a loss, once, unless nobody holds any more.
+    fn tell(&self, state: HoldState) -> HoldState {
+        let HoldState::Lost(cause) = state else {
+            return state;
+        };
+        let mut inner = self.inner();
+        if inner.ended || std::mem::replace(&mut inner.told, true) {
+            return state;
+        }
+        drop(inner);
+        // While a closing client's guards wind up, nobody else shall get the name.
+        if cause != LossCause::Closed {
+            self.client.watchdog().remove(self.id);
+        }
+        let removed = self.take_out(&mut self.client.holds().table());
+        if removed {
+            self.client
+                .turns()
+                .unexcuse(self.primitive.key(), self.owner.number());
+        }
+        self.changed.notify_waiters();
+        observe::lost(
+            &self.labels,
+            self.primitive.name(),
+            &self.owner,
+            &self.token,
+            cause,
+        );
+        state
+    }
+
+    /// Takes the hold out of the table, unless a later one has its place; returns whether it was there.
+    fn take_out(&self, table: &mut Table<'_>) -> bool {
+        let key = (self.primitive.key().clone(), self.owner.number());
+        let is_this = table
+            .get(&key)
+            .is_some_and(|hold| std::ptr::eq(hold.as_ptr(), self));
+        is_this && table.remove(&key).is_some()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn renewing(&mut self, now: Moment) -> Option<Duration> {
+        if let HoldState::Lost(cause) = self.belief.state(now)
+            && cause != LossCause::Closed
+        {
+            return None;
+        }
+        let shares = self.attempts.values().filter(|share| now < share.until);
+        shares.filter_map(|share| share.renewing).max()
+    }
+}
+
+/// What somebody who waits for a loss sees.
+enum Look {
+    Lost(LossCause),
+    /// Not lost: look again then.
+    At(Moment),
+    /// The last guard has gone; nothing can be lost any more.
+    Ended,
+}

@@ -1,0 +1,118 @@
+//! A release that somebody waits for.
+
+use std::fmt;
+
+use super::Parting;
+use crate::{Client, Error, primitive::Parted};
+
+/// What became of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Released {
+    /// It was the last guard of the hold, and the name was freed.
+    Free,
+    /// The owner holds on, with so many guards as the server counts them.
+    StillHeld(u32),
+    /// The lease had run out before; nobody had taken the name since.
+    Expired,
+    /// The lease had run out before, and a later hold has the name.
+    TakenOver,
+    /// The hold had been ended by force.
+    Revoked,
+    /// The server knows nothing of the hold: it lost its data, or the name's token has been forgotten since.
+    Forgotten,
+    /// The release had to be sent again, and the server no longer knows whether the first one found the hold.
+    Unconfirmed,
+}
+
+impl Released {
+    /// Tells whether the hold lasted until the release.
+    pub const fn is_clean(self) -> bool {
+        matches!(self, Self::Free | Self::StillHeld(_))
+    }
+
+    /// Reads an answer; `resent` if an earlier copy may have been executed.
+    const fn of(parted: Parted, resent: bool) -> Self {
+        match parted {
+            Parted::Released(0) | Parted::Already(0) => Self::Free,
+            Parted::Released(left) | Parted::Already(left) => Self::StillHeld(left),
+            Parted::Expired => Self::Expired,
+            Parted::Revoked => Self::Revoked,
+            Parted::Taken | Parted::Gone if resent => Self::Unconfirmed,
+            Parted::Taken => Self::TakenOver,
+            Parted::Gone => Self::Forgotten,
+        }
+    }
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("the name is free"),
+            Self::StillHeld(guards) => write!(f, "its owner holds on {guards} times"),
+            Self::Expired => f.write_str("its lease had run out before"),
+            Self::TakenOver => {
+                f.write_str("its lease had run out before, and a later hold has the name")
+            }
+            Self::Revoked => f.write_str("it had been ended by force"),
+            Self::Forgotten => f.write_str("the server knows nothing of it"),
+            Self::Unconfirmed => {
+                f.write_str("sent again; the server no longer knows what the first one found")
+            }
+        }
+    }
+}
+
+/// Sends a parting until it is answered or the client's patience ends; dropped or failed, the releaser goes on with it.
+pub(super) async fn run(client: &Client, parting: Parting) -> Result<Released, Error> {
+    let mut handover = Handover {
+        client,
+        parting: Some(parting),
+    };
+    let Some(parting) = &handover.parting else {
+        return Err(Error::closed());
+    };
+    let primitive = parting.primitive.clone();
+    let call = parting.call(client.retention());
+    let deadline = client.now() + client.patience();
+    let (reply, resent) = client
+        .net()
+        .insist_counted(&call, client.request_timeout(), deadline)
+        .await?;
+    handover.parting = None;
+    primitive
+        .released(&reply)
+        .map(|parted| Released::of(parted, resent))
+}
+
+/// Hands the parting to the releaser unless it was answered.
+struct Handover<'a> {
+    client: &'a Client,
+    parting: Option<Parting>,
+}
+
+impl Drop for Handover<'_> {
+    fn drop(&mut self) {
+        if let Some(parting) = self.parting.take() {
+            self.client.part(parting);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_release_never_sent_before_may_say_that_it_held_nothing() {
+        assert_eq!(Released::of(Parted::Gone, false), Released::Forgotten);
+        assert_eq!(Released::of(Parted::Gone, true), Released::Unconfirmed);
+        assert_eq!(Released::of(Parted::Taken, false), Released::TakenOver);
+        assert_eq!(Released::of(Parted::Taken, true), Released::Unconfirmed);
+        assert_eq!(Released::of(Parted::Already(0), true), Released::Free);
+        assert_eq!(
+            Released::of(Parted::Released(2), true),
+            Released::StillHeld(2)
+        );
+    }
+}

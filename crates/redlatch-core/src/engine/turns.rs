@@ -1,0 +1,199 @@
+//! The local queues: per name, one waiter of this client speaks to the server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+
+use crate::{
+    Error,
+    protocol::{acquisition::RECHECK, name::Key, time::Moment, turn::TurnQueue},
+    rules::{Rule, Rules},
+};
+
+/// The local queues of a client, one per name that somebody waits for.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    rules: Rules,
+    names: Mutex<BTreeMap<Key, Line>>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    queue: TurnQueue,
+    bells: BTreeMap<u64, Arc<Notify>>,
+    /// When the server last answered somebody in this line, or the line began.
+    heard: Moment,
+    /// The server has answered somebody in this line.
+    answered: bool,
+    /// What keeps the one who speaks from getting an answer.
+    trouble: Option<Error>,
+}
+
+/// A place in a line. Dropping it passes the turn on.
+#[derive(Debug)]
+pub(crate) struct Place {
+    turns: Arc<Turns>,
+    key: Key,
+    id: u64,
+    bell: Arc<Notify>,
+}
+
+/// What those who spoke to the server about a name have heard.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// When it last answered, or the line began.
+    pub(crate) heard: Moment,
+    /// It has answered at all.
+    pub(crate) answered: bool,
+    /// What keeps it from answering.
+    pub(crate) trouble: Option<Error>,
+}
+
+impl Turns {
+    /// Starts without queues.
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            names: Mutex::default(),
+        }
+    }
+
+    /// Queues waiter `id` of `owner` for `key`.
+    pub(crate) fn join(self: &Arc<Self>, key: &Key, id: u64, owner: u64, now: Moment) -> Place {
+        let bell = Arc::new(Notify::new());
+        let mut names = self.names();
+        let line = names.entry(key.clone()).or_insert_with(|| Line {
+            heard: now,
+            ..Line::default()
+        });
+        line.queue.join(id, owner, now);
+        line.bells.insert(id, Arc::clone(&bell));
+        Place {
+            turns: Arc::clone(self),
+            key: key.clone(),
+            id,
+            bell,
+        }
+    }
+
+    /// `owner` has come to hold `key`: its waiters need not queue.
+    pub(crate) fn excuse(&self, key: &Key, owner: u64) {
+        if let Some(line) = self.names().get_mut(key) {
+            for id in line.queue.excuse(owner) {
+                line.ring(id);
+            }
+        }
+    }
+
+    /// `owner` holds `key` no longer.
+    pub(crate) fn unexcuse(&self, key: &Key, owner: u64) {
+        if let Some(line) = self.names().get_mut(key) {
+            line.queue.unexcuse(owner);
+        }
+    }
+
+    /// Returns the number of names that somebody waits for.
+    pub(crate) fn len(&self) -> usize {
+        self.names().len()
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Line>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn ring(&self, id: u64) {
+        if let Some(bell) = self.bells.get(&id) {
+            bell.notify_one();
+        }
+    }
+}
+
+impl Place {
+    /// Tells whether this waiter may speak.
+    pub(crate) fn may_speak(&self) -> bool {
+        self.with(|line| line.queue.may_speak(self.id))
+    }
+
+    /// Waits until something about this place has changed.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Forgets a bell that has rung: whoever speaks next looks anyway.
+    pub(crate) fn hush(&self) {
+        let _ = self.bell.notified().now_or_never();
+    }
+
+    /// Notes that this waiter looks again at `back_at` at the latest.
+    pub(crate) fn expect(&self, back_at: Moment) {
+        self.with(|line| line.queue.expect(self.id, back_at));
+    }
+
+    /// Sends a first waiter that does not come back to the end.
+    pub(crate) fn challenge(&self, now: Moment) {
+        self.with(|line| {
+            if let Some(next) = line.queue.challenge(now, OVERDUE) {
+                line.ring(next);
+            }
+        });
+    }
+
+    /// The server answered.
+    pub(crate) fn heard(&self, now: Moment) {
+        self.with(|line| {
+            line.heard = now;
+            line.answered = true;
+            line.trouble = None;
+        });
+    }
+
+    /// The server did not answer.
+    pub(crate) fn troubled(&self, error: &Error) {
+        self.with(|line| line.trouble = Some(error.clone()));
+    }
+
+    /// Returns what is known of the server's answers about this name.
+    pub(crate) fn news(&self) -> News {
+        self.with(|line| News {
+            heard: line.heard,
+            answered: line.answered,
+            trouble: line.trouble.clone(),
+        })
+    }
+
+    fn with<R: Default>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
+        self.turns
+            .names()
+            .get_mut(&self.key)
+            .map(look)
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut names = self.turns.names();
+        let Some(line) = names.get_mut(&self.key) else {
+            return;
+        };
+        line.bells.remove(&self.id);
+        if let Some(next) = line.queue.leave(self.id)
+            && self.turns.rules.keeps(Rule::PassTurn)
+        {
+            line.ring(next);
+        }
+        if line.queue.is_empty() {
+            names.remove(&self.key);
+        }
+    }
+}
+
+/// A first waiter that is so much later than it said has a future that nobody polls.
+pub(crate) const OVERDUE: Duration = RECHECK;

@@ -1,0 +1,41 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod check;
+mod client;
+mod config;
+mod engine;
+mod error;
+mod net;
+mod observe;
+mod owner;
+mod presence;
+#[doc(hidden)]
+pub mod primitive;
+pub mod protocol;
+#[doc(hidden)]
+pub mod rules;
+mod scan;
+#[doc(hidden)]
+pub mod script;
+pub mod seam;
+pub mod transport;
+
+pub use client::{Client, Tables};
+pub use config::ClientBuilder;
+pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait};
+pub use error::{Error, ErrorKind};
+pub use net::LinkClass;
+pub use owner::{AttemptId, ClientId, Owner};
+pub use presence::Metadata;
+pub use primitive::Token;
+pub use protocol::{
+    acquisition::WaitStrategy,
+    backoff::Backoff,
+    hold::{HoldState, LossCause},
+    lease::Lease,
+    name::{Key, Name, NameError, Prefix},
+    time::Moment,
+};
+#[doc(hidden)]
+pub use scan::Scan;

@@ -1,0 +1,86 @@
+//! Connects again and again, never without a pause after a failure.
+
+use std::time::Duration;
+
+use tokio::select;
+
+use super::World;
+use crate::{
+    Error, ErrorKind,
+    protocol::{backoff::Backoff, time::Moment},
+    seam::{Dial, Dialed},
+};
+
+/// Dials one address for as long as it is asked to.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    world: World,
+    dial: Dial,
+    timeout: Duration,
+    failures: u32,
+    up_since: Option<Moment>,
+}
+
+impl Dialer {
+    pub(super) const fn new(world: World, dial: Dial, timeout: Duration) -> Self {
+        Self {
+            world,
+            dial,
+            timeout,
+            failures: 0,
+            up_since: None,
+        }
+    }
+
+    /// Makes the next connection; pauses first if the last one failed or did not live long. `None` on shutdown.
+    pub(super) async fn next(&mut self) -> Option<Result<Dialed, Error>> {
+        let now = self.world.now();
+        match self.up_since.take() {
+            Some(since) if now - since >= SHORT_LIFE => self.failures = 0,
+            Some(_) => self.failures += 1,
+            None => {}
+        }
+        let pause = match self.failures {
+            0 => Duration::ZERO,
+            failures => BACKOFF.delay(failures, self.world.runtime.random()),
+        };
+        let world = self.world.clone();
+        select! {
+            biased;
+            () = world.ended() => None,
+            result = self.dial_after(now + pause) => Some(result),
+        }
+    }
+
+    async fn dial_after(&mut self, at: Moment) -> Result<Dialed, Error> {
+        let Self {
+            world,
+            dial,
+            timeout,
+            ..
+        } = self;
+        if at > world.now() {
+            world.runtime.sleep_until(at).await;
+        }
+        let deadline = world.now() + *timeout;
+        let result = select! {
+            biased;
+            result = world.transport.dial(dial) => result.map_err(|error| Error::dial(&dial.address, error)),
+            () = world.runtime.sleep_until(deadline) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("cannot connect to {} within {timeout:?}", dial.address),
+            )),
+        };
+        match &result {
+            Ok(_) => self.up_since = Some(self.world.now()),
+            Err(_) => self.failures += 1,
+        }
+        result
+    }
+}
+
+/// From 20 ms, since a restarted server is back soon, to 1 s, since a missing one is asked by many.
+const BACKOFF: Backoff = Backoff::of(Duration::from_millis(20), Duration::from_secs(1));
+
+/// A connection that ends sooner counts as a failure to connect.
+const SHORT_LIFE: Duration = Duration::from_secs(1);

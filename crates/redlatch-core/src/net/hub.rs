@@ -1,0 +1,286 @@
+//! Messages: channels, who listens, and one supervised pub/sub connection.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::{select, sync::Notify};
+
+pub(crate) use super::board::Topic;
+use super::{
+    World,
+    board::{Board, Change, Ear, Standing},
+    dialer::Dialer,
+};
+use crate::{
+    Error, ErrorKind, observe,
+    protocol::{
+        classify::{Class, classify},
+        time::Moment,
+    },
+    rules::Rules,
+    seam::{Command, Conn, Dial, Dialed, Outcome},
+};
+
+/// The subscriptions of a client, on a connection that carries nothing else.
+///
+/// Channels are counted by their listeners. After a reconnect everything is subscribed again, chunk by confirmed chunk, and then
+/// every listener is woken once, since what was published meanwhile is lost.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    world: World,
+    dial: Dial,
+    connect_timeout: Duration,
+    board: Mutex<Board>,
+    /// Something on the board wants to be subscribed or unsubscribed.
+    dirty: Notify,
+}
+
+/// Somebody who is woken by messages. Dropping it ends the interest, and with the last one the subscription.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    hub: Arc<Hub>,
+    channel: Arc<str>,
+    topic: Topic,
+    id: u64,
+    ear: Arc<Ear>,
+}
+
+impl Hub {
+    pub(crate) fn new(
+        world: World,
+        dial: Dial,
+        connect_timeout: Duration,
+        rules: Rules,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            world,
+            dial,
+            connect_timeout,
+            board: Mutex::new(Board::new(rules)),
+            dirty: Notify::new(),
+        })
+    }
+
+    /// Subscribes to `channel` for as long as the client lives.
+    pub(crate) fn pin(self: &Arc<Self>, channel: &Arc<str>) {
+        let fresh = self.board().pin(channel);
+        if fresh {
+            self.touch();
+        }
+    }
+
+    /// Listens on `channel` for `topic`. The first listener of a client makes it connect.
+    pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, topic: Topic) -> Listener {
+        let (id, ear, fresh) = self.board().listen(channel, topic.clone());
+        if fresh {
+            self.touch();
+        }
+        Listener {
+            hub: Arc::clone(self),
+            channel: Arc::clone(channel),
+            topic,
+            id,
+            ear,
+        }
+    }
+
+    /// Tells whether messages on `channel` reach us.
+    pub(crate) fn hears(&self, channel: &str) -> bool {
+        self.board().standing(channel) == Standing::Heard
+    }
+
+    /// Waits until the server has confirmed or refused `channel`; fails when it refuses or cannot be reached.
+    pub(crate) async fn confirm(
+        self: &Arc<Self>,
+        channel: &Arc<str>,
+        deadline: Moment,
+    ) -> Result<(), Error> {
+        let listener = self.listen(channel, Topic::Exact("".into()));
+        if listener.ready(deadline).await {
+            return Ok(());
+        }
+        Err(self
+            .board()
+            .refusal(channel)
+            .unwrap_or_else(|| broken("no subscription in time")))
+    }
+
+    /// Returns the number of listeners.
+    pub(crate) fn listeners(&self) -> usize {
+        self.board().listeners()
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something changed: connects if that was never done, and makes the connection look.
+    fn touch(self: &Arc<Self>) {
+        if self.board().start() {
+            let dialer = Dialer::new(self.world.clone(), self.dial.clone(), self.connect_timeout);
+            self.world
+                .runtime
+                .spawn("hub", Box::pin(supervise(Arc::clone(self), dialer)));
+        }
+        self.dirty.notify_one();
+    }
+
+    /// Runs one life of the connection; the error says why it ended.
+    async fn live(&self, dialed: Dialed) -> Result<Infallible, Error> {
+        let Dialed {
+            conn, mut pushes, ..
+        } = dialed;
+        self.board().connected();
+        let mut ping_at = self.world.now() + HEALTH_CHECK;
+        let mut confirm_by = Moment::FAR_FUTURE;
+        loop {
+            let change = self.board().next_change(CHUNK);
+            if let Some(change) = change {
+                if let Change::Subscribe(_) = change {
+                    confirm_by = self.world.now() + TIMEOUT;
+                }
+                self.ask_for(conn.as_ref(), change).await?;
+                if self.board().is_settled() {
+                    confirm_by = Moment::FAR_FUTURE;
+                }
+                continue;
+            }
+            select! {
+                biased;
+                push = pushes.next() => {
+                    let push = push.ok_or_else(|| broken("the server closed the pub/sub connection"))?;
+                    if self.board().take(push) {
+                        confirm_by = Moment::FAR_FUTURE;
+                    }
+                }
+                () = self.dirty.notified() => {}
+                () = self.world.runtime.sleep_until(ping_at.min(confirm_by)) => {
+                    if self.world.now() >= confirm_by {
+                        return Err(broken("the server does not confirm subscriptions"));
+                    }
+                    match self.send(conn.as_ref(), Command::new("PING")).await {
+                        // A refusal is an answer too.
+                        Err(error) if error.kind() != ErrorKind::Permission => return Err(error),
+                        _ => {}
+                    }
+                    ping_at = self.world.now() + HEALTH_CHECK;
+                }
+            }
+        }
+    }
+
+    async fn ask_for(&self, conn: &dyn Conn, change: Change) -> Result<(), Error> {
+        let (verb, channels) = match &change {
+            Change::Subscribe(channels) => ("SUBSCRIBE", channels),
+            Change::Unsubscribe(channels) => ("UNSUBSCRIBE", channels),
+        };
+        let command = channels
+            .iter()
+            .fold(Command::new(verb), |command, channel| {
+                command.arg(&**channel)
+            });
+        let result = self.send(conn, command).await;
+        if let Err(error) = &result
+            && error.kind() == ErrorKind::Permission
+        {
+            tracing::warn!(target: "redlatch", %error, "no right to listen; waiters look by the clock");
+            self.board().refused(channels, error);
+            return Ok(());
+        }
+        result
+    }
+
+    async fn send(&self, conn: &dyn Conn, command: Command) -> Result<(), Error> {
+        let outcomes = select! {
+            biased;
+            outcomes = conn.send(vec![command]) => outcomes,
+            () = self.world.runtime.sleep_until(self.world.now() + TIMEOUT) => {
+                return Err(broken("no answer on the pub/sub connection in time"));
+            }
+        };
+        match outcomes.into_iter().next() {
+            Some(Outcome::Replied(Ok(_))) => Ok(()),
+            Some(Outcome::Replied(Err(error))) => {
+                Err(match classify(&error.code, &error.message) {
+                    Class::Fatal(refusal) => Error::refused(refusal, error),
+                    _ => Error::with_source(
+                        ErrorKind::Unavailable,
+                        "the server refuses a subscription",
+                        error,
+                    ),
+                })
+            }
+            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(broken(&why)),
+            None => Err(broken("no outcome")),
+        }
+    }
+}
+
+async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
+    while let Some(result) = dialer.next().await {
+        let error = match result {
+            Ok(dialed) => select! {
+                biased;
+                () = hub.world.ended() => break,
+                Err(error) = hub.live(dialed) => error,
+            },
+            Err(error) => error,
+        };
+        observe::disconnected(&hub.dial.address, &error);
+        hub.board().disconnected();
+    }
+    hub.board().disconnected();
+}
+
+impl Listener {
+    /// Waits until messages reach us; `false` when they cannot, or not by `deadline`.
+    pub(crate) async fn ready(&self, deadline: Moment) -> bool {
+        loop {
+            let standing = self.hub.board().standing(&self.channel);
+            match standing {
+                Standing::Heard => return true,
+                Standing::Deaf => return false,
+                Standing::Pending => {}
+            }
+            select! {
+                biased;
+                () = self.ear.settled.notified() => {}
+                () = self.hub.world.runtime.sleep_until(deadline) => return false,
+            }
+        }
+    }
+
+    /// Waits for the next wake; one that came since the last call counts. `false`: no message came, but some may have been missed.
+    pub(crate) async fn woken(&self) -> bool {
+        self.ear.wake.notified().await;
+        self.ear.called.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let unused = self
+            .hub
+            .board()
+            .unlisten(&self.channel, &self.topic, self.id);
+        if unused {
+            self.hub.dirty.notify_one();
+        }
+    }
+}
+
+fn broken(why: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, why)
+}
+
+/// Channels asked for in one command.
+const CHUNK: usize = 128;
+
+/// Longest wait for the answer to a subscription or a PING.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time between two PINGs.
+const HEALTH_CHECK: Duration = Duration::from_secs(5);

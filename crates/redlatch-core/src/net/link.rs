@@ -1,0 +1,362 @@
+//! One supervised command connection to one node.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    select,
+    sync::{Notify, watch},
+};
+
+use super::{World, dialer::Dialer};
+use crate::{
+    Error, ErrorKind, observe,
+    protocol::{server_clock::ServerClock, time::Moment},
+    seam::{Address, Command, Conn, Dial, Dialed, Outcome, Pushes, Reply, Value},
+};
+
+/// A connection that is made again whenever it is gone, and given up when it does not answer.
+#[derive(Debug)]
+pub(crate) struct Link {
+    world: World,
+    address: Address,
+    state: watch::Sender<LinkState>,
+}
+
+#[derive(Clone, Debug)]
+enum LinkState {
+    Connecting,
+    Up(Arc<Session>),
+    Down(Error),
+    Closed,
+}
+
+/// One life of a link's connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    world: World,
+    address: Address,
+    conn: Arc<dyn Conn>,
+    clock: Mutex<ServerClock>,
+    progress: Mutex<Progress>,
+    /// The shortest silence that made somebody suspicious.
+    bearable: Mutex<Duration>,
+    /// A request was not answered in its time: ask whether anybody is there.
+    suspect: Notify,
+}
+
+impl Link {
+    /// Starts to connect, and keeps at it until shutdown.
+    pub(crate) fn start(world: World, dial: Dial, connect_timeout: Duration) -> Arc<Self> {
+        let link = Arc::new(Self {
+            world: world.clone(),
+            address: dial.address.clone(),
+            state: watch::Sender::new(LinkState::Connecting),
+        });
+        let dialer = Dialer::new(world.clone(), dial, connect_timeout);
+        world
+            .runtime
+            .spawn("link", Box::pin(supervise(Arc::clone(&link), dialer)));
+        link
+    }
+
+    /// Waits until the connection is up, until `deadline` at the latest. Fails at once when the server refuses us.
+    pub(crate) async fn session(&self, deadline: Moment) -> Result<Arc<Session>, Error> {
+        if let LinkState::Up(session) = &*self.state.borrow() {
+            return Ok(Arc::clone(session));
+        }
+        let mut state = self.state.subscribe();
+        let settled = state.wait_for(LinkState::is_settled);
+        let last = select! {
+            biased;
+            settled = settled => settled.map_or(LinkState::Closed, |state| state.clone()),
+            () = self.world.runtime.sleep_until(deadline) => self.state.borrow().clone(),
+        };
+        match last {
+            LinkState::Up(session) => Ok(session),
+            LinkState::Down(error) => Err(error),
+            LinkState::Closed => Err(Error::closed()),
+            LinkState::Connecting => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("no connection to {} in time", self.address),
+            )),
+        }
+    }
+
+    /// Runs one life of the connection; returns why it ended.
+    async fn live(&self, dialed: Dialed) -> Error {
+        let Dialed {
+            conn, mut pushes, ..
+        } = dialed;
+        let session = match Session::begin(&self.world, &self.address, conn).await {
+            Ok(session) => Arc::new(session),
+            Err(error) => return error,
+        };
+        self.state.send_replace(LinkState::Up(Arc::clone(&session)));
+        tracing::info!(target: "redlatch", address = %self.address, "connected");
+        session.watch(pushes.as_mut()).await
+    }
+}
+
+impl LinkState {
+    /// Whether waiting longer is of no use: up, closed, or refused for a reason that does not pass.
+    fn is_settled(&self) -> bool {
+        match self {
+            Self::Up(_) | Self::Closed => true,
+            Self::Connecting => false,
+            Self::Down(error) => error.kind() != ErrorKind::Unavailable,
+        }
+    }
+}
+
+async fn supervise(link: Arc<Link>, mut dialer: Dialer) {
+    while let Some(result) = dialer.next().await {
+        let error = match result {
+            Ok(dialed) => select! {
+                biased;
+                () = link.world.ended() => break,
+                error = link.live(dialed) => error,
+            },
+            Err(error) => error,
+        };
+        observe::disconnected(&link.address, &error);
+        link.state.send_replace(LinkState::Down(error));
+    }
+    link.state.send_replace(LinkState::Closed);
+}
+
+impl Session {
+    /// Learns the server's time, and so that it answers.
+    async fn begin(world: &World, address: &Address, conn: Arc<dyn Conn>) -> Result<Self, Error> {
+        let now = world.now();
+        let session = Self {
+            world: world.clone(),
+            address: address.clone(),
+            conn,
+            clock: Mutex::new(ServerClock::new(now, 0)),
+            progress: Mutex::new(Progress::new(now)),
+            bearable: Mutex::new(HEALTH_TIMEOUT),
+            suspect: Notify::new(),
+        };
+        session.time(now + HANDSHAKE).await?;
+        Ok(session)
+    }
+
+    /// Asks for the server's time.
+    async fn time(&self, deadline: Moment) -> Result<(), Error> {
+        let reply = self.ask(Command::new("TIME"), deadline).await?;
+        let millis = time_millis(&reply)
+            .ok_or_else(|| Error::new(ErrorKind::Protocol, format!("TIME replied {reply:?}")))?;
+        self.observe(millis);
+        Ok(())
+    }
+
+    /// Returns where it is connected to.
+    pub(crate) const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Returns the last server time at which a request sent at `now` may act.
+    pub(crate) fn by(&self, now: Moment) -> u64 {
+        lock(&self.clock).by(now)
+    }
+
+    /// Returns the server's time at `now` in milliseconds since the epoch, as far as replies tell.
+    pub(crate) fn millis(&self, now: Moment) -> u64 {
+        lock(&self.clock).millis(now)
+    }
+
+    /// Takes in the server's time from a reply just received.
+    pub(crate) fn observe(&self, millis: u64) {
+        lock(&self.clock).observe(self.world.now(), millis);
+    }
+
+    /// Sends `batch` as one pipeline and waits as `limit` says; what is not answered by then has an unknown outcome.
+    pub(crate) async fn send(&self, batch: Vec<Command>, limit: Limit) -> Vec<Outcome> {
+        let commands = batch.len();
+        let runtime = &self.world.runtime;
+        let mut quiet_since = runtime.now();
+        let place = lock(&self.progress).sent();
+        let mut answer = pin!(self.conn.send(batch));
+        loop {
+            let until = limit.deadline.min(quiet_since + limit.silence);
+            select! {
+                biased;
+                outcomes = &mut answer => {
+                    if outcomes.iter().any(|outcome| matches!(outcome, Outcome::Replied(_))) {
+                        lock(&self.progress).answered(place, runtime.now());
+                    }
+                    return outcomes;
+                }
+                () = self.world.alarm(until) => {}
+            }
+            let now = runtime.now();
+            match lock(&self.progress).verdict(place, quiet_since) {
+                Silence::Slow if now < limit.deadline => quiet_since = now,
+                Silence::Dead => {
+                    self.suspect(limit.silence);
+                    break;
+                }
+                Silence::Slow | Silence::Swallowed => break,
+            }
+        }
+        vec![Outcome::Unknown(format!("no answer from {} in time", self.address)); commands]
+    }
+
+    /// Sends one plain command and returns its reply's value.
+    pub(crate) async fn ask(&self, command: Command, deadline: Moment) -> Result<Value, Error> {
+        let limit = Limit {
+            silence: deadline - self.world.now(),
+            deadline,
+        };
+        match self.send(vec![command], limit).await.swap_remove(0) {
+            Outcome::Replied(reply) => self.value(reply),
+            Outcome::NotSent(why) | Outcome::Unknown(why) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("no answer from {}: {why}", self.address),
+            )),
+        }
+    }
+
+    /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than `silence`.
+    pub(crate) fn suspect(&self, silence: Duration) {
+        let mut bearable = lock(&self.bearable);
+        *bearable = silence.clamp(HEALTH_TIMEOUT_MIN, *bearable);
+        drop(bearable);
+        self.suspect.notify_one();
+    }
+
+    fn value(&self, reply: Reply) -> Result<Value, Error> {
+        use crate::{
+            protocol::classify::{Class, classify},
+            script::Failure,
+        };
+        reply.map_err(|error| match classify(&error.code, &error.message) {
+            Class::Fatal(refusal) => Error::refused(refusal, error),
+            Class::Retry(obstacle) => Failure::Refused(obstacle, error).into_error(false),
+            _ => Error::with_source(
+                ErrorKind::Protocol,
+                format!("{} refuses", self.address),
+                error,
+            ),
+        })
+    }
+
+    /// Returns when the connection is gone, or does not answer any more; says why.
+    async fn watch(&self, pushes: &mut dyn Pushes) -> Error {
+        loop {
+            let idle_until = lock(&self.progress).heard + HEALTH_CHECK;
+            let suspected = select! {
+                biased;
+                push = pushes.next() => {
+                    if push.is_some() { continue }
+                    return Error::new(ErrorKind::Unavailable, format!("{} closed the connection", self.address));
+                }
+                () = self.suspect.notified() => true,
+                () = self.world.runtime.sleep_until(idle_until) => false,
+            };
+            let now = self.world.now();
+            if !suspected && now < lock(&self.progress).heard + HEALTH_CHECK {
+                continue;
+            }
+            // Asking for the time also keeps the estimate of it fresh.
+            let bearable = std::mem::replace(&mut *lock(&self.bearable), HEALTH_TIMEOUT);
+            if self.time(now + bearable).await.is_err() && lock(&self.progress).heard < now {
+                return Error::new(
+                    ErrorKind::Unavailable,
+                    format!("{} does not answer", self.address),
+                );
+            }
+        }
+    }
+}
+
+/// How long a request waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    /// How long the connection may be silent. While answers to earlier requests come, the server is slow and not gone, and
+    /// asking again would only make it slower: replies come in order.
+    pub(crate) silence: Duration,
+    /// When to give up in any case.
+    pub(crate) deadline: Moment,
+}
+
+/// Which requests of a connection have been answered.
+#[derive(Debug)]
+struct Progress {
+    sent: u64,
+    /// The latest request that was answered.
+    answered: u64,
+    /// When the last answer came.
+    heard: Moment,
+}
+
+/// What a request without an answer may conclude.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// Requests before it are being answered.
+    Slow,
+    /// One after it was answered: its own answer will not come.
+    Swallowed,
+    /// Nothing is answered.
+    Dead,
+}
+
+impl Progress {
+    const fn new(now: Moment) -> Self {
+        Self {
+            sent: 0,
+            answered: 0,
+            heard: now,
+        }
+    }
+
+    const fn sent(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent
+    }
+
+    fn answered(&mut self, place: u64, now: Moment) {
+        self.answered = self.answered.max(place);
+        self.heard = self.heard.max(now);
+    }
+
+    fn verdict(&self, place: u64, quiet_since: Moment) -> Silence {
+        if self.answered > place {
+            Silence::Swallowed
+        } else if self.heard > quiet_since {
+            Silence::Slow
+        } else {
+            Silence::Dead
+        }
+    }
+}
+
+fn time_millis(reply: &Value) -> Option<u64> {
+    let [seconds, micros] = reply.as_array()? else {
+        return None;
+    };
+    let seconds = u64::try_from(seconds.as_int()?).ok()?;
+    let micros = u64::try_from(micros.as_int()?).ok()?;
+    Some(seconds * 1000 + micros / 1000)
+}
+
+/// Locks a mutex that guards plain values, which a panic elsewhere cannot leave half changed.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Longest wait for the first answer on a new connection.
+const HANDSHAKE: Duration = Duration::from_secs(1);
+
+/// A connection that carried no reply for this long is asked whether it lives.
+const HEALTH_CHECK: Duration = Duration::from_secs(5);
+
+/// Longest silence after that. A hold with a short lease cannot bear so much, and says so when it becomes suspicious.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Shortest silence that costs a connection.
+const HEALTH_TIMEOUT_MIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,231 @@
+//! Links, routing, scripts on the wire, and messages.
+
+mod alarm;
+mod board;
+mod dialer;
+mod hub;
+mod link;
+mod router;
+mod sender;
+
+pub(crate) use hub::{Hub, Listener, Topic};
+pub(crate) use link::{Limit, Link, Session};
+pub use router::LinkClass;
+pub(crate) use router::Router;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use self::alarm::{Alarm, Alarms};
+use crate::{
+    Error, ErrorKind,
+    protocol::{backoff::Backoff, classify::Obstacle, time::Moment},
+    script::{CallOutcome, Failure, ScriptCall},
+    seam::{Command, Runtime, Transport, Value},
+};
+
+/// What everything below the engine needs of the world.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) transport: Arc<dyn Transport>,
+    alarms: Arc<Alarms>,
+    /// Becomes true when all background work shall end.
+    shutdown: watch::Receiver<bool>,
+}
+
+impl World {
+    pub(crate) fn new(
+        runtime: Arc<dyn Runtime>,
+        transport: Arc<dyn Transport>,
+        shutdown: watch::Receiver<bool>,
+    ) -> Self {
+        let alarms = Alarms::start(&runtime, shutdown.clone());
+        Self {
+            runtime,
+            transport,
+            alarms,
+            shutdown,
+        }
+    }
+
+    /// Returns what resolves at `at`, or when all background work has ended. For what is mostly over before.
+    pub(crate) fn alarm(&self, at: Moment) -> Alarm {
+        self.alarms.at(at)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.runtime.now()
+    }
+
+    /// Resolves when all background work shall end.
+    pub(crate) async fn ended(&self) {
+        let mut shutdown = self.shutdown.clone();
+        // An error means that nobody can say so any more, which says so.
+        let _ = shutdown.wait_for(|&ended| ended).await;
+    }
+}
+
+/// Everything that talks to servers.
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) world: World,
+    pub(crate) router: Router,
+    pub(crate) hub: Arc<Hub>,
+}
+
+impl Net {
+    /// Waits until the node of `slot` can be spoken to.
+    pub(crate) async fn session(
+        &self,
+        slot: u16,
+        class: LinkClass,
+        deadline: Moment,
+    ) -> Result<Arc<Session>, Error> {
+        self.router.link(slot, class).session(deadline).await
+    }
+
+    /// Sends calls of one slot's node as one pipeline; one outcome per call, by `deadline`.
+    pub(crate) async fn send(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+    ) -> Vec<CallOutcome> {
+        let outcomes = sender::send(session, calls, by, limit).await;
+        for outcome in &outcomes {
+            if let CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_)) = outcome {
+                self.router.doubted(session);
+            }
+        }
+        outcomes
+    }
+
+    /// Sends one idempotent call again and again until the script has replied, each try waiting up to `timeout`, until `deadline`.
+    pub(crate) async fn insist(
+        &self,
+        call: &ScriptCall,
+        timeout: Duration,
+        deadline: Moment,
+    ) -> Result<Value, Error> {
+        self.insist_counted(call, timeout, deadline)
+            .await
+            .map(|(reply, _)| reply)
+    }
+
+    /// As [`insist`](Self::insist); also tells whether a copy before the one that replied may have been executed.
+    pub(crate) async fn insist_counted(
+        &self,
+        call: &ScriptCall,
+        timeout: Duration,
+        deadline: Moment,
+    ) -> Result<(Value, bool), Error> {
+        let mut failures = 0;
+        let mut unknown = false;
+        loop {
+            let failure = match self.try_once(call, timeout, deadline).await {
+                CallOutcome::Replied(reply) => return Ok((reply, unknown)),
+                CallOutcome::Failed(failure) => failure,
+            };
+            unknown |= !failure.is_not_executed();
+            failures += 1;
+            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
+            if matches!(failure, Failure::Fatal(_)) || next >= deadline {
+                return Err(failure.into_error(unknown));
+            }
+            self.world.runtime.sleep_until(next).await;
+        }
+    }
+
+    /// Sends one plain command that may be repeated, until it is answered or until `deadline`.
+    pub(crate) async fn ask(
+        &self,
+        slot: u16,
+        command: Command,
+        deadline: Moment,
+    ) -> Result<Value, Error> {
+        let mut failures = 0;
+        loop {
+            let until = deadline.min(self.world.now() + ASK_TIMEOUT);
+            let result = match self.session(slot, LinkClass::Command, until).await {
+                Ok(session) => session.ask(command.clone(), until).await,
+                Err(error) => Err(error),
+            };
+            let error = match result {
+                Err(error) if error.is_transient() => error,
+                result => return result,
+            };
+            failures += 1;
+            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
+            if next >= deadline {
+                return Err(error);
+            }
+            self.world.runtime.sleep_until(next).await;
+        }
+    }
+
+    async fn try_once(
+        &self,
+        call: &ScriptCall,
+        timeout: Duration,
+        deadline: Moment,
+    ) -> CallOutcome {
+        let until = deadline.min(self.world.now() + timeout);
+        match self.session(call.slot(), LinkClass::Command, until).await {
+            Ok(session) => {
+                let by = session.by(self.world.now());
+                let limit = Limit {
+                    silence: timeout,
+                    deadline,
+                };
+                self.send(&session, &[call], by, limit).await.swap_remove(0)
+            }
+            Err(error) => CallOutcome::Failed(Failure::of_session(error)),
+        }
+    }
+}
+
+impl Failure {
+    /// Returns the error for a caller whose time is up; `unknown` if a request of this may have been executed.
+    pub(crate) fn into_error(self, unknown: bool) -> Error {
+        let kind = if unknown {
+            ErrorKind::OutcomeUnknown
+        } else {
+            ErrorKind::Unavailable
+        };
+        let error = match self {
+            Self::Fatal(error) => error,
+            Self::Refused(Obstacle::Replicas, error) => Error::with_source(
+                ErrorKind::NotEnoughReplicas,
+                "the server has too few replicas to take writes",
+                error,
+            ),
+            Self::Refused(_, error) => Error::with_source(
+                kind,
+                "the server cannot serve the request for the moment",
+                error,
+            ),
+            Self::Redirected(redirect) => Error::new(
+                ErrorKind::UnsupportedServer,
+                format!(
+                    "slot {} is served by {}: this server belongs to a cluster",
+                    redirect.slot, redirect.address
+                ),
+            ),
+            Self::NotSent(why) => Error::new(kind, format!("the server cannot be reached: {why}")),
+            Self::Unknown(why) => Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!("the server did not answer in time: {why}"),
+            ),
+        };
+        if unknown { error.in_doubt() } else { error }
+    }
+}
+
+/// Longest wait for the answer to one plain command.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Between tries of a request that had no clear answer.
+const RETRY: Backoff = Backoff::of(Duration::from_millis(10), Duration::from_millis(500));

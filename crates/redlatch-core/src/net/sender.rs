@@ -1,0 +1,53 @@
+//! The one place that sends scripts.
+
+use super::{Limit, Session};
+use crate::{
+    script::{CallOutcome, ScriptCall, server_millis},
+    seam::Outcome,
+};
+
+/// Sends `calls` as one pipeline of EVALSHA; those whose script the server does not have go again to the same node, with the
+/// text where it first occurs. One outcome per call, in order.
+pub(super) async fn send(
+    session: &Session,
+    calls: &[&ScriptCall],
+    by: u64,
+    limit: Limit,
+) -> Vec<CallOutcome> {
+    let batch = calls.iter().map(|call| call.evalsha(by)).collect();
+    let mut outcomes = session.send(batch, limit).await;
+    let missing: Vec<_> = (0..outcomes.len())
+        .filter(|&at| is_noscript(&outcomes[at]))
+        .collect();
+    if !missing.is_empty() {
+        let mut loaded: Vec<&str> = Vec::new();
+        let batch = missing.iter().map(|&at| {
+            let call = calls[at];
+            if loaded.contains(&call.script().name()) {
+                return call.evalsha(by);
+            }
+            loaded.push(call.script().name());
+            call.eval(by)
+        });
+        let again = session.send(batch.collect(), limit).await;
+        for (at, outcome) in missing.into_iter().zip(again) {
+            outcomes[at] = outcome;
+        }
+    }
+    let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
+    if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
+        session.observe(millis);
+    }
+    outcomes
+}
+
+fn is_noscript(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
+}
+
+fn replied_millis(outcome: &CallOutcome) -> Option<u64> {
+    match outcome {
+        CallOutcome::Replied(reply) => server_millis(reply),
+        CallOutcome::Failed(_) => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! Every event, span and metric of the family, in one place; `docs/OBSERVABILITY.md` lists them.
+
+use std::{fmt, time::Duration};
+
+use tracing::{Span, field};
+
+use crate::{Error, primitive::Primitive, protocol::hold::LossCause, seam::Address};
+
+/// The labels of everything that is counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Labels {
+    pub(crate) kind: &'static str,
+    pub(crate) class: std::sync::Arc<str>,
+}
+
+impl Labels {
+    pub(crate) fn of(primitive: &dyn Primitive) -> Self {
+        Self {
+            kind: primitive.kind(),
+            class: primitive.class(),
+        }
+    }
+}
+
+/// Opens the span of one acquisition, from the call to its end.
+pub(crate) fn wait_span(primitive: &dyn Primitive, owner: &impl fmt::Display) -> Span {
+    tracing::debug_span!(
+        target: "redlatch", "wait", kind = primitive.kind(), class = &*primitive.class(), name = %primitive.name(), %owner,
+        attempts = field::Empty, outcome = field::Empty
+    )
+}
+
+/// Notes in a wait span how it ended.
+pub(crate) fn waited(span: &Span, attempts: u32, outcome: &'static str) {
+    span.record("attempts", attempts);
+    span.record("outcome", outcome);
+}
+
+/// Opens the span of one hold, from its grant until its last guard has gone.
+pub(crate) fn hold_span(
+    primitive: &dyn Primitive,
+    owner: &impl fmt::Display,
+    token: &impl fmt::Display,
+) -> Span {
+    tracing::debug_span!(
+        target: "redlatch", parent: None, "hold", kind = primitive.kind(), class = &*primitive.class(),
+        name = %primitive.name(), %owner, %token, outcome = field::Empty
+    )
+}
+
+/// An acquisition was granted after `waited`, with `attempts` requests.
+pub(crate) fn acquired(labels: &Labels, waited: Duration, attempts: u32, contended: bool) {
+    meter::count("redlatch_acquired_total", labels);
+    if contended {
+        meter::count("redlatch_contended_total", labels);
+    }
+    meter::record("redlatch_wait_seconds", labels, waited.as_secs_f64());
+    meter::record("redlatch_attempts", labels, f64::from(attempts));
+}
+
+/// The last guard of a hold has gone after `held`.
+pub(crate) fn ended(labels: &Labels, span: &Span, held: Duration, loss: Option<LossCause>) {
+    span.record("outcome", loss.map_or("released", LossCause::as_str));
+    meter::record("redlatch_hold_seconds", labels, held.as_secs_f64());
+}
+
+/// A hold was lost.
+pub(crate) fn lost(
+    labels: &Labels,
+    name: &impl fmt::Display,
+    owner: &impl fmt::Display,
+    token: &impl fmt::Display,
+    cause: LossCause,
+) {
+    tracing::warn!(
+        target: "redlatch", event = "lost", kind = labels.kind, class = &*labels.class, %name, %owner, %token,
+        cause = cause.as_str(), "a hold was lost"
+    );
+    meter::count_with("redlatch_lost_total", labels, "cause", cause.as_str());
+}
+
+/// A renewal succeeded; `late` when less than a third of the lease was left.
+pub(crate) fn renewed(labels: &Labels, late: bool) {
+    meter::count("redlatch_renewals_total", labels);
+    if late {
+        meter::count("redlatch_late_renewals_total", labels);
+    }
+}
+
+/// A renewal had no clear answer.
+pub(crate) fn renewal_failed(labels: &Labels, name: &impl fmt::Display, why: &impl fmt::Display) {
+    tracing::debug!(
+        target: "redlatch", event = "renewal_failed", kind = labels.kind, %name, %why, "a renewal had no clear answer"
+    );
+    meter::count("redlatch_failed_renewals_total", labels);
+}
+
+/// An abandoned attempt was undone.
+pub(crate) fn undone(labels: &Labels) {
+    meter::count("redlatch_undone_total", labels);
+}
+
+/// A release or undo was given up; the lease ends what is left.
+pub(crate) fn release_given_up(labels: &Labels, name: &impl fmt::Display, why: &impl fmt::Display) {
+    tracing::warn!(
+        target: "redlatch", event = "release_given_up", kind = labels.kind, %name, %why,
+        "a release was not confirmed; the lease ends what is left"
+    );
+    meter::count("redlatch_releases_given_up_total", labels);
+}
+
+/// A waiter has waited for a name that its own client holds with another owner.
+pub(crate) fn waits_for_itself(labels: &Labels, name: &impl fmt::Display, holder: &str) {
+    tracing::warn!(
+        target: "redlatch", event = "waits_for_itself", kind = labels.kind, %name, holder,
+        "this client waits for a name that it holds itself, with another owner"
+    );
+}
+
+/// A connection ended or could not be made.
+pub(crate) fn disconnected(address: &Address, error: &Error) {
+    let source = std::error::Error::source(error)
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    tracing::warn!(target: "redlatch", event = "disconnected", %address, %error, source, "not connected");
+    meter::count_bare("redlatch_reconnects_total");
+}
+
+#[cfg(feature = "metrics")]
+mod meter {
+    use metrics::{counter, histogram};
+
+    use super::Labels;
+
+    pub(super) fn count(name: &'static str, labels: &Labels) {
+        counter!(name, "kind" => labels.kind, "class" => labels.class.to_string()).increment(1);
+    }
+
+    pub(super) fn count_with(
+        name: &'static str,
+        labels: &Labels,
+        key: &'static str,
+        value: &'static str,
+    ) {
+        counter!(name, "kind" => labels.kind, "class" => labels.class.to_string(), key => value)
+            .increment(1);
+    }
+
+    pub(super) fn count_bare(name: &'static str) {
+        counter!(name).increment(1);
+    }
+
+    pub(super) fn record(name: &'static str, labels: &Labels, value: f64) {
+        histogram!(name, "kind" => labels.kind, "class" => labels.class.to_string()).record(value);
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+mod meter {
+    use super::Labels;
+
+    pub(super) const fn count(_: &'static str, _: &Labels) {}
+    pub(super) const fn count_with(_: &'static str, _: &Labels, _: &'static str, _: &'static str) {}
+    pub(super) const fn count_bare(_: &'static str) {}
+    pub(super) const fn record(_: &'static str, _: &Labels, _: f64) {}
+}

@@ -1,0 +1,181 @@
+//! Who a client is: written once per client, shown with every hold of it.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use serde_json::{Value as Json, json};
+
+use crate::{
+    Error, ErrorKind,
+    net::{LinkClass, Net},
+    owner::ClientId,
+    protocol::{
+        name::{Key, Name, Prefix},
+        time::Moment,
+    },
+    seam::Command,
+};
+
+/// What a client says about itself: host, process, application, since when it is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// Host name.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// The application's name.
+    pub application: String,
+    /// Server time at which it connected, in milliseconds since the epoch.
+    pub connected_at: u64,
+}
+
+impl Metadata {
+    pub(crate) fn of_this_process(application: Option<String>) -> Self {
+        Self {
+            host: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            pid: std::process::id(),
+            application: application.or_else(executable).unwrap_or_default(),
+            connected_at: 0,
+        }
+    }
+
+    fn to_json(&self) -> String {
+        json!({ "host": self.host, "pid": self.pid, "app": self.application, "since": self.connected_at }).to_string()
+    }
+
+    fn from_json(text: &str) -> Option<Self> {
+        let json: Json = serde_json::from_str(text).ok()?;
+        Some(Self {
+            host: json.get("host")?.as_str()?.to_owned(),
+            pid: u32::try_from(json.get("pid")?.as_u64()?).ok()?,
+            application: json.get("app")?.as_str()?.to_owned(),
+            connected_at: json.get("since")?.as_u64()?,
+        })
+    }
+}
+
+impl fmt::Display for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (pid {} on {})",
+            self.application, self.pid, self.host
+        )
+    }
+}
+
+/// The record of one client on the server.
+#[derive(Debug)]
+pub(crate) struct Presence {
+    prefix: Prefix,
+    record: String,
+    slot: u16,
+    metadata: Metadata,
+    text: OnceLock<String>,
+}
+
+impl Presence {
+    pub(crate) fn new(prefix: &Prefix, client: &ClientId, metadata: Metadata) -> Self {
+        let (record, slot) = record(prefix, client.as_str());
+        Self {
+            prefix: prefix.clone(),
+            record,
+            slot,
+            metadata,
+            text: OnceLock::new(),
+        }
+    }
+
+    /// Writes the record.
+    pub(crate) async fn announce(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
+        let ttl = TTL.as_millis().to_string();
+        let session = net.session(self.slot, LinkClass::Command, deadline).await?;
+        let text = self.text.get_or_init(|| {
+            let connected_at = session.millis(net.world.now());
+            Metadata {
+                connected_at,
+                ..self.metadata.clone()
+            }
+            .to_json()
+        });
+        let set = Command::new("SET")
+            .arg(&self.record)
+            .arg(text)
+            .arg("PX")
+            .arg(ttl);
+        net.ask(self.slot, set, deadline).await.map(drop)
+    }
+
+    /// Removes the record; if that fails it goes by itself.
+    pub(crate) async fn withdraw(&self, net: &Net) {
+        let deadline = net.world.now() + WITHDRAW;
+        if let Err(error) = net
+            .ask(self.slot, Command::new("DEL").arg(&self.record), deadline)
+            .await
+        {
+            tracing::debug!(target: "redlatch", %error, "the client's record stays until its time is up");
+        }
+    }
+
+    /// Renews the record until shutdown.
+    pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>) {
+        loop {
+            let next = net.world.now() + TTL / 3;
+            tokio::select! {
+                biased;
+                () = net.world.ended() => return,
+                () = net.world.runtime.sleep_until(next) => {}
+            }
+            let deadline = net.world.now() + WITHDRAW;
+            if let Err(error) = self.announce(&net, deadline).await {
+                tracing::debug!(target: "redlatch", %error, "the client's record was not renewed");
+            }
+        }
+    }
+
+    /// Reads the record of the client of `owner`.
+    pub(crate) async fn read(
+        &self,
+        net: &Net,
+        owner: &str,
+        deadline: Moment,
+    ) -> Result<Option<Metadata>, Error> {
+        let Some(client) = ClientId::of_owner(owner) else {
+            return Ok(None);
+        };
+        let (record, slot) = record(&self.prefix, client.as_str());
+        let reply = net
+            .ask(slot, Command::new("GET").arg(record), deadline)
+            .await;
+        match reply {
+            Ok(reply) => Ok(reply.as_str().and_then(Metadata::from_json)),
+            // Who holds is worth knowing without what it says about itself.
+            Err(error) if error.kind() == ErrorKind::Permission => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn record(prefix: &Prefix, client: &str) -> (String, u16) {
+    // 32 hexadecimal digits are a name.
+    let key = Name::parse(client).map(|name| Key::new(prefix, &name));
+    key.map_or_else(|_| (String::new(), 0), |key| (key.part("m"), key.slot()))
+}
+
+fn executable() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    Some(path.file_stem()?.to_string_lossy().into_owned())
+}
+
+/// How long a record outlives its client, for those who ask who it was.
+const TTL: Duration = Duration::from_secs(3600);
+
+/// Longest try to remove a record.
+const WITHDRAW: Duration = Duration::from_secs(1);

@@ -1,0 +1,175 @@
+//! What a primitive tells the engine. For the crates of this family.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    Error, Owner,
+    owner::AttemptId,
+    protocol::name::{Key, Name},
+    script::ScriptCall,
+    seam::Value,
+};
+
+/// One object of one kind: what to send, and what the answers mean. All decisions about when are the engine's.
+pub trait Primitive: Send + Sync + fmt::Debug + 'static {
+    /// Returns the kind as it stands in events and metrics.
+    fn kind(&self) -> &'static str;
+
+    /// Returns the user's class, empty if none was given.
+    fn class(&self) -> Arc<str>;
+
+    /// Returns the name.
+    fn name(&self) -> &Name;
+
+    /// Returns the key that decides.
+    fn key(&self) -> &Key;
+
+    /// Builds the call that tries to acquire.
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall;
+
+    /// Reads its reply.
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error>;
+
+    /// Builds the call that renews one hold.
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall;
+
+    /// Reads its reply.
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error>;
+
+    /// Builds the call that ends what one attempt has: release, undo and leave.
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall;
+
+    /// Reads its reply.
+    fn released(&self, reply: &Value) -> Result<Parted, Error>;
+}
+
+/// What an acquire script is told.
+#[derive(Debug)]
+pub struct AcquireRequest<'a> {
+    /// Who is to hold.
+    pub owner: &'a Owner,
+    /// The attempt's identity.
+    pub attempt: &'a AttemptId,
+    /// For how long.
+    pub lease: Duration,
+    /// How long the token outlives the hold.
+    pub retention: Duration,
+    /// The waiter's address, `<verb> <channel> <n>`; empty if it cannot be woken.
+    pub address: &'a str,
+    /// How long a busy answer registers the waiter for; `None` not to register it.
+    pub register: Option<Duration>,
+}
+
+/// What a renewal script is told.
+#[derive(Debug)]
+pub struct RenewRequest<'a> {
+    /// Who holds.
+    pub owner: &'a Owner,
+    /// Which hold.
+    pub token: Token,
+    /// For how long from now.
+    pub lease: Duration,
+    /// How long the token outlives the hold.
+    pub retention: Duration,
+}
+
+/// What a release script is told.
+#[derive(Debug)]
+pub struct ReleaseRequest<'a> {
+    /// Who holds, or may hold.
+    pub owner: &'a Owner,
+    /// The attempt that is ended.
+    pub attempt: &'a AttemptId,
+    /// The token of its hold, where it is known.
+    pub token: Option<Token>,
+    /// The last server time at which a copy of the attempt may act, where copies may be under way.
+    pub void_by: Option<u64>,
+    /// How long the token outlives the hold.
+    pub retention: Duration,
+    /// The waiter's address if it was registered, else empty.
+    pub address: &'a str,
+}
+
+/// An acquire script's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is held.
+    Granted(Grant),
+    /// It is held by another.
+    Busy {
+        /// Until the holder's lease ends.
+        remaining: Duration,
+        /// The holder, as the server stores it.
+        holder: String,
+    },
+    /// The request came too late to act.
+    Late,
+    /// The attempt had been undone.
+    Void,
+}
+
+/// What was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// How many attempts hold together, this one counted.
+    pub count: u32,
+    /// The fencing token of the hold.
+    pub token: Token,
+    /// The holder before never released.
+    pub abandoned: bool,
+    /// How long it lasts if that is less than was asked for.
+    pub lasts: Option<Duration>,
+}
+
+/// A renewal script's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// The lease runs anew.
+    Renewed,
+    /// The request came too late to act.
+    Late,
+    /// The hold is over.
+    Lost(crate::LossCause),
+}
+
+/// A release script's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parted {
+    /// This ended the attempt's hold; so many attempts hold on.
+    Released(u32),
+    /// So it did, but the lease had run out before.
+    Expired,
+    /// It had ended cleanly before; so many attempts hold on.
+    Already(u32),
+    /// It had been ended by force.
+    Revoked,
+    /// A later hold has the name.
+    Taken,
+    /// Nothing is known of it.
+    Gone,
+}
+
+/// A fencing token: greater for each new hold of a name than for every hold before it, also across expiry and restart, as long as
+/// the server's clock is not set back.
+///
+/// Hand it to the thing that the lock protects, and have that refuse a token lower than the highest it has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(u64);
+
+impl Token {
+    /// Reads a token back from storage.
+    pub const fn from_u64(token: u64) -> Self {
+        Self(token)
+    }
+
+    /// Returns the token as a number, below 2^53.
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,169 @@
+//! What an error reply means for the request it answers.
+
+/// The class of an error reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The script is not in the server's cache: send its text.
+    NoScript,
+    /// Another node is in charge.
+    Redirect(Redirect),
+    /// Nothing was executed and a later try may succeed.
+    Retry(Obstacle),
+    /// It may or may not have been executed; sending it again is safe because every script is idempotent.
+    Unknown,
+    /// Nothing was executed and no retry helps.
+    Fatal(Refusal),
+}
+
+/// Where a redirected request should go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// For this request only (`ASK`), not for the slot as a whole (`MOVED`).
+    pub once: bool,
+    /// The slot that is elsewhere.
+    pub slot: u16,
+    /// `host:port` as the server wrote it; the host may be empty, which means the node that answered.
+    pub address: String,
+}
+
+/// What keeps a request from being executed for the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The server has fewer replicas than its configuration asks for.
+    Replicas,
+    /// The server is no master (any more).
+    ReadOnly,
+    /// The server loads, is busy, moves the slot, or cannot write to disk.
+    NotNow,
+}
+
+/// Why a request will never be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The key holds a value of another type.
+    WrongType,
+    /// The ACL user may not do this.
+    Permission,
+    /// User or password are not accepted.
+    Auth,
+    /// The server is out of memory.
+    Full,
+    /// Anything else that cannot succeed.
+    Other,
+}
+
+/// Classifies an error reply by its code and the rest of its line.
+pub fn classify(code: &str, message: &str) -> Class {
+    match code {
+        "ERR" => classify_err(message),
+        "NOSCRIPT" => Class::NoScript,
+        "MOVED" | "ASK" => redirect(code == "ASK", message).map_or(Class::Unknown, Class::Redirect),
+        "NOREPLICAS" => Class::Retry(Obstacle::Replicas),
+        "READONLY" => Class::Retry(Obstacle::ReadOnly),
+        "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "LOADING" | "BUSY" | "MISCONF" => {
+            Class::Retry(Obstacle::NotNow)
+        }
+        "WRONGTYPE" => Class::Fatal(Refusal::WrongType),
+        "NOPERM" => Class::Fatal(Refusal::Permission),
+        "NOAUTH" | "WRONGPASS" => Class::Fatal(Refusal::Auth),
+        "OOM" => Class::Fatal(Refusal::Full),
+        "CROSSSLOT" | "CLOCK" => Class::Fatal(Refusal::Other),
+        _ => Class::Unknown,
+    }
+}
+
+/// Redis 6.2 wraps the error of a command inside a script; later servers keep its code in front.
+fn classify_err(message: &str) -> Class {
+    if message.starts_with("unknown command") {
+        return Class::Fatal(Refusal::Permission);
+    }
+    if message.starts_with("max number of clients") {
+        return Class::Retry(Obstacle::NotNow);
+    }
+    let Some((_, inner)) = message.rsplit_once("@user_script:") else {
+        return Class::Unknown;
+    };
+    let Some((_, inner)) = inner.split_once(": ") else {
+        return Class::Unknown;
+    };
+    if inner.contains("can't run this command") || inner.contains("can't access") {
+        // 6.2 denies in words, without a code.
+        return Class::Fatal(Refusal::Permission);
+    }
+    let inner = inner.trim_start_matches('-');
+    let (code, rest) = inner.split_once(' ').unwrap_or((inner, ""));
+    let is_code = code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+    if code == "ERR" || !is_code {
+        Class::Unknown
+    } else {
+        classify(code, rest)
+    }
+}
+
+fn redirect(once: bool, message: &str) -> Option<Redirect> {
+    let mut words = message.split_ascii_whitespace();
+    let slot = words.next()?.parse().ok()?;
+    let address = words.next()?.to_owned();
+    Some(Redirect {
+        once,
+        slot,
+        address,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_all_servers_l45() {
+        use Class::{Fatal, Retry, Unknown};
+        let wrapped = "Error running script (call to f_1): @user_script:12: @user_script: 12: -OOM command not allowed";
+        let wrong =
+            "Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key";
+        let denied = "Error running script (call to f_1): @user_script:2: The user executing the script can't run this command or subcommand";
+        let lua = "Error running script (call to f_1): @user_script:3: attempt to compare nil with number";
+        for (code, message, expected) in [
+            ("NOSCRIPT", "No matching script", Class::NoScript),
+            ("READONLY", "You can't write", Retry(Obstacle::ReadOnly)),
+            ("LOADING", "", Retry(Obstacle::NotNow)),
+            ("BUSY", "", Retry(Obstacle::NotNow)),
+            ("TRYAGAIN", "", Retry(Obstacle::NotNow)),
+            ("CLUSTERDOWN", "", Retry(Obstacle::NotNow)),
+            ("MASTERDOWN", "", Retry(Obstacle::NotNow)),
+            ("MISCONF", "", Retry(Obstacle::NotNow)),
+            ("NOREPLICAS", "", Retry(Obstacle::Replicas)),
+            ("OOM", "", Fatal(Refusal::Full)),
+            ("NOPERM", "", Fatal(Refusal::Permission)),
+            ("WRONGTYPE", "", Fatal(Refusal::WrongType)),
+            ("NOAUTH", "", Fatal(Refusal::Auth)),
+            ("ERR", wrapped, Fatal(Refusal::Full)),
+            ("ERR", wrong, Fatal(Refusal::WrongType)),
+            ("ERR", lua, Unknown),
+            ("ERR", denied, Fatal(Refusal::Permission)),
+            ("ERR", "something new", Unknown),
+            (
+                "ERR",
+                "unknown command 'EVALSHA'",
+                Fatal(Refusal::Permission),
+            ),
+            ("STRANGE", "", Unknown),
+        ] {
+            assert_eq!(classify(code, message), expected, "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn redirects_carry_slot_and_address() {
+        let address = "127.0.0.1:7001".to_owned();
+        assert_eq!(
+            classify("ASK", "3999 127.0.0.1:7001"),
+            Class::Redirect(Redirect {
+                once: true,
+                slot: 3999,
+                address
+            })
+        );
+        assert_eq!(classify("MOVED", "x"), Class::Unknown);
+    }
+}

@@ -1,0 +1,92 @@
+//! Patterns over names, with the rules of the server's `KEYS` and `SCAN`.
+
+/// Tells whether `text` matches `pattern`: `*`, `?`, `[abc]`, `[^a-z]`, and `\` before a character that stands for itself.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    let (mut p, mut t) = (0, 0);
+    // Where to go on when a guess about the last star was wrong: only the last one need be tried again.
+    let mut retry = None;
+    while t < text.len() {
+        if pattern.get(p) == Some(&'*') {
+            p += 1;
+            retry = Some((p, t));
+        } else if let Some(next) = one(&pattern, p, text[t]) {
+            (p, t) = (next, t + 1);
+        } else if let Some((star, from)) = retry {
+            (p, t) = (star, from + 1);
+            retry = Some((star, from + 1));
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+/// Matches one character at `p`; returns where the pattern goes on.
+fn one(pattern: &[char], p: usize, c: char) -> Option<usize> {
+    match *pattern.get(p)? {
+        '?' => Some(p + 1),
+        '[' => set(pattern, p + 1, c),
+        '\\' if p + 1 < pattern.len() => (pattern[p + 1] == c).then_some(p + 2),
+        literal => (literal == c).then_some(p + 1),
+    }
+}
+
+/// Matches a set whose content starts at `p`.
+fn set(pattern: &[char], mut p: usize, c: char) -> Option<usize> {
+    let negated = pattern.get(p) == Some(&'^');
+    p += usize::from(negated);
+    let mut found = false;
+    while p < pattern.len() && pattern[p] != ']' {
+        if pattern[p] == '\\' && p + 1 < pattern.len() {
+            p += 1;
+            found |= pattern[p] == c;
+        } else if p + 2 < pattern.len() && pattern[p + 1] == '-' && pattern[p + 2] != ']' {
+            let (low, high) = (
+                pattern[p].min(pattern[p + 2]),
+                pattern[p].max(pattern[p + 2]),
+            );
+            found |= (low..=high).contains(&c);
+            p += 2;
+        } else {
+            found |= pattern[p] == c;
+        }
+        p += 1;
+    }
+    (found != negated).then_some((p + 1).min(pattern.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn table() {
+        for (pattern, text, expected) in [
+            ("*", "", true),
+            ("*", "orders:42", true),
+            ("orders:*", "orders:42", true),
+            ("orders:?", "orders:42", false),
+            ("*4*2", "orders:4x2", true),
+            ("a[b-d]e", "ace", true),
+            ("a[^b-d]e", "ace", false),
+            ("a\\*", "a*", true),
+            ("a\\*", "ab", false),
+            ("h[ae]llo", "hello", true),
+            ("", "", true),
+            ("", "x", false),
+            ("[", "[", false),
+            ("[a", "a", true),
+            ("[^a", "b", true),
+            ("**a**", "bab", true),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} ~ {text}");
+        }
+    }
+
+    #[test]
+    fn many_stars_end_in_time() {
+        assert!(!matches(&"*a".repeat(50), &"a".repeat(49)));
+    }
+}

@@ -1,0 +1,170 @@
+//! Leases, their bounds, and how long a holder may believe in one.
+
+use std::{error, fmt, time::Duration};
+
+use super::time::Moment;
+
+/// How long a hold lasts.
+///
+/// Stored deadlines come from the server's clock; the holder keeps a shorter deadline of its own, see [`Trust`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    span: Duration,
+    renewed: bool,
+}
+
+impl Lease {
+    /// Shortest fixed lease.
+    pub const MIN_FIXED: Duration = Duration::from_millis(50);
+    /// Shortest lease that the watchdog renews.
+    pub const MIN_RENEWED: Duration = Duration::from_secs(1);
+    /// Longest lease of either sort: 365 days.
+    pub const MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+    /// A lease that ends after `span` unless it is extended: 50 ms to 365 days, in whole milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseError`] outside of these bounds.
+    pub fn fixed(span: Duration) -> Result<Self, LeaseError> {
+        Self::checked(span, false, Self::MIN_FIXED)
+    }
+
+    /// A lease of `span` that the watchdog renews every third of it while a guard lives: 1 s to 365 days, in whole milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`LeaseError`] outside of these bounds.
+    pub fn renewed(span: Duration) -> Result<Self, LeaseError> {
+        Self::checked(span, true, Self::MIN_RENEWED)
+    }
+
+    /// Returns the length of the lease.
+    pub const fn span(self) -> Duration {
+        self.span
+    }
+
+    /// Returns whether the watchdog renews it.
+    pub const fn is_renewed(self) -> bool {
+        self.renewed
+    }
+
+    /// Returns how long one request for it waits for its reply: a sixth of the lease, at least 10 ms, at most 1 s.
+    pub fn attempt_timeout(self) -> Duration {
+        (self.span / 6).clamp(Duration::from_millis(10), Duration::from_secs(1))
+    }
+
+    fn checked(span: Duration, renewed: bool, min: Duration) -> Result<Self, LeaseError> {
+        if span < min || span > Self::MAX {
+            return Err(LeaseError { span, min });
+        }
+        // Whole milliseconds are what the server counts; rounding down never promises too much.
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        Ok(Self {
+            span: Duration::from_millis(millis),
+            renewed,
+        })
+    }
+}
+
+impl Default for Lease {
+    /// 30 s, renewed.
+    fn default() -> Self {
+        Self {
+            span: Duration::from_secs(30),
+            renewed: true,
+        }
+    }
+}
+
+/// A lease out of bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseError {
+    span: Duration,
+    min: Duration,
+}
+
+impl fmt::Display for LeaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a lease of {:?} is not allowed; it is {:?} to 365 days",
+            self.span, self.min
+        )
+    }
+}
+
+impl error::Error for LeaseError {}
+
+/// How far clocks are trusted: each may run faster or slower than true time by `drift`.
+///
+/// Source of the rule: C. Gray and D. Cheriton, "Leases", SOSP 1989; the holder's deadline is counted from before it
+/// sent the request and shortened by what the two clocks may differ over one lease.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trust {
+    drift: f64,
+}
+
+impl Trust {
+    /// Trusts clocks to run within `drift` of true time, 0.01 being one per cent. Bounds: 0 to 0.2.
+    pub fn new(drift: f64) -> Option<Self> {
+        (0.0..=0.2).contains(&drift).then_some(Self { drift })
+    }
+
+    /// Returns what a holder takes off a lease: 2 × drift × lease, 2 ms for rounding and 2 ms for the timer.
+    pub fn margin(self, lease: Duration) -> Duration {
+        lease.mul_f64(2.0 * self.drift) + ROUNDING + TIMER_GRAIN
+    }
+
+    /// Returns until when a holder that asked at `sent` may believe in a lease of `span`.
+    pub fn valid_until(self, sent: Moment, span: Duration) -> Moment {
+        sent + span.saturating_sub(self.margin(span))
+    }
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        Self { drift: 0.01 }
+    }
+}
+
+/// Milliseconds are cut off on the server, twice.
+const ROUNDING: Duration = Duration::from_millis(2);
+
+/// A timer may fire this late; `lost()` is armed this much before the deadline.
+pub const TIMER_GRAIN: Duration = Duration::from_millis(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn bounds_of_leases_l19() {
+        assert!(Lease::fixed(49 * MS).is_err());
+        assert!(Lease::fixed(50 * MS).is_ok());
+        assert!(Lease::renewed(999 * MS).is_err());
+        assert!(Lease::renewed(1000 * MS).is_ok());
+        assert!(Lease::fixed(Lease::MAX).is_ok());
+        assert!(Lease::fixed(Lease::MAX + MS).is_err());
+        assert!(Lease::fixed(Duration::ZERO).is_err());
+        assert!(Lease::fixed(Duration::MAX).is_err());
+    }
+
+    #[test]
+    fn the_margin_covers_both_clocks() {
+        let trust = Trust::default();
+        assert_eq!(trust.margin(30_000 * MS), 604 * MS);
+        let sent = Moment::from_origin(1000 * MS);
+        assert_eq!(trust.valid_until(sent, 30_000 * MS), sent + 29_396 * MS);
+        assert_eq!(trust.valid_until(sent, 50 * MS), sent + 45 * MS);
+    }
+
+    #[test]
+    fn one_attempt_waits_a_sixth() {
+        assert_eq!(Lease::fixed(50 * MS).unwrap().attempt_timeout(), 10 * MS);
+        assert_eq!(Lease::fixed(3000 * MS).unwrap().attempt_timeout(), 500 * MS);
+        assert_eq!(Lease::default().attempt_timeout(), 1000 * MS);
+    }
+}

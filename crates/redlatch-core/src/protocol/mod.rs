@@ -1,0 +1,17 @@
+//! Pure decisions: std only, no await, no clock, no randomness. `now` and random bits are arguments.
+//!
+//! A type here is told what happened and answers what to do next; the loops in the engine do it.
+
+pub mod acquisition;
+pub mod backoff;
+pub mod classify;
+pub mod glob;
+pub mod hold;
+pub mod lease;
+pub mod name;
+pub mod pace;
+pub mod renewal;
+pub mod server_clock;
+pub mod slot;
+pub mod time;
+pub mod turn;

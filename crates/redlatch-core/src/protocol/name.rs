@@ -1,0 +1,274 @@
+//! Names of objects, and the keys they have on a server.
+//!
+//! * A name without a hash tag gets one of its own: `p:{<name, with % { } escaped>}`, its parts `p:{…}:<part>`.
+//! * A name with a well-formed tag keeps it: `p:@<name>`, its parts `p:<part>@<name>`.
+//!
+//! A prefix has neither braces nor `@` and a part is made of letters, so no two names and no two parts share a key (L50).
+
+use std::{borrow::Cow, error, fmt, sync::Arc};
+
+use super::slot::{hash_tag, slot_of};
+
+/// A checked name: 1 to 512 bytes of UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// Longest name in bytes.
+    pub const MAX_LEN: usize = 512;
+
+    /// Checks a name.
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        match name.len() {
+            0 => Err(NameError::Empty),
+            1..=Self::MAX_LEN => Ok(Self(name.into())),
+            len => Err(NameError::TooLong { len }),
+        }
+    }
+
+    /// Returns the name as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A checked prefix of all keys and channels of a client: 1 to 64 bytes, without braces, `@`, white space and glob characters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix(Arc<str>);
+
+impl Prefix {
+    /// Checks a prefix.
+    pub fn parse(prefix: &str) -> Result<Self, NameError> {
+        let allowed = |c: char| !c.is_whitespace() && !c.is_control() && !"{}@*?[]\\".contains(c);
+        if prefix.is_empty() || prefix.len() > 64 || !prefix.chars().all(allowed) {
+            return Err(NameError::Prefix);
+        }
+        Ok(Self(prefix.into()))
+    }
+
+    /// Returns the prefix as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Prefix {
+    fn default() -> Self {
+        Self("redlatch".into())
+    }
+}
+
+/// The key of one object: the hash that decides everything about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    key: Arc<str>,
+    slot: u16,
+}
+
+impl Key {
+    /// Returns the key of `name` under `prefix`.
+    pub fn new(prefix: &Prefix, name: &Name) -> Self {
+        let (prefix, name) = (prefix.as_str(), name.as_str());
+        let key: Arc<str> = if hash_tag(name.as_bytes()).is_some() {
+            format!("{prefix}:@{name}").into()
+        } else {
+            format!("{prefix}:{{{}}}", escape(name)).into()
+        };
+        let slot = slot_of(key.as_bytes());
+        Self { key, slot }
+    }
+
+    /// Returns the key as it is on the server.
+    pub fn as_str(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns the slot of the key and of all its parts.
+    pub const fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// Returns the key of the index called `part`, in the same slot. A part is made of ASCII letters.
+    pub fn part(&self, part: &str) -> String {
+        debug_assert!(
+            part.bytes().all(|byte| byte.is_ascii_lowercase()),
+            "a part is letters"
+        );
+        if self.key.ends_with('}') && !self.is_tagged() {
+            return format!("{}:{part}", self.key);
+        }
+        // The first `@` ends the prefix, since a prefix has none.
+        self.key.replacen('@', &format!("{part}@"), 1)
+    }
+
+    /// Returns the name that has this `key` under `prefix`; `None` for a part, or for a key that is not ours.
+    pub fn decode(prefix: &Prefix, key: &str) -> Option<Name> {
+        let rest = key.strip_prefix(prefix.as_str())?.strip_prefix(':')?;
+        let name = match rest.strip_prefix('@') {
+            Some(name) => {
+                hash_tag(name.as_bytes())?;
+                Cow::Borrowed(name)
+            }
+            None => unescape(rest.strip_prefix('{')?.strip_suffix('}')?)?,
+        };
+        Name::parse(&name).ok()
+    }
+
+    fn is_tagged(&self) -> bool {
+        // An untagged key opens its brace where a tagged one has its `@`; a prefix has neither.
+        self.key
+            .find('@')
+            .is_some_and(|at| self.key.find('{').is_none_or(|brace| at < brace))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.key)
+    }
+}
+
+/// Why a name or prefix was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameError {
+    /// The name has no characters.
+    Empty,
+    /// The name is too long.
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The prefix is empty, too long or has a character that it may not have.
+    Prefix,
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => write!(f, "the name is empty; a name has 1 to {} bytes", Name::MAX_LEN),
+            Self::TooLong { len } => {
+                write!(f, "the name has {len} bytes; a name has 1 to {}", Name::MAX_LEN)
+            }
+            Self::Prefix => f.write_str(
+                "a prefix has 1 to 64 bytes, without white space, control characters and any of {}@*?[]\\",
+            ),
+        }
+    }
+}
+
+impl error::Error for NameError {}
+
+fn escape(name: &str) -> Cow<'_, str> {
+    if !name.contains(['%', '{', '}']) {
+        return Cow::Borrowed(name);
+    }
+    Cow::Owned(
+        name.replace('%', "%25")
+            .replace('{', "%7B")
+            .replace('}', "%7D"),
+    )
+}
+
+fn unescape(text: &str) -> Option<Cow<'_, str>> {
+    if text.contains(['{', '}']) {
+        return None;
+    }
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut name = String::with_capacity(text.len());
+    let mut pieces = text.split('%');
+    name.push_str(pieces.next()?);
+    for piece in pieces {
+        name.push(match piece.get(..2)? {
+            "25" => '%',
+            "7B" => '{',
+            "7D" => '}',
+            _ => return None,
+        });
+        name.push_str(&piece[2..]);
+    }
+    Some(Cow::Owned(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new(&Prefix::default(), &Name::parse(name).unwrap())
+    }
+
+    #[test]
+    fn keys_of_awkward_names_l50() {
+        for (name, expected, part) in [
+            (
+                "orders:42",
+                "redlatch:{orders:42}",
+                "redlatch:{orders:42}:q",
+            ),
+            ("a{b", "redlatch:{a%7Bb}", "redlatch:{a%7Bb}:q"),
+            ("a}b", "redlatch:{a%7Db}", "redlatch:{a%7Db}:q"),
+            ("{}", "redlatch:{%7B%7D}", "redlatch:{%7B%7D}:q"),
+            ("}{", "redlatch:{%7D%7B}", "redlatch:{%7D%7B}:q"),
+            ("{t}x", "redlatch:@{t}x", "redlatch:q@{t}x"),
+            ("a@{t}", "redlatch:@a@{t}", "redlatch:q@a@{t}"),
+            ("a@b", "redlatch:{a@b}", "redlatch:{a@b}:q"),
+            ("50%", "redlatch:{50%25}", "redlatch:{50%25}:q"),
+            ("🔒", "redlatch:{🔒}", "redlatch:{🔒}:q"),
+        ] {
+            let key = key(name);
+            assert_eq!(key.as_str(), expected);
+            assert_eq!(key.part("q"), part);
+            assert_eq!(slot_of(part.as_bytes()), key.slot());
+            assert_eq!(
+                Key::decode(&Prefix::default(), expected).unwrap().as_str(),
+                name
+            );
+            assert_eq!(Key::decode(&Prefix::default(), part), None, "{part}");
+        }
+    }
+
+    #[test]
+    fn a_tag_of_the_user_decides_the_slot() {
+        assert_eq!(key("{t}x").slot(), key("y{t}").slot());
+    }
+
+    #[test]
+    fn names_out_of_bounds_are_refused() {
+        assert_eq!(Name::parse(""), Err(NameError::Empty));
+        assert_eq!(
+            Name::parse(&"x".repeat(513)),
+            Err(NameError::TooLong { len: 513 })
+        );
+        assert!(Name::parse(&"x".repeat(512)).is_ok());
+        for prefix in ["", "a{b", "a b", "a@b", "a*"] {
+            assert_eq!(Prefix::parse(prefix), Err(NameError::Prefix), "{prefix:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_names_share_a_key_and_all_parts_share_a_slot(
+            a in "[ab{}%@:q]{1,8}", b in "[ab{}%@:q]{1,8}",
+        ) {
+            let (ka, kb) = (key(&a), key(&b));
+            let keys_a = [ka.as_str().to_owned(), ka.part("q"), ka.part("m")];
+            let keys_b = [kb.as_str().to_owned(), kb.part("q"), kb.part("m")];
+            for key in &keys_a {
+                prop_assert_eq!(slot_of(key.as_bytes()), ka.slot());
+                prop_assert_eq!(keys_b.contains(key), a == b);
+            }
+            let decoded = Key::decode(&Prefix::default(), ka.as_str()).unwrap();
+            prop_assert_eq!(decoded.as_str(), a.as_str());
+        }
+    }
+}

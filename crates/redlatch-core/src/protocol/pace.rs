@@ -1,0 +1,55 @@
+//! A limit on how often a client asks again on its own account.
+
+use std::time::Duration;
+
+use super::time::Moment;
+
+/// Spreads re-checks so that no more than a given number go out per second.
+///
+/// Source: the "virtual scheduling" form of the generic cell rate algorithm (ITU-T I.371).
+#[derive(Clone, Debug)]
+pub struct Pace {
+    gap: Duration,
+    free_at: Moment,
+}
+
+impl Pace {
+    /// Allows `per_second` re-checks a second, evenly spread.
+    pub fn new(per_second: u32) -> Self {
+        Self {
+            gap: Duration::from_secs(1) / per_second.max(1),
+            free_at: Moment::ORIGIN,
+        }
+    }
+
+    /// Returns how far ahead of `now` bookings have been made.
+    pub fn backlog(&self, now: Moment) -> Duration {
+        self.free_at.since(now)
+    }
+
+    /// Books the next place; returns when it is, `now` if nothing was booked of late.
+    pub fn book(&mut self, now: Moment) -> Moment {
+        let at = self.free_at.max(now);
+        self.free_at = at + self.gap;
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_are_not_held_back_and_many_are_stretched() {
+        let now = Moment::from_origin(Duration::from_secs(10));
+        let mut pace = Pace::new(1000);
+        assert_eq!(pace.book(now), now);
+        for _ in 1..10_000 {
+            pace.book(now);
+        }
+        assert_eq!(pace.backlog(now), Duration::from_secs(10));
+        assert_eq!(pace.book(now), now + Duration::from_secs(10));
+        let later = now + Duration::from_secs(60);
+        assert_eq!(pace.book(later), later);
+    }
+}

@@ -1,0 +1,71 @@
+//! What time it is on a server, as far as its replies tell.
+
+use std::time::Duration;
+
+use super::time::Moment;
+
+/// An estimate of a server's clock, advanced by our own and never ahead of it by more than the two drift.
+///
+/// Fed with [`observe`](Self::observe) by every reply that carries the server's time; asked with [`by`](Self::by) before
+/// every script that may act only for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerClock {
+    at: Moment,
+    millis: u64,
+}
+
+impl ServerClock {
+    /// How far ahead of the server's time a request may act at most.
+    pub const REACH: Duration = Duration::from_secs(5);
+
+    /// Starts from a reply received at `received` that says `millis` since the epoch.
+    pub const fn new(received: Moment, millis: u64) -> Self {
+        Self {
+            at: received,
+            millis,
+        }
+    }
+
+    /// Takes the time from a later reply. An older one changes nothing.
+    pub fn observe(&mut self, received: Moment, millis: u64) {
+        if received >= self.at {
+            *self = Self::new(received, millis);
+        }
+    }
+
+    /// Returns the server's time at `now`, in ms since the epoch: what it said, plus the time since.
+    pub fn millis(&self, now: Moment) -> u64 {
+        self.millis.saturating_add(whole_millis(now.since(self.at)))
+    }
+
+    /// Returns the last server time at which a request sent at `now` may act.
+    pub fn by(&self, now: Moment) -> u64 {
+        self.millis(now).saturating_add(whole_millis(Self::REACH))
+    }
+}
+
+/// Returns a span in whole milliseconds.
+pub fn whole_millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advances_with_our_clock_and_follows_the_server() {
+        let t = |ms| Moment::from_origin(Duration::from_millis(ms));
+        let mut clock = ServerClock::new(t(100), 1_000_000);
+        assert_eq!(clock.millis(t(150)), 1_000_050);
+        assert_eq!(clock.by(t(150)), 1_005_050);
+        clock.observe(t(90), 5);
+        assert_eq!(clock.millis(t(150)), 1_000_050);
+        clock.observe(t(200), 900_000);
+        assert_eq!(
+            clock.millis(t(200)),
+            900_000,
+            "a clock that was set back is followed"
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The hash slot of a key, as Redis Cluster defines it.
+
+/// Number of slots of a cluster.
+pub const SLOTS: u16 = 16_384;
+
+/// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key when it has none, modulo 16,384.
+///
+/// Source: the Redis Cluster specification, "Key distribution model" and its appendix A.
+pub fn slot_of(key: &[u8]) -> u16 {
+    crc16(hash_tag(key).unwrap_or(key)) % SLOTS
+}
+
+/// Returns the part between the first `{` and the first `}` after it, if there is one and it is not empty.
+pub fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+    let open = key.iter().position(|&byte| byte == b'{')?;
+    let tag = &key[open + 1..];
+    let close = tag.iter().position(|&byte| byte == b'}')?;
+    (close > 0).then(|| &tag[..close])
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| {
+        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
+    })
+}
+
+const TABLE: [u16; 256] = table();
+
+const fn table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let mut crc = (at as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            };
+            bit += 1;
+        }
+        table[at] = crc;
+        at += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_of_the_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        assert_eq!(slot_of(b"foo"), 12_182);
+        assert_eq!(slot_of(b"{foo}bar"), slot_of(b"foo"));
+        assert_eq!(slot_of(b"a{foo}{bar}"), slot_of(b"foo"));
+    }
+
+    #[test]
+    fn an_empty_or_broken_tag_is_none() {
+        for key in ["{}x", "a{b", "a}b", "}{", ""] {
+            assert_eq!(hash_tag(key.as_bytes()), None, "{key}");
+        }
+        assert_eq!(hash_tag(b"{{x}}"), Some(b"{x".as_slice()));
+    }
+}

@@ -1,0 +1,65 @@
+//! Instants of the holder's own clock, as plain values.
+
+use std::{
+    ops::{Add, AddAssign, Sub},
+    time::Duration,
+};
+
+/// An instant on the clock of this process, as the time since that clock's origin.
+///
+/// Only differences mean anything. The clock behind it never goes back and, where the platform
+/// offers one, also counts the time the machine was suspended. A `Moment` is a plain value, so that
+/// decisions can take `now` as an argument.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The origin of the clock.
+    pub const ORIGIN: Self = Self(Duration::ZERO);
+
+    /// An instant later than every other: "never".
+    pub const FAR_FUTURE: Self = Self(Duration::MAX);
+
+    /// Makes the instant that lies `elapsed` after the clock's origin.
+    pub const fn from_origin(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    /// Returns the time since the clock's origin.
+    pub const fn since_origin(self) -> Duration {
+        self.0
+    }
+
+    /// Returns the time from `earlier` to `self`, zero if `earlier` is the later one.
+    pub const fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Returns the instant `span` before `self`, not before the origin.
+    #[must_use]
+    pub const fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+}
+
+impl AddAssign<Duration> for Moment {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}

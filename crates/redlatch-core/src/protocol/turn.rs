@@ -1,0 +1,169 @@
+//! Who of this process may speak to the server about one name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use super::time::Moment;
+
+/// The waiters of one process for one name: the first speaks, the others wait for their turn.
+///
+/// A waiter whose owner already holds the name is excused from queueing. One that does not come back long after it said it
+/// would (its future is not polled) is sent to the end by the second, so that it stalls nobody.
+#[derive(Debug, Default)]
+pub struct TurnQueue {
+    waiters: BTreeMap<u64, Waiter>,
+    places: BTreeMap<u64, u64>,
+    excused: BTreeSet<u64>,
+    next_place: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    id: u64,
+    owner: u64,
+    /// When it will look again at the latest.
+    back_at: Moment,
+}
+
+impl TurnQueue {
+    /// Puts waiter `id` of `owner` at the end.
+    pub fn join(&mut self, id: u64, owner: u64, now: Moment) {
+        let place = self.next_place;
+        self.next_place += 1;
+        self.waiters.insert(
+            place,
+            Waiter {
+                id,
+                owner,
+                back_at: now,
+            },
+        );
+        self.places.insert(id, place);
+    }
+
+    /// Tells whether `id` may speak.
+    pub fn may_speak(&self, id: u64) -> bool {
+        self.front() == Some(id) || self.excused.contains(&id)
+    }
+
+    /// Notes that `id` will be back at `back_at` at the latest.
+    pub fn expect(&mut self, id: u64, back_at: Moment) {
+        if let Some(waiter) = self
+            .places
+            .get(&id)
+            .and_then(|place| self.waiters.get_mut(place))
+        {
+            waiter.back_at = back_at;
+        }
+    }
+
+    /// Takes `id` out; returns whom to tell that its turn has come.
+    pub fn leave(&mut self, id: u64) -> Option<u64> {
+        self.excused.remove(&id);
+        let was_front = self.front() == Some(id);
+        let place = self.places.remove(&id)?;
+        self.waiters.remove(&place);
+        self.front().filter(|_| was_front)
+    }
+
+    /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
+    pub fn excuse(&mut self, owner: u64) -> Vec<u64> {
+        let ids: Vec<_> = self
+            .waiters
+            .values()
+            .filter(|waiter| waiter.owner == owner)
+            .map(|waiter| waiter.id)
+            .collect();
+        self.excused.extend(&ids);
+        ids
+    }
+
+    /// `owner` holds the name no longer: its waiters queue like everybody.
+    pub fn unexcuse(&mut self, owner: u64) {
+        let Self {
+            waiters,
+            places,
+            excused,
+            ..
+        } = self;
+        excused.retain(|id| {
+            let waiter = places.get(id).and_then(|place| waiters.get(place));
+            waiter.is_some_and(|waiter| waiter.owner != owner)
+        });
+    }
+
+    /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to tell.
+    pub fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
+        let (&place, first) = self.waiters.first_key_value()?;
+        if self.waiters.len() < 2 || now <= first.back_at + patience {
+            return None;
+        }
+        let first = self.waiters.remove(&place)?;
+        self.join(first.id, first.owner, now);
+        self.front()
+    }
+
+    /// Returns the number of waiters.
+    pub fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// Tells whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    fn front(&self) -> Option<u64> {
+        self.waiters.first_key_value().map(|(_, waiter)| waiter.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_origin(Duration::from_millis(ms))
+    }
+
+    fn queue() -> TurnQueue {
+        let mut queue = TurnQueue::default();
+        for (id, owner) in [(1, 10), (2, 20), (3, 10)] {
+            queue.join(id, owner, at(0));
+        }
+        queue
+    }
+
+    #[test]
+    fn first_come_first_to_speak_l8() {
+        let mut queue = queue();
+        assert!(queue.may_speak(1) && !queue.may_speak(2));
+        assert_eq!(queue.leave(2), None, "its turn had not come");
+        assert_eq!(queue.leave(1), Some(3));
+        assert_eq!(queue.leave(3), None);
+        assert!(queue.is_empty() && queue.places.is_empty());
+    }
+
+    #[test]
+    fn waiters_of_a_holder_are_excused() {
+        let mut queue = queue();
+        assert_eq!(queue.excuse(10), [1, 3]);
+        assert!(queue.may_speak(3) && !queue.may_speak(2));
+        queue.unexcuse(10);
+        assert!(!queue.may_speak(3));
+    }
+
+    #[test]
+    fn a_front_that_is_not_polled_loses_its_turn() {
+        let mut queue = queue();
+        let patience = Duration::from_millis(100);
+        queue.expect(1, at(1000));
+        assert_eq!(queue.challenge(at(1100), patience), None);
+        assert_eq!(queue.challenge(at(1101), patience), Some(2));
+        assert!(queue.may_speak(2) && !queue.may_speak(1));
+        assert_eq!(queue.leave(2), Some(3));
+        assert_eq!(queue.leave(3), Some(1));
+    }
+}

@@ -1,0 +1,59 @@
+//! The rules that the client's correctness rests on, as data, so that the simulator can break one and see whether anybody notices.
+
+/// One rule. The engine asks `Rules::keeps` at the place where the rule lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rule {
+    /// What an abandoned acquisition may have taken is undone.
+    UndoAbandoned,
+    /// A release whose acquire has copies under way leaves a mark that stops them.
+    MarkCopies,
+    /// A lease is counted from when it was asked for.
+    CountFromSend,
+    /// A holder gives up before the lease ends, by as much as clocks may differ.
+    TakeMargin,
+    /// A loss is for good.
+    LatchLoss,
+    /// A request that is sent again keeps its attempt's id.
+    ResendSameId,
+    /// After subscribing, a waiter tries again before it waits.
+    TryAfterSubscribing,
+    /// Whoever listens looks for himself when messages may have been missed.
+    WakeAfterGap,
+    /// A request may act for a few seconds only.
+    LimitBy,
+    /// A release that was not answered is sent again.
+    RetryPartings,
+    /// A dropped guard releases.
+    ReleaseOnDrop,
+    /// The watchdog renews.
+    Renew,
+    /// A waiter that goes passes its turn on.
+    PassTurn,
+    /// A waiter registers with the server.
+    Register,
+    /// A waiter that gives up is struck out.
+    StrikeOut,
+    /// A holder is told of its loss by the clock.
+    TellByClock,
+    /// A waiter looks again after a while, woken or not.
+    LookAgain,
+}
+
+/// Which rules a client keeps: all of them, unless the simulator wants otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    broken: Option<Rule>,
+}
+
+impl Rules {
+    /// Keeps all rules but one.
+    pub const fn all_but(rule: Rule) -> Self {
+        Self { broken: Some(rule) }
+    }
+
+    /// Tells whether a rule is kept.
+    pub(crate) fn keeps(self, rule: Rule) -> bool {
+        self.broken != Some(rule)
+    }
+}

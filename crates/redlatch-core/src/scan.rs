@@ -1,0 +1,83 @@
+//! Walking over the keys of a client's prefix.
+
+use std::collections::VecDeque;
+
+use crate::{
+    Client, Error,
+    protocol::{
+        glob,
+        name::{Key, Name},
+    },
+    seam::Command,
+};
+
+/// Finds the names under a client's prefix that match a pattern, a bounded step at a time. For the crates of this family.
+#[derive(Debug)]
+pub struct Scan {
+    client: Client,
+    pattern: String,
+    /// One slot of each node that is still to be walked.
+    nodes: VecDeque<u16>,
+    cursor: String,
+}
+
+impl Scan {
+    /// Starts a walk.
+    pub fn new(client: &Client, pattern: &str) -> Self {
+        let nodes = client.net().router.one_slot_per_node().into();
+        Self {
+            client: client.clone(),
+            pattern: pattern.to_owned(),
+            nodes,
+            cursor: "0".to_owned(),
+        }
+    }
+
+    /// Returns the names of the next step, perhaps none; `None` at the end. A name may come twice, as with `SCAN`.
+    ///
+    /// # Errors
+    ///
+    /// What a request may fail with; the step may be tried again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the next call repeats the step.
+    pub async fn step(&mut self) -> Result<Option<Vec<Name>>, Error> {
+        let Some(&slot) = self.nodes.front() else {
+            return Ok(None);
+        };
+        let client = &self.client;
+        client.check_open()?;
+        let prefix = client.prefix();
+        let command = Command::new("SCAN")
+            .arg(&self.cursor)
+            .arg("MATCH")
+            .arg(format!("{}:[{{@]*", prefix.as_str()))
+            .arg("COUNT")
+            .arg(STEP);
+        let reply = client
+            .net()
+            .ask(slot, command, client.now() + client.patience())
+            .await?;
+        let Some([cursor, keys]) = reply.as_array() else {
+            return Err(Error::bad_reply("SCAN", &reply));
+        };
+        let (Some(cursor), Some(keys)) = (cursor.as_str(), keys.as_array()) else {
+            return Err(Error::bad_reply("SCAN", &reply));
+        };
+        let names = keys
+            .iter()
+            .filter_map(|key| Key::decode(prefix, key.as_str()?));
+        let names = names
+            .filter(|name| glob::matches(&self.pattern, name.as_str()))
+            .collect();
+        if cursor == "0" {
+            self.nodes.pop_front();
+        }
+        self.cursor = cursor.to_owned();
+        Ok(Some(names))
+    }
+}
+
+/// How many keys the server looks at in one step.
+const STEP: &str = "256";

@@ -1,0 +1,191 @@
+//! Scripts, calls of them, and what became of a call.
+
+use redlatch_lua::Source;
+use sha1_smol::Sha1;
+
+use crate::{
+    protocol::{
+        classify::{Class, Obstacle, Redirect, classify},
+        name::Key,
+    },
+    seam::{Command, Outcome, ServerError, Value},
+};
+
+/// A script and the digest by which the server knows it.
+#[derive(Debug)]
+pub struct Script {
+    source: &'static Source,
+    digest: String,
+}
+
+impl Script {
+    /// Computes the digest of `source`. Meant for a `static LazyLock`.
+    pub fn new(source: &'static Source) -> Self {
+        Self {
+            source,
+            digest: Sha1::from(source.text).digest().to_string(),
+        }
+    }
+
+    /// Returns `<primitive>/<file>`.
+    pub const fn name(&self) -> &'static str {
+        self.source.name
+    }
+
+    /// Returns the text.
+    pub const fn text(&self) -> &'static str {
+        self.source.text
+    }
+}
+
+/// One call of a script: everything but `by`, which only the link that sends it can tell.
+#[derive(Clone, Debug)]
+pub struct ScriptCall {
+    script: &'static Script,
+    slot: u16,
+    keys: Vec<String>,
+    args: Vec<String>,
+    dated: bool,
+}
+
+impl ScriptCall {
+    /// Starts a call in the slot of `key`.
+    pub const fn new(script: &'static Script, key: &Key) -> Self {
+        Self::in_slot(script, key.slot())
+    }
+
+    /// Starts a call whose keys are in `slot`.
+    pub(crate) const fn in_slot(script: &'static Script, slot: u16) -> Self {
+        Self {
+            script,
+            slot,
+            keys: Vec::new(),
+            args: Vec::new(),
+            dated: false,
+        }
+    }
+
+    /// Marks the call as one whose first argument is `by`; the sender puts it there.
+    #[must_use]
+    pub const fn dated(mut self) -> Self {
+        self.dated = true;
+        self
+    }
+
+    /// Appends a key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.keys.push(key.into());
+        self
+    }
+
+    /// Appends an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Returns the script.
+    pub const fn script(&self) -> &'static Script {
+        self.script
+    }
+
+    /// Returns the slot of all its keys.
+    pub const fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    pub(crate) fn evalsha(&self, by: u64) -> Command {
+        self.command("EVALSHA", &self.script.digest, by)
+    }
+
+    pub(crate) fn eval(&self, by: u64) -> Command {
+        self.command("EVAL", self.script.text(), by)
+    }
+
+    fn command(&self, verb: &str, script: &str, by: u64) -> Command {
+        let texts = self.keys.iter().chain(&self.args);
+        let bytes: usize = texts.map(String::len).sum();
+        let mut command = Command::with_capacity(
+            self.keys.len() + self.args.len() + 4,
+            bytes + script.len() + 32,
+        );
+        command.push(verb);
+        command.push(script);
+        command.push(self.keys.len().to_string());
+        for key in &self.keys {
+            command.push(key);
+        }
+        if self.dated {
+            command.push(by.to_string());
+        }
+        for arg in &self.args {
+            command.push(arg);
+        }
+        command
+    }
+}
+
+/// What became of a call, as far as this process can know.
+#[derive(Clone, Debug)]
+pub enum CallOutcome {
+    /// The script ran and replied.
+    Replied(Value),
+    /// It did not, or nobody knows.
+    Failed(Failure),
+}
+
+/// A call without a reply of the script.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// It never left this process; the text says why.
+    NotSent(String),
+    /// It may have run or may still run; the text says what went wrong.
+    Unknown(String),
+    /// The server refused it for the moment.
+    Refused(Obstacle, ServerError),
+    /// Another node is in charge.
+    Redirected(Redirect),
+    /// It will never succeed.
+    Fatal(crate::Error),
+}
+
+impl CallOutcome {
+    /// Classifies what a connection tells.
+    pub(crate) fn of(outcome: Outcome) -> Self {
+        let failure = match outcome {
+            Outcome::Replied(Ok(value)) => return Self::Replied(value),
+            Outcome::Replied(Err(error)) => match classify(&error.code, &error.message) {
+                Class::NoScript => Failure::Unknown("the server lost the script twice".to_owned()),
+                Class::Redirect(redirect) => Failure::Redirected(redirect),
+                Class::Retry(obstacle) => Failure::Refused(obstacle, error),
+                Class::Unknown => Failure::Unknown(error.to_string()),
+                Class::Fatal(refusal) => Failure::Fatal(crate::Error::refused(refusal, error)),
+            },
+            Outcome::NotSent(why) => Failure::NotSent(why),
+            Outcome::Unknown(why) => Failure::Unknown(why),
+        };
+        Self::Failed(failure)
+    }
+}
+
+impl Failure {
+    /// Tells whether the script surely did nothing.
+    pub(crate) const fn is_not_executed(&self) -> bool {
+        !matches!(self, Self::Unknown(_))
+    }
+
+    /// Classifies the want of a connection: what passes is not fatal.
+    pub(crate) fn of_session(error: crate::Error) -> Self {
+        if error.kind() == crate::ErrorKind::Unavailable {
+            return Self::NotSent(error.to_string());
+        }
+        Self::Fatal(error)
+    }
+}
+
+/// Returns the server's time that a script's reply starts with.
+pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
+    reply.as_array()?.first()?.as_str()?.parse().ok()
+}

@@ -1,0 +1,157 @@
+//! What goes over a connection and what comes back.
+
+use std::{error, fmt};
+
+/// One command to a server: binary-safe arguments in one buffer.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Command {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Command {
+    /// Starts a command with its name as first argument.
+    pub fn new(name: &str) -> Self {
+        Self::with_capacity(8, 128).arg(name)
+    }
+
+    /// Starts an empty command with room for `args` arguments of `bytes` bytes in all.
+    pub fn with_capacity(args: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(args),
+        }
+    }
+
+    /// Appends one argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
+        self.push(arg);
+        self
+    }
+
+    /// Appends one argument in place.
+    pub fn push(&mut self, arg: impl AsRef<[u8]>) {
+        self.bytes.extend_from_slice(arg.as_ref());
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Iterates over the arguments, the command's name first.
+    pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|at| {
+            let start = if at == 0 { 0 } else { self.ends[at - 1] };
+            &self.bytes[start..self.ends[at]]
+        })
+    }
+
+    /// Returns the bytes of all arguments together.
+    pub fn payload_len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // AUTH and HELLO carry secrets; a transport sends them itself and never through here.
+        f.debug_list()
+            .entries(self.args().map(String::from_utf8_lossy))
+            .finish()
+    }
+}
+
+/// A reply's value, the types of RESP2 with those of RESP3 folded into them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// No value (also RESP3's null).
+    Nil,
+    /// An integer (RESP3's booleans are 1 and 0).
+    Int(i64),
+    /// A bulk string (RESP3's doubles and big numbers come as their text).
+    Bulk(Vec<u8>),
+    /// A status line such as `OK`.
+    Status(String),
+    /// An array (RESP3's sets as they are, its maps as key, value, key, value).
+    Array(Vec<Self>),
+    /// An error inside an array.
+    Error(ServerError),
+}
+
+impl Value {
+    /// Returns the integer, if this is one or a bulk string that spells one.
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Bulk(_) | Self::Status(_) => self.as_str()?.parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// Returns the text of a bulk string or status, if it is UTF-8.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
+            Self::Status(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the bytes of a bulk string or status.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bulk(bytes) => Some(bytes),
+            Self::Status(text) => Some(text.as_bytes()),
+            _ => None,
+        }
+    }
+
+    /// Returns the elements of an array.
+    pub fn as_array(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+}
+
+/// An error reply of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError {
+    /// The first word: `NOSCRIPT`, `MOVED`, `ERR`, …
+    pub code: String,
+    /// The rest of the line.
+    pub message: String,
+}
+
+impl ServerError {
+    /// Splits an error line into its code and the rest. A leading `-` is dropped.
+    pub fn parse(line: &str) -> Self {
+        let line = line.strip_prefix('-').unwrap_or(line);
+        let (code, message) = line.split_once(' ').unwrap_or((line, ""));
+        Self {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.code, self.message)
+    }
+}
+
+impl error::Error for ServerError {}
+
+/// What the server answered to one command.
+pub type Reply = Result<Value, ServerError>;
+
+/// What became of one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The server answered.
+    Replied(Reply),
+    /// The command surely never left this process; the text says why.
+    NotSent(String),
+    /// The command may or may not have run, or may still run; the text says what went wrong.
+    Unknown(String),
+}

@@ -1,0 +1,15 @@
+//! The seam between redlatch and the world: a transport, and a runtime with clock, tasks and randomness.
+//!
+//! Everything above it (links, router, script sender, hub, engine) is the same code in production, over
+//! the embedded engine and in the simulator. Everything below it is replaceable.
+
+mod command;
+mod runtime;
+mod transport;
+
+pub use command::{Command, Outcome, Reply, ServerError, Value};
+pub use runtime::{BoxFuture, Runtime, TokioRuntime};
+pub use transport::{
+    Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Protocol, Purpose, Push, Pushes,
+    TlsOptions, Transport,
+};

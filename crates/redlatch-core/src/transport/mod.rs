@@ -1,0 +1,5 @@
+//! Transports to real servers. Only the folder `redis` names the `redis` crate.
+
+mod redis;
+
+pub use self::redis::RedisTransport;

@@ -1,0 +1,226 @@
+//! From an address and a login to a `redis::Client`.
+
+use std::time::Duration;
+
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion,
+    RedisConnectionInfo,
+    io::tcp::{TcpSettings, socket2::TcpKeepalive},
+};
+
+use super::error;
+use crate::seam::{Address, Dial, DialError, DialErrorKind, Login, Purpose, TlsOptions};
+
+/// Builds the client that connects to `dial.address`.
+///
+/// Over RESP3 the crate's own handshake is `HELLO` with the credentials. Over RESP2 it is nothing for commands
+/// (see [`super::login`]) and `AUTH`, `SELECT` for pub/sub, where nothing else can send them.
+pub(super) fn client(dial: &Dial, protocol: ProtocolVersion) -> Result<Client, DialError> {
+    let settings = redis_settings(&dial.login, protocol, dial.purpose);
+    match &dial.address {
+        Address::Tcp { host, port } => open(ConnectionAddr::Tcp(host.clone(), *port), settings),
+        Address::Tls {
+            host,
+            port,
+            options,
+        } => tls_client(host, *port, options, settings),
+        Address::Unix(path) if cfg!(unix) => open(ConnectionAddr::Unix(path.clone()), settings),
+        Address::Unix(_) => Err(unsupported("no unix sockets on this platform")),
+        Address::Embedded(name) => Err(unsupported(&format!(
+            "an embedded engine (`{name}`) cannot be reached over a socket"
+        ))),
+    }
+}
+
+fn redis_settings(
+    login: &Login,
+    protocol: ProtocolVersion,
+    purpose: Purpose,
+) -> RedisConnectionInfo {
+    let mut settings = RedisConnectionInfo::default()
+        .set_protocol(protocol)
+        .set_skip_set_lib_name();
+    let alone = protocol == ProtocolVersion::RESP2 && purpose == Purpose::PubSub;
+    if alone {
+        settings = settings.set_db(i64::from(login.database));
+    }
+    if let Some(password) = &login.password
+        && (alone || protocol == ProtocolVersion::RESP3)
+    {
+        settings = settings.set_password(password);
+        if let Some(username) = &login.username {
+            settings = settings.set_username(username);
+        }
+    }
+    settings
+}
+
+fn open(address: ConnectionAddr, settings: RedisConnectionInfo) -> Result<Client, DialError> {
+    Client::open(connection_info(address, settings)?)
+        .map_err(|failed| unsupported(&failed.to_string()))
+}
+
+fn connection_info(
+    address: ConnectionAddr,
+    settings: RedisConnectionInfo,
+) -> Result<ConnectionInfo, DialError> {
+    let info = address
+        .into_connection_info()
+        .map_err(|failed| unsupported(&failed.to_string()))?;
+    Ok(info
+        .set_tcp_settings(tcp_settings())
+        .set_redis_settings(settings))
+}
+
+fn tcp_settings() -> TcpSettings {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER);
+    let settings = TcpSettings::default()
+        .set_nodelay(true)
+        .set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(USER_TIMEOUT);
+    settings
+}
+
+#[cfg(feature = "tls")]
+fn tls_client(
+    host: &str,
+    port: u16,
+    options: &TlsOptions,
+    settings: RedisConnectionInfo,
+) -> Result<Client, DialError> {
+    use redis::{ClientTlsConfig, TlsCertificates};
+
+    // The crate builds its rustls configuration from the process's default provider and takes no other.
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error says that somebody else has just installed theirs.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    let address = ConnectionAddr::TcpTls {
+        host: host.to_owned(),
+        port,
+        insecure: options.insecure,
+        tls_params: None,
+    };
+    let certificates = TlsCertificates {
+        client_tls: options
+            .client_pem
+            .clone()
+            .map(|(client_cert, client_key)| ClientTlsConfig {
+                client_cert,
+                client_key,
+            }),
+        root_cert: options.root_pem.clone(),
+    };
+    Client::build_with_tls(connection_info(address, settings)?, certificates)
+        .map_err(|failed| error::dial(DialErrorKind::Tls, failed.to_string()))
+}
+
+#[cfg(not(feature = "tls"))]
+fn tls_client(
+    host: &str,
+    port: u16,
+    _: &TlsOptions,
+    _: RedisConnectionInfo,
+) -> Result<Client, DialError> {
+    Err(unsupported(&format!(
+        "cannot reach {host}:{port} by TLS: the cargo feature `tls` is not enabled"
+    )))
+}
+
+fn unsupported(message: &str) -> DialError {
+    error::dial(DialErrorKind::Unsupported, message.to_owned())
+}
+
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+
+/// How long bytes may stay unacknowledged before the kernel gives the connection up.
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const USER_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dial(address: Address) -> Dial {
+        Dial {
+            address,
+            login: Login {
+                username: Some("u".into()),
+                password: Some("p".into()),
+                database: 3,
+                client_name: None,
+            },
+            purpose: Purpose::Command,
+        }
+    }
+
+    #[test]
+    fn an_embedded_address_is_unsupported() {
+        let failed = client(&dial(Address::Embedded("x".into())), ProtocolVersion::RESP3);
+        assert_eq!(
+            failed.map(|_| ()).map_err(|e| e.kind),
+            Err(DialErrorKind::Unsupported)
+        );
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_without_the_feature_is_unsupported_and_says_what_to_do() {
+        let address = Address::Tls {
+            host: "h".into(),
+            port: 1,
+            options: TlsOptions::default(),
+        };
+        let failed = client(&dial(address), ProtocolVersion::RESP3).map(|_| ());
+        let Err(failed) = failed else {
+            panic!("must fail")
+        };
+        assert_eq!(failed.kind, DialErrorKind::Unsupported);
+        assert!(failed.message.contains("`tls`"), "{failed}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_certificate_that_is_none_is_a_tls_error() {
+        let options = TlsOptions {
+            client_pem: Some((b"junk".to_vec(), b"junk".to_vec())),
+            ..TlsOptions::default()
+        };
+        let address = Address::Tls {
+            host: "h".into(),
+            port: 1,
+            options,
+        };
+        let failed = client(&dial(address), ProtocolVersion::RESP3).map(|_| ());
+        assert_eq!(failed.map_err(|e| e.kind), Err(DialErrorKind::Tls));
+    }
+
+    #[test]
+    fn who_sends_the_credentials_depends_on_protocol_and_purpose() {
+        let login = dial(Address::Embedded(String::new())).login;
+        let of = |protocol, purpose| redis_settings(&login, protocol, purpose);
+        let hello = of(ProtocolVersion::RESP3, Purpose::Command);
+        assert_eq!(
+            (hello.username(), hello.password(), hello.db()),
+            (Some("u"), Some("p"), 0)
+        );
+        let ours = of(ProtocolVersion::RESP2, Purpose::Command);
+        assert_eq!(
+            (ours.username(), ours.password(), ours.db()),
+            (None, None, 0)
+        );
+        let alone = of(ProtocolVersion::RESP2, Purpose::PubSub);
+        assert_eq!(
+            (alone.username(), alone.password(), alone.db()),
+            (Some("u"), Some("p"), 3)
+        );
+    }
+
+    #[test]
+    fn sockets_do_not_wait_for_more_bytes() {
+        let settings = tcp_settings();
+        assert!(settings.nodelay());
+        assert!(settings.keepalive().is_some());
+    }
+}

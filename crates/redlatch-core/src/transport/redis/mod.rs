@@ -1,0 +1,161 @@
+//! The transport over the `redis` crate, used as codec and multiplexed socket only: no retries, no
+//! reconnects, no timeouts of its own.
+
+mod address;
+mod command;
+mod error;
+mod login;
+mod pubsub;
+mod pubsub2;
+mod pushes;
+mod value;
+mod wire;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redis::{AsyncConnectionConfig, Client, ProtocolVersion, RedisError};
+use tokio::sync::mpsc;
+
+use self::{
+    command::CommandConn,
+    pubsub::PubSubConn,
+    pushes::{CommandPushes, Gone, PushSink, QueuedPushes},
+    wire::Wire,
+};
+use crate::seam::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, Transport};
+
+/// Connects to Redis or Valkey servers over TCP, TLS or a unix socket.
+///
+/// Speaks RESP3, and RESP2 where the server refuses that. The two differ in what is known when:
+///
+/// - Over RESP3 the end of a connection shows at once, by the end of its [`Pushes`] and by
+///   [`Outcome::NotSent`](crate::seam::Outcome::NotSent) for whatever is sent later.
+/// - Over RESP2 a connection for commands notices its end only when something is sent over it, so the
+///   owner's health check finds it; one for pub/sub notices at once.
+/// - Over RESP2 there is no sharded pub/sub, and a pub/sub connection has no name.
+///
+/// Addresses with TLS need the Cargo feature `tls`. Where the application has not installed a default
+/// crypto provider for rustls, the first such dial installs ring.
+///
+/// A connection lives on the tokio runtime it was dialled on and ends with it.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RedisTransport {}
+
+impl RedisTransport {
+    /// Makes the transport. It holds nothing but the settings common to all connections.
+    pub const fn new() -> Self {
+        Self {}
+    }
+}
+
+#[async_trait]
+impl Transport for RedisTransport {
+    /// Connects, logs in and asks for a sign of life.
+    ///
+    /// Resolved addresses are tried all at once and the first that answers is taken. A server that refuses
+    /// RESP3 is dialled a second time. A refused `CLIENT SETNAME` or `CLIENT SETINFO` is no failure.
+    ///
+    /// # Errors
+    ///
+    /// See [`DialErrorKind`](crate::seam::DialErrorKind). A server whose answer to `PING` says that it is loading
+    /// its data, is cut off from its primary or is stuck in a script is `Busy`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened. Only a name resolution goes on to its end, on tokio's
+    /// blocking threads.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with I/O enabled.
+    async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
+        let client = address::client(dial, ProtocolVersion::RESP3)?;
+        match dial_resp3(dial, &client).await {
+            Ok(dialed) => dialed,
+            Err(refused) if error::refuses_resp3(&refused, &dial.login) => dial_resp2(dial).await,
+            Err(failed) => Err(error::of_connect(&dial.address, &failed)),
+        }
+    }
+}
+
+/// The outer error is that of connecting and `HELLO`, which decides about RESP2.
+async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialError>, RedisError> {
+    let gone = Gone::default();
+    let (sink, queue) = match dial.purpose {
+        Purpose::Command => (PushSink::new(gone.clone(), None), None),
+        Purpose::PubSub => {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            (PushSink::new(gone.clone(), Some(sender)), Some(receiver))
+        }
+    };
+    let config = connection_config().set_push_sender(sink);
+    let conn = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?;
+    let wire = Wire::new(conn, gone);
+    if let Err(failed) = login::finish(&wire, &dial.login, login::Auth::Done).await {
+        return Ok(Err(failed));
+    }
+    let (conn, pushes): (Arc<dyn Conn>, Box<dyn Pushes>) = match queue {
+        None => {
+            let pushes = CommandPushes::new(wire.gone());
+            (Arc::new(CommandConn::new(wire)), Box::new(pushes))
+        }
+        Some(queue) => (
+            Arc::new(PubSubConn::new(wire)),
+            Box::new(QueuedPushes::new(queue)),
+        ),
+    };
+    Ok(Ok(Dialed {
+        conn,
+        pushes,
+        protocol: Protocol::Resp3,
+    }))
+}
+
+async fn dial_resp2(dial: &Dial) -> Result<Dialed, DialError> {
+    let client = address::client(dial, ProtocolVersion::RESP2)?;
+    let (conn, pushes): (Arc<dyn Conn>, Box<dyn Pushes>) = match dial.purpose {
+        Purpose::Command => {
+            let conn = client
+                .get_multiplexed_async_connection_with_config(&connection_config())
+                .await
+                .map_err(|failed| error::of_connect(&dial.address, &failed))?;
+            let wire = Wire::new(conn, Gone::default());
+            login::finish(&wire, &dial.login, login::Auth::Pending).await?;
+            let pushes = CommandPushes::new(wire.gone());
+            (Arc::new(CommandConn::new(wire)), Box::new(pushes))
+        }
+        Purpose::PubSub => {
+            let connect = async {
+                let mut pubsub = client.get_async_pubsub().await?;
+                let pong = pubsub.ping::<redis::Value>().await?;
+                Ok((pubsub, value::reply(pong)))
+            };
+            let (pubsub, pong) = connect
+                .await
+                .map_err(|failed| error::of_connect(&dial.address, &failed))?;
+            login::check_ping(pong)?;
+            let (conn, pushes) = pubsub2::split(pubsub);
+            (Arc::new(conn), Box::new(pushes))
+        }
+    };
+    Ok(Dialed {
+        conn,
+        pushes,
+        protocol: Protocol::Resp2,
+    })
+}
+
+/// Deadlines are the caller's: the crate's own would answer for commands that still run.
+fn connection_config() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_BUFFER)
+}
+
+/// How many sends may wait for the socket before further ones wait for room.
+const PIPELINE_BUFFER: usize = 1024;

@@ -1,0 +1,148 @@
+//! One multiplexed connection and whether it still lives.
+
+use std::{future::Future, pin::pin};
+
+use futures_util::FutureExt;
+use redis::{Pipeline, RedisError, aio::MultiplexedConnection};
+use tokio::select;
+
+use super::{error, pushes::Gone, value};
+use crate::seam::{Command, Outcome, Reply};
+
+/// A multiplexed connection. It closes when the last clone of its inner handle is dropped.
+#[derive(Debug)]
+pub(super) struct Wire {
+    conn: MultiplexedConnection,
+    gone: Gone,
+}
+
+impl Wire {
+    pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
+        Self { conn, gone }
+    }
+
+    pub(super) fn gone(&self) -> &Gone {
+        &self.gone
+    }
+
+    /// Returns a handle of its own for calls that the crate offers as methods.
+    pub(super) fn handle(&self) -> MultiplexedConnection {
+        self.conn.clone()
+    }
+
+    /// Sends commands as one pipeline and returns one outcome each. None of them may be empty.
+    ///
+    /// A dropped call leaves its place in the queue of replies, so that the replies of others stay theirs.
+    pub(super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        let count = commands.len();
+        if self.gone.is() {
+            return vec![error::closed(); count];
+        }
+        let mut conn = self.conn.clone();
+        let replies = if let [command] = commands.as_slice() {
+            let cmd = value::cmd(command);
+            drop(commands);
+            self.answer(conn.send_packed_command(&cmd))
+                .await
+                .map(|reply| vec![reply])
+        } else {
+            let mut pipeline = Pipeline::with_capacity(count);
+            for command in &commands {
+                pipeline.add_command(value::cmd(command));
+            }
+            drop(commands);
+            self.answer(conn.send_packed_commands(&pipeline, 0, count))
+                .await
+        };
+        match replies {
+            Ok(replies) if replies.len() == count => replies
+                .into_iter()
+                .map(|reply| Outcome::Replied(value::reply(reply)))
+                .collect(),
+            Ok(replies) => {
+                let why = format!("{} replies for {count} commands", replies.len());
+                vec![Outcome::Unknown(why); count]
+            }
+            Err(outcome) => vec![outcome; count],
+        }
+    }
+
+    /// Waits for an answer of the server; without one the error is the outcome.
+    pub(super) async fn answer<T>(
+        &self,
+        call: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, Outcome> {
+        answer(&self.gone, call).await
+    }
+}
+
+/// Waits for an answer of the server or for the end of the connection, and marks the latter.
+///
+/// A call of the crate need not end with its connection: one that queues its message just while the task that drives
+/// the socket ends waits for ever.
+pub(super) async fn answer<T>(
+    gone: &Gone,
+    call: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, Outcome> {
+    let mut call = pin!(call);
+    let answer = select! {
+        biased;
+        answer = &mut call => Some(answer),
+        // The answer may have come between the two looks.
+        () = gone.wait() => call.now_or_never(),
+    };
+    let Some(answer) = answer else {
+        return Err(Outcome::Unknown(
+            "the connection closed before the answer".to_owned(),
+        ));
+    };
+    answer.map_err(|failed| match error::server_error(&failed) {
+        Some(refusal) => Outcome::Replied(Reply::Err(refusal)),
+        None => {
+            gone.mark();
+            Outcome::Unknown(failed.to_string())
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future, io};
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_never_ends_ends_with_its_connection() {
+        let gone = Gone::default();
+        let mut call = pin!(answer(&gone, future::pending::<Result<(), RedisError>>()));
+        assert_eq!(call.as_mut().now_or_never(), None);
+        gone.mark();
+        let outcome = call.now_or_never();
+        assert!(
+            matches!(outcome, Some(Err(Outcome::Unknown(_)))),
+            "{outcome:?}"
+        );
+    }
+
+    #[test]
+    fn an_answer_counts_even_if_the_connection_is_gone() {
+        let gone = Gone::default();
+        gone.mark();
+        let outcome = answer(&gone, future::ready(Ok::<_, RedisError>(7))).now_or_never();
+        assert_eq!(outcome, Some(Ok(7)));
+    }
+
+    #[test]
+    fn only_failures_below_the_protocol_end_the_connection() {
+        let gone = Gone::default();
+        let refusal = redis::parse_redis_value(b"-NOPERM no\r\n").and_then(|v| v.extract_error());
+        let outcome = answer(&gone, future::ready(refusal)).now_or_never();
+        let refused = Outcome::Replied(Err(crate::seam::ServerError::parse("NOPERM no")));
+        assert_eq!((outcome, gone.is()), (Some(Err(refused)), false));
+
+        let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        let outcome = answer(&gone, future::ready(Err::<(), _>(broken))).now_or_never();
+        assert_eq!(outcome, Some(Err(Outcome::Unknown("broken pipe".into()))));
+        assert!(gone.is());
+    }
+}

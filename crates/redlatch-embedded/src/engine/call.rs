@@ -1,0 +1,216 @@
+//! One command on its way through the engine, and what handlers share.
+
+use redlatch_core::seam::{Reply, ServerError, Value};
+
+use super::{
+    Model, SessionId,
+    core::Core,
+    hash::Hash,
+    keyspace::{Entry, Object},
+    number,
+    time::Clock,
+    zset::SortedSet,
+};
+
+/// A command being run: its arguments, its clock and all that it may change.
+pub(super) struct Call<'a> {
+    pub(super) core: &'a mut Core,
+    pub(super) session: SessionId,
+    pub(super) args: &'a [&'a [u8]],
+    pub(super) clock: Clock,
+}
+
+impl<'a> Call<'a> {
+    pub(super) const fn model(&self) -> Model {
+        self.core.model
+    }
+
+    /// The first key, which every command with keys has in the second place.
+    pub(super) const fn key(&self) -> &'a [u8] {
+        self.args[1]
+    }
+
+    /// The live entry under `key`.
+    pub(super) fn entry(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        self.core.data.live(key, self.clock.expiry)
+    }
+
+    /// The string under the first key.
+    pub(super) fn string(&mut self) -> Result<Option<&mut Vec<u8>>, ServerError> {
+        match self.entry(self.args[1]).map(|entry| &mut entry.object) {
+            None => Ok(None),
+            Some(Object::String(text)) => Ok(Some(text)),
+            Some(_) => Err(wrong_type()),
+        }
+    }
+
+    /// The hash under the first key.
+    pub(super) fn hash(&mut self) -> Result<Option<&mut Hash>, ServerError> {
+        match self.entry(self.args[1]).map(|entry| &mut entry.object) {
+            None => Ok(None),
+            Some(Object::Hash(hash)) => Ok(Some(hash)),
+            Some(_) => Err(wrong_type()),
+        }
+    }
+
+    /// The hash under the first key, made if there is none.
+    pub(super) fn hash_or_new(&mut self) -> Result<&mut Hash, ServerError> {
+        self.entry(self.args[1]);
+        let new = || Object::Hash(Hash::default());
+        match &mut self.core.data.or_insert(self.args[1], new).object {
+            Object::Hash(hash) => Ok(hash),
+            _ => Err(wrong_type()),
+        }
+    }
+
+    /// The sorted set under the first key.
+    pub(super) fn sorted_set(&mut self) -> Result<Option<&mut SortedSet>, ServerError> {
+        match self.entry(self.args[1]).map(|entry| &mut entry.object) {
+            None => Ok(None),
+            Some(Object::SortedSet(set)) => Ok(Some(set)),
+            Some(_) => Err(wrong_type()),
+        }
+    }
+
+    /// The sorted set under the first key, made if there is none.
+    pub(super) fn sorted_set_or_new(&mut self) -> Result<&mut SortedSet, ServerError> {
+        self.entry(self.args[1]);
+        let new = || Object::SortedSet(SortedSet::default());
+        match &mut self.core.data.or_insert(self.args[1], new).object {
+            Object::SortedSet(set) => Ok(set),
+            _ => Err(wrong_type()),
+        }
+    }
+
+    /// Removes the first key if nothing is left in it, as Redis does with every collection.
+    pub(super) fn drop_if_empty(&mut self) {
+        let is_empty = match self.core.data.get(self.args[1]).map(|entry| &entry.object) {
+            Some(Object::Hash(hash)) => hash.is_empty(),
+            Some(Object::SortedSet(set)) => set.is_empty(),
+            Some(Object::String(_)) | None => false,
+        };
+        if is_empty {
+            self.core.data.remove(self.args[1]);
+        }
+    }
+
+    /// The integer in this place.
+    pub(super) fn int(&self, at: usize) -> Result<i64, ServerError> {
+        number::parse_int(self.args[at]).ok_or_else(not_an_integer)
+    }
+
+    /// A score as a reply.
+    pub(super) fn score(&self, score: f64) -> Value {
+        Value::Bulk(number::score_text(self.model(), score).into_bytes())
+    }
+
+    /// The error for a wrong number of arguments.
+    pub(super) fn wrong_arity(&self) -> ServerError {
+        wrong_arity(&lower(self.args[0]))
+    }
+
+    /// Wants the arguments of a container command such as `CLIENT` to be this many, itself included.
+    pub(super) fn want_sub_args(&self, ok: impl Fn(usize) -> bool) -> Result<(), ServerError> {
+        if ok(self.args.len()) {
+            return Ok(());
+        }
+        if !self.model().is_seven() {
+            return Err(self.unknown_subcommand());
+        }
+        Err(wrong_arity(&format!(
+            "{}|{}",
+            lower(self.args[0]),
+            lower(self.args[1])
+        )))
+    }
+
+    /// The error for a subcommand that is not there.
+    pub(super) fn unknown_subcommand(&self) -> ServerError {
+        let sub = String::from_utf8_lossy(self.args[1]);
+        let command = upper(self.args[0]);
+        error(&if self.model().is_seven() {
+            format!("ERR unknown subcommand '{sub}'. Try {command} HELP.")
+        } else {
+            format!(
+                "ERR Unknown subcommand or wrong number of arguments for '{sub}'. Try {command} HELP."
+            )
+        })
+    }
+
+    /// The error for an expiry no clock can reach.
+    pub(super) fn invalid_expire(&self) -> ServerError {
+        let command = lower(self.args[0]);
+        error(&if self.model().is_seven() {
+            format!("ERR invalid expire time in '{command}' command")
+        } else {
+            format!("ERR invalid expire time in {command}")
+        })
+    }
+}
+
+/// Splits an error line into code and text.
+pub(super) fn error(line: &str) -> ServerError {
+    let (code, message) = line.split_once(' ').unwrap_or((line, ""));
+    ServerError {
+        code: code.to_owned(),
+        message: message.to_owned(),
+    }
+}
+
+pub(super) fn wrong_arity(command: &str) -> ServerError {
+    error(&format!(
+        "ERR wrong number of arguments for '{command}' command"
+    ))
+}
+
+pub(super) fn wrong_type() -> ServerError {
+    error("WRONGTYPE Operation against a key holding the wrong kind of value")
+}
+
+pub(super) fn syntax() -> ServerError {
+    error("ERR syntax error")
+}
+
+pub(super) fn not_an_integer() -> ServerError {
+    error("ERR value is not an integer or out of range")
+}
+
+pub(super) fn not_a_float() -> ServerError {
+    error("ERR value is not a valid float")
+}
+
+pub(super) fn ok() -> Reply {
+    Ok(Value::Status("OK".to_owned()))
+}
+
+/// A count or a length as a reply.
+pub(super) fn count(count: usize) -> Value {
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
+}
+
+/// One for yes, zero for no.
+pub(super) fn flag(flag: bool) -> Value {
+    Value::Int(i64::from(flag))
+}
+
+pub(super) fn bulk(bytes: &[u8]) -> Value {
+    Value::Bulk(bytes.to_vec())
+}
+
+/// A bulk string, or nil for nothing.
+pub(super) fn bulk_or_nil(bytes: Option<&[u8]>) -> Value {
+    bytes.map_or(Value::Nil, bulk)
+}
+
+/// Tells whether an option is this word, in any case.
+pub(super) fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+pub(super) fn lower(arg: &[u8]) -> String {
+    String::from_utf8_lossy(arg).to_ascii_lowercase()
+}
+
+fn upper(arg: &[u8]) -> String {
+    String::from_utf8_lossy(arg).to_ascii_uppercase()
+}

@@ -1,0 +1,61 @@
+//! `PING`, `ECHO`, `SELECT`, `CLIENT`.
+
+use redlatch_core::seam::{Reply, Value};
+
+use crate::engine::call::{self, Call, bulk, error, is, ok};
+
+pub(in crate::engine) fn ping(call: &mut Call<'_>) -> Reply {
+    match call.args {
+        [_] => Ok(Value::Status("PONG".to_owned())),
+        [_, text] => Ok(bulk(text)),
+        _ => Err(call.wrong_arity()),
+    }
+}
+
+pub(in crate::engine) fn echo(call: &mut Call<'_>) -> Reply {
+    Ok(bulk(call.args[1]))
+}
+
+pub(in crate::engine) fn select(call: &mut Call<'_>) -> Reply {
+    match call.int(1)? {
+        0 => ok(),
+        _ => Err(error("ERR DB index is out of range")),
+    }
+}
+
+pub(in crate::engine) fn client(call: &mut Call<'_>) -> Reply {
+    let sub = call.args[1];
+    if is(sub, "ID") {
+        call.want_sub_args(|args| args == 2)?;
+        Ok(Value::Int(
+            i64::try_from(call.session.0).unwrap_or(i64::MAX),
+        ))
+    } else if is(sub, "GETNAME") {
+        call.want_sub_args(|args| args == 2)?;
+        let name = call
+            .core
+            .sessions
+            .get(&call.session)
+            .and_then(|session| session.name.clone());
+        Ok(call::bulk_or_nil(name.as_ref().map(String::as_bytes)))
+    } else if is(sub, "SETNAME") {
+        call.want_sub_args(|args| args == 3)?;
+        set_name(call)
+    } else {
+        Err(call.unknown_subcommand())
+    }
+}
+
+fn set_name(call: &mut Call<'_>) -> Reply {
+    let name = call.args[2];
+    if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(error(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ));
+    }
+    if let Some(session) = call.core.sessions.get_mut(&call.session) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        session.name = (!name.is_empty()).then_some(name);
+    }
+    ok()
+}

@@ -1,0 +1,113 @@
+//! The commands on hashes.
+
+use redlatch_core::seam::{Reply, Value};
+
+use crate::engine::{
+    call::{Call, bulk, bulk_or_nil, count, error, flag},
+    hash::Hash,
+    number,
+};
+
+pub(in crate::engine) fn hget(call: &mut Call<'_>) -> Reply {
+    let field = call.args[2];
+    Ok(bulk_or_nil(call.hash()?.and_then(|hash| hash.get(field))))
+}
+
+pub(in crate::engine) fn hmget(call: &mut Call<'_>) -> Reply {
+    let fields = &call.args[2..];
+    let hash = call.hash()?.map(|hash| &*hash);
+    let values = fields
+        .iter()
+        .map(|field| bulk_or_nil(hash.and_then(|hash| hash.get(field))));
+    Ok(Value::Array(values.collect()))
+}
+
+pub(in crate::engine) fn hset(call: &mut Call<'_>) -> Reply {
+    let pairs = &call.args[2..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(call.wrong_arity());
+    }
+    let hash = call.hash_or_new()?;
+    let new = pairs
+        .chunks_exact(2)
+        .filter(|pair| hash.set(pair[0], pair[1].to_vec()))
+        .count();
+    Ok(count(new))
+}
+
+pub(in crate::engine) fn hsetnx(call: &mut Call<'_>) -> Reply {
+    let (field, value) = (call.args[2], call.args[3]);
+    let hash = call.hash_or_new()?;
+    let is_new = hash.get(field).is_none();
+    if is_new {
+        hash.set(field, value.to_vec());
+    }
+    Ok(flag(is_new))
+}
+
+pub(in crate::engine) fn hincrby(call: &mut Call<'_>) -> Reply {
+    let (field, by) = (call.args[2], call.int(3)?);
+    let old = match call.hash()?.and_then(|hash| hash.get(field)) {
+        None => 0,
+        Some(text) => {
+            number::parse_int(text).ok_or_else(|| error("ERR hash value is not an integer"))?
+        }
+    };
+    let sum = old.checked_add(by);
+    let sum = sum.ok_or_else(|| error("ERR increment or decrement would overflow"))?;
+    call.hash_or_new()?.set(field, sum.to_string().into_bytes());
+    Ok(Value::Int(sum))
+}
+
+pub(in crate::engine) fn hdel(call: &mut Call<'_>) -> Reply {
+    let fields = &call.args[2..];
+    let Some(hash) = call.hash()? else {
+        return Ok(Value::Int(0));
+    };
+    let gone = fields.iter().filter(|field| hash.remove(field)).count();
+    call.drop_if_empty();
+    Ok(count(gone))
+}
+
+pub(in crate::engine) fn hexists(call: &mut Call<'_>) -> Reply {
+    let field = call.args[2];
+    Ok(flag(
+        call.hash()?.is_some_and(|hash| hash.get(field).is_some()),
+    ))
+}
+
+pub(in crate::engine) fn hstrlen(call: &mut Call<'_>) -> Reply {
+    let field = call.args[2];
+    Ok(count(
+        call.hash()?
+            .and_then(|hash| hash.get(field))
+            .map_or(0, <[u8]>::len),
+    ))
+}
+
+pub(in crate::engine) fn hlen(call: &mut Call<'_>) -> Reply {
+    Ok(count(call.hash()?.map_or(0, |hash| hash.len())))
+}
+
+pub(in crate::engine) fn hgetall(call: &mut Call<'_>) -> Reply {
+    list(call, |field, value| vec![bulk(field), bulk(value)])
+}
+
+pub(in crate::engine) fn hkeys(call: &mut Call<'_>) -> Reply {
+    list(call, |field, _| vec![bulk(field)])
+}
+
+pub(in crate::engine) fn hvals(call: &mut Call<'_>) -> Reply {
+    list(call, |_, value| vec![bulk(value)])
+}
+
+fn list(call: &mut Call<'_>, show: fn(&[u8], &[u8]) -> Vec<Value>) -> Reply {
+    let items = |hash: &Hash| {
+        hash.iter()
+            .flat_map(|(field, value)| show(field, value))
+            .collect()
+    };
+    Ok(Value::Array(
+        call.hash()?.map_or_else(Vec::new, |hash| items(hash)),
+    ))
+}

@@ -1,0 +1,124 @@
+//! What commands read and change: data, sessions, conditions, the script that runs.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch_core::seam::{Command, Reply, ServerError, Value};
+
+use super::{
+    Model, ServerTime, SessionId,
+    call::Call,
+    conditions::Conditions,
+    gate,
+    keyspace::Keyspace,
+    pubsub::PubSub,
+    table::{self, Run},
+    time::Clock,
+};
+
+/// The state of an engine besides its Lua.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) model: Model,
+    pub(super) data: Keyspace,
+    pub(super) conditions: Conditions,
+    pub(super) config: BTreeMap<String, String>,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) pubsub: PubSub,
+    pub(super) counts: BTreeMap<&'static str, u64>,
+    pub(super) script: Option<ScriptRun>,
+    pub(super) started: ServerTime,
+    pub(super) replicas: u32,
+    /// What each command of a script adds to the time it sees.
+    pub(super) script_step: Duration,
+}
+
+impl Core {
+    pub(super) fn new(model: Model, started: ServerTime) -> Self {
+        Self {
+            model,
+            data: Keyspace::default(),
+            conditions: Conditions::default(),
+            config: super::commands::default_config(),
+            sessions: BTreeMap::new(),
+            pubsub: PubSub::default(),
+            counts: BTreeMap::new(),
+            script: None,
+            started,
+            replicas: 0,
+            script_step: Duration::from_micros(1),
+        }
+    }
+
+    /// Runs a command of the script that runs now.
+    pub(super) fn execute_in_script(&mut self, command: &Command) -> Result<Value, Refused> {
+        let args: Vec<_> = command.args().collect();
+        let spec = gate::admit_in_script(self, &args).map_err(Refused::ByGate)?;
+        let Some(script) = &mut self.script else {
+            return Err(Refused::ByGate(gate::no_script()));
+        };
+        let clock = script.clock;
+        if self.model.time_moves_in_scripts() {
+            script.clock.now = script.clock.now.after(self.script_step);
+        }
+        let session = script.session;
+        match spec.run {
+            Run::Plain(run) => run(&mut Call {
+                core: self,
+                session,
+                args: &args,
+                clock,
+            })
+            .map_err(Refused::ByCommand),
+            Run::Script(_) => Err(Refused::ByGate(table::not_from_scripts(self.model))),
+        }
+    }
+
+    /// Runs a command that needs no Lua.
+    pub(super) fn execute(
+        &mut self,
+        session: SessionId,
+        args: &[&[u8]],
+        now: ServerTime,
+        run: fn(&mut Call<'_>) -> Reply,
+    ) -> Reply {
+        run(&mut Call {
+            core: self,
+            session,
+            args,
+            clock: Clock::at(now),
+        })
+    }
+}
+
+/// Who refused a command of a script; 6.2 words the two apart.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It was not run at all.
+    ByGate(ServerError),
+    /// It was run and failed.
+    ByCommand(ServerError),
+}
+
+/// What a connection is to the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    pub(super) name: Option<String>,
+    /// Whether it may subscribe, and nothing else but `PING`.
+    pub(super) subscribes: bool,
+}
+
+/// The script that runs now.
+#[derive(Debug)]
+pub(super) struct ScriptRun {
+    pub(super) sha: String,
+    pub(super) session: SessionId,
+    pub(super) keys: Vec<Vec<u8>>,
+    pub(super) clock: Clock,
+    pub(super) read_only: bool,
+    /// Whether a write command was let through: from then on a full server refuses nothing.
+    pub(super) wrote: bool,
+    /// Whether the server was full when the script began.
+    pub(super) was_full: bool,
+    /// State of `math.random`, the same at the start of every script.
+    pub(super) random: u64,
+}

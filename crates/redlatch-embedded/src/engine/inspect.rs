@@ -1,0 +1,155 @@
+//! Looking at the data from outside, and copies of them.
+
+use std::{fmt, time::Duration};
+
+use super::{
+    Engine, ServerTime,
+    keyspace::{Entry, Keyspace, Object},
+};
+
+/// A copy of all data of a server, for failover and restart.
+#[derive(Clone, Default, PartialEq)]
+pub struct Snapshot(Keyspace);
+
+impl Snapshot {
+    /// The data of a server that has none.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn of(data: &Keyspace) -> Self {
+        Self(data.clone())
+    }
+
+    pub(super) fn data(&self) -> Keyspace {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dumps = self.0.iter(0).map(|(key, entry)| KeyDump::of(key, entry));
+        f.debug_list().entries(dumps).finish()
+    }
+}
+
+/// One key, what is under it and until when.
+#[derive(Clone, PartialEq)]
+pub struct KeyDump {
+    /// The key.
+    pub key: Vec<u8>,
+    /// What is under it.
+    pub contents: Contents,
+    /// The last millisecond at which it still exists; `None` for ever.
+    pub expires: Option<ServerTime>,
+}
+
+impl KeyDump {
+    fn of(key: &[u8], entry: &Entry) -> Self {
+        let expires = entry.expires.map(ServerTime::from_millis);
+        Self {
+            key: key.to_vec(),
+            contents: Contents::of(&entry.object),
+            expires,
+        }
+    }
+}
+
+impl fmt::Debug for KeyDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} = {:?}",
+            String::from_utf8_lossy(&self.key),
+            self.contents
+        )?;
+        match self.expires {
+            Some(expires) => write!(f, " until {}", expires.millis()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is under a key.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Contents {
+    /// A string.
+    String(Vec<u8>),
+    /// A hash's fields and values, in order of insertion.
+    Hash(Vec<(Vec<u8>, Vec<u8>)>),
+    /// A sorted set's members and scores, in order.
+    SortedSet(Vec<(Vec<u8>, f64)>),
+}
+
+impl Contents {
+    fn of(object: &Object) -> Self {
+        match object {
+            Object::String(text) => Self::String(text.clone()),
+            Object::Hash(hash) => {
+                let own = |(name, value): (&[u8], &[u8])| (name.to_vec(), value.to_vec());
+                Self::Hash(hash.iter().map(own).collect())
+            }
+            Object::SortedSet(set) => {
+                let own = |(member, score): (&[u8], f64)| (member.to_vec(), score);
+                Self::SortedSet(set.iter().map(own).collect())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy;
+        match self {
+            Self::String(value) => write!(f, "{:?}", text(value)),
+            Self::Hash(fields) => f
+                .debug_map()
+                .entries(fields.iter().map(|(name, value)| (text(name), text(value))))
+                .finish(),
+            Self::SortedSet(members) => f
+                .debug_map()
+                .entries(members.iter().map(|(name, score)| (text(name), score)))
+                .finish(),
+        }
+    }
+}
+
+impl Engine {
+    /// Returns the keys that exist at `now`, in order.
+    pub fn keys(&self, now: ServerTime) -> Vec<Vec<u8>> {
+        self.core()
+            .data
+            .iter(now.millis())
+            .map(|(key, _)| key.to_vec())
+            .collect()
+    }
+
+    /// Returns all that exists at `now`, in order of the keys.
+    pub fn dump(&self, now: ServerTime) -> Vec<KeyDump> {
+        let core = self.core();
+        core.data
+            .iter(now.millis())
+            .map(|(key, entry)| KeyDump::of(key, entry))
+            .collect()
+    }
+
+    /// Returns how long `key` still exists, in whole milliseconds as `PTTL` does: `None` if there is no such key, `Some(None)` for ever.
+    pub fn ttl(&self, key: &[u8], now: ServerTime) -> Option<Option<Duration>> {
+        let mut core = self.core();
+        let entry = core.data.live(key, now.millis())?;
+        Some(
+            entry
+                .expires
+                .map(|at| Duration::from_millis(at.saturating_sub(now.millis()))),
+        )
+    }
+
+    /// Removes `key` as an administrator would; tells whether it was there at `now`.
+    pub fn delete(&mut self, key: &[u8], now: ServerTime) -> bool {
+        let mut core = self.core();
+        let existed = core.data.live(key, now.millis()).is_some();
+        core.data.remove(key);
+        existed
+    }
+}

@@ -1,0 +1,174 @@
+//! The keys and their values.
+
+use std::collections::BTreeMap;
+
+use super::{hash::Hash, zset::SortedSet};
+
+/// All data of a server: a plain value, in the order of the keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Keyspace {
+    entries: BTreeMap<Vec<u8>, Entry>,
+    /// Where the next [`sweep`](Self::sweep) looks.
+    hand: Vec<u8>,
+}
+
+impl Keyspace {
+    /// Returns the entry under `key`, having removed it first if it has expired.
+    pub(super) fn live(&mut self, key: &[u8], now: u64) -> Option<&mut Entry> {
+        if self
+            .entries
+            .get(key)
+            .is_some_and(|entry| entry.has_expired(now))
+        {
+            self.entries.remove(key);
+        }
+        self.entries.get_mut(key)
+    }
+
+    /// Returns the entry under `key`, expired or not.
+    pub(super) fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// Returns what is under `key`, put there by `make` if nothing is. The caller has asked [`live`](Self::live) before.
+    pub(super) fn or_insert(&mut self, key: &[u8], make: impl FnOnce() -> Object) -> &mut Entry {
+        // Looking first spares the copy of the key in the common case.
+        if !self.entries.contains_key(key) {
+            self.entries.insert(key.to_vec(), Entry::new(make()));
+        }
+        #[expect(clippy::expect_used, reason = "present or inserted above")]
+        self.entries.get_mut(key).expect("the entry is there")
+    }
+
+    pub(super) fn insert(&mut self, key: &[u8], entry: Entry) {
+        self.entries.insert(key.to_vec(), entry);
+    }
+
+    pub(super) fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+        self.entries.remove(key)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Iterates over the keys that have not expired, in order.
+    pub(super) fn iter(&self, now: u64) -> impl Iterator<Item = (&[u8], &Entry)> {
+        let live = self
+            .entries
+            .iter()
+            .filter(move |(_, entry)| !entry.has_expired(now));
+        live.map(|(key, entry)| (key.as_slice(), entry))
+    }
+
+    /// Looks at the next key in turn and removes it if it has expired.
+    ///
+    /// Called once per command, so that keys nobody asks for again go too.
+    pub(super) fn sweep(&mut self, now: u64) {
+        let next = self.entries.range(std::mem::take(&mut self.hand)..).next();
+        let Some((key, entry)) = next else { return };
+        let expired = entry.has_expired(now);
+        self.hand.clone_from(key);
+        if expired {
+            self.entries.remove(&self.hand);
+        } else {
+            self.hand.push(0);
+        }
+    }
+
+    /// Estimates the bytes in use.
+    pub(super) fn size(&self) -> usize {
+        self.entries
+            .iter()
+            .map(|(key, entry)| key.len() + entry.object.size() + OVERHEAD)
+            .sum()
+    }
+}
+
+/// A value and its expiry.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) object: Object,
+    /// The last millisecond at which the key still exists.
+    pub(super) expires: Option<u64>,
+}
+
+impl Entry {
+    pub(super) const fn new(object: Object) -> Self {
+        Self {
+            object,
+            expires: None,
+        }
+    }
+
+    fn has_expired(&self, now: u64) -> bool {
+        self.expires.is_some_and(|expires| now > expires)
+    }
+}
+
+/// A value of one of the types the engine has.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Object {
+    String(Vec<u8>),
+    Hash(Hash),
+    SortedSet(SortedSet),
+}
+
+impl Object {
+    /// The name that `TYPE` gives it.
+    pub(super) const fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::Hash(_) => "hash",
+            Self::SortedSet(_) => "zset",
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Hash(hash) => hash
+                .iter()
+                .map(|(name, value)| name.len() + value.len() + OVERHEAD)
+                .sum(),
+            Self::SortedSet(set) => set.iter().map(|(member, _)| member.len() + OVERHEAD).sum(),
+        }
+    }
+}
+
+/// What an item costs besides its bytes, about.
+const OVERHEAD: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_exists_up_to_and_with_its_last_millisecond() {
+        let mut keys = Keyspace::default();
+        keys.insert(
+            b"k",
+            Entry {
+                object: Object::String(vec![]),
+                expires: Some(10),
+            },
+        );
+        assert!(keys.live(b"k", 10).is_some());
+        assert!(keys.live(b"k", 11).is_none());
+        assert!(keys.get(b"k").is_none());
+    }
+
+    #[test]
+    fn the_sweep_gets_round() {
+        let mut keys = Keyspace::default();
+        for (key, expires) in [("a", None), ("b", Some(1)), ("c", Some(1)), ("d", None)] {
+            let entry = Entry {
+                object: Object::String(vec![]),
+                expires,
+            };
+            keys.insert(key.as_bytes(), entry);
+        }
+        (0..8).for_each(|_| keys.sweep(5));
+        assert_eq!(keys.entries.len(), 2);
+    }
+}

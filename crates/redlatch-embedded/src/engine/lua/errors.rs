@@ -1,0 +1,169 @@
+//! Errors inside scripts, in the words of each server.
+
+use std::{error, fmt};
+
+use mlua::{Error as LuaError, Lua, Value as LuaValue};
+use redlatch_core::seam::ServerError;
+
+use super::{CHUNK, convert};
+use crate::engine::{Model, call};
+
+/// An error that a function of the host raises in a script.
+#[derive(Clone, Debug)]
+pub(super) struct Raised(pub(super) String);
+
+impl Raised {
+    /// Raises `line`.
+    pub(super) fn raise<T>(line: String) -> mlua::Result<T> {
+        Err(LuaError::external(Self(line)))
+    }
+
+    /// Finds the raised line in an error that came back through Lua.
+    fn within(mut error: &LuaError) -> Option<&Self> {
+        while let LuaError::CallbackError { cause, .. } = error {
+            error = cause;
+        }
+        error.downcast_ref()
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for Raised {}
+
+/// The error for a text that is not Lua.
+pub(super) fn compile(error: &LuaError) -> ServerError {
+    let text = match error {
+        LuaError::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    };
+    call::error(&format!(
+        "ERR Error compiling script (new function): {text}"
+    ))
+}
+
+/// Words an error of the server's own checks as `redis.pcall` returns it.
+pub(super) fn refusal(lua: &Lua, model: Model, error: &ServerError) -> String {
+    if !model.wraps_script_errors() {
+        return error.to_string();
+    }
+    let (source, line) = caller(lua);
+    let text = match error.code.as_str() {
+        "ERR" => error.message.clone(),
+        // These are whole protocol lines inside the server, and stay so.
+        _ => format!("-{error}\r\n"),
+    };
+    format!("{source}: {line}: {text}")
+}
+
+/// What a script's `pcall` returns for an error: newer servers make a string of an error table.
+pub(super) fn caught(lua: &Lua, model: Model, value: LuaValue) -> mlua::Result<LuaValue> {
+    match &value {
+        LuaValue::Error(error) => Ok(LuaValue::String(lua.create_string(host_line(error))?)),
+        LuaValue::Table(table) if !model.wraps_script_errors() => {
+            Ok(match table.raw_get::<LuaValue>("err")? {
+                LuaValue::String(line) => LuaValue::String(line),
+                _ => value,
+            })
+        }
+        _ => Ok(value),
+    }
+}
+
+/// What the handler of a script's `xpcall` gets to see of an error.
+pub(super) fn raised(lua: &Lua, model: Model, value: LuaValue) -> mlua::Result<LuaValue> {
+    match &value {
+        LuaValue::Error(error) if model.wraps_script_errors() => {
+            Ok(LuaValue::String(lua.create_string(host_line(error))?))
+        }
+        LuaValue::Error(error) => convert::field(lua, "err", host_line(error).as_bytes()),
+        _ => Ok(value),
+    }
+}
+
+/// Words the error that ended a script, with the place where it was raised.
+pub(super) fn report(lua: &Lua, model: Model, sha: &str, value: &LuaValue) -> String {
+    let (source, line) = script_frame(lua);
+    if model.wraps_script_errors() {
+        let inner = match value {
+            LuaValue::Nil | LuaValue::Table(_) | LuaValue::Boolean(_) => {
+                let kind = value.type_name();
+                format!(
+                    "@err_handler_def:9: err_handler_def:9: \
+                     attempt to concatenate local 'err' (a {kind} value)"
+                )
+            }
+            _ => format!("{source}:{line}: {}", text(value)),
+        };
+        return format!("ERR Error running script (call to f_{sha}): {inner}");
+    }
+    let error = match value {
+        LuaValue::Table(table) => match table.raw_get::<LuaValue>("err") {
+            Ok(LuaValue::String(line)) => line.to_string_lossy(),
+            _ => "ERR unknown error".to_owned(),
+        },
+        LuaValue::Error(error) => host_line(error),
+        _ => format!("ERR {}", text(value)),
+    };
+    let which = if model == Model::Valkey9_1 {
+        String::new()
+    } else {
+        format!("{sha}, ")
+    };
+    format!("{error} script: {which}on {source}:{line}.")
+}
+
+fn host_line(error: &LuaError) -> String {
+    match Raised::within(error) {
+        Some(raised) => raised.0.clone(),
+        None => {
+            let text = error.to_string();
+            format!("ERR {}", text.lines().next().unwrap_or_default())
+        }
+    }
+}
+
+/// The text of an error value up to its first NUL, where C ends it.
+fn text(value: &LuaValue) -> String {
+    let text = match value {
+        LuaValue::Error(error) => host_line(error),
+        LuaValue::String(text) => text.to_string_lossy(),
+        value => value.to_string().unwrap_or_default(),
+    };
+    text.split('\0').next().unwrap_or_default().to_owned()
+}
+
+/// The function that called the host, as 6.2 names it.
+fn caller(lua: &Lua) -> (String, String) {
+    frame(lua, 1).unwrap_or_else(|| ("=[C]".to_owned(), "-1".to_owned()))
+}
+
+/// The nearest line of the script itself.
+fn script_frame(lua: &Lua) -> (String, String) {
+    let frames = (1..DEEPEST_FRAME).map_while(|level| frame(lua, level));
+    let mut scripts = frames.filter(|(source, _)| source == CHUNK);
+    scripts
+        .next()
+        .unwrap_or_else(|| (CHUNK.to_owned(), "1".to_owned()))
+}
+
+fn frame(lua: &Lua, level: usize) -> Option<(String, String)> {
+    lua.inspect_stack(level, |frame| {
+        let source = frame
+            .source()
+            .source
+            .map(std::borrow::Cow::into_owned)
+            .unwrap_or_default();
+        let line = frame
+            .current_line()
+            .map_or_else(|| "-1".to_owned(), |line| line.to_string());
+        (source, line)
+    })
+}
+
+/// A script that fails deeper than this is said to have failed in its first line.
+const DEEPEST_FRAME: usize = 64;

@@ -1,0 +1,133 @@
+//! Lua: the cache of scripts and how one is run.
+
+mod api;
+mod convert;
+mod errors;
+mod random;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value as LuaValue, chunk::ChunkMode};
+use redlatch_core::seam::{Reply, ServerError};
+
+use super::{Model, call::error, core::Core};
+
+/// A script's name: the SHA-1 of its text in lower-case hexadecimal.
+pub(crate) type Sha = String;
+
+/// The Lua state and the scripts compiled in it.
+pub(super) struct ScriptHost {
+    lua: Lua,
+    env: Table,
+    run: Function,
+    /// Where in `bodies` each script is.
+    places: BTreeMap<Sha, usize>,
+    /// The compiled scripts. They are kept on Lua's side, where any number fits; handles to them would not.
+    bodies: Table,
+}
+
+impl ScriptHost {
+    pub(super) fn new(core: Arc<Mutex<Core>>, model: Model) -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "the prelude is a constant that the tests run"
+        )]
+        Self::build(core, model).expect("the prelude runs")
+    }
+
+    /// Compiles a script unless it is known; returns its name.
+    pub(super) fn load(&mut self, source: &[u8]) -> Result<Sha, ServerError> {
+        let sha = sha1_hex(source);
+        if !self.places.contains_key(&sha) {
+            let place = self
+                .compile(source)
+                .map_err(|error| errors::compile(&error))?;
+            self.places.insert(sha.clone(), place);
+        }
+        Ok(sha)
+    }
+
+    pub(super) fn knows(&self, sha: &str) -> bool {
+        self.places.contains_key(sha)
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.places.clear();
+        // Clearing a table takes an error only from a metamethod, and this one has none.
+        drop(self.bodies.clear());
+    }
+
+    /// Runs a known script.
+    pub(super) fn run(&self, sha: &str, keys: &[&[u8]], argv: &[&[u8]]) -> Reply {
+        let Some(place) = self.places.get(sha) else {
+            return Err(error("NOSCRIPT No matching script. Please use EVAL."));
+        };
+        let (ok, value) = self
+            .call(*place, keys, argv)
+            .map_err(|failure| error(&format!("ERR the script engine failed: {failure}")))?;
+        if ok {
+            return convert::to_reply(&value);
+        }
+        let line = value
+            .as_string()
+            .map(|text| text.as_bytes().to_vec())
+            .unwrap_or_default();
+        Err(convert::error_line(&line))
+    }
+
+    fn compile(&self, source: &[u8]) -> mlua::Result<usize> {
+        let chunk = self
+            .lua
+            .load(source)
+            .set_name(CHUNK)
+            .set_mode(ChunkMode::Text);
+        let body = chunk.set_environment(self.env.clone()).into_function()?;
+        let place = self.bodies.raw_len() + 1;
+        self.bodies.raw_set(place, body)?;
+        Ok(place)
+    }
+
+    fn call(&self, place: usize, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(bool, LuaValue)> {
+        let body: Function = self.bodies.raw_get(place)?;
+        self.run
+            .call((body, self.strings(keys)?, self.strings(argv)?))
+    }
+
+    fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
+        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
+        for item in items {
+            table.raw_push(self.lua.create_string(item)?)?;
+        }
+        Ok(table)
+    }
+
+    fn build(core: Arc<Mutex<Core>>, model: Model) -> mlua::Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let options = LuaOptions::new().catch_rust_panics(false);
+        let lua = Lua::new_with(libraries, options)?;
+        let host = api::table(&lua, &core, model)?;
+        let prelude = lua
+            .load(include_str!("prelude.lua"))
+            .set_name("=redlatch-embedded");
+        let (env, run) = prelude.call((host,))?;
+        let bodies = lua.create_table()?;
+        Ok(Self {
+            lua,
+            env,
+            run,
+            places: BTreeMap::new(),
+            bodies,
+        })
+    }
+}
+
+/// The SHA-1 of some bytes in lower-case hexadecimal.
+pub(crate) fn sha1_hex(bytes: &[u8]) -> Sha {
+    sha1_smol::Sha1::from(bytes).digest().to_string()
+}
+
+/// What Lua calls the text of every script, as servers do.
+const CHUNK: &str = "@user_script";

@@ -1,0 +1,220 @@
+//! Numbers as Redis reads and writes them.
+
+use super::Model;
+
+/// Reads an integer in the one spelling Redis takes: no sign but `-`, no leading zeros, no spaces.
+pub(super) fn parse_int(bytes: &[u8]) -> Option<i64> {
+    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
+    let canonical = match digits {
+        [b'0'] => bytes.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// Reads a score. Not a number is refused, and what is too large or too small for a double; so is hexadecimal, which
+/// real servers take.
+pub(super) fn parse_float(bytes: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let value: f64 = text.parse().ok()?;
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_nonzero = mantissa.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let out_of_range = is_nonzero && (value == 0.0 || value.is_infinite());
+    (!value.is_nan() && !out_of_range).then_some(value)
+}
+
+/// Reads an end of a range of scores, about which servers are laxer: nothing at all, any size, on older ones spaces in
+/// front.
+pub(super) fn parse_range_end(model: Model, bytes: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let text = match model {
+        Model::Valkey9_1 => text,
+        _ => text.trim_start_matches(C_SPACES),
+    };
+    let value: f64 = text.parse().ok()?;
+    (!value.is_nan()).then_some(value)
+}
+
+/// Writes a score as a reply in this server's spelling.
+pub(super) fn score_text(model: Model, score: f64) -> String {
+    match model {
+        Model::Valkey9_1 => match whole(score).filter(|whole| *whole != 0) {
+            Some(whole) => whole.to_string(),
+            None => shortest(score),
+        },
+        _ => seventeen_digits(score),
+    }
+}
+
+/// Writes a Lua number as the argument of a command in this server's spelling.
+pub(super) fn argument_text(model: Model, number: f64) -> String {
+    match (model, whole(number)) {
+        (Model::Valkey9_1, Some(whole)) => whole.to_string(),
+        (Model::Valkey9_1, None) => shortest(number),
+        // The same text, sooner.
+        (_, Some(whole)) if whole != 0 && whole.abs() < 1_000_000_000_000_000 => whole.to_string(),
+        _ => seventeen_digits(number),
+    }
+}
+
+/// The number as an integer, if it is one in the range in which newer servers print it so.
+fn whole(number: f64) -> Option<i64> {
+    let whole = number as i64;
+    (number.abs() <= WHOLE_LIMIT && whole as f64 == number).then_some(whole)
+}
+
+/// C's `%.17g`.
+fn seventeen_digits(number: f64) -> String {
+    if let Some(text) = special(number) {
+        return text;
+    }
+    let (negative, digits, exponent) = split(&format!("{number:.16e}"));
+    let sign = if negative { "-" } else { "" };
+    let digits = match digits.trim_end_matches('0') {
+        "" => "0",
+        trimmed => trimmed,
+    };
+    if !(-4..17).contains(&exponent) {
+        let (first, rest) = digits.split_at(1);
+        let point = if rest.is_empty() { "" } else { "." };
+        let exponent_sign = if exponent < 0 { '-' } else { '+' };
+        return format!(
+            "{sign}{first}{point}{rest}e{exponent_sign}{:02}",
+            exponent.abs()
+        );
+    }
+    format!("{sign}{}", plain(digits, exponent))
+}
+
+/// The shortest text that reads back as the same number, laid out as newer servers do.
+fn shortest(number: f64) -> String {
+    if let Some(text) = special(number) {
+        return text;
+    }
+    let (negative, digits, exponent) = split(&format!("{number:e}"));
+    let sign = if negative { "-" } else { "" };
+    let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    let scale = exponent - count + 1;
+    let is_plain = if scale >= 0 {
+        exponent.abs() < count + 7
+    } else {
+        scale > -7 || exponent.abs() < 4
+    };
+    if is_plain {
+        return format!("{sign}{}", plain(&digits, exponent));
+    }
+    let (first, rest) = digits.split_at(1);
+    let point = if rest.is_empty() { "" } else { "." };
+    let exponent_sign = if exponent < 0 { '-' } else { '+' };
+    format!(
+        "{sign}{first}{point}{rest}e{exponent_sign}{}",
+        exponent.abs()
+    )
+}
+
+fn special(number: f64) -> Option<String> {
+    let sign = if number.is_sign_negative() { "-" } else { "" };
+    let text = if number.is_nan() {
+        "nan"
+    } else if number.is_infinite() {
+        "inf"
+    } else if number == 0.0 {
+        "0"
+    } else {
+        return None;
+    };
+    Some(format!("{sign}{text}"))
+}
+
+/// Takes Rust's `d.ddde±x` apart: sign, digits, exponent of the first digit.
+fn split(text: &str) -> (bool, String, i32) {
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let negative = mantissa.starts_with('-');
+    let digits = mantissa.chars().filter(char::is_ascii_digit).collect();
+    (negative, digits, exponent.parse().unwrap_or(0))
+}
+
+/// Writes digits without an exponent.
+fn plain(digits: &str, exponent: i32) -> String {
+    let Ok(whole) = usize::try_from(exponent + 1) else {
+        let zeros = usize::try_from(-exponent - 1).unwrap_or(0);
+        return format!("0.{}{digits}", "0".repeat(zeros));
+    };
+    if whole == 0 {
+        format!("0.{digits}")
+    } else if digits.len() <= whole {
+        format!("{digits}{}", "0".repeat(whole - digits.len()))
+    } else {
+        format!("{}.{}", &digits[..whole], &digits[whole..])
+    }
+}
+
+/// What C's `strtod` skips.
+const C_SPACES: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
+
+/// Half of the largest integer, as in the servers' check.
+const WHOLE_LIMIT: f64 = (i64::MAX / 2) as f64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_one_spelling() {
+        let check =
+            |text: &str, expected| assert_eq!(parse_int(text.as_bytes()), expected, "{text}");
+        check("0", Some(0));
+        check("-1", Some(-1));
+        check("9223372036854775807", Some(i64::MAX));
+        check("-9223372036854775808", Some(i64::MIN));
+        for wrong in [
+            "",
+            "-",
+            "-0",
+            "+1",
+            "01",
+            " 1",
+            "1 ",
+            "1.0",
+            "9223372036854775808",
+            "x",
+        ] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn arguments_are_spelt_as_each_server_does() {
+        let check = |number, old: &str, new: &str| {
+            assert_eq!(argument_text(Model::Redis7_0, number), old);
+            assert_eq!(argument_text(Model::Valkey9_1, number), new);
+        };
+        check(3.0, "3", "3");
+        check(-3.5, "-3.5", "-3.5");
+        check(0.1, "0.10000000000000001", "0.1");
+        check(1e15, "1000000000000000", "1000000000000000");
+        check(1e17, "1e+17", "100000000000000000");
+        check(1e300, "1.0000000000000001e+300", "1e+300");
+        check(-0.0, "-0", "0");
+        check(
+            9_007_199_254_740_992.0,
+            "9007199254740992",
+            "9007199254740992",
+        );
+        check(
+            2f64.powi(63),
+            "9.2233720368547758e+18",
+            "9223372036854776000",
+        );
+        check(f64::INFINITY, "inf", "inf");
+        check(1e-5, "1.0000000000000001e-05", "0.00001");
+        check(0.001, "0.001", "0.001");
+    }
+}

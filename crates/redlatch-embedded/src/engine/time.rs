@@ -1,0 +1,71 @@
+//! The server's wall clock, as plain values.
+
+use std::time::Duration;
+
+/// An instant of a server's wall clock: microseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerTime(u64);
+
+impl ServerTime {
+    /// Makes the instant `micros` microseconds after the Unix epoch.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Makes the instant `millis` milliseconds after the Unix epoch.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1000))
+    }
+
+    /// Returns the microseconds since the Unix epoch.
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the whole milliseconds since the Unix epoch, the unit of every expiry.
+    pub const fn millis(self) -> u64 {
+        self.0 / 1000
+    }
+
+    /// Returns the instant `span` later.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
+        )
+    }
+
+    /// Returns the instant `span` earlier, not before the epoch.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
+        )
+    }
+
+    /// Returns the time from `earlier` to `self`, zero if `earlier` is the later one.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The two clocks a command sees: they differ inside a script on servers whose time moves there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// What `TIME` says and what relative expiries count from.
+    pub(super) now: ServerTime,
+    /// What decides whether a key has expired, in milliseconds: the script's start.
+    pub(super) expiry: u64,
+}
+
+impl Clock {
+    /// The clocks of a command outside of scripts.
+    pub(super) const fn at(now: ServerTime) -> Self {
+        Self {
+            now,
+            expiry: now.millis(),
+        }
+    }
+}

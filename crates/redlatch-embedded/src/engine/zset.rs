@@ -1,0 +1,197 @@
+//! The sorted set type.
+
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
+
+/// A sorted set: members by score, equal scores by bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct SortedSet {
+    scores: BTreeMap<Arc<[u8]>, f64>,
+    order: BTreeSet<(Score, Arc<[u8]>)>,
+}
+
+impl SortedSet {
+    /// Gives `member` this score, whatever it had.
+    pub(super) fn set(&mut self, member: &[u8], score: f64) {
+        self.remove(member);
+        let member: Arc<[u8]> = member.into();
+        self.scores.insert(Arc::clone(&member), score);
+        self.order.insert((Score(score), member));
+    }
+
+    /// Removes a member; tells whether there was one.
+    pub(super) fn remove(&mut self, member: &[u8]) -> bool {
+        let Some((member, score)) = self.scores.remove_entry(member) else {
+            return false;
+        };
+        self.order.remove(&(Score(score), member));
+        true
+    }
+
+    pub(super) fn score(&self, member: &[u8]) -> Option<f64> {
+        self.scores.get(member).copied()
+    }
+
+    /// Returns the member's place from the lowest. Takes time in proportion to it.
+    pub(super) fn rank(&self, member: &[u8]) -> Option<usize> {
+        self.scores.get(member)?;
+        self.order.iter().position(|(_, other)| &**other == member)
+    }
+
+    /// Iterates from the lowest.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
+        self.order.iter().map(pair)
+    }
+
+    /// Iterates over the members whose scores lie in `range`, from the lowest.
+    pub(super) fn within(
+        &self,
+        range: ScoreRange,
+    ) -> Box<dyn DoubleEndedIterator<Item = (&[u8], f64)> + '_> {
+        if range.is_empty() {
+            return Box::new(std::iter::empty());
+        }
+        // No member sorts before the empty one, so this bound is exact for an inclusive minimum.
+        let from = (Score(range.min), Arc::from(&b""[..]));
+        let items = self.order.range((Bound::Included(from), Bound::Unbounded));
+        if range.max == f64::INFINITY {
+            return Box::new(
+                items
+                    .map(pair)
+                    .filter(move |(_, score)| range.contains(*score)),
+            );
+        }
+        // The smallest number above the maximum bounds the range from above, so that it can be walked backwards too.
+        let end = (Score(range.max.next_up()), Arc::from(&b""[..]));
+        let start = (Score(range.min), Arc::from(&b""[..]));
+        let items = self
+            .order
+            .range((Bound::Included(start), Bound::Excluded(end)));
+        Box::new(
+            items
+                .map(pair)
+                .filter(move |(_, score)| range.contains(*score)),
+        )
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.scores.is_empty()
+    }
+}
+
+fn pair((score, member): &(Score, Arc<[u8]>)) -> (&[u8], f64) {
+    (member, score.0)
+}
+
+/// An interval of scores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScoreRange {
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) above_min: bool,
+    pub(super) below_max: bool,
+}
+
+impl ScoreRange {
+    fn contains(&self, score: f64) -> bool {
+        let above = if self.above_min {
+            score > self.min
+        } else {
+            score >= self.min
+        };
+        let below = if self.below_max {
+            score < self.max
+        } else {
+            score <= self.max
+        };
+        above && below
+    }
+
+    fn is_empty(&self) -> bool {
+        self.min > self.max || (self.min == self.max && (self.above_min || self.below_max))
+    }
+}
+
+/// A score, never not-a-number; the two zeros are equal, as they are to C.
+#[derive(Clone, Copy, Debug)]
+struct Score(f64);
+
+impl Ord for Score {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Score {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Score {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Score {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> SortedSet {
+        let mut set = SortedSet::default();
+        for (member, score) in [("b", 1.0), ("a", 1.0), ("c", -2.0), ("d", f64::INFINITY)] {
+            set.set(member.as_bytes(), score);
+        }
+        set
+    }
+
+    fn names<'a>(items: impl Iterator<Item = (&'a [u8], f64)>) -> String {
+        items
+            .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn orders_by_score_then_member() {
+        let mut set = sample();
+        assert_eq!(names(set.iter()), "cabd");
+        assert_eq!(set.rank(b"b"), Some(2));
+        set.set(b"c", 2.0);
+        assert_eq!(names(set.iter()), "abcd");
+        assert!(set.remove(b"a"));
+        assert_eq!(set.rank(b"a"), None);
+    }
+
+    #[test]
+    fn ranges_keep_their_borders() {
+        let set = sample();
+        let check = |min, above_min, max, below_max, expected: &str| {
+            let range = ScoreRange {
+                min,
+                max,
+                above_min,
+                below_max,
+            };
+            assert_eq!(names(set.within(range)), expected, "{range:?}");
+            let backwards: String = expected.chars().rev().collect();
+            assert_eq!(names(set.within(range).rev()), backwards, "{range:?}");
+        };
+        check(f64::NEG_INFINITY, false, f64::INFINITY, false, "cabd");
+        check(f64::NEG_INFINITY, false, f64::INFINITY, true, "cab");
+        check(-2.0, true, 1.0, false, "ab");
+        check(-2.0, false, 1.0, true, "c");
+        check(1.0, true, 1.0, false, "");
+        check(2.0, false, 1.0, false, "");
+    }
+}

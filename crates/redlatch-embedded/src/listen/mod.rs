@@ -1,0 +1,124 @@
+//! The server over TCP: what other processes of this machine connect to.
+
+mod connection;
+mod outlet;
+mod reply;
+mod request;
+mod run;
+
+use std::{fmt, io, net::SocketAddr, time::Duration};
+
+use tokio::{
+    net::{TcpListener, TcpStream, ToSocketAddrs},
+    select,
+    sync::watch,
+};
+
+pub(crate) use self::outlet::Outlet;
+use crate::EmbeddedServer;
+
+/// A server that listens. Dropping this stops it from listening and closes the connections made here.
+///
+/// What a client has sent by then may still run; clients in this process and the data are not touched.
+#[must_use = "dropping it stops listening"]
+pub struct Listening {
+    local_addr: SocketAddr,
+    /// Its end is the word to all tasks.
+    _open: watch::Sender<()>,
+}
+
+impl Listening {
+    /// Returns where it listens: with the port that the system chose, if 0 was asked for.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Returns the address for a client of this machine, such as `redis://127.0.0.1:40123`.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.local_addr)
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening")
+            .field("local_addr", &self.local_addr)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedServer {
+    /// Listens on a TCP address, for several processes of one machine: `127.0.0.1:0` takes a free port.
+    ///
+    /// It speaks RESP2 to any client, with inline requests and pub/sub; `HELLO` is refused, sharded pub/sub too. All trouble
+    /// made through this handle acts on these connections too. There is no password and no encryption, so whoever reaches
+    /// the address can do everything: listen on the loopback only. A client that sends faster than it reads is made to wait,
+    /// and a subscriber that falls 8 MiB behind is disconnected.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future listens nowhere.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be had.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with I/O enabled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use redlatch_core::seam::TokioRuntime;
+    /// # use redlatch_embedded::EmbeddedServer;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let runtime = TokioRuntime::current().expect("a tokio runtime");
+    /// let server = EmbeddedServer::new(Arc::new(runtime));
+    /// let listening = server.listen("127.0.0.1:0").await?;
+    /// println!("other processes: {}", listening.url());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn listen(&self, address: impl ToSocketAddrs) -> io::Result<Listening> {
+        let listener = TcpListener::bind(address).await?;
+        let local_addr = listener.local_addr()?;
+        let (open, closing) = watch::channel(());
+        let (server, runtime) = (self.clone(), self.runtime());
+        let task = Box::pin(accept(server, listener, closing));
+        runtime.spawn("embedded server listens", task);
+        Ok(Listening {
+            local_addr,
+            _open: open,
+        })
+    }
+}
+
+async fn accept(server: EmbeddedServer, listener: TcpListener, mut closing: watch::Receiver<()>) {
+    let runtime = server.runtime();
+    loop {
+        let accepted = select! {
+            _ = closing.changed() => return,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            // The one that lasts is a lack of file descriptors, which only time can mend.
+            runtime.sleep_until(runtime.now() + PAUSE).await;
+            continue;
+        };
+        let task = serve(server.clone(), stream, closing.clone());
+        runtime.spawn("embedded server's connection", Box::pin(task));
+    }
+}
+
+async fn serve(server: EmbeddedServer, stream: TcpStream, mut closing: watch::Receiver<()>) {
+    select! {
+        _ = closing.changed() => {}
+        () = connection::serve(server, stream) => {}
+    }
+}
+
+/// How long no connection is taken after one could not be.
+const PAUSE: Duration = Duration::from_millis(50);

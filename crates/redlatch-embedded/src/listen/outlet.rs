@@ -1,0 +1,154 @@
+//! What is on its way to one client: replies and pushes in one order.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use redlatch_core::seam::{Push, Reply};
+use tokio::sync::Notify;
+
+use super::reply;
+
+/// The server's end. Dropping it ends the connection.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    shared: Arc<Shared>,
+    channels: BTreeSet<Vec<u8>>,
+}
+
+/// The socket's end.
+#[derive(Debug)]
+pub(super) struct Outflow(Arc<Shared>);
+
+/// What the socket is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Write these bytes.
+    Write(Vec<u8>),
+    /// Nothing is left, and nothing will come.
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    buffer: Mutex<Buffer>,
+    filled: Notify,
+    drained: Notify,
+    cut: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    ended: bool,
+}
+
+/// Makes the two ends.
+pub(super) fn pair() -> (Outlet, Outflow) {
+    let shared = Arc::<Shared>::default();
+    let outlet = Outlet {
+        shared: Arc::clone(&shared),
+        channels: BTreeSet::new(),
+    };
+    (outlet, Outflow(shared))
+}
+
+impl Outlet {
+    /// Queues a reply. Readers wait for room before they ask for another, so nothing bounds it here.
+    pub(super) fn reply(&self, reply: &Reply) {
+        self.write(|bytes| reply::reply(bytes, reply));
+    }
+
+    /// Queues the answer to an `UNSUBSCRIBE` that had nothing to end.
+    pub(super) fn unsubscribed_from_nothing(&self) {
+        self.write(reply::unsubscribed_from_nothing);
+    }
+
+    /// Queues a push; tells whether there was room for it.
+    #[must_use]
+    pub(crate) fn push(&mut self, push: &Push) -> bool {
+        match push {
+            Push::Subscribed(channel) => drop(self.channels.insert(channel.clone())),
+            Push::Unsubscribed(channel) => drop(self.channels.remove(channel)),
+            Push::Message { .. } => {}
+        }
+        let has_room = self.shared.buffer().bytes.len() < MOST_PUSHED;
+        if has_room {
+            let subscriptions = self.channels.len();
+            self.write(|bytes| reply::push(bytes, push, subscriptions));
+        }
+        has_room
+    }
+
+    /// Whether any channel is listened to.
+    pub(super) fn subscribes(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    /// Ends the connection once everything has been written.
+    pub(super) fn finish(&self) {
+        self.shared.buffer().ended = true;
+        self.shared.filled.notify_one();
+    }
+
+    fn write(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.shared.buffer().bytes);
+        self.shared.filled.notify_one();
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let finished = std::mem::replace(&mut self.shared.buffer().ended, true);
+        if !finished {
+            self.shared.cut.notify_one();
+        }
+        self.shared.filled.notify_one();
+    }
+}
+
+impl Outflow {
+    /// Waits for something to write, or for the end.
+    pub(super) async fn next(&self) -> Next {
+        loop {
+            if let Some(next) = self.take() {
+                return next;
+            }
+            self.0.filled.notified().await;
+        }
+    }
+
+    /// Waits until so little is queued that another request may be answered.
+    pub(super) async fn room(&self) {
+        while self.0.buffer().bytes.len() > MOST_REPLIED {
+            self.0.drained.notified().await;
+        }
+    }
+
+    /// Waits for an end of the connection that does not wait for the client.
+    pub(super) async fn cut(&self) {
+        self.0.cut.notified().await;
+    }
+
+    fn take(&self) -> Option<Next> {
+        let mut buffer = self.0.buffer();
+        if buffer.bytes.is_empty() {
+            return buffer.ended.then_some(Next::End);
+        }
+        self.0.drained.notify_one();
+        Some(Next::Write(std::mem::take(&mut buffer.bytes)))
+    }
+}
+
+impl Shared {
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much may wait for a subscriber that does not read before its connection is closed.
+const MOST_PUSHED: usize = 8 << 20;
+
+/// How much may wait for a client before its further requests do.
+const MOST_REPLIED: usize = 256 << 10;

@@ -1,0 +1,129 @@
+//! Replies and pushes as RESP2.
+
+use redlatch_core::seam::{Push, Reply, ServerError, Value};
+
+/// Appends a reply.
+pub(super) fn reply(out: &mut Vec<u8>, reply: &Reply) {
+    match reply {
+        Ok(value) => self::value(out, value),
+        Err(error) => self::error(out, error),
+    }
+}
+
+/// Appends a push; `subscriptions` is how many channels are listened to after it.
+pub(super) fn push(out: &mut Vec<u8>, push: &Push, subscriptions: usize) {
+    match push {
+        Push::Message { channel, payload } => {
+            out.extend_from_slice(b"*3\r\n");
+            bulk(out, b"message");
+            bulk(out, channel);
+            bulk(out, payload);
+        }
+        Push::Subscribed(channel) => change(out, b"subscribe", Some(channel), subscriptions),
+        Push::Unsubscribed(channel) => change(out, b"unsubscribe", Some(channel), subscriptions),
+    }
+}
+
+/// Appends the answer to an `UNSUBSCRIBE` that had nothing to end.
+pub(super) fn unsubscribed_from_nothing(out: &mut Vec<u8>) {
+    change(out, b"unsubscribe", None, 0);
+}
+
+fn change(out: &mut Vec<u8>, what: &[u8], channel: Option<&[u8]>, subscriptions: usize) {
+    out.extend_from_slice(b"*3\r\n");
+    bulk(out, what);
+    match channel {
+        Some(channel) => bulk(out, channel),
+        None => value(out, &Value::Nil),
+    }
+    head(out, b':', subscriptions);
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Nil => out.extend_from_slice(b"$-1\r\n"),
+        Value::Int(number) => line(out, b':', &number.to_string()),
+        Value::Bulk(bytes) => bulk(out, bytes),
+        Value::Status(text) => line(out, b'+', text),
+        Value::Array(items) => {
+            head(out, b'*', items.len());
+            items.iter().for_each(|item| self::value(out, item));
+        }
+        Value::Error(error) => self::error(out, error),
+    }
+}
+
+fn error(out: &mut Vec<u8>, error: &ServerError) {
+    let ServerError { code, message } = error;
+    if message.is_empty() {
+        return line(out, b'-', code);
+    }
+    line(out, b'-', &format!("{code} {message}"));
+}
+
+fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    head(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
+    line(out, kind, &count.to_string());
+}
+
+/// The text may be a client's, by way of a script; an end of line in it would begin another reply.
+fn line(out: &mut Vec<u8>, kind: u8, text: &str) {
+    out.push(kind);
+    let clean = |byte| match byte {
+        b'\r' | b'\n' => b' ',
+        byte => byte,
+    };
+    out.extend(text.bytes().map(clean));
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_reply_has_its_form() {
+        let array = Value::Array(vec![
+            Value::Nil,
+            Value::Int(-7),
+            Value::Bulk(b"a\r\n\0".to_vec()),
+            Value::Array(Vec::new()),
+            Value::Error(ServerError::parse("OOPS")),
+        ]);
+        for (told, expected) in [
+            (Ok(Value::Status("OK".into())), "+OK\r\n"),
+            (Ok(Value::Status("a\r\n+b".into())), "+a  +b\r\n"),
+            (Err(ServerError::parse("ERR no\n")), "-ERR no \r\n"),
+            (
+                Ok(array),
+                "*5\r\n$-1\r\n:-7\r\n$4\r\na\r\n\0\r\n*0\r\n-OOPS\r\n",
+            ),
+        ] {
+            let mut out = Vec::new();
+            reply(&mut out, &told);
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+        }
+    }
+
+    #[test]
+    fn pushes_are_arrays() {
+        let mut out = Vec::new();
+        push(&mut out, &Push::Subscribed(b"c".to_vec()), 2);
+        unsubscribed_from_nothing(&mut out);
+        let message = Push::Message {
+            channel: b"c".to_vec(),
+            payload: b"hi".to_vec(),
+        };
+        push(&mut out, &message, 2);
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:2\r\n*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n\
+             *3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n"
+        );
+    }
+}

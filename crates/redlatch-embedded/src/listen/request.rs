@@ -1,0 +1,323 @@
+//! Requests as they come over a socket: arrays of bulk strings, or a line of plain words.
+
+use redlatch_core::seam::Command;
+
+/// Reads requests out of bytes, however these are cut into pieces.
+///
+/// Inputs: [`feed`](Self::feed). Outputs: [`next`](Self::next) until it has no more. After an error the bytes that
+/// follow mean nothing, and every later call returns the error again. What is kept is bounded by [`MAX_REQUEST`] and
+/// what was fed since.
+#[derive(Debug, Default)]
+pub(super) struct RequestParser {
+    bytes: Vec<u8>,
+    at: usize,
+    progress: Progress,
+    broken: Option<ProtocolError>,
+}
+
+/// What is wrong with a request, in a server's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProtocolError(pub(super) &'static str);
+
+/// How far the request at hand has come.
+#[derive(Debug, Default)]
+enum Progress {
+    /// Nothing of it is there.
+    #[default]
+    Start,
+    /// So many arguments are to come; without `length` that of the next one is not known yet.
+    Array {
+        command: Command,
+        missing: usize,
+        length: Option<usize>,
+    },
+}
+
+impl RequestParser {
+    /// Takes in what came next.
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        if self.at > 0 {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Returns the next whole request; `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// If what came is not the protocol, or greater than is taken.
+    pub(super) fn next(&mut self) -> Result<Option<Command>, ProtocolError> {
+        if let Some(error) = self.broken {
+            return Err(error);
+        }
+        let next = self.advance();
+        if let Err(error) = next {
+            *self = Self {
+                broken: Some(error),
+                ..Self::default()
+            };
+        }
+        next
+    }
+
+    fn advance(&mut self) -> Result<Option<Command>, ProtocolError> {
+        loop {
+            match std::mem::take(&mut self.progress) {
+                Progress::Start => {
+                    let Some(line) = self.line(TOO_BIG_INLINE)? else {
+                        return Ok(None);
+                    };
+                    match line.strip_prefix(b"*") {
+                        None => {
+                            if let Some(command) = words(line)? {
+                                return Ok(Some(command));
+                            }
+                        }
+                        Some(count) => self.progress = start(count)?,
+                    }
+                }
+                Progress::Array {
+                    command,
+                    missing: 0,
+                    ..
+                } => return Ok(Some(command)),
+                Progress::Array {
+                    command,
+                    missing,
+                    length,
+                } => match self.argument(command, missing, length)? {
+                    (progress, true) => self.progress = progress,
+                    (progress, false) => {
+                        self.progress = progress;
+                        return Ok(None);
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes one step within an array; tells whether there were the bytes for it.
+    fn argument(
+        &mut self,
+        mut command: Command,
+        missing: usize,
+        length: Option<usize>,
+    ) -> Result<(Progress, bool), ProtocolError> {
+        let Some(length) = length else {
+            let length = match self.line(TOO_BIG_COUNT)? {
+                Some(line) => Some(bulk_length(line, command.payload_len())?),
+                None => None,
+            };
+            let progress = Progress::Array {
+                command,
+                missing,
+                length,
+            };
+            return Ok((progress, length.is_some()));
+        };
+        let rest = &self.bytes[self.at..];
+        let whole = rest.len() >= length + 2;
+        if whole {
+            if &rest[length..length + 2] != b"\r\n" {
+                return Err(ProtocolError("expected the end of a line after a bulk"));
+            }
+            command.push(&rest[..length]);
+            self.at += length + 2;
+        }
+        let progress = Progress::Array {
+            command,
+            missing: missing - usize::from(whole),
+            length: (!whole).then_some(length),
+        };
+        Ok((progress, whole))
+    }
+
+    /// Takes a line without its end, if it is there.
+    fn line(&mut self, too_long: ProtocolError) -> Result<Option<&[u8]>, ProtocolError> {
+        let rest = &self.bytes[self.at..];
+        let window = &rest[..rest.len().min(MAX_LINE)];
+        let Some(end) = window.iter().position(|byte| *byte == b'\n') else {
+            return if rest.len() < MAX_LINE {
+                Ok(None)
+            } else {
+                Err(too_long)
+            };
+        };
+        let start = self.at;
+        self.at += end + 1;
+        let line = &self.bytes[start..start + end];
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+}
+
+fn start(count: &[u8]) -> Result<Progress, ProtocolError> {
+    let count = number(count).filter(|count| *count <= MAX_ARGUMENTS);
+    let count = count.ok_or(ProtocolError("invalid multibulk length"))?;
+    let Ok(missing @ 1..) = usize::try_from(count) else {
+        // Servers pass over requests of nothing.
+        return Ok(Progress::Start);
+    };
+    Ok(Progress::Array {
+        command: Command::with_capacity(missing.min(16), 64),
+        missing,
+        length: None,
+    })
+}
+
+fn bulk_length(line: &[u8], before: usize) -> Result<usize, ProtocolError> {
+    let digits = line
+        .strip_prefix(b"$")
+        .ok_or(ProtocolError("expected '$', got something else"))?;
+    number(digits)
+        .and_then(|length| usize::try_from(length).ok())
+        .filter(|length| before + length <= MAX_REQUEST)
+        .ok_or(ProtocolError("invalid bulk length"))
+}
+
+/// Reads an integer of few enough digits to be far from any overflow.
+fn number(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if digits.is_empty() || digits.len() > 10 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Splits an inline request; `None` if there is nothing in the line.
+fn words(line: &[u8]) -> Result<Option<Command>, ProtocolError> {
+    if line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
+        return Err(ProtocolError("quotes are not taken in inline requests"));
+    }
+    let mut command = Command::with_capacity(4, line.len());
+    line.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .for_each(|word| command.push(word));
+    let is_empty = command.args().len() == 0;
+    Ok((!is_empty).then_some(command))
+}
+
+const TOO_BIG_INLINE: ProtocolError = ProtocolError("too big inline request");
+const TOO_BIG_COUNT: ProtocolError = ProtocolError("too big count string");
+
+/// What the arguments of one request may come to.
+pub(super) const MAX_REQUEST: usize = 64 << 20;
+const MAX_ARGUMENTS: i64 = 1 << 20;
+const MAX_LINE: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(pieces: &[&[u8]]) -> Result<Vec<Vec<Vec<u8>>>, ProtocolError> {
+        let mut parser = RequestParser::default();
+        let mut requests = Vec::new();
+        for piece in pieces {
+            parser.feed(piece);
+            while let Some(command) = parser.next()? {
+                requests.push(command.args().map(<[u8]>::to_vec).collect());
+            }
+        }
+        Ok(requests)
+    }
+
+    fn encode(requests: &[Vec<Vec<u8>>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for request in requests {
+            bytes.extend(format!("*{}\r\n", request.len()).into_bytes());
+            for arg in request {
+                bytes.extend(format!("${}\r\n", arg.len()).into_bytes());
+                bytes.extend_from_slice(arg);
+                bytes.extend_from_slice(b"\r\n");
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn requests_of_all_shapes_are_read() {
+        let args = |words: &[&str]| -> Vec<Vec<u8>> {
+            words.iter().map(|word| word.as_bytes().to_vec()).collect()
+        };
+        let check = |bytes: &[u8], expected: &[&[&str]]| {
+            let expected: Vec<_> = expected.iter().map(|words| args(words)).collect();
+            assert_eq!(parse(&[bytes]), Ok(expected));
+        };
+        check(
+            b"*2\r\n$3\r\nGET\r\n$0\r\n\r\nPING\r\n",
+            &[&["GET", ""], &["PING"]],
+        );
+        check(b"\r\n*0\r\n*-1\r\n  SET  a b \nPI", &[&["SET", "a", "b"]]);
+        check(b"*2\r\n$3\r\nGET\r\n$9", &[]);
+    }
+
+    #[test]
+    fn what_is_not_the_protocol_is_an_error_for_good() {
+        let long = vec![b'x'; MAX_LINE];
+        let long_count = [b"*1\r\n$".as_slice(), &long].concat();
+        let huge = format!("*2\r\n$1\r\nx\r\n${MAX_REQUEST}\r\n");
+        for bytes in [
+            b"*x\r\n".as_slice(),
+            b"*\r\n",
+            b"*1048577\r\n",
+            b"*99999999999999999999\r\n",
+            b"*1\r\n:1\r\n",
+            b"*1\r\n$-1\r\n",
+            b"*1\r\n$+1\r\n",
+            b"*1\r\n$1\r\nxyz",
+            b"SET a \"b\"\r\n",
+            huge.as_bytes(),
+            &long,
+            &long_count,
+        ] {
+            let mut parser = RequestParser::default();
+            parser.feed(bytes);
+            let error = parser.next().unwrap_err();
+            parser.feed(b"PING\r\n");
+            assert_eq!(parser.next(), Err(error));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_make_no_difference(
+            requests in prop::collection::vec(
+                prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..5), 0..6),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
+        ) {
+            let bytes = encode(&requests);
+            let mut ends: Vec<_> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            ends.extend([0, bytes.len()]);
+            ends.sort_unstable();
+            let pieces: Vec<_> = ends.windows(2).map(|two| &bytes[two[0]..two[1]]).collect();
+            prop_assert_eq!(parse(&pieces), Ok(requests));
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(
+            pieces in prop::collection::vec("[*$\\-0-9A-Z\r\n\\x00\u{ff} ]{0,30}", 0..12),
+            noise in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut pieces: Vec<_> = pieces.iter().map(String::as_bytes).collect();
+            pieces.push(&noise);
+            let whole = parse(&[&pieces.concat()]);
+            prop_assert_eq!(parse(&pieces), whole);
+        }
+
+        #[test]
+        fn damage_makes_no_panic(
+            requests in prop::collection::vec(
+                prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 1..4), 1..4),
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let mut bytes = encode(&requests);
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let _ = parse(&[&bytes]);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Requests of network clients: run like those of this process, answered in one order with the pushes.
+
+use redlatch_core::seam::{Command, Reply, ServerError, Value};
+
+use super::{outlet::Outlet, request::ProtocolError};
+use crate::{
+    EmbeddedServer,
+    engine::{SessionId, SessionKind},
+    shared::{Answer, Pusher, State},
+    trouble::LostReply,
+};
+
+/// What became of a request that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Submitted {
+    /// It has run.
+    Ran,
+    /// It runs when the server goes on.
+    Waits,
+    /// The connection has ended.
+    Closed,
+}
+
+impl EmbeddedServer {
+    /// Hands over one request, whose answer goes the way of the pushes.
+    pub(super) fn submit_in_order(&self, session: SessionId, command: Command) -> Submitted {
+        let mut state = self.state();
+        if !state.links.contains_key(&session) {
+            return Submitted::Closed;
+        }
+        state.enqueue(session, vec![command], Answer::InOrder);
+        state.run_backlog();
+        match (state.stopped, state.links.contains_key(&session)) {
+            (true, _) => Submitted::Waits,
+            (false, true) => Submitted::Ran,
+            (false, false) => Submitted::Closed,
+        }
+    }
+
+    /// Answers what is not a request, and ends the connection.
+    pub(super) fn refuse(&self, session: SessionId, error: ProtocolError) {
+        let mut state = self.state();
+        if let Some(outlet) = state.outlet(session) {
+            outlet.reply(&fail(&format!("ERR Protocol error: {}", error.0)));
+        }
+        state.finish(session);
+    }
+
+    /// Ends the connection after what is on its way to the client.
+    pub(super) fn finish(&self, session: SessionId) {
+        self.state().finish(session);
+    }
+}
+
+impl State {
+    /// Runs a request of a network client.
+    pub(crate) fn run_in_order(&mut self, session: SessionId, command: &Command) {
+        let verb = Verb::of(command);
+        let reply = self.reply_to(session, verb, command);
+        self.deliver();
+        match self.lose_reply(session, command) {
+            Some(LostReply::Hangs) => self.hang(session),
+            Some(LostReply::Cuts) => self.cut(session),
+            None => self.tell(session, verb, &reply),
+        }
+    }
+
+    fn reply_to(&mut self, session: SessionId, verb: Verb, command: &Command) -> Reply {
+        match verb {
+            Verb::Hello => fail("NOPROTO unsupported protocol version"),
+            Verb::Auth => auth(command),
+            Verb::Courtesy | Verb::Quit => Ok(Value::Status("OK".to_owned())),
+            Verb::Sharded => fail("ERR sharded pub/sub is not served over a network"),
+            // Nothing to end, which no push says.
+            Verb::Unsubscribe if command.args().len() == 1 && !self.subscribes(session) => {
+                Ok(Value::Nil)
+            }
+            Verb::Subscribe | Verb::Unsubscribe => {
+                self.turn(session, SessionKind::PubSub);
+                self.execute(session, command)
+            }
+            Verb::Other => self.execute(session, command),
+        }
+    }
+
+    /// Queues the reply, unless pushes have said it all.
+    fn tell(&mut self, session: SessionId, verb: Verb, reply: &Reply) {
+        let Some(outlet) = self.outlet(session) else {
+            return;
+        };
+        match (verb, reply) {
+            (Verb::Subscribe, Ok(_)) => {}
+            (Verb::Unsubscribe, Ok(Value::Nil)) => outlet.unsubscribed_from_nothing(),
+            (Verb::Unsubscribe, Ok(_)) => {}
+            (Verb::Other, Ok(Value::Status(pong))) if pong == "PONG" && outlet.subscribes() => {
+                let pong = [&b"pong"[..], b""].map(|text| Value::Bulk(text.to_vec()));
+                outlet.reply(&Ok(Value::Array(pong.to_vec())));
+            }
+            _ => outlet.reply(reply),
+        }
+        let subscribes = outlet.subscribes();
+        match verb {
+            Verb::Quit => self.finish(session),
+            Verb::Subscribe | Verb::Unsubscribe if !subscribes => {
+                self.turn(session, SessionKind::Command);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, session: SessionId) {
+        if let Some(outlet) = self.outlet(session) {
+            outlet.finish();
+        }
+        self.cut(session);
+    }
+
+    fn subscribes(&self, session: SessionId) -> bool {
+        self.outlet(session).is_some_and(Outlet::subscribes)
+    }
+
+    fn outlet(&self, session: SessionId) -> Option<&Outlet> {
+        match &self.links.get(&session)?.pusher {
+            Pusher::Wire(outlet) => Some(outlet),
+            Pusher::Queue(_) => None,
+        }
+    }
+}
+
+/// What a network client's command is to the layer above the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Hello,
+    Auth,
+    /// What clients tell about themselves and nobody here asks for.
+    Courtesy,
+    Quit,
+    Subscribe,
+    Unsubscribe,
+    Sharded,
+    Other,
+}
+
+impl Verb {
+    fn of(command: &Command) -> Self {
+        let mut args = command.args();
+        let (Some(name), sub) = (args.next(), args.next()) else {
+            return Self::Other;
+        };
+        let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+        match sub {
+            Some(sub) if is("CLIENT") && sub.eq_ignore_ascii_case(b"SETINFO") => Self::Courtesy,
+            _ if is("HELLO") => Self::Hello,
+            _ if is("AUTH") => Self::Auth,
+            _ if is("QUIT") => Self::Quit,
+            _ if is("SUBSCRIBE") => Self::Subscribe,
+            _ if is("UNSUBSCRIBE") => Self::Unsubscribe,
+            _ if is("SSUBSCRIBE") || is("SUNSUBSCRIBE") => Self::Sharded,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Answers as a server without users of its own and without a password.
+fn auth(command: &Command) -> Reply {
+    let args: Vec<_> = command.args().skip(1).collect();
+    match args[..] {
+        [_] => fail(
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        ),
+        [b"default", _] => Ok(Value::Status("OK".to_owned())),
+        [_, _] => fail("WRONGPASS invalid username-password pair or user is disabled."),
+        _ => fail("ERR wrong number of arguments for 'auth' command"),
+    }
+}
+
+fn fail(line: &str) -> Reply {
+    Err(ServerError::parse(line))
+}

@@ -1,0 +1,345 @@
+//! The handle through which tests and users look after a server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use redlatch_core::seam::{Command, Outcome, Runtime, ServerError};
+use tokio::sync::{Notify, oneshot};
+
+use crate::{
+    engine::{Condition, Engine, KeyDump, Model, ServerTime, SessionId, SessionKind, Snapshot},
+    shared::{Pusher, ServerClock, State},
+    trouble::{Failure, Loss, LostReply, calls},
+};
+
+/// A server inside this process: a cloneable handle to look into it, step its clock and make trouble.
+///
+/// Clients reach it through an [`EmbeddedTransport`](crate::EmbeddedTransport); any number of them may. The server lives
+/// as long as a handle, a transport or a connection does. All methods act at once and never wait.
+#[derive(Clone, Debug)]
+pub struct EmbeddedServer {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// Told when a stopped server goes on, for those who wait to connect.
+    resumed: Notify,
+}
+
+impl EmbeddedServer {
+    /// Starts an empty server that takes after Redis 7.0, with the system's wall clock.
+    ///
+    /// From here on its clock follows `runtime`, so it stands still where that one does.
+    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
+        Self::starting_at(runtime, Model::default(), wall_clock())
+    }
+
+    /// Starts an empty server that takes after `model` and whose clock says `time` now.
+    pub fn starting_at(runtime: Arc<dyn Runtime>, model: Model, time: ServerTime) -> Self {
+        let clock = ServerClock::starting_at(runtime, time);
+        let state = Mutex::new(State::new(Engine::new(model, time), clock));
+        Self {
+            inner: Arc::new(Inner {
+                state,
+                resumed: Notify::new(),
+            }),
+        }
+    }
+
+    /// Returns the server's time.
+    pub fn now(&self) -> ServerTime {
+        self.state().now()
+    }
+
+    /// Steps the server's clock forward, as an administrator or NTP would; the clients' clocks stay.
+    pub fn advance(&self, span: Duration) {
+        self.state().clock.advance(span);
+    }
+
+    /// Steps the server's clock back.
+    pub fn set_back(&self, span: Duration) {
+        self.state().clock.set_back(span);
+    }
+
+    /// Stops the server as `SIGSTOP` does: connections stay, nothing is answered, its clock runs on.
+    ///
+    /// What is sent meanwhile runs after [`resume`](Self::resume), even if its sender has gone by then.
+    pub fn stop(&self) {
+        let mut state = self.state();
+        state.stopped = true;
+        state.stops += 1;
+    }
+
+    /// Stops the server and lets it go on after `span` by the runtime's clock.
+    pub fn stop_for(&self, span: Duration) {
+        self.stop();
+        let state = self.state();
+        let (runtime, stops) = (state.clock.runtime(), state.stops);
+        drop(state);
+        let over = runtime.sleep_until(runtime.now() + span);
+        let server = Arc::downgrade(&self.inner);
+        let wake = Box::pin(async move {
+            over.await;
+            if let Some(server) = upgrade(&server)
+                && server.state().stops == stops
+            {
+                server.resume();
+            }
+        });
+        runtime.spawn("embedded server resumes", wake);
+    }
+
+    /// Lets a stopped server go on: what was sent meanwhile runs now, in order.
+    pub fn resume(&self) {
+        let mut state = self.state();
+        state.stopped = false;
+        state.stops += 1;
+        state.run_backlog();
+        drop(state);
+        self.inner.resumed.notify_waiters();
+    }
+
+    /// Loses the next reply to a command, whichever it is: the command runs, the connection hangs from then on.
+    pub fn drop_next_reply(&self) {
+        self.drop_reply(calls::any(), LostReply::Hangs);
+    }
+
+    /// Loses the next `count` replies to commands; the commands run.
+    pub fn drop_replies(&self, count: usize, how: LostReply) {
+        (0..count).for_each(|_| self.drop_reply(calls::any(), how));
+    }
+
+    /// Loses the reply to the next command for which `when` is true; the command runs.
+    ///
+    /// Several orders wait side by side; each serves once, the oldest first.
+    pub fn drop_reply(&self, when: impl Fn(&Command) -> bool + Send + 'static, how: LostReply) {
+        self.state().losses.push(Loss {
+            when: Box::new(when),
+            how,
+        });
+    }
+
+    /// Loses the next `count` messages on their way to subscribers. Replaces an earlier order.
+    pub fn drop_messages(&self, count: usize) {
+        self.state().lost_messages = count;
+    }
+
+    /// Answers the next command for which `when` is true with `error`, without running it.
+    ///
+    /// Several orders wait side by side; each serves once, the oldest first. See [`calls`](crate::calls) for predicates.
+    pub fn fail_next(&self, when: impl Fn(&Command) -> bool + Send + 'static, error: ServerError) {
+        self.state().failures.push(Failure {
+            when: Box::new(when),
+            error,
+        });
+    }
+
+    /// Takes back all orders for failures and losses that have not been served.
+    pub fn clear_trouble(&self) {
+        let mut state = self.state();
+        state.failures.clear();
+        state.losses.clear();
+        state.lost_messages = 0;
+    }
+
+    /// Cuts all connections.
+    pub fn cut_connections(&self) {
+        self.state().cut_all();
+    }
+
+    /// Refuses new connections, or takes them again. Those there are stay.
+    pub fn refuse_connections(&self, refuse: bool) {
+        self.state().refuses = refuse;
+    }
+
+    /// Forgets all scripts, as `SCRIPT FLUSH` does.
+    pub fn flush_scripts(&self) {
+        self.state().engine.flush_scripts();
+    }
+
+    /// Sets whether the server's memory is used up: commands that need some are refused with `OOM`.
+    pub fn set_full(&self, full: bool) {
+        self.set_condition(Condition::Full, full);
+    }
+
+    /// Sets whether replicas are missing: writes are refused with `NOREPLICAS`.
+    pub fn set_short_of_replicas(&self, short: bool) {
+        self.set_condition(Condition::ShortOfReplicas, short);
+    }
+
+    /// Sets how many replicas there are and acknowledge what they are sent: what `WAIT` answers. None by default.
+    pub fn set_replicas(&self, replicas: u32) {
+        self.state().engine.set_replicas(replicas);
+    }
+
+    /// Sets whether this state holds, in which the server refuses commands.
+    pub fn set_condition(&self, condition: Condition, on: bool) {
+        self.state().engine.set_condition(condition, on);
+    }
+
+    /// Removes a key as an administrator would; tells whether it was there.
+    pub fn delete_key(&self, key: impl AsRef<[u8]>) -> bool {
+        let mut state = self.state();
+        let now = state.now();
+        state.engine.delete(key.as_ref(), now)
+    }
+
+    /// Returns the keys there are, in order.
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        let state = self.state();
+        state.engine.keys(state.now())
+    }
+
+    /// Returns all data, in order of the keys.
+    pub fn dump(&self) -> Vec<KeyDump> {
+        let state = self.state();
+        state.engine.dump(state.now())
+    }
+
+    /// Returns how long a key still exists, in whole milliseconds as `PTTL` does: `None` if there is no such key, `Some(None)` for ever.
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Option<Option<Duration>> {
+        let state = self.state();
+        state.engine.ttl(key.as_ref(), state.now())
+    }
+
+    /// Returns how often clients have sent each command that was let through; names are in lower case.
+    pub fn command_counts(&self) -> BTreeMap<&'static str, u64> {
+        self.state().engine.command_counts()
+    }
+
+    /// Returns how often clients have sent the command `name` and it was let through.
+    pub fn command_count(&self, name: &str) -> u64 {
+        let counts = self.command_counts();
+        counts
+            .get(name.to_ascii_lowercase().as_str())
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Returns the number of open connections.
+    pub fn connection_count(&self) -> usize {
+        self.state().links.len()
+    }
+
+    /// Returns a copy of all data.
+    pub fn snapshot(&self) -> Snapshot {
+        self.state().engine.snapshot()
+    }
+
+    /// Puts the data of `snapshot` in the place of what is there, as a failover to a replica that lags does.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.state().engine.restore(snapshot);
+    }
+
+    /// Restarts as a new process with the data of `snapshot`: no connections, no scripts, no conditions, no uptime. What
+    /// was sent to a stopped server is lost with the old process; the new one is not stopped.
+    pub fn restart(&self, snapshot: &Snapshot) {
+        let mut state = self.state();
+        let now = state.now();
+        state.forget_clients();
+        state.engine.restart(snapshot, now);
+        drop(state);
+        self.resume();
+    }
+
+    /// Restarts as a new process that had saved nothing.
+    pub fn restart_empty(&self) {
+        self.restart(&Snapshot::empty());
+    }
+
+    /// Runs one command as a client with a connection of its own would, past every trouble but the conditions.
+    ///
+    /// # Errors
+    ///
+    /// What the server answers with an error.
+    pub fn execute(&self, command: &Command) -> redlatch_core::seam::Reply {
+        let mut state = self.state();
+        let session = state.engine.open(SessionKind::Command);
+        let now = state.now();
+        let reply = state.engine.execute(session, command, now);
+        state.deliver();
+        state.engine.close(session);
+        reply
+    }
+
+    /// Connects; waits while the server is stopped. `None` if it refuses.
+    pub(crate) async fn connect(
+        &self,
+        kind: SessionKind,
+        name: Option<&str>,
+        pusher: Pusher,
+    ) -> Option<SessionId> {
+        loop {
+            let mut resumed = std::pin::pin!(self.inner.resumed.notified());
+            resumed.as_mut().enable();
+            {
+                let mut state = self.state();
+                if state.refuses {
+                    return None;
+                }
+                if !state.stopped {
+                    return Some(state.open(kind, name, pusher));
+                }
+            }
+            resumed.await;
+        }
+    }
+
+    /// Waits while the server is stopped.
+    #[cfg(feature = "listen")]
+    pub(crate) async fn running(&self) {
+        loop {
+            let mut resumed = std::pin::pin!(self.inner.resumed.notified());
+            resumed.as_mut().enable();
+            if !self.state().stopped {
+                return;
+            }
+            resumed.await;
+        }
+    }
+
+    #[cfg(feature = "listen")]
+    pub(crate) fn runtime(&self) -> Arc<dyn Runtime> {
+        self.state().clock.runtime()
+    }
+
+    pub(crate) fn submit(
+        &self,
+        session: SessionId,
+        batch: Vec<Command>,
+    ) -> Option<oneshot::Receiver<Vec<Outcome>>> {
+        self.state().submit(session, batch)
+    }
+
+    pub(crate) fn disconnect(&self, session: SessionId) {
+        self.state().cut(session);
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.inner
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn upgrade(server: &Weak<Inner>) -> Option<EmbeddedServer> {
+    server.upgrade().map(|inner| EmbeddedServer { inner })
+}
+
+/// Reads the system's clock once, for where a new server's clock starts.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the seam has no wall clock, and a server's begins near the true time so that fences rise over restarts"
+)]
+fn wall_clock() -> ServerTime {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    ServerTime::default().after(since_epoch)
+}

@@ -1,0 +1,324 @@
+//! The state behind all handles of one server: engine, clock, connections and trouble.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use redlatch_core::{
+    protocol::time::Moment,
+    seam::{Command, Outcome, Push, Reply, Runtime},
+};
+use tokio::sync::{mpsc, oneshot};
+
+#[cfg(feature = "listen")]
+use crate::listen::Outlet;
+use crate::{
+    engine::{Engine, ServerTime, SessionId, SessionKind},
+    trouble::{Failure, Loss, LostReply},
+};
+
+/// Everything of a server that its lock protects. No method waits.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) engine: Engine,
+    pub(crate) clock: ServerClock,
+    pub(crate) links: BTreeMap<SessionId, Link>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) losses: Vec<Loss>,
+    /// How many messages are lost from here on.
+    pub(crate) lost_messages: usize,
+    pub(crate) refuses: bool,
+    pub(crate) stopped: bool,
+    /// Counts stops, so that a timer of an older one resumes nothing.
+    pub(crate) stops: u64,
+    backlog: VecDeque<Request>,
+}
+
+impl State {
+    pub(crate) fn new(engine: Engine, clock: ServerClock) -> Self {
+        Self {
+            engine,
+            clock,
+            links: BTreeMap::new(),
+            failures: Vec::new(),
+            losses: Vec::new(),
+            lost_messages: 0,
+            refuses: false,
+            stopped: false,
+            stops: 0,
+            backlog: VecDeque::new(),
+        }
+    }
+
+    /// Opens a connection; pushes to it go to `pusher`, which is dropped at its end.
+    pub(crate) fn open(
+        &mut self,
+        kind: SessionKind,
+        name: Option<&str>,
+        pusher: Pusher,
+    ) -> SessionId {
+        let session = self.engine.open(kind);
+        if let Some(name) = name {
+            self.engine.set_name(session, name);
+        }
+        self.links.insert(
+            session,
+            Link {
+                pusher,
+                takes_commands: kind == SessionKind::Command,
+                hangs: false,
+                hanging: Vec::new(),
+            },
+        );
+        session
+    }
+
+    /// Makes a connection one for commands or one for subscriptions.
+    #[cfg(feature = "listen")]
+    pub(crate) fn turn(&mut self, session: SessionId, kind: SessionKind) {
+        if let Some(link) = self.links.get_mut(&session) {
+            link.takes_commands = kind == SessionKind::Command;
+            self.engine.turn(session, kind);
+        }
+    }
+
+    /// Ends a connection. What it sent before still runs.
+    pub(crate) fn cut(&mut self, session: SessionId) {
+        self.links.remove(&session);
+        self.engine.close(session);
+        for request in self
+            .backlog
+            .iter_mut()
+            .filter(|request| request.session == session)
+        {
+            request.answer = Answer::Nobody;
+        }
+    }
+
+    pub(crate) fn cut_all(&mut self) {
+        let sessions: Vec<_> = self.links.keys().copied().collect();
+        sessions.into_iter().for_each(|session| self.cut(session));
+    }
+
+    /// Forgets all connections and all that came over them, as a process that ends does.
+    pub(crate) fn forget_clients(&mut self) {
+        self.cut_all();
+        self.backlog.clear();
+    }
+
+    /// Hands a batch over; it runs now, or when the server goes on. `None` if the connection has ended.
+    pub(crate) fn submit(
+        &mut self,
+        session: SessionId,
+        batch: Vec<Command>,
+    ) -> Option<oneshot::Receiver<Vec<Outcome>>> {
+        self.links.get(&session)?;
+        let (answer, receiver) = oneshot::channel();
+        self.enqueue(session, batch, Answer::Whole(answer));
+        self.run_backlog();
+        Some(receiver)
+    }
+
+    pub(crate) fn enqueue(&mut self, session: SessionId, batch: Vec<Command>, answer: Answer) {
+        self.backlog.push_back(Request {
+            session,
+            batch,
+            answer,
+        });
+    }
+
+    /// Runs what has been sent, in order, unless the server is stopped.
+    pub(crate) fn run_backlog(&mut self) {
+        while !self.stopped {
+            let Some(request) = self.backlog.pop_front() else {
+                return;
+            };
+            self.run(request);
+        }
+    }
+
+    pub(crate) fn now(&self) -> ServerTime {
+        self.clock.now()
+    }
+
+    fn run(&mut self, request: Request) {
+        let Request {
+            session,
+            batch,
+            answer,
+        } = request;
+        #[cfg(feature = "listen")]
+        if matches!(answer, Answer::InOrder) {
+            return batch
+                .iter()
+                .for_each(|command| self.run_in_order(session, command));
+        }
+        let mut outcomes = Vec::with_capacity(batch.len());
+        let mut lost = None;
+        for command in &batch {
+            let outcome = Outcome::Replied(self.execute(session, command));
+            self.deliver();
+            // After the first lost reply nothing of the batch can arrive any more.
+            lost = lost.or_else(|| self.lose_reply(session, command));
+            outcomes.push(if lost.is_some() { unknown() } else { outcome });
+        }
+        let Answer::Whole(answer) = answer else {
+            return;
+        };
+        match lost {
+            None => drop(answer.send(outcomes)),
+            Some(LostReply::Hangs) => {
+                self.hang(session);
+                if let Some(link) = self.links.get_mut(&session) {
+                    link.hanging.push(answer);
+                }
+            }
+            Some(LostReply::Cuts) => {
+                self.cut(session);
+                drop(answer.send(outcomes));
+            }
+        }
+    }
+
+    /// Lets a connection hang: no reply comes over it any more.
+    pub(crate) fn hang(&mut self, session: SessionId) {
+        if let Some(link) = self.links.get_mut(&session) {
+            link.hangs = true;
+        }
+    }
+
+    pub(crate) fn execute(&mut self, session: SessionId, command: &Command) -> Reply {
+        let failing = self
+            .failures
+            .iter()
+            .position(|failure| (failure.when)(command));
+        if let Some(failing) = failing {
+            return Err(self.failures.remove(failing).error);
+        }
+        let now = self.now();
+        self.engine.execute(session, command, now)
+    }
+
+    pub(crate) fn deliver(&mut self) {
+        for delivery in self.engine.take_deliveries() {
+            if matches!(delivery.push, Push::Message { .. }) && self.lost_messages > 0 {
+                self.lost_messages -= 1;
+                continue;
+            }
+            let link = self.links.get_mut(&delivery.session);
+            if link.is_some_and(|link| !link.pusher.push(delivery.push)) {
+                self.cut(delivery.session);
+            }
+        }
+    }
+
+    /// Tells whether, and how, the reply to this command is lost.
+    pub(crate) fn lose_reply(
+        &mut self,
+        session: SessionId,
+        command: &Command,
+    ) -> Option<LostReply> {
+        let link = self.links.get(&session)?;
+        if link.hangs {
+            return Some(LostReply::Hangs);
+        }
+        let lost = self.losses.iter().position(|loss| (loss.when)(command))?;
+        link.takes_commands.then(|| self.losses.remove(lost).how)
+    }
+}
+
+/// The server's end of a connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) pusher: Pusher,
+    takes_commands: bool,
+    /// Whether a reply was lost, so that none can follow.
+    hangs: bool,
+    /// Calls whose replies never come: their senders live as long as the connection.
+    hanging: Vec<oneshot::Sender<Vec<Outcome>>>,
+}
+
+/// Where the pushes over a connection go.
+#[derive(Debug)]
+pub(crate) enum Pusher {
+    /// To a client in this process.
+    Queue(mpsc::UnboundedSender<Push>),
+    /// To a client over the network, as do the replies.
+    #[cfg(feature = "listen")]
+    Wire(Outlet),
+}
+
+impl Pusher {
+    /// Tells whether the connection can go on.
+    fn push(&mut self, push: Push) -> bool {
+        match self {
+            // A receiver that has gone is a connection about to be closed.
+            Self::Queue(queue) => drop(queue.send(push)),
+            #[cfg(feature = "listen")]
+            Self::Wire(outlet) => return outlet.push(&push),
+        }
+        true
+    }
+}
+
+/// A batch on its way.
+#[derive(Debug)]
+struct Request {
+    session: SessionId,
+    batch: Vec<Command>,
+    answer: Answer,
+}
+
+/// Who waits for the outcomes of a batch.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// A caller, for all of them.
+    Whole(oneshot::Sender<Vec<Outcome>>),
+    /// A client over the network, for one after the other, in one order with its pushes.
+    #[cfg(feature = "listen")]
+    InOrder,
+    /// Nobody any more.
+    Nobody,
+}
+
+/// The server's wall clock: the runtime's clock from another origin, which can be stepped.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerClock {
+    runtime: Arc<dyn Runtime>,
+    origin: Moment,
+    base: ServerTime,
+}
+
+impl ServerClock {
+    /// Makes a clock that says `base` now.
+    pub(crate) fn starting_at(runtime: Arc<dyn Runtime>, base: ServerTime) -> Self {
+        let origin = runtime.now();
+        Self {
+            runtime,
+            origin,
+            base,
+        }
+    }
+
+    pub(crate) fn now(&self) -> ServerTime {
+        self.base.after(self.runtime.now().since(self.origin))
+    }
+
+    pub(crate) fn advance(&mut self, span: Duration) {
+        self.base = self.base.after(span);
+    }
+
+    pub(crate) fn set_back(&mut self, span: Duration) {
+        self.base = self.base.before(span);
+    }
+
+    pub(crate) fn runtime(&self) -> Arc<dyn Runtime> {
+        Arc::clone(&self.runtime)
+    }
+}
+
+pub(crate) fn unknown() -> Outcome {
+    Outcome::Unknown("the connection to the embedded server ended before the reply".to_owned())
+}

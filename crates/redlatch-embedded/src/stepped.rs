@@ -1,0 +1,85 @@
+//! A runtime whose clock is tokio's, so that a paused test steps it.
+
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redlatch_core::{
+    Moment,
+    seam::{BoxFuture, Runtime},
+};
+use tokio::time::Instant;
+
+/// Clock and timers of the tokio runtime it is used in: in a test with `start_paused`, time passes only while everybody waits.
+///
+/// Give it to an [`EmbeddedServer`](crate::EmbeddedServer) and to its clients, and waits and leases of any length take a test no time. Its
+/// random numbers are not random: they differ between instances, and repeat from run to run.
+#[derive(Debug)]
+pub struct SteppedRuntime {
+    origin: Instant,
+    random: AtomicU64,
+}
+
+impl SteppedRuntime {
+    /// Starts a clock. Inside of a tokio runtime.
+    ///
+    /// # Panics
+    ///
+    /// Its timers and tasks panic outside of one.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it is a seam: tokio's clock is what it is for"
+    )]
+    pub fn new() -> Self {
+        static SEEDS: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(1));
+        let seed = SEEDS
+            .fetch_add(1, Ordering::Relaxed)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self {
+            origin: Instant::now(),
+            random: AtomicU64::new(seed),
+        }
+    }
+}
+
+impl Default for SteppedRuntime {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is a seam: tokio's clock, timers and tasks are what it is for"
+)]
+impl Runtime for SteppedRuntime {
+    fn now(&self) -> Moment {
+        Moment::from_origin(Duration::from_secs(1) + self.origin.elapsed())
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        // "Never" is further away than tokio's timers reach.
+        let rest = until
+            .since(self.now())
+            .min(Duration::from_secs(10 * 365 * 86_400));
+        Box::pin(tokio::time::sleep(rest))
+    }
+
+    fn spawn(&self, _task: &'static str, future: BoxFuture<()>) {
+        tokio::spawn(future);
+    }
+
+    fn random(&self) -> u64 {
+        // SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
+        let mut z = self
+            .random
+            .fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}

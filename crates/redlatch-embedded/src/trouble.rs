@@ -1,0 +1,88 @@
+//! Orders for trouble: which call fails, what becomes of a reply.
+
+use std::fmt;
+
+use redlatch_core::seam::{Command, ServerError};
+
+/// What becomes of a connection on which a reply is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LostReply {
+    /// It hangs: neither this reply nor a later one comes until it is cut. What is sent over it still runs.
+    Hangs,
+    /// It breaks at once.
+    Cuts,
+}
+
+type When = Box<dyn Fn(&Command) -> bool + Send>;
+
+/// A call whose reply is to be lost after it ran.
+pub(crate) struct Loss {
+    pub(crate) when: When,
+    pub(crate) how: LostReply,
+}
+
+impl fmt::Debug for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loss")
+            .field("how", &self.how)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call that is to fail without having run.
+pub(crate) struct Failure {
+    pub(crate) when: When,
+    pub(crate) error: ServerError,
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure")
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Predicates for [`EmbeddedServer::fail_next`](crate::EmbeddedServer::fail_next) and
+/// [`EmbeddedServer::drop_reply`](crate::EmbeddedServer::drop_reply).
+pub mod calls {
+    use redlatch_core::seam::Command;
+
+    use crate::engine::sha1_hex;
+
+    /// Matches every command.
+    pub fn any() -> impl Fn(&Command) -> bool + Send + 'static {
+        |_| true
+    }
+
+    /// Matches the command of this name, in any case.
+    pub fn named(name: &str) -> impl Fn(&Command) -> bool + Send + 'static {
+        let name = name.to_owned();
+        move |command| is_named(command, &name)
+    }
+
+    /// Matches every call of a script.
+    pub fn of_scripts() -> impl Fn(&Command) -> bool + Send + 'static {
+        |command| SCRIPT_CALLS.iter().any(|name| is_named(command, name))
+    }
+
+    /// Matches calls of the script with this text, by text or by digest.
+    pub fn of_script(source: &str) -> impl Fn(&Command) -> bool + Send + 'static {
+        let (source, sha) = (source.to_owned(), sha1_hex(source.as_bytes()));
+        move |command| {
+            let script = command.args().nth(1).unwrap_or_default();
+            of_scripts()(command)
+                && (script == source.as_bytes() || script.eq_ignore_ascii_case(sha.as_bytes()))
+        }
+    }
+
+    fn is_named(command: &Command, name: &str) -> bool {
+        command
+            .args()
+            .next()
+            .is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
+    }
+
+    const SCRIPT_CALLS: [&str; 4] = ["EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO"];
+}

@@ -1,0 +1,110 @@
+//! When two replies count as the same.
+
+use redlatch_core::seam::{Command, Reply, Value};
+
+use crate::pair::Case;
+
+/// Tells whether engine and server have answered the same.
+pub(crate) fn same(case: &Case, ours: &Reply, theirs: &Reply, exact_texts: bool) -> bool {
+    let slack = case.slack.max(clock_slack(&case.command));
+    match (ours, theirs) {
+        (Ok(ours), Ok(theirs)) if is_unordered(&case.command) => sorted(ours) == sorted(theirs),
+        (Ok(ours), Ok(theirs)) => same_value(ours, theirs, slack),
+        (Err(ours), Err(theirs)) if exact_texts => ours == theirs,
+        (Err(ours), Err(theirs)) => ours.code == theirs.code,
+        _ => false,
+    }
+}
+
+/// How far remaining times may differ: the engine's clock stands still during a round, the server's does not.
+fn clock_slack(command: &Command) -> i64 {
+    let mentions = |what: &[u8]| {
+        command.args().any(|arg| {
+            arg.windows(what.len())
+                .any(|window| window.eq_ignore_ascii_case(what))
+        })
+    };
+    if mentions(b"ttl") { 5000 } else { 0 }
+}
+
+fn is_unordered(command: &Command) -> bool {
+    let name = command.args().next().unwrap_or_default();
+    [&b"KEYS"[..], b"SCAN"]
+        .iter()
+        .any(|other| name.eq_ignore_ascii_case(other))
+}
+
+fn same_value(ours: &Value, theirs: &Value, slack: i64) -> bool {
+    match (ours, theirs) {
+        (Value::Array(ours), Value::Array(theirs)) => {
+            let pairs = || ours.iter().zip(theirs);
+            ours.len() == theirs.len() && pairs().all(|(a, b)| same_value(a, b, slack))
+        }
+        _ if ours == theirs => true,
+        (Value::Int(_) | Value::Bulk(_), Value::Int(_) | Value::Bulk(_)) if slack > 0 => {
+            same_but_for_times(&text(ours), &text(theirs), slack)
+        }
+        _ => false,
+    }
+}
+
+/// Compares texts that may differ in numbers large enough to be times, wherever they are.
+fn same_but_for_times(ours: &str, theirs: &str, slack: i64) -> bool {
+    let (ours, theirs) = (pieces(ours), pieces(theirs));
+    let near = |a: &str, b: &str| match (a.parse::<i64>(), b.parse::<i64>()) {
+        (Ok(a), Ok(b)) => a.min(b) > 900 && a.abs_diff(b) <= slack.unsigned_abs(),
+        _ => false,
+    };
+    let mut pairs = ours.iter().zip(&theirs);
+    ours.len() == theirs.len() && pairs.all(|(a, b)| a == b || near(a, b))
+}
+
+/// Splits a text into runs of digits and what is between them.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let same = |letter: char| letter.is_ascii_digit() == first.is_ascii_digit();
+        let end = rest.find(|letter| !same(letter)).unwrap_or(rest.len());
+        pieces.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    pieces
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Int(number) => number.to_string(),
+        other => String::from_utf8_lossy(other.as_bytes().unwrap_or_default()).into_owned(),
+    }
+}
+
+/// Writes a reply so that a person can read it.
+pub(crate) fn show(reply: &Reply) -> String {
+    match reply {
+        Ok(value) => show_value(value),
+        Err(error) => format!("error {:?}", error.to_string()),
+    }
+}
+
+fn show_value(value: &Value) -> String {
+    match value {
+        Value::Bulk(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(show_value).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut items: Vec<_> = items.iter().map(sorted).collect();
+            items.sort_by_key(|item| format!("{item:?}"));
+            Value::Array(items)
+        }
+        other => other.clone(),
+    }
+}

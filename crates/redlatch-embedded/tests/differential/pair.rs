@@ -1,0 +1,145 @@
+//! An engine and a server that are sent the same, and the differences between them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redlatch_core::seam::{Command, Reply};
+use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
+
+use crate::{TROUBLES, client::Client, commands, compare, lua, server::Server};
+
+/// A command, and how far apart two times in its replies may be.
+pub(crate) struct Case {
+    pub(crate) command: Command,
+    pub(crate) slack: i64,
+}
+
+impl Case {
+    /// A command whose reply does not depend on the clock beyond what a pipeline takes.
+    pub(crate) const fn plain(command: Command) -> Self {
+        Self { command, slack: 0 }
+    }
+}
+
+pub(crate) struct Pair {
+    pub(crate) model: Model,
+    pub(crate) differences: Vec<String>,
+    exact_texts: bool,
+    engine: Engine,
+    session: SessionId,
+    client: Client,
+    history: Vec<Command>,
+}
+
+impl Pair {
+    pub(crate) fn new(server: &Server) -> Self {
+        let (model, exact_texts) = server.model();
+        let mut engine = Engine::new(model, wall_clock());
+        let session = engine.open(SessionKind::Command);
+        let client = server.client();
+        let (differences, history) = (Vec::new(), Vec::new());
+        Self {
+            model,
+            differences,
+            exact_texts,
+            engine,
+            session,
+            client,
+            history,
+        }
+    }
+
+    /// Sends a round to both; stops at the first difference and starts both from nothing.
+    pub(crate) fn run(&mut self, round: Vec<Case>) {
+        let now = wall_clock();
+        let theirs = self.client.pipeline(round.iter().map(|case| &case.command));
+        for (case, theirs) in round.into_iter().zip(theirs) {
+            let ours = self.engine.execute(self.session, &case.command, now);
+            self.history.push(case.command.clone());
+            if !compare::same(&case, &ours, &theirs, self.exact_texts) {
+                self.note(&case.command, &ours, &theirs);
+                self.start_over();
+                return;
+            }
+        }
+    }
+
+    /// Asks the engine alone, for something that changes nothing.
+    pub(crate) fn ours(&mut self, look: &Command) -> Reply {
+        self.engine.execute(self.session, look, wall_clock())
+    }
+
+    /// Sends a round while a parameter is set that makes the server refuse commands.
+    pub(crate) fn run_under(&mut self, trouble: Option<&str>, round: Vec<Case>) {
+        let Some(parameter) = trouble else {
+            return self.run(round);
+        };
+        let set =
+            |value: &str| Case::plain(Command::new("CONFIG").arg("SET").arg(parameter).arg(value));
+        self.run(std::iter::once(set("1")).chain(round).collect());
+        self.run(vec![set("0")]);
+    }
+
+    pub(crate) fn compare_data(&mut self) {
+        self.compare_data_with_slack(0);
+    }
+
+    /// Compares all that is stored.
+    pub(crate) fn compare_data_with_slack(&mut self, slack: i64) {
+        let looks = commands::looks().into_iter();
+        self.run(looks.map(|command| Case { command, slack }).collect());
+        // What led to equal data needs no telling any more; enough is kept to see where the data come from.
+        let keep = self.history.len().saturating_sub(5000);
+        self.history.drain(..keep);
+    }
+
+    /// Panics if there were differences, having shown them.
+    pub(crate) fn report(&self, seed: u64) {
+        for difference in &self.differences {
+            println!("{difference}");
+        }
+        assert!(
+            self.differences.is_empty(),
+            "{:?} differs from its server, seed {seed}",
+            self.model
+        );
+    }
+
+    fn note(&mut self, command: &Command, ours: &Reply, theirs: &Reply) {
+        let keys: Vec<_> = command
+            .args()
+            .skip(1)
+            .filter(|arg| commands::is_key(arg))
+            .collect();
+        let related = self
+            .history
+            .iter()
+            .filter(|old| old.args().any(|arg| keys.contains(&arg)));
+        let related: Vec<_> = related.collect();
+        let from = related.len().saturating_sub(8);
+        let mut text = String::from("--- difference after\n");
+        for old in &related[from..] {
+            let shown = format!("    {old:?}\n");
+            text.push_str(&shown.replace(format!("{:?}", lua::SHOW).trim_matches('"'), "SHOW "));
+        }
+        let (ours, theirs) = (compare::show(ours), compare::show(theirs));
+        text.push_str(&format!("    engine {ours}\n    server {theirs}"));
+        self.differences.push(text);
+    }
+
+    fn start_over(&mut self) {
+        let quiet = |name: &str| Command::new("CONFIG").arg("SET").arg(name).arg("0");
+        let resets = TROUBLES.map(quiet).into_iter();
+        let resets: Vec<_> = resets.chain([Command::new("FLUSHALL")]).collect();
+        for (reset, reply) in resets.iter().zip(self.client.pipeline(resets.iter())) {
+            reply.unwrap();
+            self.engine
+                .execute(self.session, reset, wall_clock())
+                .unwrap();
+        }
+        self.history.clear();
+    }
+}
+
+fn wall_clock() -> ServerTime {
+    ServerTime::default().after(SystemTime::now().duration_since(UNIX_EPOCH).unwrap())
+}

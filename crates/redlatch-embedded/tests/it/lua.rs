@@ -1,0 +1,190 @@
+//! Scripts: conversions, errors, the sandbox.
+
+use redlatch_embedded::engine::Model;
+
+use crate::support::Shell;
+
+fn check(table: &[(&str, &str)]) {
+    for (source, expected) in table {
+        let mut shell = Shell::new(Model::Redis7_0);
+        assert_eq!(shell.eval(source, &["k", "h"]), *expected, "{source}");
+    }
+}
+
+#[test]
+fn values_become_replies() {
+    check(&[
+        ("return 3.99", "3"),
+        ("return -3.99", "-3"),
+        ("return 1e300", "-9223372036854775808"),
+        ("return 'x'", "\"x\""),
+        ("return true", "1"),
+        ("return false", "nil"),
+        ("return nil", "nil"),
+        ("return {1, 2.5, nil, 4}", "[1 2]"),
+        ("return {true, false, {'a', {}}}", "[1 nil [\"a\" []]]"),
+        ("return {ok='fine'}", "fine"),
+        ("return {err='CODE text'}", "!CODE text"),
+        ("return {1, redis.error_reply('E x')}", "[1 !E x]"),
+        ("return redis.error_reply('OOPS')", "!ERR OOPS"),
+        ("return redis.status_reply('S')", "S"),
+    ]);
+}
+
+#[test]
+fn replies_become_values() {
+    check(&[
+        ("return type(redis.call('GET', KEYS[1]))", "\"boolean\""),
+        ("return redis.call('SET', KEYS[1], 'v').ok", "\"OK\""),
+        ("return type(redis.call('EXISTS', KEYS[1]))", "\"number\""),
+        (
+            "redis.call('SET', KEYS[1], 'v') return redis.call('GET', KEYS[1])",
+            "\"v\"",
+        ),
+        (
+            "redis.call('HSET', KEYS[2], 'a', 1, 'b', 2.5) return redis.call('HGETALL', KEYS[2])",
+            "[\"a\" \"1\" \"b\" \"2.5\"]",
+        ),
+        (
+            "redis.call('SET', KEYS[1], 0.1) return redis.call('GET', KEYS[1])",
+            "\"0.10000000000000001\"",
+        ),
+        (
+            "return redis.pcall('INCR', KEYS[1], 1).err",
+            "\"ERR Wrong number of args calling Redis command from script\"",
+        ),
+        (
+            "local ok, e = pcall(redis.call, 'NOPE') return {tostring(ok), e}",
+            "[\"false\" \"ERR Unknown Redis command called from script\"]",
+        ),
+        ("return 'x' .. 1795224006123456", "\"x1.7952240061235e+15\""),
+        (
+            "return redis.sha1hex('')",
+            "\"da39a3ee5e6b4b0d3255bfef95601890afd80709\"",
+        ),
+    ]);
+}
+
+fn check_error(model: Model, source: &str, before: &str, after: &str) {
+    let reply = Shell::new(model).eval(source, &["k"]);
+    assert!(
+        reply.starts_with(before) && reply.ends_with(after),
+        "{source}: {reply}"
+    );
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    for (source, error) in [
+        (
+            "\nreturn redis.call('NOPE')",
+            "ERR Unknown Redis command called from script",
+        ),
+        ("\nerror('boom')", "ERR user_script:2: boom"),
+        (
+            "\nx = 1",
+            "ERR user_script:2: Attempt to modify a readonly table",
+        ),
+        (
+            "\nreturn x",
+            "ERR user_script:2: Script attempted to access nonexistent global variable 'x'",
+        ),
+        (
+            "\nreturn ({}).a.b",
+            "ERR user_script:2: attempt to index field 'a' (a nil value)",
+        ),
+        ("\nerror({err='CODE x'})", "CODE x"),
+    ] {
+        let before = format!("!{error} script: ");
+        check_error(Model::Redis7_0, source, &before, ", on @user_script:2.");
+    }
+    let compile =
+        "!ERR Error compiling script (new function): user_script:1: '=' expected near 'x'";
+    check_error(Model::Redis7_0, "x x", compile, "");
+}
+
+#[test]
+fn each_server_has_its_words() {
+    let valkey =
+        "!ERR Please specify at least one argument for this call script: on @user_script:2.";
+    check_error(Model::Valkey9_1, "\nredis.call()", valkey, "");
+    let before = "!ERR Error running script (call to f_";
+    let after = "): @user_script:2: @user_script: 2: Unknown Redis command called from Lua script";
+    check_error(Model::Redis6_2, "\nredis.call('NOPE')", before, after);
+}
+
+#[test]
+fn the_sandbox_is_closed() {
+    for name in [
+        "os",
+        "io",
+        "require",
+        "load",
+        "loadstring",
+        "dofile",
+        "debug",
+        "package",
+        "collectgarbage",
+        "getfenv",
+        "setfenv",
+        "rawset",
+        "coroutine",
+        "newproxy",
+        "getmetatable",
+    ] {
+        let reply = Shell::new(Model::Redis7_0).eval(&format!("return {name}"), &[]);
+        assert!(reply.contains("nonexistent global"), "{name}: {reply}");
+    }
+    let mut shell = Shell::new(Model::Redis7_0);
+    for source in [
+        "string.x = 1",
+        "redis.call = 1",
+        "math.random = 1",
+        "_G.x = 1",
+        "KEYS = 1",
+    ] {
+        assert!(
+            shell
+                .eval(source, &[])
+                .contains("Attempt to modify a readonly table"),
+            "{source}"
+        );
+    }
+    assert!(
+        shell
+            .eval("\x1bLuaQ", &[])
+            .starts_with("!ERR Error compiling script")
+    );
+    assert_eq!(
+        shell.eval("local t = {} t[1] = t return t", &[]),
+        "!ERR reached lua stack limit"
+    );
+}
+
+#[test]
+fn scripts_are_cached_by_digest() {
+    let mut shell = Shell::new(Model::Redis7_0);
+    let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    let absent = "!NOSCRIPT No matching script. Please use EVAL.";
+    assert_eq!(shell.run(&format!("EVALSHA {sha} 0")), absent);
+    assert_eq!(
+        shell.run_args(&["SCRIPT", "LOAD", "return 1"]),
+        format!("\"{sha}\"")
+    );
+    assert_eq!(shell.run(&format!("EVALSHA {} 0", sha.to_uppercase())), "1");
+    assert_eq!(shell.run(&format!("SCRIPT EXISTS {sha} x")), "[1 0]");
+    assert_eq!(shell.run("SCRIPT FLUSH"), "OK");
+    assert_eq!(shell.run(&format!("EVALSHA {sha} 0")), absent);
+    assert_eq!(shell.run_args(&["EVAL", "return 1", "0"]), "1");
+    assert_eq!(shell.run(&format!("EVALSHA {sha} 0")), "1");
+}
+
+#[test]
+fn any_number_of_scripts_fits() {
+    let mut shell = Shell::new(Model::Redis7_0);
+    for n in 0..30_000 {
+        assert_eq!(shell.eval(&format!("return {n}"), &[]), n.to_string());
+    }
+    assert_eq!(shell.run("SCRIPT FLUSH"), "OK");
+    assert_eq!(shell.eval("return 'still here'", &[]), "\"still here\"");
+}

@@ -1,0 +1,183 @@
+//! Many seeds on all cores.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it runs seeds on threads of its own and measures how long that takes"
+)]
+
+use std::{
+    fmt, panic,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    faults::Fault,
+    mutants::{self, Mutant},
+    watch::Tally,
+    world::{Options, Report, run},
+};
+
+/// What many runs came to.
+#[derive(Debug, Default)]
+pub struct Sum {
+    /// Runs.
+    pub seeds: u64,
+    /// Seeds with broken promises, the lowest first.
+    pub broken: Vec<Report>,
+    /// Seeds in which two holders were seen where they are expected.
+    pub two_holders: u64,
+    /// The sums of all runs.
+    pub tally: Tally,
+    /// Virtual time in µs.
+    pub lasted: u64,
+    /// Wall time.
+    pub took: Duration,
+}
+
+/// Runs `count` seeds from `first` on; until the first violation if `hunting`.
+pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
+    let began = Instant::now();
+    let next = AtomicU64::new(0);
+    let found = AtomicBool::new(false);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let mut sum = Sum::default();
+    thread::scope(|scope| {
+        let work = || {
+            let mut sum = Sum::default();
+            while !(hunting && found.load(Ordering::Relaxed)) {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= count {
+                    break;
+                }
+                let report = guarded(first + at, options);
+                if !report.violations.is_empty() {
+                    found.store(true, Ordering::Relaxed);
+                }
+                sum.add(report);
+            }
+            sum
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            if let Ok(part) = worker.join() {
+                sum.merge(part);
+            }
+        }
+    });
+    sum.broken.sort_by_key(|report| report.seed);
+    sum.took = began.elapsed();
+    sum
+}
+
+/// Hunts one mutant; returns the seed and the promise that gave it away.
+pub fn hunt(mutant: Mutant, first: u64, count: u64) -> Option<Report> {
+    let options = Options {
+        mutant: Some(mutant),
+        ..Options::default()
+    };
+    seeds(first, count, &options, true)
+        .broken
+        .into_iter()
+        .next()
+}
+
+/// Hunts all mutants and tells of each; returns the names of those that survived.
+pub fn hunt_all(first: u64, count: u64, tell: impl Fn(String)) -> Vec<&'static str> {
+    let mut survivors = Vec::new();
+    for &mutant in mutants::ALL {
+        match hunt(mutant, first, count) {
+            Some(report) => {
+                let violation = &report.violations[0];
+                tell(format!(
+                    "{:26} found at seed {:5} by {:4} {}",
+                    mutant.name, report.seed, violation.promise, violation.what
+                ));
+            }
+            None => {
+                tell(format!("{:26} SURVIVED {count} seeds", mutant.name));
+                survivors.push(mutant.name);
+            }
+        }
+    }
+    survivors
+}
+
+/// A panic of the library is a violation too.
+fn guarded(seed: u64, options: &Options) -> Report {
+    panic::catch_unwind(panic::AssertUnwindSafe(|| run(seed, options))).unwrap_or_else(|_| Report {
+        seed,
+        violations: vec![crate::watch::Violation {
+            promise: "panic",
+            at: 0,
+            what: "it panicked".to_owned(),
+        }],
+        two_holders: false,
+        tally: Tally::default(),
+        lasted: 0,
+        steps: 0,
+        story: Vec::new(),
+    })
+}
+
+impl Sum {
+    fn add(&mut self, report: Report) {
+        self.seeds += 1;
+        self.two_holders += u64::from(report.two_holders);
+        self.lasted += report.lasted;
+        self.add_tally(&report.tally);
+        if !report.violations.is_empty() {
+            self.broken.push(report);
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.two_holders += other.two_holders;
+        self.lasted += other.lasted;
+        self.add_tally(&other.tally);
+        self.broken.extend(other.broken);
+    }
+
+    fn add_tally(&mut self, tally: &Tally) {
+        self.tally.grants += tally.grants;
+        self.tally.stopped += tally.stopped;
+        self.tally.losses += tally.losses;
+        for (&fault, count) in &tally.faults {
+            *self.tally.faults.entry(fault).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wall = self.took.as_secs_f64().max(1e-6);
+        let virtual_seconds = self.lasted / 1_000_000;
+        writeln!(
+            f,
+            "{} seeds in {wall:.1} s ({:.0} per second), {virtual_seconds} virtual seconds",
+            self.seeds,
+            self.seeds as f64 / wall
+        )?;
+        writeln!(
+            f,
+            "{} grants, {} losses told, {} late writes stopped by the token",
+            self.tally.grants, self.tally.losses, self.tally.stopped
+        )?;
+        let faults: Vec<_> = Fault::ALL
+            .iter()
+            .filter_map(|fault| {
+                let count = self.tally.faults.get(fault)?;
+                Some(format!("{} {count}", fault.name()))
+            })
+            .collect();
+        writeln!(f, "faults: {}", faults.join(", "))?;
+        write!(
+            f,
+            "{} seeds with two holders where expected, {} with violations",
+            self.two_holders,
+            self.broken.len()
+        )
+    }
+}

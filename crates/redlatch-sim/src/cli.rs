@@ -1,0 +1,190 @@
+//! The command line.
+
+use std::process::ExitCode;
+
+use crate::{
+    batch,
+    faults::Fault,
+    mutants::{self, Mutant},
+    world::{Options, run},
+};
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Args {
+    first: u64,
+    seeds: Option<u64>,
+    options: Options,
+    mutants: bool,
+    expected: bool,
+    mutant: Option<String>,
+}
+
+/// How to ask.
+pub const USAGE: &str = "\
+usage: cargo xtask sim [--seeds N] [--seed S] [--fault NAME]… [--mutant NAME | --mutants | --expected]
+
+  --seeds N     runs N seeds, 1000 by default
+  --seed S      starts with seed S; without --seeds it runs that one and tells its story
+  --fault NAME  this class of faults is on in every seed; it may break promises
+  --mutant NAME runs with a planted fault
+  --mutants     hunts every planted fault, each for 2000 seeds (or --seeds)
+  --expected    looks for the violations that are expected, and that the token stops what they let through";
+
+impl Args {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them.
+    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut parsed = Self {
+            first: 0,
+            seeds: None,
+            options: Options::default(),
+            mutants: false,
+            expected: false,
+            mutant: None,
+        };
+        let mut seed = None;
+        while let Some(arg) = args.next() {
+            let (name, inline) = match arg.split_once('=') {
+                Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                None => (arg, None),
+            };
+            let mut value = || {
+                inline
+                    .clone()
+                    .or_else(|| args.next())
+                    .ok_or_else(|| format!("{name} needs a value"))
+            };
+            match name.as_str() {
+                "--seeds" => parsed.seeds = Some(number(&value()?)?),
+                "--seed" => seed = Some(number(&value()?)?),
+                "--fault" => {
+                    let fault = value()?;
+                    let names: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+                    let fault = Fault::find(&fault).ok_or_else(|| {
+                        format!("no fault {fault:?}; there are {}", names.join(", "))
+                    })?;
+                    parsed.options.faults.push(fault);
+                }
+                "--mutant" => {
+                    let name = value()?;
+                    parsed.options.mutant =
+                        Some(Mutant::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?);
+                    parsed.mutant = Some(name);
+                }
+                "--mutants" => parsed.mutants = true,
+                "--expected" => parsed.expected = true,
+                "--help" | "-h" => return Err("the simulator".to_owned()),
+                _ => return Err(format!("unknown argument {name}")),
+            }
+        }
+        parsed.first = seed.unwrap_or(0);
+        if seed.is_some() && parsed.seeds.is_none() && !parsed.mutants && !parsed.expected {
+            parsed.options.told = true;
+            parsed.seeds = Some(1);
+        }
+        Ok(parsed)
+    }
+
+    /// Returns the command that runs one seed of these again and tells its story.
+    fn replay(&self, seed: u64) -> String {
+        let mut command = format!("cargo xtask sim --seed {seed}");
+        for fault in &self.options.faults {
+            command.push_str(&format!(" --fault {}", fault.name()));
+        }
+        if let Some(mutant) = &self.mutant {
+            command.push_str(&format!(" --mutant {mutant}"));
+        }
+        command
+    }
+}
+
+/// Does what is asked for.
+pub fn main(args: &Args) -> ExitCode {
+    let good = if args.mutants {
+        hunt_mutants(args)
+    } else if args.expected {
+        expect(args)
+    } else if args.options.told {
+        tell(args)
+    } else {
+        run_seeds(args)
+    };
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn tell(args: &Args) -> bool {
+    let report = run(args.first, &args.options);
+    for line in &report.story {
+        println!("{line}");
+    }
+    println!(
+        "{} grants, {} violations",
+        report.tally.grants,
+        report.violations.len()
+    );
+    report.violations.is_empty()
+}
+
+fn run_seeds(args: &Args) -> bool {
+    let sum = batch::seeds(args.first, args.seeds.unwrap_or(1000), &args.options, false);
+    println!("{sum}");
+    for report in sum.broken.iter().take(20) {
+        let violation = &report.violations[0];
+        println!(
+            "seed {}: {} is broken: {}",
+            report.seed, violation.promise, violation.what
+        );
+        println!("  {}", args.replay(report.seed));
+    }
+    if let Some(first) = sum.broken.first() {
+        let told = Options {
+            told: true,
+            ..args.options.clone()
+        };
+        let story = run(first.seed, &told).story;
+        let end = story
+            .iter()
+            .position(|line| line.contains("!!!"))
+            .unwrap_or_else(|| story.len().saturating_sub(1));
+        println!("the end of the story of seed {}:", first.seed);
+        for line in &story[end.saturating_sub(60)..=end.min(story.len().saturating_sub(1))] {
+            println!("{line}");
+        }
+    }
+    sum.broken.is_empty()
+}
+
+fn hunt_mutants(args: &Args) -> bool {
+    let count = args.seeds.unwrap_or(2000);
+    let survivors = batch::hunt_all(args.first, count, |line| println!("{line}"));
+    println!(
+        "{} mutants, {} survived",
+        mutants::ALL.len(),
+        survivors.len()
+    );
+    survivors.is_empty()
+}
+
+fn expect(args: &Args) -> bool {
+    Fault::EXPECTED.into_iter().all(|fault| {
+        let options = Options { faults: vec![fault], ..args.options.clone() };
+        let sum = batch::seeds(args.first, args.seeds.unwrap_or(500), &options, false);
+        println!("{}: two holders in {} of {} seeds, {} late writes stopped by the token, {} violations of anything else", fault.name(), sum.two_holders, sum.seeds, sum.tally.stopped, sum.broken.len());
+        for report in sum.broken.iter().take(5) {
+            println!("  seed {}: {} {}", report.seed, report.violations[0].promise, report.violations[0].what);
+        }
+        sum.two_holders > 0 && sum.broken.is_empty()
+    })
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}

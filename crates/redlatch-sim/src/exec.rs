@@ -1,0 +1,385 @@
+//! The executor: tasks in seeded order, a virtual clock in microseconds, processes that pause and die.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use redlatch_core::seam::BoxFuture;
+
+use crate::{rng::Rng, world::Event};
+
+/// The number of a process: one life of one client.
+pub type ProcId = usize;
+
+/// Runs tasks and keeps what is due. Nothing in here waits; [`Exec::step`] does one thing at a time.
+pub struct Exec {
+    now: AtomicU64,
+    ready: Arc<Mutex<Ready>>,
+    state: Mutex<State>,
+}
+
+/// The tasks to be polled, by number: in which order they were woken must not matter, since tokio's channels wake in an order of their own.
+#[derive(Default)]
+struct Ready(Vec<usize>);
+
+impl Ready {
+    fn insert(&mut self, id: usize) {
+        if let Err(at) = self.0.binary_search(&id) {
+            self.0.insert(at, id);
+        }
+    }
+
+    fn remove(&mut self, at: usize) -> usize {
+        self.0.remove(at)
+    }
+}
+
+struct State {
+    rng: Rng,
+    tasks: Vec<Option<Task>>,
+    due: BTreeMap<(u64, u64), Due>,
+    seq: u64,
+    procs: Vec<Proc>,
+    /// Tasks of processes that died without running their destructors.
+    graveyard: Vec<BoxFuture<()>>,
+    timer_late: u64,
+}
+
+struct Task {
+    proc: ProcId,
+    future: Option<BoxFuture<()>>,
+    waker: Arc<TaskWaker>,
+}
+
+/// What a process is at the moment.
+#[derive(Default)]
+struct Proc {
+    fate: Fate,
+    parked: Vec<usize>,
+    pauses: Pauses,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Fate {
+    #[default]
+    Running,
+    Paused(u64),
+    Dead,
+}
+
+/// How long a process has been paused, and since when it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pauses {
+    /// Microseconds in all, the present pause included.
+    pub total: u64,
+    /// When it last began to run; `None` while it is paused or dead.
+    pub running_since: Option<u64>,
+}
+
+enum Due {
+    Wake(Waker),
+    Event(Event),
+}
+
+/// What one step did.
+#[derive(Debug)]
+pub enum Step {
+    /// A task was polled.
+    Polled,
+    /// Time went on, and timers fired.
+    Fired,
+    /// Something is due that the world has to do.
+    Event(Event),
+    /// Nothing is left to do.
+    Idle,
+}
+
+/// How a process dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// It unwinds: everything is dropped.
+    Unwound,
+    /// It is gone: no destructor runs.
+    Killed,
+}
+
+impl Exec {
+    /// Starts at time zero. Timers fire up to `timer_late` µs late.
+    pub fn new(rng: Rng, timer_late: u64) -> Arc<Self> {
+        Arc::new(Self {
+            now: AtomicU64::new(0),
+            ready: Arc::default(),
+            state: Mutex::new(State {
+                rng,
+                tasks: Vec::new(),
+                due: BTreeMap::new(),
+                seq: 0,
+                procs: Vec::new(),
+                graveyard: Vec::new(),
+                timer_late,
+            }),
+        })
+    }
+
+    /// Returns the true time in microseconds.
+    pub fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// Begins a process.
+    pub fn process(&self) -> ProcId {
+        let now = self.now();
+        let mut state = self.state();
+        state.procs.push(Proc {
+            pauses: Pauses {
+                total: 0,
+                running_since: Some(now),
+            },
+            ..Proc::default()
+        });
+        state.procs.len() - 1
+    }
+
+    /// Adds a task to a process; to a dead one nothing can be added.
+    pub fn spawn(&self, proc: ProcId, future: BoxFuture<()>) {
+        let mut state = self.state();
+        if state.procs[proc].fate == Fate::Dead {
+            state.graveyard.push(future);
+            return;
+        }
+        let id = state.tasks.len();
+        let waker = Arc::new(TaskWaker {
+            id,
+            queued: AtomicBool::new(true),
+            ready: Arc::clone(&self.ready),
+        });
+        state.tasks.push(Some(Task {
+            proc,
+            future: Some(future),
+            waker,
+        }));
+        drop(state);
+        lock(&self.ready).insert(id);
+    }
+
+    /// Makes `event` due at `at`.
+    pub fn schedule(&self, at: u64, event: Event) {
+        let mut state = self.state();
+        state.seq += 1;
+        let key = (at, state.seq);
+        state.due.insert(key, Due::Event(event));
+    }
+
+    /// Sets a timer; the key takes it back.
+    pub(crate) fn timer(&self, at: u64, waker: Waker) -> (u64, u64) {
+        let mut state = self.state();
+        state.seq += 1;
+        let late = state.timer_late;
+        let late = state.rng.below(late + 1);
+        let key = (at.max(self.now()) + late, state.seq);
+        state.due.insert(key, Due::Wake(waker));
+        key
+    }
+
+    pub(crate) fn cancel(&self, key: (u64, u64)) {
+        let timer = self.state().due.remove(&key);
+        drop(timer);
+    }
+
+    /// Stops polling a process; its clock runs on and its timers fire.
+    pub fn pause(&self, proc: ProcId) {
+        let now = self.now();
+        let mut state = self.state();
+        let proc = &mut state.procs[proc];
+        if proc.fate == Fate::Running {
+            proc.fate = Fate::Paused(now);
+            proc.pauses.running_since = None;
+        }
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self, proc: ProcId) {
+        let now = self.now();
+        let mut state = self.state();
+        let proc = &mut state.procs[proc];
+        if let Fate::Paused(since) = proc.fate {
+            proc.fate = Fate::Running;
+            proc.pauses.total += now - since;
+            proc.pauses.running_since = Some(now);
+            let parked = std::mem::take(&mut proc.parked);
+            drop(state);
+            parked
+                .into_iter()
+                .for_each(|id| lock(&self.ready).insert(id));
+        }
+    }
+
+    /// Ends a process.
+    pub fn kill(&self, proc: ProcId, death: Death) {
+        let mut state = self.state();
+        state.procs[proc].fate = Fate::Dead;
+        state.procs[proc].parked.clear();
+        state.procs[proc].pauses.running_since = None;
+        let mut dead = Vec::new();
+        for slot in &mut state.tasks {
+            if slot.as_ref().is_some_and(|task| task.proc == proc) {
+                dead.extend(slot.take().and_then(|task| task.future));
+            }
+        }
+        match death {
+            Death::Killed => state.graveyard.extend(dead),
+            Death::Unwound => {
+                drop(state);
+                drop(dead);
+            }
+        }
+    }
+
+    /// Tells whether a process runs or is paused.
+    pub fn is_alive(&self, proc: ProcId) -> bool {
+        self.state().procs[proc].fate != Fate::Dead
+    }
+
+    /// Tells how long a process has been paused.
+    pub fn pauses(&self, proc: ProcId) -> Pauses {
+        let state = self.state();
+        let proc = &state.procs[proc];
+        let mut pauses = proc.pauses;
+        if let Fate::Paused(since) = proc.fate {
+            pauses.total += self.now() - since;
+        }
+        pauses
+    }
+
+    /// Does one thing: polls one ready task, or lets time go on to what is due next.
+    pub fn step(&self) -> Step {
+        while let Some(id) = self.pick() {
+            if self.poll(id) {
+                return Step::Polled;
+            }
+        }
+        let mut state = self.state();
+        let Some(((at, _), due)) = state.due.pop_first() else {
+            return Step::Idle;
+        };
+        drop(state);
+        self.now.fetch_max(at, Ordering::Relaxed);
+        match due {
+            Due::Wake(waker) => {
+                waker.wake();
+                Step::Fired
+            }
+            Due::Event(event) => Step::Event(event),
+        }
+    }
+
+    /// Drops everything that is left, so that nothing keeps anything alive.
+    pub fn clear(&self) {
+        loop {
+            let mut state = self.state();
+            let tasks = std::mem::take(&mut state.tasks);
+            let graves = std::mem::take(&mut state.graveyard);
+            let due = std::mem::take(&mut state.due);
+            for proc in &mut state.procs {
+                proc.fate = Fate::Dead;
+            }
+            drop(state);
+            lock(&self.ready).0.clear();
+            if tasks.is_empty() && graves.is_empty() && due.is_empty() {
+                return;
+            }
+            drop((tasks, graves, due));
+        }
+    }
+
+    fn pick(&self) -> Option<usize> {
+        let mut ready = lock(&self.ready);
+        if ready.0.is_empty() {
+            return None;
+        }
+        let at = match ready.0.len() {
+            1 => 0,
+            len => self.state().rng.index(len),
+        };
+        Some(ready.remove(at))
+    }
+
+    /// Polls a task; `false` if it is gone or its process does not run.
+    fn poll(&self, id: usize) -> bool {
+        let mut state = self.state();
+        let Some(task) = state.tasks[id].as_mut() else {
+            return false;
+        };
+        let proc = task.proc;
+        if let Fate::Paused(_) = state.procs[proc].fate {
+            state.procs[proc].parked.push(id);
+            return false;
+        }
+        let Some(task) = state.tasks[id].as_mut() else {
+            return false;
+        };
+        let (Some(mut future), waker) = (task.future.take(), Arc::clone(&task.waker)) else {
+            return false;
+        };
+        drop(state);
+        waker.queued.store(false, Ordering::Relaxed);
+        // Work takes time, and so nothing can go round in circles at one instant.
+        self.now.fetch_add(1, Ordering::Relaxed);
+        let waker = Waker::from(waker);
+        let done = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let gone = match done {
+            Poll::Ready(()) => {
+                self.state().tasks[id] = None;
+                Some(future)
+            }
+            Poll::Pending => {
+                if let Some(task) = self.state().tasks[id].as_mut() {
+                    task.future = Some(future);
+                }
+                None
+            }
+        };
+        drop(gone);
+        true
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl fmt::Debug for Exec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exec")
+            .field("now", &self.now())
+            .finish_non_exhaustive()
+    }
+}
+
+struct TaskWaker {
+    id: usize,
+    queued: AtomicBool,
+    ready: Arc<Mutex<Ready>>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::Relaxed) {
+            lock(&self.ready).insert(self.id);
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

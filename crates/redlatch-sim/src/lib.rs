@@ -1,0 +1,25 @@
+//! A deterministic simulator that tries to break the locks of redlatch.
+//!
+//! The production links, router, script sender, hub, acquire loop, watchdog, releaser and guards run unchanged on a seeded
+//! single-threaded executor, over the embedded engine and a network that fails. One number decides everything that happens.
+//! `docs/RELIABILITY.md` says what it shows and what it cannot.
+
+pub mod batch;
+pub mod cli;
+pub mod exec;
+pub mod faults;
+pub mod mutants;
+pub mod net;
+pub mod plan;
+pub mod rng;
+pub mod runtime;
+pub mod scripts;
+pub mod server;
+pub mod story;
+pub mod watch;
+pub mod workload;
+pub mod world;
+
+pub use faults::Fault;
+pub use mutants::Mutant;
+pub use world::{Options, Report, run};

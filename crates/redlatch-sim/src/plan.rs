@@ -1,0 +1,72 @@
+//! The measures of one seed: how many clients, what leases, whose clock runs how.
+
+use crate::{
+    faults::{Fault, Faults},
+    rng::Rng,
+    runtime::Clock,
+};
+
+/// What a seed is about.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Clients.
+    pub clients: usize,
+    /// Tasks per client.
+    pub workers: usize,
+    /// Names that are locked.
+    pub names: usize,
+    /// Rounds per client.
+    pub rounds: u64,
+    /// The renewed lease, the longest there is but for extensions, in ms.
+    pub lease: u64,
+    /// The clients' patience in ms.
+    pub patience: u64,
+    /// How long tokens are kept, in ms.
+    pub retention: u64,
+    /// Whether clients look at the server when they connect.
+    pub self_check: bool,
+    /// The clocks of the clients.
+    pub clocks: Vec<Clock>,
+    /// The server's.
+    pub server_clock: Clock,
+}
+
+impl Plan {
+    /// Draws the measures of a seed.
+    pub fn draw(rng: &mut Rng, faults: &Faults) -> Self {
+        let clients = usize::try_from(rng.between(2, 8)).unwrap_or(2);
+        let drifts = faults.has(Fault::Drift);
+        let mut clock = |offset: u64| {
+            // Clocks that just differ most are the ones that find a margin too small.
+            let drift = match (drifts, rng.below(3)) {
+                (false, _) => 0,
+                (true, 0) => 10_000,
+                (true, 1) => -10_000,
+                (true, _) => rng.between(0, 20_000).cast_signed() - 10_000,
+            };
+            Clock {
+                offset: offset + rng.below(1_000_000_000),
+                drift,
+            }
+        };
+        let clocks = (0..clients).map(|_| clock(1_000_000)).collect();
+        let server_clock = clock(1_700_000_000_000_000);
+        Self {
+            clients,
+            workers: usize::try_from(rng.between(1, 2)).unwrap_or(1),
+            names: usize::try_from(rng.between(1, 3)).unwrap_or(1),
+            rounds: 20,
+            lease: rng.between(1_000, 3_000),
+            patience: rng.between(1_000, 10_000),
+            retention: rng.between(10_000, 60_000),
+            self_check: rng.chance(200),
+            clocks,
+            server_clock,
+        }
+    }
+
+    /// How long after healing everybody must have got everything, in µs.
+    pub const fn liveness(&self) -> u64 {
+        25_000_000 + self.lease * 4000
+    }
+}

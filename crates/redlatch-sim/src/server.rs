@@ -1,0 +1,88 @@
+//! The server: the embedded engine, its clock, and scripts that a mutant may have replaced.
+
+use redlatch_core::seam::{Command, Reply};
+use redlatch_embedded::{
+    Model, ServerTime,
+    engine::{Delivery, Engine, SessionId, SessionKind, Snapshot},
+};
+
+use crate::{mutants::Forgery, runtime::Clock};
+
+/// One server with its clock.
+#[derive(Debug)]
+pub struct Server {
+    engine: Engine,
+    clock: Clock,
+    /// What steps of the clock come to, in microseconds.
+    stepped: i64,
+    forgery: Option<Forgery>,
+}
+
+impl Server {
+    /// Starts an empty server.
+    pub fn new(model: Model, clock: Clock, forgery: Option<Forgery>) -> Self {
+        Self {
+            engine: Engine::new(model, ServerTime::from_micros(clock.read(0))),
+            clock,
+            stepped: 0,
+            forgery,
+        }
+    }
+
+    /// Returns the server's time at the true time `at`.
+    pub fn time(&self, at: u64) -> ServerTime {
+        ServerTime::from_micros(self.clock.read(at).saturating_add_signed(self.stepped))
+    }
+
+    /// Steps the clock.
+    pub fn step_clock(&mut self, micros: i64) {
+        self.stepped += micros;
+    }
+
+    /// Accepts a connection.
+    pub fn open(&mut self, kind: SessionKind) -> SessionId {
+        self.engine.open(kind)
+    }
+
+    /// Ends a connection.
+    pub fn close(&mut self, session: SessionId) {
+        self.engine.close(session);
+    }
+
+    /// Runs one command.
+    pub fn execute(&mut self, session: SessionId, command: &Command, at: u64) -> Reply {
+        let time = self.time(at);
+        let forged = self
+            .forgery
+            .as_ref()
+            .and_then(|forgery| forgery.forge(command));
+        self.engine
+            .execute(session, forged.as_ref().unwrap_or(command), time)
+    }
+
+    /// Takes what is to be pushed.
+    pub fn take_deliveries(&mut self) -> Vec<Delivery> {
+        self.engine.take_deliveries()
+    }
+
+    /// Forgets all scripts.
+    pub fn flush_scripts(&mut self) {
+        self.engine.flush_scripts();
+    }
+
+    /// Returns a copy of all data.
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
+    }
+
+    /// Starts anew with the data of `snapshot`.
+    pub fn restart(&mut self, snapshot: &Snapshot, at: u64) {
+        let time = self.time(at);
+        self.engine.restart(snapshot, time);
+    }
+
+    /// Returns the engine, to look into it.
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}

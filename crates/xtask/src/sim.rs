@@ -1,0 +1,31 @@
+//! The simulator, built with optimisation: a debug build has too few seeds per second.
+
+use crate::{
+    command::{self, cargo},
+    suite::Verdict,
+};
+
+/// Passes the arguments on.
+pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    run(&args).map(|()| Verdict::Passed)
+}
+
+/// Runs what every full test run asks of it: the library as it is, every planted fault, and the violations that are expected.
+pub(crate) fn all() -> Result<(), String> {
+    run(&["--seeds", "5000"])?;
+    run(&["--mutants"])?;
+    run(&["--expected"])
+}
+
+fn run(args: &[&str]) -> Result<(), String> {
+    let cargo_args = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "redlatch-sim",
+        "--",
+    ];
+    command::run(&mut cargo(&[&cargo_args[..], args].concat()))
+}

@@ -1,0 +1,81 @@
+//! What the test runner said at the end of each test program.
+
+use std::fmt;
+
+/// The closing lines of all test programs, and their sums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    lines: Vec<String>,
+    passed: u64,
+    failed: u64,
+}
+
+impl Tally {
+    /// Looks at a line of output, and counts it if it closes a test program's.
+    pub(crate) fn read(&mut self, line: &str) {
+        // With colours a line holds escape sequences; the counts stand apart from them.
+        let Some((_, counts)) = line.split_once("test result: ") else {
+            return;
+        };
+        let (Some(passed), Some(failed)) = (count(counts, "passed"), count(counts, "failed"))
+        else {
+            return;
+        };
+        self.passed += passed;
+        self.failed += failed;
+        self.lines.push(line.trim_end().to_owned());
+    }
+
+    /// Returns how many tests failed.
+    pub(crate) const fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Says whether no test ran at all.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.passed + self.failed == 0
+    }
+
+    /// Returns the lines that were counted, as they were.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// Reads `41 passed` out of `ok. 41 passed; 0 failed; …`.
+fn count(counts: &str, what: &str) -> Option<u64> {
+    let part = counts
+        .split(';')
+        .find_map(|part| part.trim_end().strip_suffix(what))?;
+    part.split_whitespace().next_back()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_summed() {
+        let mut tally = Tally::default();
+        assert!(tally.is_empty());
+        for line in [
+            "running 3 tests",
+            "test a ... ok",
+            "test result: ok. 41 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.30s",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.00s",
+            "test result: \u{1b}[32mok\u{1b}[m. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+            "test result: unheard of",
+        ] {
+            tally.read(line);
+        }
+        assert_eq!(tally.to_string(), "47 passed, 2 failed");
+        assert_eq!(tally.lines().len(), 3);
+        assert_eq!(tally.failed(), 2);
+    }
+}

@@ -1,0 +1,32 @@
+-- Tries every command that the scripts of the family use, to find rights that are missing before they are needed.
+--
+-- KEYS  1 a key that nobody else uses; it is gone afterwards
+-- ARGV  1 verb and 2 channel of a message that nobody waits for
+-- Reply {now, refusal, …}  the error of each command that was refused
+-- Cost  O(1).
+local time = redis.call('TIME')
+local refused = {time[1] .. string.sub('00000' .. time[2], -6, -4)}
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err then
+    refused[#refused + 1] = select(1, ...) .. ': ' .. reply.err
+  end
+end
+
+local key = KEYS[1]
+try('SET', key, '')
+try('GET', key)
+try('DEL', key)
+try('HSET', key, 'a', '1')
+try('HMGET', key, 'a')
+try('HGET', key, 'a')
+try('HDEL', key, 'a')
+try('ZADD', key, '1', 'a')
+try('ZREM', key, 'a')
+try('ZADD', key, '1', 'a')
+try('ZCOUNT', key, '-inf', '+inf')
+try('ZREMRANGEBYSCORE', key, '-inf', '0')
+try('ZPOPMIN', key)
+try('PEXPIRE', key, '1')
+try(ARGV[1], ARGV[2], '')
+return refused

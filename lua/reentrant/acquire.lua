@@ -1,0 +1,126 @@
+-- Takes m plain locks for one owner: all of them or none.
+--
+-- KEYS  1..m      K of each name: the hash that decides
+--       m+1..2m   Q of each name: sorted set, waiter's address -> ms until which it counts as alive
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 owner   who is to hold, `<client>:<n>`
+--       3 attempt `<client>:<n>`, never used twice
+--       4 lease   ms
+--       5 ttl     ms, lease + retention of the token
+--       6 waiter  ms the waiter stays registered when busy, or '' not to register
+--       7 address where a wake goes and whose it is, `<verb> <channel> <n>`, or ''
+-- Reply {now, 'granted', count, token, abandoned, lasts, …}  four more items per further name; abandoned = 1 if the holder before never released,
+--                            lasts = ms from now if that is less than the lease asked for (its renewal is forbidden), else ''
+--       {now, 'busy', i, remaining ms, holder}        name i is held by another owner
+--       {now, 'late'}                                 by has passed
+--       {now, 'void'}                                 this attempt was undone
+--       {now, 'kind', i, kind}                        name i is something else
+-- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET, HSET, ZADD, PEXPIRE; while marks of undone attempts are
+--       kept, HGET for each second of them, at most 7.
+--
+-- Times are compared as text of equal length, which spares the conversions, and `..` makes text of ms, which have 13 digits;
+-- it must not be used for tokens, which have 16.
+local call = redis.call
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = string.sub('00000' .. time[2], -6)
+local now = time[1] .. string.sub(micros, 1, 3)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+
+local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
+local m = #KEYS / 2
+local names = {}
+for i = 1, m do
+  -- k kind, o owner, t token, u until, v voids, n waiters until
+  local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
+  if f[1] ~= 'lock:1' and f[1] then
+    return {now, 'kind', i, f[1]}
+  end
+  -- v lists the seconds in which marks of undone attempts end; v<second> has the marks.
+  if f[5] then
+    for second in string.gmatch(f[5], '%d+') do
+      local marks = call('HGET', KEYS[i], 'v' .. second)
+      if marks and string.find(marks, ';' .. attempt .. ';', 1, true) then
+        return {now, 'void'}
+      end
+    end
+  end
+  if f[2] and f[4] > now and f[2] ~= owner then
+    if ARGV[6] ~= '' then
+      local alive = (now + ARGV[6]) .. ''
+      local last = alive
+      if f[6] and f[6] > alive then
+        last = f[6]
+      end
+      call('HSET', KEYS[i], 'n', last)
+      call('ZADD', KEYS[m + i], alive, address)
+      call('PEXPIRE', KEYS[m + i], last - now)
+    end
+    return {now, 'busy', i, f[4] - now, f[2]}
+  end
+  names[i] = f
+end
+
+local ends = (now + lease) .. ''
+local replies = m > 1 and {}
+for i = 1, m do
+  local key, f = KEYS[i], names[i]
+  local count, token, abandoned, lasts, last = 1, f[3], 0, '', f[3]
+  if not f[2] or f[4] <= now then
+    token = time[1] .. micros
+    if last and token <= last then
+      token = string.format('%.0f', last + 1)
+    end
+    if f[2] then
+      -- A release that came after the end has emptied the set.
+      if call('HGET', key, 'h') ~= ' ' then
+        abandoned = 1
+        -- A copy of this attempt shall get the same answer.
+        call('HSET', key, 'b', token)
+      end
+      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+    elseif last then
+      -- No owner beside a token: that token was released, and z remembers it for a release sent again.
+      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', last)
+    else
+      call('HSET', key, 'k', 'lock:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+    end
+    call('PEXPIRE', key, ttl)
+  else
+    -- Re-entry: the attempt joins the set, the lease never gets shorter.
+    -- h attempts, f token whose renewal is forbidden, b token that followed a holder who died
+    local h = call('HMGET', key, 'h', 'f', 'b')
+    local held = h[1]
+    if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
+      held = held .. attempt .. ' '
+    end
+    local later = ends
+    if f[4] > ends or h[2] == token then
+      -- Longer already, or its renewal is forbidden.
+      later = f[4]
+      if f[4] < ends then
+        lasts = f[4] - now
+      end
+    end
+    if h[3] == token then
+      abandoned = 1
+    end
+    call('HSET', key, 'h', held, 'u', later)
+    call('PEXPIRE', key, later - ends + ttl)
+    local _, spaces = string.gsub(held, ' ', ' ')
+    count = spaces - 1
+  end
+  if f[6] and address ~= '' then
+    call('ZREM', KEYS[m + i], address)
+  end
+  if m == 1 then
+    return {now, 'granted', count, token, abandoned, lasts}
+  end
+  local at = 4 * i
+  replies[at - 3], replies[at - 2], replies[at - 1], replies[at] = count, token, abandoned, lasts
+end
+return {now, 'granted', unpack(replies)}

@@ -1,0 +1,18 @@
+-- Shows one plain lock. Writes nothing.
+--
+-- KEYS  1 K, 2 Q
+-- Reply {now, 'free'}
+--       {now, 'kind', kind}
+--       {now, 'held', owner, count, token, remaining ms, waiters}
+-- Cost  O(1): TIME, HMGET, ZCOUNT.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'h', 't', 'u')
+if f[1] and f[1] ~= 'lock:1' then
+  return {now, 'kind', f[1]}
+elseif not f[2] or f[5] <= now then
+  return {now, 'free'}
+end
+local _, spaces = string.gsub(f[3], ' ', ' ')
+local waiters = redis.call('ZCOUNT', KEYS[2], now, '+inf')
+return {now, 'held', f[2], spaces - 1, f[4], f[5] - now, waiters}

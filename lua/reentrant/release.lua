@@ -1,0 +1,125 @@
+-- Ends what one attempt has on m plain locks: its hold, its place among the waiters, its late copies.
+-- A release, the undo of an abandoned acquire and a waiter's leave are the same act.
+--
+-- KEYS  1..m      K of each name
+--       m+1..2m   Q of each name; may be left out (a slot on the move), then nobody is woken
+-- ARGV  1 owner   `<client>:<n>`
+--       2 attempt `<client>:<n>`, or '' to end no hold
+--       3 void    last ms at which a copy of the acquire may act, or '' when none is under way
+--       4 keep    ms the token is kept once the name is free
+--       5 address the waiter to strike out, `<verb> <channel> <n>`, or ''
+--       6..5+m    token of each hold, or '' where it is not known
+-- Reply {now, verdict, left, …}  two items per name; left = attempts that still hold
+--       released  this ended the attempt's hold
+--       expired   so it did, but the lease had run out before
+--       already   it had ended cleanly before
+--       revoked   it had been ended by force
+--       taken     the name has passed to a later hold
+--       gone      nothing is known of it
+--       kind      the name is something else
+-- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters + ZREMRANGEBYSCORE, ZPOPMIN, PUBLISH
+--       and O(dead waiters); with copies under way + HGET, HDEL, HSET.
+--
+-- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
+-- ends what that attempt has. Begins with writes that a full server takes.
+local call = redis.call
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local m = #ARGV - 5
+
+local reply = {now, 'kind', 0}
+for i = 1, m do
+  local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
+  -- k kind, o owner, h attempts, t token, u until, n waiters until
+  local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
+  local verdict, left = 'kind', 0
+  if f[1] == 'lock:1' or not f[1] then
+    local live, rest = f[5] and f[5] > now, f[3]
+    local from, to
+    if f[2] == owner and attempt ~= '' then
+      from, to = string.find(rest, ' ' .. attempt .. ' ', 1, true)
+    end
+
+    if from then
+      rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
+      verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
+      if rest == ' ' and live then
+        live = false
+        call('HDEL', key, 'o', 'h', 'u')
+      else
+        -- What is over keeps its owner, so that a copy of this gets the same answer.
+        call('HDEL', key, '')
+        call('HSET', key, 'h', rest)
+      end
+      if token ~= '' and token < f[4] then
+        verdict = 'taken'
+      end
+    elseif not f[4] or token == '' then
+      verdict = 'gone'
+    elseif f[4] == token and (live or not f[2]) then
+      verdict = 'already'
+    else
+      -- z last token that was released, f token that was forced
+      local z = call('HMGET', key, 'z', 'f')
+      if z[1] == token then
+        verdict = 'already'
+      elseif z[2] == token then
+        verdict = 'revoked'
+      elseif f[4] == token then
+        verdict = 'expired'
+      elseif token < f[4] then
+        verdict = 'taken'
+      else
+        verdict = 'gone'
+      end
+    end
+    if not live then
+      call('PEXPIRE', key, keep)
+    elseif f[2] == owner then
+      local _, spaces = string.gsub(rest, ' ', ' ')
+      left = spaces - 1
+    end
+
+    if void ~= '' and void >= now then
+      -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
+      local ends = string.sub(void, 1, -4)
+      local seconds = ends
+      call('HDEL', key, '')
+      for second in string.gmatch(call('HGET', key, 'v') or '', '%d+') do
+        if second .. '999' < now then
+          call('HDEL', key, 'v' .. second)
+        elseif second ~= ends then
+          seconds = seconds .. ' ' .. second
+        end
+      end
+      local marks = call('HGET', key, 'v' .. ends) or ';'
+      if not string.find(marks, ';' .. attempt .. ';', 1, true) then
+        marks = marks .. attempt .. ';'
+      end
+      call('HSET', key, 'k', 'lock:1', 'v', seconds, 'v' .. ends, marks)
+      if not live then
+        call('PEXPIRE', key, keep)
+      end
+    end
+
+    if f[6] and queue then
+      if address ~= '' then
+        call('ZREM', queue, address)
+      end
+      if not live then
+        -- Wakes one waiter that is alive.
+        call('ZREMRANGEBYSCORE', queue, '-inf', now)
+        local first = call('ZPOPMIN', queue)
+        if first[1] then
+          local verb, channel = string.match(first[1], '^(%u+) (%S+)')
+          redis.pcall(verb, channel, key)
+        else
+          call('HDEL', key, 'n')
+        end
+      end
+    end
+  end
+  reply[2 * i], reply[2 * i + 1] = verdict, left
+end
+return reply

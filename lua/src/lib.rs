@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod core;
+mod reentrant;
+
+pub use self::core::{CORE, Core};
+pub use reentrant::{REENTRANT, Reentrant};
+
+/// One Lua script: its name, its text, and what it may be handed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// `<primitive>/<file>`, as it shows in traces.
+    pub name: &'static str,
+    /// The text that goes to the server.
+    pub text: &'static str,
+}
+
+/// Lists every script of the family.
+pub fn all() -> impl Iterator<Item = &'static Source> {
+    CORE.all().into_iter().chain(REENTRANT.all())
+}

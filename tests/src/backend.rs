@@ -1,0 +1,230 @@
+//! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend by [`behaviours!`](crate::behaviours).
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use redlatch::{
+    Client, ClientBuilder,
+    seam::{Address, Command, Login, Runtime},
+};
+use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+
+/// A server to test on, with nothing on it.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test has one or two of them")]
+pub enum Backend {
+    /// The engine inside this process, on a clock that a paused test steps.
+    Embedded {
+        /// Its handle, to make trouble with.
+        server: EmbeddedServer,
+        /// Its clock.
+        runtime: Arc<dyn Runtime>,
+    },
+    /// A real server.
+    #[cfg(unix)]
+    Real(crate::server::Server),
+}
+
+impl Backend {
+    /// Starts an embedded server. Inside of a tokio runtime, best a paused one.
+    pub fn embedded() -> Self {
+        let runtime: Arc<dyn Runtime> = Arc::new(SteppedRuntime::new());
+        Self::Embedded {
+            server: EmbeddedServer::new(Arc::clone(&runtime)),
+            runtime,
+        }
+    }
+
+    /// Starts a real server.
+    #[cfg(unix)]
+    pub fn real(binary: &crate::server::ServerBinary) -> Self {
+        Self::Real(crate::server::Server::start(
+            binary,
+            crate::server::ServerOptions::new(),
+        ))
+    }
+
+    /// Returns the real server.
+    ///
+    /// # Panics
+    ///
+    /// If this is the embedded one.
+    #[cfg(unix)]
+    pub fn server(&self) -> &crate::server::Server {
+        match self {
+            Self::Embedded { .. } => panic!("this needs a real server"),
+            Self::Real(server) => server,
+        }
+    }
+
+    /// Starts to build a client of this server.
+    pub fn builder(&self) -> ClientBuilder {
+        match self {
+            Self::Embedded { server, runtime } => {
+                let transport = EmbeddedTransport::new().serve("test", server.clone());
+                ClientBuilder::at(Address::Embedded("test".to_owned()), Login::default())
+                    .transport(Arc::new(transport))
+                    .runtime(Arc::clone(runtime))
+            }
+            #[cfg(unix)]
+            Self::Real(server) => Client::builder(&server.url()),
+        }
+    }
+
+    /// Connects a client of this server.
+    pub async fn client(&self) -> Client {
+        self.builder().connect().await.unwrap()
+    }
+
+    /// Returns the handle of the embedded server.
+    ///
+    /// # Panics
+    ///
+    /// If this is a real one.
+    pub fn embedded_server(&self) -> &EmbeddedServer {
+        match self {
+            Self::Embedded { server, .. } => server,
+            #[cfg(unix)]
+            Self::Real(_) => panic!("this needs the embedded server"),
+        }
+    }
+
+    /// Lets `span` pass.
+    pub async fn pass(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+
+    /// Returns all keys but the clients' records.
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys = match self {
+            Self::Embedded { server, .. } => {
+                let keys = server.keys();
+                keys.into_iter()
+                    .map(|key| String::from_utf8_lossy(&key).into_owned())
+                    .collect()
+            }
+            #[cfg(unix)]
+            Self::Real(server) => server.keys(),
+        };
+        keys.retain(|key| !key.ends_with("}:m"));
+        keys.sort();
+        keys
+    }
+
+    /// Returns the fields of the hash at `key`.
+    pub fn hash(&self, key: &str) -> BTreeMap<String, String> {
+        let items = match self {
+            Self::Embedded { server, .. } => {
+                let reply = server.execute(&Command::new("HGETALL").arg(key)).unwrap();
+                let items = reply.as_array().unwrap().iter();
+                items
+                    .map(|item| item.as_str().unwrap().to_owned())
+                    .collect::<Vec<_>>()
+            }
+            #[cfg(unix)]
+            Self::Real(server) => {
+                let items = server.command(&["HGETALL", key]).array();
+                items.into_iter().map(crate::server::Reply::text).collect()
+            }
+        };
+        items
+            .chunks(2)
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect()
+    }
+
+    /// Returns the remaining life of `key`; `None` if it has no end or is not there.
+    pub fn ttl(&self, key: &str) -> Option<Duration> {
+        let millis = match self {
+            Self::Embedded { server, .. } => server
+                .execute(&Command::new("PTTL").arg(key))
+                .unwrap()
+                .as_int()
+                .unwrap(),
+            #[cfg(unix)]
+            Self::Real(server) => server.command(&["PTTL", key]).int(),
+        };
+        u64::try_from(millis).ok().map(Duration::from_millis)
+    }
+
+    /// Sends a command past redlatch. Errors of the server are failures of the test.
+    pub fn command(&self, args: &[&str]) {
+        match self {
+            Self::Embedded { server, .. } => {
+                let command = args
+                    .iter()
+                    .fold(Command::with_capacity(args.len(), 64), |command, arg| {
+                        command.arg(arg)
+                    });
+                server.execute(&command).unwrap();
+            }
+            #[cfg(unix)]
+            Self::Real(server) => drop(server.command(args).unwrap()),
+        }
+    }
+
+    /// Returns how many scripts clients have called, by EVALSHA and EVAL.
+    pub fn script_calls(&self) -> u64 {
+        match self {
+            Self::Embedded { server, .. } => {
+                server.command_count("EVALSHA") + server.command_count("EVAL")
+            }
+            #[cfg(unix)]
+            Self::Real(server) => {
+                let stats = server.commandstats();
+                ["evalsha", "eval"]
+                    .iter()
+                    .filter_map(|name| stats.get(*name))
+                    .sum()
+            }
+        }
+    }
+
+    /// Checks that nothing is left on the server but counters, marks of undone attempts and the record of a hold that ended badly, all
+    /// with an end.
+    pub fn assert_only_counters_left(&self) {
+        for key in self.keys() {
+            let hash = self.hash(&key);
+            let nobody_holds = hash.get("h").is_none_or(|attempts| attempts == " ");
+            let left = hash.keys().filter(|field| match field.as_str() {
+                "k" | "t" | "z" | "f" | "v" | "b" => false,
+                "o" | "h" | "u" => !nobody_holds,
+                mark => mark
+                    .strip_prefix('v')
+                    .is_none_or(|second| second.parse::<u64>().is_err()),
+            });
+            assert_eq!(left.count(), 0, "{key} still has {hash:?}");
+            assert!(self.ttl(&key).is_some(), "{key} has no end");
+        }
+    }
+}
+
+/// Checks that `client` has nothing in its tables once its releases are answered.
+pub async fn assert_tables_empty(client: &Client) {
+    client.settled().await;
+    let tables = client.tables();
+    assert_eq!(tables, redlatch::Tables::default());
+}
+
+/// Makes a test of each behaviour, an `async fn(&Backend)`, on each backend: the embedded one always, every real server with the feature
+/// `servers`.
+#[macro_export]
+macro_rules! behaviours {
+    ($($behaviour:ident),+ $(,)?) => {
+        mod embedded {
+            $(#[tokio::test(start_paused = true)]
+            async fn $behaviour() {
+                super::$behaviour(&$crate::backend::Backend::embedded()).await;
+            })+
+        }
+
+        #[cfg(all(unix, feature = "servers"))]
+        mod real {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                for binary in $crate::server::ServerBinary::all() {
+                    super::$behaviour(&$crate::backend::Backend::real(&binary)).await;
+                }
+            })+
+        }
+    };
+}

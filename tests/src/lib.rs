@@ -1,0 +1,38 @@
+//! Support for redlatch's integration tests: real servers, a proxy that misbehaves on request, and patience.
+//!
+//! [`server`] and [`proxy`] know nothing of redlatch. They look at servers from outside, through a client of their own, so
+//! that what a test asserts does not pass through the code under test.
+//!
+//! * [`backend`]: what a behaviour is tested on, the embedded engine or a real server, from one text.
+//! * [`copies`]: delivers once more what was sent to an embedded server.
+//! * [`server`]: finds server binaries, starts, stops, kills and inspects servers.
+//! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
+//! * [`matrix`]: runs a test on every server at once.
+//! * [`split`], [`skewed`]: a client whose messages go another way than its commands, and one whose clock is wrong.
+//! * [`stall`]: tells how long the machine did not let this process run.
+//! * [`slow`]: a transport to a server that is slow and not gone.
+//! * [`wait`]: polls for a condition with a generous ceiling.
+//!
+//! # Where tests go
+//!
+//! Integration tests are modules of one binary, `tests/tests/it/main.rs`. What needs a real server is a module
+//! below `servers`, which the feature `servers` gates. There is no skipping: with the feature on and no server
+//! to be found, [`server::ServerBinary::all`] panics and says what to do.
+
+// Support code of tests: a failed expectation is a failed test, and real servers need real clocks and tasks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+pub mod backend;
+pub mod copies;
+#[cfg(unix)]
+pub mod matrix;
+pub mod proxy;
+#[cfg(unix)]
+pub mod server;
+pub mod skewed;
+pub mod slow;
+pub mod split;
+pub mod stall;
+pub mod wait;
+
+mod port;

@@ -1,0 +1,195 @@
+//! What the handle of a proxy and its connections share.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{oneshot, watch};
+
+use super::{Direction, Flow, Held, Pick, Request, letter::Tap};
+
+/// State of a proxy.
+#[derive(Debug)]
+pub(super) struct Shared {
+    signals: watch::Sender<Signals>,
+    state: Mutex<State>,
+}
+
+/// What live connections react to at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Signals {
+    flows: [Flow; 2],
+    half_closes: [u64; 2],
+    /// How often all connections were reset.
+    pub(super) resets: u64,
+    /// How often all connections were closed.
+    pub(super) closes: u64,
+}
+
+/// Numbers for tests to look at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) accepted: u64,
+    pub(super) open: u64,
+    pub(super) requests: u64,
+    pub(super) vanished: u64,
+}
+
+/// An order to be carried out once.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) pick: Pick,
+    pub(super) action: Action,
+}
+
+/// What a rule does with the request it picks.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Keeps it.
+    Hold(oneshot::Sender<Held>),
+    /// Forwards it and does something with its reply.
+    Tap(Tap),
+}
+
+/// One connection's view of the proxy. Dropping it counts the connection as gone.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) shared: Arc<Shared>,
+    /// What was signalled before the connection was accepted is none of its business.
+    pub(super) at_accept: Signals,
+    pub(super) signals: watch::Receiver<Signals>,
+}
+
+#[derive(Debug)]
+struct State {
+    upstream: SocketAddr,
+    rules: Vec<Rule>,
+    cuts: [Option<usize>; 2],
+    counts: Counts,
+}
+
+impl Shared {
+    pub(super) fn new(upstream: SocketAddr) -> Self {
+        let state = State {
+            upstream,
+            rules: Vec::new(),
+            cuts: [None; 2],
+            counts: Counts::default(),
+        };
+        Self {
+            signals: watch::Sender::new(Signals::default()),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn signal(&self, change: impl FnOnce(&mut Signals)) {
+        self.signals.send_modify(change);
+    }
+
+    pub(super) fn open_connection(self: &Arc<Self>) -> Ticket {
+        let mut state = self.state();
+        state.counts.accepted += 1;
+        state.counts.open += 1;
+        let signals = self.signals.subscribe();
+        let at_accept = *signals.borrow();
+        Ticket {
+            shared: Arc::clone(self),
+            at_accept,
+            signals,
+        }
+    }
+
+    pub(super) fn upstream(&self) -> SocketAddr {
+        self.state().upstream
+    }
+
+    pub(super) fn set_upstream(&self, upstream: SocketAddr) {
+        self.state().upstream = upstream;
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    pub(super) fn add_rule(&self, rule: Rule) {
+        self.state().rules.push(rule);
+    }
+
+    pub(super) fn clear_rules(&self) {
+        let mut state = self.state();
+        state.rules.clear();
+        state.cuts = [None; 2];
+    }
+
+    pub(super) fn arm_cut(&self, direction: Direction, bytes: usize) {
+        self.state().cuts[direction.index()] = Some(bytes);
+    }
+
+    pub(super) fn take_cut(&self, direction: Direction) -> Option<usize> {
+        self.state().cuts[direction.index()].take()
+    }
+
+    pub(super) fn count_request(&self) {
+        self.state().counts.requests += 1;
+    }
+
+    pub(super) fn count_vanished(&self) {
+        self.state().counts.vanished += 1;
+    }
+
+    /// Returns what the first rule that picks `request` does with it, and forgets the rule.
+    pub(super) fn action_for(&self, request: &Request) -> Option<Action> {
+        let mut state = self.state();
+        state.rules.retain(|rule| !rule.action.is_withdrawn());
+        let index = state
+            .rules
+            .iter_mut()
+            .position(|rule| rule.pick.picks(request))?;
+        Some(state.rules.remove(index).action)
+    }
+
+    /// A predicate of a test may have panicked; the state is whole nevertheless.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signals {
+    pub(super) const fn flow(&self, direction: Direction) -> Flow {
+        self.flows[direction.index()]
+    }
+
+    pub(super) const fn flow_mut(&mut self, direction: Direction) -> &mut Flow {
+        &mut self.flows[direction.index()]
+    }
+
+    pub(super) const fn half_closes(&self, direction: Direction) -> u64 {
+        self.half_closes[direction.index()]
+    }
+
+    pub(super) const fn half_closes_mut(&mut self, direction: Direction) -> &mut u64 {
+        &mut self.half_closes[direction.index()]
+    }
+}
+
+impl Action {
+    fn is_withdrawn(&self) -> bool {
+        matches!(self, Self::Hold(caught) if caught.is_closed())
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.shared.state().counts.open -= 1;
+    }
+}
+
+impl Direction {
+    const fn index(self) -> usize {
+        match self {
+            Self::ToServer => 0,
+            Self::ToClient => 1,
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! The proxy in front of a toy server in this process.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::{Instant, timeout},
+};
+
+use super::{
+    Direction, Flow, Pick, Proxy, Then,
+    frame::{Frame, Framer, strings},
+};
+use crate::wait::{GENEROUS, eventually};
+
+/// Answers each request with its last argument, except `SUBSCRIBE`, which it answers with a push. Counts them.
+struct Toy {
+    address: SocketAddr,
+    executed: Arc<AtomicUsize>,
+}
+
+struct Client {
+    stream: TcpStream,
+    framer: Framer,
+}
+
+#[tokio::test]
+async fn requests_and_replies_pass() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
+    assert_eq!(client.ask("b").await.unwrap(), "$1\r\nb\r\n");
+    assert_eq!((proxy.requests(), toy.executed()), (2, 2));
+    assert_eq!((proxy.connections(), proxy.open_connections()), (1, 1));
+    drop(client);
+    eventually("the connection to go", GENEROUS, async || {
+        proxy.open_connections() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_resp_pass() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.stream.write_all(b"hello").await.unwrap();
+    let mut echo = [0; 5];
+    client.stream.read_exact(&mut echo).await.unwrap();
+    assert_eq!(&echo, b"hello");
+}
+
+#[tokio::test]
+async fn a_delay_is_latency() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let delay = Duration::from_millis(20);
+    proxy.delay(delay);
+    let start = Instant::now();
+    for _ in 0..500 {
+        client.send("a").await;
+    }
+    for _ in 0..500 {
+        client.reply().await.unwrap();
+    }
+    assert!(start.elapsed() >= delay * 2, "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < delay * 500,
+        "delays add up: {:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_stall_ends_with_everything_delivered() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.ask("before").await.unwrap();
+    proxy.stall();
+    client.send("a").await;
+    assert!(client.is_silent().await);
+    assert_eq!(toy.executed(), 1);
+    proxy.pass();
+    assert_eq!(client.reply().await.unwrap(), "$1\r\na\r\n");
+}
+
+#[tokio::test]
+async fn a_black_hole_swallows() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    proxy.black_hole();
+    client.send("a").await;
+    let mut late = Client::connect(&proxy).await;
+    late.send("b").await;
+    eventually("both to vanish", GENEROUS, async || proxy.vanished() == 2).await;
+    assert!(client.is_silent().await);
+    proxy.pass();
+    client.send("c").await;
+    assert!(
+        client.is_silent().await,
+        "a connection that lost bytes stays mute"
+    );
+    assert_eq!(toy.executed(), 0);
+    assert_eq!(
+        Client::connect(&proxy).await.ask("d").await.unwrap(),
+        "$1\r\nd\r\n"
+    );
+}
+
+#[tokio::test]
+async fn a_partition_can_be_one_way() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    proxy.set_flow(Direction::ToClient, Flow::Stall);
+    client.send("a").await;
+    eventually("the request to arrive", GENEROUS, async || {
+        toy.executed() == 1
+    })
+    .await;
+    assert!(client.is_silent().await);
+    proxy.pass();
+    assert_eq!(client.reply().await.unwrap(), "$1\r\na\r\n");
+}
+
+#[tokio::test]
+async fn a_dropped_reply_stalls_the_connection() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let lost = proxy.drop_reply(Pick::any().nth(2), Then::Stall);
+    client.send("first").await;
+    client.send("second").await;
+    client.send("third").await;
+    let exchange = lost.answered().await;
+    assert_eq!(exchange.request().args().last(), Some(&&b"second"[..]));
+    assert_eq!(exchange.reply(), b"$6\r\nsecond\r\n");
+    assert_eq!(client.reply().await.unwrap(), "$5\r\nfirst\r\n");
+    assert!(client.is_silent().await);
+    eventually("the third", GENEROUS, async || toy.executed() == 3).await;
+    assert_eq!(
+        Client::connect(&proxy).await.ask("x").await.unwrap(),
+        "$1\r\nx\r\n"
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_reply_cuts_the_connection() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    // Messages do not count as replies.
+    client.send_as("SUBSCRIBE", "news").await;
+    assert_eq!(client.reply().await.unwrap(), ">1\r\n$4\r\nnews\r\n");
+    let lost = proxy.drop_reply(Pick::containing("precious"), Then::Cut);
+    assert_eq!(client.ask("cheap").await.unwrap(), "$5\r\ncheap\r\n");
+    assert!(client.ask("precious").await.is_err());
+    let exchange = lost.answered().await;
+    assert_eq!(exchange.reply(), b"$8\r\nprecious\r\n");
+    assert_eq!(toy.executed(), 3);
+    assert_eq!(
+        exchange.letter().deliver().await.unwrap(),
+        b"$8\r\nprecious\r\n"
+    );
+    assert_eq!(toy.executed(), 4);
+}
+
+#[tokio::test]
+async fn an_observed_exchange_goes_on() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let observed = proxy.observe(Pick::command("echo"));
+    assert_eq!(client.ask("a").await.unwrap(), "$1\r\na\r\n");
+    assert_eq!(observed.answered().await.reply(), b"$1\r\na\r\n");
+}
+
+#[tokio::test]
+async fn a_held_request_arrives_when_it_is_let_go() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let hold = proxy.hold_request(Pick::containing("late"));
+    client.send("early").await;
+    client.send("late").await;
+    client.send("behind").await;
+    let held = hold.caught().await;
+    assert_eq!(client.reply().await.unwrap(), "$5\r\nearly\r\n");
+    assert!(client.is_silent().await);
+    assert_eq!(toy.executed(), 1);
+    assert_eq!(held.let_go().await.unwrap(), b"$4\r\nlate\r\n");
+    assert_eq!(client.reply().await.unwrap(), "$4\r\nlate\r\n");
+    assert_eq!(client.reply().await.unwrap(), "$6\r\nbehind\r\n");
+}
+
+#[tokio::test]
+async fn a_held_request_outlives_its_client() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let hold = proxy.hold_request(Pick::any());
+    client.send("late").await;
+    let held = hold.caught().await;
+    drop(client);
+    assert_eq!(held.deliver().await.unwrap(), b"$4\r\nlate\r\n");
+    assert_eq!(held.deliver().await.unwrap(), b"$4\r\nlate\r\n");
+    assert_eq!(held.let_go().await.unwrap(), b"$4\r\nlate\r\n");
+    assert_eq!(toy.executed(), 3);
+    eventually("the connection to go", GENEROUS, async || {
+        proxy.open_connections() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_held_request_that_is_dropped_takes_its_connection_along() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let hold = proxy.hold_request(Pick::any());
+    client.send("lost").await;
+    drop(hold.caught().await);
+    assert!(client.reply().await.is_err());
+    assert_eq!(toy.executed(), 0);
+}
+
+#[tokio::test]
+async fn orders_can_be_withdrawn() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    drop(proxy.hold_request(Pick::any()));
+    let _ = proxy.drop_reply(Pick::containing("x"), Then::Cut);
+    assert!(client.ask("a").await.is_ok());
+    proxy.withdraw_orders();
+    assert!(client.ask("x").await.is_ok());
+}
+
+#[tokio::test]
+async fn delivered_copies_are_preceded_by_their_session() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.send_as("AUTH", "secret").await;
+    client.reply().await.unwrap();
+    let observed = proxy.observe(Pick::containing("a"));
+    client.ask("a").await.unwrap();
+    assert_eq!(
+        observed.answered().await.letter().deliver().await.unwrap(),
+        b"$1\r\na\r\n"
+    );
+    assert_eq!(toy.executed(), 4);
+}
+
+#[tokio::test]
+async fn connections_are_cut_and_closed() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.ask("a").await.unwrap();
+    proxy.cut();
+    let error = client.reply().await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+
+    let mut client = Client::connect(&proxy).await;
+    client.ask("a").await.unwrap();
+    proxy.close();
+    let error = client.reply().await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn one_direction_can_end_alone() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.ask("a").await.unwrap();
+    proxy.half_close(Direction::ToClient);
+    assert_eq!(
+        client.reply().await.unwrap_err().kind(),
+        io::ErrorKind::UnexpectedEof
+    );
+    client.send("b").await;
+    eventually("the request to arrive", GENEROUS, async || {
+        toy.executed() == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cut_comes_after_exactly_so_many_bytes() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    for bytes in [0, 1, 5, 6] {
+        let mut client = Client::connect(&proxy).await;
+        client.ask("a").await.unwrap();
+        proxy.cut_after(Direction::ToClient, bytes);
+        client.send("abcdef").await;
+        let mut received = Vec::new();
+        timeout(GENEROUS, client.stream.read_to_end(&mut received))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(received, b"$6\r\nabcdef\r\n"[..bytes]);
+    }
+}
+
+#[tokio::test]
+async fn connections_are_refused_and_accepted_again() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.ask("a").await.unwrap();
+    proxy.refuse().await;
+    let error = TcpStream::connect(proxy.address()).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    assert!(client.ask("b").await.is_ok(), "those there are live on");
+    proxy.accept();
+    assert!(Client::connect(&proxy).await.ask("c").await.is_ok());
+    assert_eq!(proxy.connections(), 2);
+}
+
+#[tokio::test]
+async fn new_connections_can_be_redirected() {
+    let (old, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.ask("a").await.unwrap();
+    let new = Toy::start().await;
+    proxy.redirect(new.address);
+    Client::connect(&proxy).await.ask("b").await.unwrap();
+    client.ask("c").await.unwrap();
+    assert_eq!((old.executed(), new.executed()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_goes_takes_its_connections_along() {
+    let (toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    client.send_as("QUIT", "bye").await;
+    assert_eq!(client.reply().await.unwrap(), "$3\r\nbye\r\n");
+    assert!(client.reply().await.is_err());
+    assert_eq!(toy.executed(), 1);
+}
+
+#[tokio::test]
+async fn the_last_handle_ends_the_proxy() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let clone = proxy.clone();
+    let address = proxy.address();
+    let mut client = Client::connect(&proxy).await;
+    drop(proxy);
+    assert!(client.ask("a").await.is_ok());
+    drop(clone);
+    assert!(client.reply().await.is_err());
+    eventually("the port to close", GENEROUS, async || {
+        TcpStream::connect(address).await.is_err()
+    })
+    .await;
+}
+
+async fn toy_and_proxy() -> (Toy, Proxy) {
+    let toy = Toy::start().await;
+    let proxy = Proxy::start(toy.address);
+    (toy, proxy)
+}
+
+impl Toy {
+    async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let executed = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&executed);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&counter)));
+            }
+        });
+        Self { address, executed }
+    }
+
+    fn executed(&self) -> usize {
+        self.executed.load(Ordering::SeqCst)
+    }
+}
+
+async fn serve(mut stream: TcpStream, executed: Arc<AtomicUsize>) -> io::Result<()> {
+    let mut framer = Framer::default();
+    let mut buffer = [0; 1024];
+    loop {
+        let n = stream.read(&mut buffer).await?;
+        if n == 0 {
+            return Ok(());
+        }
+        framer.push(&buffer[..n]);
+        while let Some(frame) = framer.next() {
+            let request = match frame {
+                Frame::Value(request) => request,
+                Frame::Opaque(bytes) => {
+                    stream.write_all(&bytes).await?;
+                    continue;
+                }
+            };
+            executed.fetch_add(1, Ordering::SeqCst);
+            let args = strings(&request).unwrap();
+            let last = String::from_utf8_lossy(args[args.len() - 1]).into_owned();
+            let push = if args[0] == b"SUBSCRIBE" {
+                ">1\r\n"
+            } else {
+                ""
+            };
+            let reply = format!("{push}${}\r\n{last}\r\n", last.len());
+            stream.write_all(reply.as_bytes()).await?;
+            if args[0] == b"QUIT" {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Client {
+    async fn connect(proxy: &Proxy) -> Self {
+        let stream = TcpStream::connect(proxy.address()).await.unwrap();
+        Self {
+            stream,
+            framer: Framer::default(),
+        }
+    }
+
+    async fn ask(&mut self, text: &str) -> io::Result<String> {
+        self.send(text).await;
+        self.reply().await
+    }
+
+    async fn send(&mut self, text: &str) {
+        self.send_as("ECHO", text).await;
+    }
+
+    async fn send_as(&mut self, command: &str, text: &str) {
+        let bytes = format!(
+            "*2\r\n${}\r\n{command}\r\n${}\r\n{text}\r\n",
+            command.len(),
+            text.len()
+        );
+        self.stream.write_all(bytes.as_bytes()).await.unwrap();
+    }
+
+    async fn reply(&mut self) -> io::Result<String> {
+        timeout(GENEROUS, self.next())
+            .await
+            .expect("an answer or an end")
+    }
+
+    /// Says that nothing comes for a moment. What is certain to come has the other assertions of a test to show it.
+    async fn is_silent(&mut self) -> bool {
+        timeout(A_MOMENT, self.next()).await.is_err()
+    }
+
+    async fn next(&mut self) -> io::Result<String> {
+        let mut buffer = [0; 1024];
+        loop {
+            if let Some(Frame::Value(reply)) = self.framer.next() {
+                return Ok(String::from_utf8(reply).unwrap());
+            }
+            match self.stream.read(&mut buffer).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => self.framer.push(&buffer[..n]),
+            }
+        }
+    }
+}
+
+const A_MOMENT: Duration = Duration::from_millis(30);

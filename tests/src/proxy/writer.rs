@@ -1,0 +1,253 @@
+//! One direction of one connection: forwards what arrives, as the test wants it.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::{
+    io::AsyncWriteExt,
+    net::tcp::WriteHalf,
+    sync::{mpsc, oneshot, watch},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Direction, Flow, Held, Letter, Request, Then,
+    control::{Action, Shared, Signals, Ticket},
+    frame::{Frame, is_push},
+    letter::Tap,
+    relay::{Arrived, Expected, What},
+};
+
+/// Forwards one direction of a connection.
+#[derive(Debug)]
+pub(super) struct Writer<'a> {
+    direction: Direction,
+    target: WriteHalf<'a>,
+    shared: &'a Shared,
+    signals: watch::Receiver<Signals>,
+    half_closes: u64,
+    expected: &'a Mutex<Expected>,
+    session: Vec<Request>,
+    /// How many more bytes may pass before the connection is to be closed.
+    budget: Option<usize>,
+    /// Nothing reaches the target any more.
+    mute: bool,
+}
+
+/// Why a connection, or one direction of it, is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Whoever sent has no more to send, and the target knows.
+    SourceEnded,
+    /// The test wants the connection closed.
+    Close,
+    /// The test wants the connection reset.
+    Reset,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        direction: Direction,
+        target: WriteHalf<'a>,
+        ticket: &'a Ticket,
+        expected: &'a Mutex<Expected>,
+    ) -> Self {
+        Self {
+            direction,
+            target,
+            shared: &ticket.shared,
+            signals: ticket.signals.clone(),
+            half_closes: ticket.at_accept.half_closes(direction),
+            expected,
+            session: Vec::new(),
+            budget: None,
+            mute: false,
+        }
+    }
+
+    /// Forwards until the source ends or the test ends the connection.
+    pub(super) async fn run(mut self, mut arrived: mpsc::UnboundedReceiver<Arrived>) -> Ending {
+        loop {
+            let next = tokio::select! {
+                biased;
+                () = half_closed(&mut self.signals, self.direction, self.half_closes) => None,
+                next = arrived.recv() => next,
+            };
+            match next {
+                None => self.half_close().await,
+                Some(Arrived {
+                    at,
+                    what: What::End,
+                }) => {
+                    // In a black hole the end of a stream is not seen either.
+                    while !self.let_through(at).await {
+                        changed(&mut self.signals).await;
+                    }
+                    self.shut_down().await;
+                    return Ending::SourceEnded;
+                }
+                Some(Arrived {
+                    at,
+                    what: What::Piece(frame),
+                }) => {
+                    if !self.let_through(at).await {
+                        self.shared.count_vanished();
+                        self.mute = true;
+                    }
+                    if let ControlFlow::Break(ending) = self.forward(frame).await {
+                        return ending;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until what arrived `at` that moment may pass; `false` if it is to vanish.
+    async fn let_through(&mut self, at: Instant) -> bool {
+        loop {
+            let flow = self.signals.borrow_and_update().flow(self.direction);
+            match flow {
+                Flow::Pass => return true,
+                Flow::BlackHole => return false,
+                Flow::Stall => changed(&mut self.signals).await,
+                Flow::Delay(delay) => {
+                    let due = at + delay;
+                    if Instant::now() >= due {
+                        return true;
+                    }
+                    tokio::select! {
+                        () = sleep_until(due) => return true,
+                        () = changed(&mut self.signals) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    async fn forward(&mut self, frame: Frame) -> ControlFlow<Ending> {
+        match (frame, self.direction) {
+            (Frame::Opaque(bytes), _) => self.write(&bytes).await,
+            (Frame::Value(bytes), Direction::ToServer) => self.forward_request(bytes).await,
+            (Frame::Value(bytes), Direction::ToClient) => self.forward_reply(&bytes).await,
+        }
+    }
+
+    async fn forward_request(&mut self, bytes: Vec<u8>) -> ControlFlow<Ending> {
+        if self.mute {
+            return ControlFlow::Continue(());
+        }
+        let request = Request::new(bytes);
+        let order = match self.shared.action_for(&request) {
+            None => None,
+            Some(action) => match self.carry_out(action, &request).await {
+                ControlFlow::Continue(order) => order,
+                ControlFlow::Break(ending) => return ControlFlow::Break(ending),
+            },
+        };
+        self.shared.count_request();
+        if request.has_reply() {
+            self.expected().push_back(order);
+        }
+        let written = self.write(request.bytes()).await;
+        if request.is_session() {
+            self.session.push(request);
+        }
+        written
+    }
+
+    /// Returns what is to be done with the reply, once the request may go on.
+    async fn carry_out(
+        &self,
+        action: Action,
+        request: &Request,
+    ) -> ControlFlow<Ending, Option<(Tap, Letter)>> {
+        let letter = Letter::new(
+            request.clone(),
+            self.session.clone(),
+            self.shared.upstream(),
+        );
+        match action {
+            Action::Tap(tap) => ControlFlow::Continue(Some((tap, letter))),
+            Action::Hold(caught) => {
+                let (release, released) = oneshot::channel();
+                if caught.send(Held::new(letter.clone(), release)).is_err() {
+                    // The order was withdrawn in this very moment.
+                    return ControlFlow::Continue(None);
+                }
+                match released.await {
+                    Ok(tap) => ControlFlow::Continue(Some((tap, letter))),
+                    Err(_) => ControlFlow::Break(Ending::Reset),
+                }
+            }
+        }
+    }
+
+    async fn forward_reply(&mut self, bytes: &[u8]) -> ControlFlow<Ending> {
+        let tapped = if is_push(bytes) {
+            None
+        } else {
+            self.expected().pop_front().flatten()
+        };
+        if let Some((tap, letter)) = tapped {
+            let drop = tap.drop;
+            tap.answer(letter, bytes);
+            match drop {
+                Some(Then::Cut) => return ControlFlow::Break(Ending::Reset),
+                Some(Then::Stall) => self.mute = true,
+                None => {}
+            }
+        }
+        self.write(bytes).await
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> ControlFlow<Ending> {
+        if self.mute {
+            return ControlFlow::Continue(());
+        }
+        self.budget = self.budget.or_else(|| self.shared.take_cut(self.direction));
+        let allowed = self
+            .budget
+            .map_or(bytes.len(), |budget| budget.min(bytes.len()));
+        // Whoever does not listen any more is noticed where his own bytes end.
+        self.mute = self.target.write_all(&bytes[..allowed]).await.is_err();
+        match &mut self.budget {
+            Some(budget) if *budget == allowed => return ControlFlow::Break(Ending::Close),
+            Some(budget) => *budget -= allowed,
+            None => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    async fn half_close(&mut self) {
+        self.half_closes = self.signals.borrow().half_closes(self.direction);
+        self.shut_down().await;
+        self.mute = true;
+    }
+
+    async fn shut_down(&mut self) {
+        // Fails where the connection is gone, which is as well.
+        let _ = self.target.shutdown().await;
+    }
+
+    fn expected(&self) -> MutexGuard<'_, Expected> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn half_closed(signals: &mut watch::Receiver<Signals>, direction: Direction, before: u64) {
+    if signals
+        .wait_for(|now| now.half_closes(direction) != before)
+        .await
+        .is_err()
+    {
+        std::future::pending().await
+    }
+}
+
+async fn changed(signals: &mut watch::Receiver<Signals>) {
+    if signals.changed().await.is_err() {
+        std::future::pending().await
+    }
+}

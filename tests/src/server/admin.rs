@@ -1,0 +1,140 @@
+//! What a test asks a server, from outside the library.
+
+use std::collections::BTreeMap;
+
+use super::Server;
+
+/// Whose connections [`Server::client_kill`] closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientType {
+    /// Connections that send commands.
+    Normal,
+    /// Connections that subscribed.
+    PubSub,
+    /// The master's connection, at a replica.
+    Master,
+    /// The replicas' connections, at a master.
+    Replica,
+}
+
+/// Administration and inspection. All of it panics when the server answers with an error.
+///
+/// Each call has a connection of its own, which the server's counters of connections and commands show.
+impl Server {
+    /// Deletes all keys.
+    #[track_caller]
+    pub fn flushall(&self) {
+        self.command(&["FLUSHALL"]).unwrap();
+    }
+
+    /// Makes the server forget all scripts.
+    #[track_caller]
+    pub fn script_flush(&self) {
+        self.command(&["SCRIPT", "FLUSH"]).unwrap();
+    }
+
+    /// Changes a parameter of the running server. A restart forgets it.
+    #[track_caller]
+    pub fn config_set(&self, name: &str, value: &str) {
+        self.command(&["CONFIG", "SET", name, value]).unwrap();
+    }
+
+    /// Closes all connections of a type, this call's own excepted, and returns how many there were.
+    #[track_caller]
+    pub fn client_kill(&self, kind: ClientType) -> usize {
+        let killed = self
+            .command(&["CLIENT", "KILL", "TYPE", kind.name()])
+            .unwrap()
+            .int();
+        usize::try_from(killed).expect("a count")
+    }
+
+    /// Returns how often each command was called, by its name in lower case; `calls["evalsha"]` panics if it never was.
+    ///
+    /// Commands inside scripts count too.
+    #[track_caller]
+    pub fn commandstats(&self) -> BTreeMap<String, u64> {
+        parse_commandstats(&self.info("commandstats"))
+    }
+
+    /// Sets the counters of [`commandstats`](Self::commandstats) and of `INFO stats` to zero.
+    #[track_caller]
+    pub fn reset_stats(&self) {
+        self.command(&["CONFIG", "RESETSTAT"]).unwrap();
+    }
+
+    /// Returns a section of `INFO`, field → value.
+    #[track_caller]
+    pub fn info(&self, section: &str) -> BTreeMap<String, String> {
+        parse_info(&self.command(&["INFO", section]).unwrap().text())
+    }
+
+    /// Returns all keys of database 0, sorted. Keys that are not UTF-8 have the replacement character in them.
+    #[track_caller]
+    pub fn keys(&self) -> Vec<String> {
+        let keys = self.command(&["KEYS", "*"]).unwrap().array();
+        let mut keys: Vec<_> = keys.into_iter().map(super::Reply::text).collect();
+        keys.sort();
+        keys
+    }
+
+    /// Returns the bytes in use.
+    #[track_caller]
+    pub fn used_memory(&self) -> u64 {
+        self.info("memory")["used_memory"]
+            .parse()
+            .expect("a number of bytes")
+    }
+}
+
+impl ClientType {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::PubSub => "pubsub",
+            Self::Master => "master",
+            Self::Replica => "replica",
+        }
+    }
+}
+
+fn parse_info(text: &str) -> BTreeMap<String, String> {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Reads `cmdstat_evalsha:calls=3,usec=12,…`.
+fn parse_commandstats(info: &BTreeMap<String, String>) -> BTreeMap<String, u64> {
+    let calls = |value: &str| {
+        value
+            .split(',')
+            .find_map(|part| part.strip_prefix("calls="))?
+            .parse()
+            .ok()
+    };
+    info.iter()
+        .filter_map(|(name, value)| {
+            Some((name.strip_prefix("cmdstat_")?.to_owned(), calls(value)?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commandstats_are_read() {
+        let info = parse_info(
+            "# Commandstats\r\ncmdstat_evalsha:calls=3,usec=12,usec_per_call=4.00\r\n\
+             cmdstat_client|list:calls=1,usec=5\r\n",
+        );
+        let calls = parse_commandstats(&info);
+        assert_eq!(calls["evalsha"], 3);
+        assert_eq!(calls["client|list"], 1);
+        assert_eq!(calls.len(), 2);
+    }
+}

@@ -1,0 +1,222 @@
+//! Which server binaries there are.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fmt, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::LazyLock,
+};
+
+/// A server program that tests can start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerBinary {
+    /// Where the program is.
+    pub path: PathBuf,
+    /// Which of the two families it belongs to.
+    pub kind: ServerKind,
+    /// The version it reports.
+    pub version: Version,
+}
+
+/// The family of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerKind {
+    /// Redis.
+    Redis,
+    /// Valkey.
+    Valkey,
+}
+
+/// A server's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl ServerBinary {
+    /// Returns every server of this machine that tests are to run against, in the order of the list.
+    ///
+    /// The list is `REDLATCH_TEST_SERVERS`, paths separated by commas or colons; without it, `redis-server` and
+    /// `valkey-server` of the `PATH`.
+    ///
+    /// # Panics
+    ///
+    /// When there is none, or when one of the list does not say that it is a server: such a test run would prove nothing.
+    pub fn all() -> Vec<Self> {
+        static FOUND: LazyLock<Result<Vec<ServerBinary>, String>> = LazyLock::new(find);
+        match &*FOUND {
+            Ok(found) => found.clone(),
+            Err(message) => panic!("{message}"),
+        }
+    }
+
+    /// Returns the first of [`all`](Self::all): for tests where one server is as good as another.
+    pub fn any() -> Self {
+        Self::all().swap_remove(0)
+    }
+
+    /// Looks at the program at `path`; an error says why it is no server.
+    pub fn inspect(path: impl Into<PathBuf>) -> Result<Self, String> {
+        let path = path.into();
+        let output = Command::new(&path)
+            .arg("--version")
+            .output()
+            .map_err(|error| format!("{} cannot be run: {error}", path.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let (kind, version) = parse_version_line(&text)
+            .ok_or_else(|| format!("{} says it is {:?}, no server", path.display(), text.trim()))?;
+        Ok(Self {
+            path,
+            kind,
+            version,
+        })
+    }
+
+    /// Says whether the server was built with TLS, by asking it to listen with a certificate that does not exist.
+    pub fn supports_tls(&self) -> bool {
+        let output = Command::new(&self.path)
+            .current_dir(env::temp_dir())
+            .args([
+                "--port",
+                "0",
+                "--tls-port",
+                "1",
+                "--tls-cert-file",
+                "/nonexistent",
+            ])
+            .args(["--save", "", "--daemonize", "no"])
+            .output();
+        output.is_ok_and(|output| {
+            String::from_utf8_lossy(&output.stdout).contains("Failed to configure TLS")
+        })
+    }
+
+    /// Says whether `DEBUG` has to be allowed in the configuration.
+    pub(crate) fn gates_debug(&self) -> bool {
+        self.version >= Version(7, 0, 0)
+    }
+}
+
+impl fmt::Display for ServerBinary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} {} ({})",
+            self.kind,
+            self.version,
+            self.path.display()
+        )
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+fn find() -> Result<Vec<ServerBinary>, String> {
+    let listed = env::var(LIST).unwrap_or_default();
+    let listed = split_list(&listed);
+    if listed.is_empty() {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let found: Vec<_> = on_path(&path)
+            .into_iter()
+            .filter_map(|path| ServerBinary::inspect(path).ok())
+            .collect();
+        return if found.is_empty() {
+            Err(NONE_FOUND.to_owned())
+        } else {
+            Ok(found)
+        };
+    }
+    listed
+        .into_iter()
+        .map(|path| ServerBinary::inspect(path).map_err(|error| format!("{LIST}: {error}")))
+        .collect()
+}
+
+fn split_list(list: &str) -> Vec<&str> {
+    list.split([',', ':'])
+        .map(str::trim)
+        .filter(|path| !path.is_empty())
+        .collect()
+}
+
+/// The program is started under the path it was found by: Debian's `redis-server` is a link to a program that does
+/// several things and goes by its name.
+fn on_path(path: &OsStr) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for folder in env::split_paths(path) {
+        for program in ["redis-server", "valkey-server"] {
+            let candidate = folder.join(program);
+            let known = |other: &PathBuf| same_file(other, &candidate);
+            if candidate.is_file() && !found.iter().any(known) {
+                found.push(candidate);
+            }
+        }
+    }
+    found
+}
+
+fn same_file(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Reads `Redis server v=7.0.15 sha=…` and `Valkey server v=9.1.2 sha=…`.
+fn parse_version_line(text: &str) -> Option<(ServerKind, Version)> {
+    let mut words = text.split_whitespace();
+    let kind = match words.next()? {
+        "Redis" => ServerKind::Redis,
+        "Valkey" => ServerKind::Valkey,
+        _ => return None,
+    };
+    let numbers = words.find_map(|word| word.strip_prefix("v="))?;
+    let mut numbers = numbers.split('.').map(str::parse);
+    let mut next = || numbers.next()?.ok();
+    Some((kind, Version(next()?, next()?, next().unwrap_or(0))))
+}
+
+const LIST: &str = "REDLATCH_TEST_SERVERS";
+
+const NONE_FOUND: &str = "no server to test against: neither redis-server nor valkey-server is on the PATH and \
+    REDLATCH_TEST_SERVERS is not set. Install one, set the variable to the paths of some, or run `cargo xtask test`, \
+    which installs one";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_lines_are_read() {
+        let redis = "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=1";
+        assert_eq!(
+            parse_version_line(redis),
+            Some((ServerKind::Redis, Version(7, 0, 15)))
+        );
+        let valkey = "Valkey server v=9.1.2 sha=00000000:1 malloc=libc bits=64 build=1";
+        assert_eq!(
+            parse_version_line(valkey),
+            Some((ServerKind::Valkey, Version(9, 1, 2)))
+        );
+        assert_eq!(parse_version_line("redis-cli 7.0.15"), None);
+        assert_eq!(parse_version_line(""), None);
+    }
+
+    #[test]
+    fn lists_are_split_at_commas_and_colons() {
+        assert_eq!(
+            split_list("/a/redis-server, /b/x:/c/y,"),
+            ["/a/redis-server", "/b/x", "/c/y"]
+        );
+        assert!(split_list("").is_empty());
+    }
+
+    #[test]
+    fn versions_are_ordered() {
+        assert!(Version(6, 2, 14) < Version(7, 0, 0));
+        assert!(Version(7, 10, 0) > Version(7, 9, 9));
+    }
+}

@@ -1,0 +1,32 @@
+//! Real servers, started, tormented and inspected from outside the library.
+//!
+//! Every server is a child process of its own on 127.0.0.1, in a process group of its own and with a directory of its
+//! own. It ends with its [`Server`] value; should the test process die first, a small watchdog process ends it. Signals go
+//! to the server's own pid, never to a name.
+//!
+//! ```no_run
+//! use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
+//!
+//! for binary in ServerBinary::all() {
+//!     let server = Server::start(&binary, ServerOptions::new().append_only());
+//!     server.command(&["SET", "key", "value"]).unwrap();
+//!     server.kill();
+//!     server.restart();
+//!     assert_eq!(server.keys(), ["key"]);
+//! }
+//! ```
+
+mod admin;
+mod binary;
+mod options;
+mod process;
+mod resp;
+mod running;
+mod tls;
+
+pub use admin::ClientType;
+pub use binary::{ServerBinary, ServerKind, Version};
+pub use options::ServerOptions;
+pub use resp::{Connection, Reply};
+pub use running::Server;
+pub use tls::Certificates;

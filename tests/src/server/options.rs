@@ -1,0 +1,197 @@
+//! How a server is to be started.
+
+use std::{ffi::OsString, fmt::Write, path::Path};
+
+use super::{Certificates, ServerBinary};
+
+/// How a server is to be started. By default: no persistence, no password, TCP on 127.0.0.1 only.
+#[derive(Clone, Debug, Default)]
+pub struct ServerOptions {
+    pub(super) append_only: bool,
+    pub(super) unix_socket: bool,
+    pub(super) tls: bool,
+    pub(super) password: Option<String>,
+    pub(super) users: Vec<String>,
+    pub(super) lines: Vec<String>,
+    pub(super) args: Vec<OsString>,
+    pub(super) environment: Vec<(OsString, OsString)>,
+}
+
+impl ServerOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps data in an append-only file, so that they outlive a kill. How often it is synced is the server's default.
+    #[must_use]
+    pub const fn append_only(mut self) -> Self {
+        self.append_only = true;
+        self
+    }
+
+    /// Listens on a unix socket too: [`Server::unix_socket`](super::Server::unix_socket).
+    #[must_use]
+    pub const fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// Listens with TLS on a second port, with certificates made for this server. The plain port stays, for administration.
+    ///
+    /// Only where [`ServerBinary::supports_tls`]; elsewhere the start panics.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Asks the default user for a password.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// Adds a user by an ACL line, such as `alice on >secret ~locks:* &locks:* +@all`.
+    #[must_use]
+    pub fn user(mut self, line: impl Into<String>) -> Self {
+        self.users.push(line.into());
+        self
+    }
+
+    /// Adds a line to the configuration file, such as `maxmemory 100mb`. Later lines win.
+    #[must_use]
+    pub fn config(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    /// Adds an argument to the command line, behind the configuration file's name.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Sets a variable in the server's environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Says whether administration has to log in.
+    pub(super) fn has_access_control(&self) -> bool {
+        self.password.is_some() || !self.users.is_empty()
+    }
+
+    /// Writes the configuration file's text.
+    pub(super) fn render(&self, binary: &ServerBinary, place: &Place<'_>) -> String {
+        let mut text = format!(
+            "bind 127.0.0.1\nport {}\ndir {}\nsave \"\"\nappendonly {}\ndaemonize no\n",
+            place.port,
+            quoted(place.dir),
+            if self.append_only { "yes" } else { "no" },
+        );
+        if binary.gates_debug() {
+            text.push_str("enable-debug-command yes\n");
+        }
+        if let Some(socket) = place.unix_socket {
+            // Writing to a `String` does not fail.
+            let _ = writeln!(text, "unixsocket {}", quoted(socket));
+        }
+        if let Some((port, certificates)) = place.tls {
+            let _ = writeln!(
+                text,
+                "tls-port {port}\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\ntls-auth-clients optional",
+                quoted(&certificates.server_certificate),
+                quoted(&certificates.server_key),
+                quoted(&certificates.authority),
+            );
+        }
+        if self.has_access_control() {
+            let _ = writeln!(text, "user {ADMIN} on >{ADMIN} ~* &* +@all");
+        }
+        if let Some(password) = &self.password {
+            let _ = writeln!(text, "requirepass {password:?}");
+        }
+        for user in &self.users {
+            let _ = writeln!(text, "user {user}");
+        }
+        for line in &self.lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Where one particular server lives.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) port: u16,
+    pub(super) unix_socket: Option<&'a Path>,
+    pub(super) tls: Option<(u16, &'a Certificates)>,
+}
+
+/// Name and password of the user through whom the harness administers servers with access control.
+pub(super) const ADMIN: &str = "redlatch-harness";
+
+fn quoted(path: &Path) -> String {
+    format!("{path:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::ServerKind, super::Version, *};
+
+    fn rendered(options: &ServerOptions, version: Version) -> String {
+        let binary = ServerBinary {
+            path: "redis-server".into(),
+            kind: ServerKind::Redis,
+            version,
+        };
+        let place = Place {
+            dir: Path::new("/a dir"),
+            port: 7,
+            unix_socket: None,
+            tls: None,
+        };
+        options.render(&binary, &place)
+    }
+
+    #[test]
+    fn nothing_is_kept_unless_asked_for() {
+        let text = rendered(&ServerOptions::new(), Version(6, 2, 14));
+        assert!(text.contains("save \"\"\nappendonly no\n"), "{text}");
+        assert!(text.contains("dir \"/a dir\"\n"), "{text}");
+        assert!(!text.contains("enable-debug-command"), "{text}");
+        assert!(
+            rendered(&ServerOptions::new().append_only(), Version(7, 0, 0))
+                .contains("appendonly yes")
+        );
+    }
+
+    #[test]
+    fn debug_is_allowed_where_it_is_gated() {
+        assert!(
+            rendered(&ServerOptions::new(), Version(7, 0, 0))
+                .contains("enable-debug-command yes\n")
+        );
+    }
+
+    #[test]
+    fn access_control_brings_an_administrator() {
+        let options = ServerOptions::new()
+            .user("alice on >secret ~* +@all")
+            .config("maxmemory 1mb");
+        let text = rendered(&options, Version(7, 0, 0));
+        assert!(text.contains("user redlatch-harness on"), "{text}");
+        assert!(
+            text.ends_with("user alice on >secret ~* +@all\nmaxmemory 1mb\n"),
+            "{text}"
+        );
+    }
+}

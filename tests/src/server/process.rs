@@ -1,0 +1,128 @@
+//! One run of a server program, and the watchdog that ends it should the tests die first.
+
+use std::{
+    fs::OpenOptions,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use super::{ServerBinary, ServerOptions};
+use crate::wait::{GENEROUS, eventually_blocking};
+
+/// A running server program. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct ServerProcess {
+    child: Child,
+    watchdog: Child,
+}
+
+impl ServerProcess {
+    /// Starts the program; its output goes to the end of the file `log`.
+    pub(super) fn spawn(
+        binary: &ServerBinary,
+        options: &ServerOptions,
+        config: &Path,
+        log: &Path,
+    ) -> io::Result<Self> {
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        let mut child = Command::new(&binary.path)
+            .arg(config)
+            .args(&options.args)
+            .envs(
+                options
+                    .environment
+                    .iter()
+                    .map(|(name, value)| (name, value)),
+            )
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        match watch_over(&child) {
+            Ok(watchdog) => Ok(Self { child, watchdog }),
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the server's process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns how it ended, if it did.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child
+            .try_wait()
+            .expect("a child of this process can be waited for")
+    }
+
+    /// Suspends it, and returns when it is suspended.
+    pub(super) fn suspend(&mut self) {
+        self.signal(Signal::STOP);
+        let pid = self.checked_pid();
+        eventually_blocking("the server to be suspended", GENEROUS, || {
+            let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+            waitid(WaitId::Pid(pid), options).expect("a child of this process can be waited for")
+        });
+    }
+
+    /// Lets it go on.
+    pub(super) fn resume(&mut self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Asks it to end, and returns when it has.
+    pub(super) fn terminate(mut self) {
+        self.signal(Signal::TERM);
+        eventually_blocking("the server to end", GENEROUS, || self.ended());
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        let pid = self.checked_pid();
+        kill_process(pid, signal).expect("a child of this process takes signals");
+    }
+
+    /// The pid is the server's for as long as its end has not been waited for.
+    fn checked_pid(&mut self) -> Pid {
+        if let Some(status) = self.ended() {
+            panic!("the server has ended by itself: {status}");
+        }
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // The watchdog goes first: it must not outlive the server and kill whoever gets its pid next. Neither step fails
+        // for a child that is still to be waited for, and a drop has nobody to tell.
+        let _ = self.watchdog.kill();
+        let _ = self.watchdog.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a process that kills `server` when this process ends, however it ends.
+///
+/// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which safe code cannot do, and would fire at the end of
+/// the thread that forked, which in a test run is soon. The watchdog reads from a pipe that nobody writes to: it ends with
+/// this process. Its own process group keeps a Ctrl-C at the terminal from ending it early.
+fn watch_over(server: &Child) -> io::Result<Child> {
+    Command::new("/bin/sh")
+        .args(["-c", "read -r _; kill -9 \"$1\"", "redlatch-watchdog"])
+        .arg(server.id().to_string())
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+}

@@ -1,0 +1,303 @@
+//! A server's life: start, stop, kill, restart, end.
+
+use std::{
+    env, fs, io,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Certificates, Connection, Reply, ServerBinary, ServerOptions,
+    options::{ADMIN, Place},
+    process::ServerProcess,
+};
+use crate::{
+    port::ReservedPort,
+    wait::{GENEROUS, unique_name},
+};
+
+/// A server that belongs to a test. It ends when this value is dropped.
+///
+/// All methods take `&self`: share it in an [`Arc`](std::sync::Arc) between a test and what torments the server. They block
+/// their thread, at most for [`GENEROUS`].
+#[derive(Debug)]
+pub struct Server {
+    binary: ServerBinary,
+    options: ServerOptions,
+    port: ReservedPort,
+    tls: Option<(ReservedPort, Certificates)>,
+    dir: PathBuf,
+    process: Mutex<Option<ServerProcess>>,
+}
+
+impl Server {
+    /// Starts a server on a free port and returns when it answers.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start; the message holds the server's log.
+    #[track_caller]
+    pub fn start(binary: &ServerBinary, options: ServerOptions) -> Self {
+        match Self::try_start(binary, &options) {
+            Ok(server) => server,
+            Err(message) => panic!("{binary} does not start: {message}"),
+        }
+    }
+
+    /// Starts a server as [`start`](Self::start) does; an error holds the log of one that does not start.
+    ///
+    /// # Errors
+    ///
+    /// When the server ends by itself, or does not answer for [`GENEROUS`].
+    pub fn try_start(binary: &ServerBinary, options: &ServerOptions) -> Result<Self, String> {
+        for _ in 0..START_ATTEMPTS {
+            let server = Self::prepare(binary, options).expect("temporary files can be written");
+            match server.launch() {
+                Ok(()) => return Ok(server),
+                Err(LaunchError::PortTaken) => {}
+                Err(LaunchError::Broken(message)) => return Err(message),
+            }
+        }
+        Err(format!("its port was taken {START_ATTEMPTS} times"))
+    }
+
+    /// Suspends the server (`SIGSTOP`): connections stay open and nothing is answered.
+    ///
+    /// Administration is not answered either: go on with [`cont`](Self::cont), [`kill`](Self::kill) or
+    /// [`restart`](Self::restart).
+    #[track_caller]
+    pub fn stop(&self) {
+        self.process().as_mut().expect(NOT_RUNNING).suspend();
+    }
+
+    /// Lets a suspended server go on (`SIGCONT`).
+    #[track_caller]
+    pub fn cont(&self) {
+        self.process().as_mut().expect(NOT_RUNNING).resume();
+    }
+
+    /// Kills the server (`SIGKILL`), as a crash would, and returns when it is gone. Connections to its port are refused.
+    pub fn kill(&self) {
+        drop(self.process().take());
+    }
+
+    /// Ends the server as an administrator would (`SIGTERM`), and returns when it is gone.
+    #[track_caller]
+    pub fn terminate(&self) {
+        let process = self.process().take();
+        process.expect(NOT_RUNNING).terminate();
+    }
+
+    /// Starts the server anew on the same port and directory and returns when it answers; kills it first if it runs.
+    ///
+    /// # Panics
+    ///
+    /// When it does not start.
+    #[track_caller]
+    pub fn restart(&self) {
+        self.kill();
+        match self.launch() {
+            Ok(()) => {}
+            Err(LaunchError::PortTaken) => panic!("somebody took port {}", self.port()),
+            Err(LaunchError::Broken(message)) => panic!("{} is not back: {message}", self.binary),
+        }
+    }
+
+    /// Sends one command over a connection of its own and returns the reply, an error reply as [`Reply::Error`].
+    ///
+    /// # Panics
+    ///
+    /// When the server cannot be reached or does not answer for [`GENEROUS`].
+    #[track_caller]
+    pub fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Reply {
+        let command = || String::from_utf8_lossy(args[0].as_ref()).into_owned();
+        let reply = self
+            .connect()
+            .and_then(|mut connection| connection.command(args));
+        reply.unwrap_or_else(|error| panic!("{} failed: {error}", command()))
+    }
+
+    /// Opens a connection for administration, logged in where access is controlled.
+    pub fn connect(&self) -> io::Result<Connection> {
+        let mut connection = Connection::open(self.address(), GENEROUS)?;
+        if self.options.has_access_control() {
+            connection.command(&["AUTH", ADMIN, ADMIN])?.unwrap();
+        }
+        Ok(connection)
+    }
+
+    /// Returns the program that runs.
+    pub const fn binary(&self) -> &ServerBinary {
+        &self.binary
+    }
+
+    /// Returns the port, of plain TCP.
+    pub const fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// Returns the address, of plain TCP.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()))
+    }
+
+    /// Returns `redis://127.0.0.1:port`. Passwords are not part of it.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address())
+    }
+
+    /// Returns the unix socket, where [`ServerOptions::unix_socket`] asked for one.
+    pub fn unix_socket(&self) -> Option<PathBuf> {
+        self.options
+            .unix_socket
+            .then(|| self.dir.join("server.sock"))
+    }
+
+    /// Returns the address of the TLS port and the certificates, where [`ServerOptions::tls`] asked for them.
+    pub fn tls(&self) -> Option<(SocketAddr, &Certificates)> {
+        let (port, certificates) = self.tls.as_ref()?;
+        Some((
+            SocketAddr::from((Ipv4Addr::LOCALHOST, port.number())),
+            certificates,
+        ))
+    }
+
+    /// Returns the server's directory: log, configuration, append-only file.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the process id.
+    ///
+    /// # Panics
+    ///
+    /// When the server has been killed.
+    #[track_caller]
+    pub fn pid(&self) -> u32 {
+        self.process().as_ref().expect(NOT_RUNNING).pid()
+    }
+
+    /// Returns what the server has logged so far.
+    pub fn log(&self) -> String {
+        fs::read(self.log_file())
+            .map(|log| String::from_utf8_lossy(&log).into_owned())
+            .unwrap_or_default()
+    }
+
+    fn prepare(binary: &ServerBinary, options: &ServerOptions) -> io::Result<Self> {
+        let dir = env::temp_dir().join(unique_name("redlatch"));
+        fs::create_dir_all(&dir)?;
+        let tls = if options.tls {
+            assert!(binary.supports_tls(), "{binary} was built without TLS");
+            Some((ReservedPort::take()?, Certificates::make(&dir)?))
+        } else {
+            None
+        };
+        let port = ReservedPort::take()?;
+        let (binary, options) = (binary.clone(), options.clone());
+        Ok(Self {
+            binary,
+            options,
+            port,
+            tls,
+            dir,
+            process: Mutex::new(None),
+        })
+    }
+
+    fn launch(&self) -> Result<(), LaunchError> {
+        let broken = |error: io::Error| LaunchError::Broken(error.to_string());
+        let config = self.dir.join("server.conf");
+        let unix_socket = self.unix_socket();
+        let place = Place {
+            dir: &self.dir,
+            port: self.port(),
+            unix_socket: unix_socket.as_deref(),
+            tls: self
+                .tls
+                .as_ref()
+                .map(|(port, certificates)| (port.number(), certificates)),
+        };
+        fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
+        let logged_before = self.log().len();
+        let process = ServerProcess::spawn(&self.binary, &self.options, &config, &self.log_file())
+            .map_err(broken)?;
+        let process = self.await_ready(process, logged_before)?;
+        *self.process() = Some(process);
+        Ok(())
+    }
+
+    fn await_ready(
+        &self,
+        mut process: ServerProcess,
+        logged_before: usize,
+    ) -> Result<ServerProcess, LaunchError> {
+        let start = Instant::now();
+        loop {
+            if process.ended().is_some() {
+                let log = self.log().split_off(logged_before);
+                let taken = log.contains("Address already in use");
+                return Err(if taken {
+                    LaunchError::PortTaken
+                } else {
+                    LaunchError::Broken(log)
+                });
+            }
+            if self.answers() {
+                return Ok(process);
+            }
+            if start.elapsed() > GENEROUS {
+                return Err(LaunchError::Broken(format!(
+                    "no answer; its log: {}",
+                    self.log()
+                )));
+            }
+            thread::sleep(START_POLL);
+        }
+    }
+
+    /// While a server loads its data it answers, with an error.
+    fn answers(&self) -> bool {
+        let reply = self
+            .connect()
+            .and_then(|mut connection| connection.command(&["PING"]));
+        matches!(reply, Ok(Reply::Status(pong)) if pong == "PONG")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir.join("server.log")
+    }
+
+    /// A panic of another test thread leaves the process as usable as it was.
+    fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if thread::panicking() {
+            eprintln!(
+                "log and data of {} are kept in {}",
+                self.binary,
+                self.dir.display()
+            );
+        } else {
+            // A directory left behind in the system's temporary one does no harm.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+enum LaunchError {
+    PortTaken,
+    Broken(String),
+}
+
+const NOT_RUNNING: &str = "the server runs";
+const START_ATTEMPTS: usize = 10;
+const START_POLL: Duration = Duration::from_millis(2);

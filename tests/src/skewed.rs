@@ -1,0 +1,57 @@
+//! A runtime whose clock is wrong.
+
+use std::time::Duration;
+
+use redlatch::seam::{BoxFuture, Runtime, TokioRuntime};
+use redlatch_core::protocol::time::Moment;
+
+/// The production runtime with a clock that starts elsewhere and runs at another rate.
+#[derive(Debug)]
+pub struct SkewedRuntime {
+    inner: TokioRuntime,
+    /// The true clock at the start.
+    began: Moment,
+    /// This clock at the start.
+    origin: Moment,
+    rate: f64,
+}
+
+impl SkewedRuntime {
+    /// Starts a clock that says `origin` and gains `rate` seconds per second, 1.0 being right.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    pub fn new(origin: Duration, rate: f64) -> Self {
+        let inner = TokioRuntime::current().expect("a tokio runtime");
+        Self {
+            began: inner.now(),
+            origin: Moment::from_origin(origin),
+            inner,
+            rate,
+        }
+    }
+}
+
+impl Runtime for SkewedRuntime {
+    fn now(&self) -> Moment {
+        self.origin + self.inner.now().since(self.began).mul_f64(self.rate)
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        // "Never" is further away than a float can divide; a microsecond on top makes up for rounding.
+        let rest = until
+            .since(self.origin)
+            .min(Duration::from_secs(10 * 365 * 86_400));
+        let truly = self.began + rest.div_f64(self.rate) + Duration::from_micros(1);
+        self.inner.sleep_until(truly)
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        self.inner.spawn(task, future);
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}

@@ -1,0 +1,85 @@
+//! A server that is slow and not gone: commands wait in line, each takes its time, and all are answered in order.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use redlatch::seam::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+/// A transport to a slow server, over one to a fast server. Messages are not slowed down.
+#[derive(Debug)]
+pub struct SlowTransport {
+    inner: Arc<dyn Transport>,
+    service: Duration,
+}
+
+impl SlowTransport {
+    /// Makes every command of a connection take `service`, one after another.
+    pub fn new(inner: Arc<dyn Transport>, service: Duration) -> Self {
+        Self { inner, service }
+    }
+}
+
+#[async_trait]
+impl Transport for SlowTransport {
+    async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
+        let mut dialed = self.inner.dial(dial).await?;
+        if dial.purpose == Purpose::Command {
+            let (line, requests) = mpsc::unbounded_channel();
+            tokio::spawn(serve(Arc::clone(&dialed.conn), requests, self.service));
+            dialed.conn = Arc::new(SlowConn { line });
+        }
+        Ok(dialed)
+    }
+}
+
+#[derive(Debug)]
+struct SlowConn {
+    line: mpsc::UnboundedSender<Request>,
+}
+
+#[derive(Debug)]
+struct Request {
+    batch: Vec<Command>,
+    came_at: Instant,
+    answer: oneshot::Sender<Vec<Outcome>>,
+}
+
+#[async_trait]
+impl Conn for SlowConn {
+    async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
+        let commands = batch.len();
+        let (answer, answered) = oneshot::channel();
+        // What is in line is executed, whether its sender still waits or not.
+        let came_at = Instant::now();
+        let request = Request {
+            batch,
+            came_at,
+            answer,
+        };
+        let gone = self.line.send(request).is_err();
+        let lost = || vec![Outcome::Unknown("the slow server has gone".to_owned()); commands];
+        match gone {
+            true => lost(),
+            false => answered.await.unwrap_or_else(|_| lost()),
+        }
+    }
+}
+
+async fn serve(
+    conn: Arc<dyn Conn>,
+    mut requests: mpsc::UnboundedReceiver<Request>,
+    service: Duration,
+) {
+    let mut done_at = Instant::now();
+    while let Some(request) = requests.recv().await {
+        let commands = u32::try_from(request.batch.len()).unwrap();
+        // By the clock and not by spans: timers are rounded up to milliseconds.
+        done_at = done_at.max(request.came_at) + service * commands;
+        tokio::time::sleep_until(done_at).await;
+        drop(request.answer.send(conn.send(request.batch).await));
+    }
+}

@@ -1,0 +1,119 @@
+//! Patience: conditions that become true, and names that nobody else uses.
+
+use std::{
+    future::Future,
+    panic::Location,
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// A ceiling for waits whose outcome is certain on a healthy machine, generous enough for a loaded one.
+///
+/// It is how long a *failing* test takes to say so. A passing test never waits for it.
+pub const GENEROUS: Duration = Duration::from_secs(30);
+
+/// Polls `condition` until it holds, at most for `ceiling`.
+///
+/// Use this instead of sleeping for a fixed time: it ends as soon as the condition holds. `what` completes the
+/// sentence "gave up waiting for …".
+///
+/// # Panics
+///
+/// When `ceiling` has passed and the condition still does not hold.
+#[track_caller]
+pub fn eventually<C, F>(
+    what: &str,
+    ceiling: Duration,
+    mut condition: C,
+) -> impl Future<Output = ()> + use<'_, C, F>
+where
+    C: FnMut() -> F,
+    F: Future<Output = bool>,
+{
+    let caller = Location::caller();
+    async move {
+        let start = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        while !condition().await {
+            assert!(
+                start.elapsed() < ceiling,
+                "{caller}: gave up waiting for {what} after {ceiling:?}"
+            );
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Does what [`eventually`] does, on a blocked thread, and returns what `attempt` finds.
+///
+/// # Panics
+///
+/// When `ceiling` has passed and `attempt` has found nothing.
+#[track_caller]
+pub fn eventually_blocking<T>(
+    what: &str,
+    ceiling: Duration,
+    mut attempt: impl FnMut() -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(
+            start.elapsed() < ceiling,
+            "gave up waiting for {what} after {ceiling:?}"
+        );
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Returns a name that no other test, and no earlier run against the same server, uses.
+pub fn unique_name(stem: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!(
+        "{stem}-{:x}-{:x}-{n}",
+        process::id(),
+        since_epoch.as_micros()
+    )
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn eventually_returns_once_the_condition_holds() {
+        let mut polls = 0;
+        eventually("the third poll", GENEROUS, || {
+            polls += 1;
+            let done = polls == 3;
+            async move { done }
+        })
+        .await;
+        assert_eq!(polls, 3);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "gave up waiting for a miracle")]
+    async fn eventually_gives_up_aloud() {
+        eventually("a miracle", Duration::ZERO, || async { false }).await;
+    }
+
+    #[test]
+    fn unique_names_differ() {
+        assert_ne!(unique_name("lock"), unique_name("lock"));
+    }
+}

@@ -1,0 +1,121 @@
+//! redlatch's own client over TCP to the embedded server, in real time.
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch::{Client, ErrorKind, HoldState, seam::TokioRuntime};
+use redlatch_embedded::{EmbeddedServer, Listening};
+use redlatch_tests::wait::{GENEROUS, eventually};
+use tokio::time::{sleep, timeout};
+
+struct World {
+    server: EmbeddedServer,
+    listening: Listening,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = EmbeddedServer::new(Arc::new(TokioRuntime::current().unwrap()));
+        let listening = server.listen("127.0.0.1:0").await.unwrap();
+        Self { server, listening }
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect(&self.listening.url()).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn two_clients_exclude_each_other() {
+    let world = World::new().await;
+    let (ada, bob) = (world.client().await, world.client().await);
+    let guard = ada.lock("a").lock().await.unwrap();
+    assert!(bob.lock("a").try_lock().await.unwrap().is_none());
+    let first = guard.token();
+    guard.release().await.unwrap();
+    let guard = bob.lock("a").try_lock().await.unwrap().unwrap();
+    assert!(guard.token() > first);
+    guard.release().await.unwrap();
+    ada.close(GENEROUS).await;
+    bob.close(GENEROUS).await;
+    eventually("the connections to end", GENEROUS, async || {
+        world.server.connection_count() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_release_wakes_who_waits() {
+    let world = World::new().await;
+    let (ada, bob) = (world.client().await, world.client().await);
+    let mut rounds_woken = 0;
+    for _ in 0..5 {
+        let guard = ada.lock("a").lock().await.unwrap();
+        let lock = bob.lock("a");
+        let waiter = tokio::spawn(async move { lock.lock().await });
+        // Long enough to be in line; the look at the clock that would find the lock free comes after two seconds.
+        sleep(Duration::from_millis(150)).await;
+        guard.release().await.unwrap();
+        let woken = timeout(Duration::from_millis(1000), waiter).await;
+        rounds_woken += usize::from(woken.is_ok_and(|guard| guard.unwrap().is_ok()));
+        eventually("the lock to be free", GENEROUS, async || {
+            !ada.lock("a").is_locked().await.unwrap()
+        })
+        .await;
+    }
+    assert_eq!(rounds_woken, 5);
+}
+
+#[tokio::test]
+async fn holds_are_renewed_past_their_lease() {
+    let world = World::new().await;
+    let client = world.client().await;
+    let lease = Duration::from_millis(1200);
+    let guard = client.lock("a").lock().renewed_lease(lease).await.unwrap();
+    sleep(lease * 2).await;
+    assert_eq!(guard.state(), HoldState::Held);
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn clients_come_back_after_a_cut() {
+    let world = World::new().await;
+    let (ada, bob) = (world.client().await, world.client().await);
+    let guard = ada.lock("a").lock().await.unwrap();
+    let lock = bob.lock("a");
+    let waiter = tokio::spawn(async move { lock.lock().await });
+    sleep(Duration::from_millis(150)).await;
+    world.server.cut_connections();
+    eventually("new connections", GENEROUS, async || {
+        world.server.connection_count() > 0 && ada.lock("a").is_locked().await.is_ok_and(|is| is)
+    })
+    .await;
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    let next = timeout(GENEROUS, waiter).await.unwrap().unwrap().unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_answers_once_it_does_not_listen() {
+    let World { server, listening } = World::new().await;
+    let url = listening.url();
+    let client = Client::connect(&url).await.unwrap();
+    let guard = client.lock("a").lock().await.unwrap();
+    drop(listening);
+    eventually("the connections to end", GENEROUS, async || {
+        server.connection_count() == 0
+    })
+    .await;
+    let refused = Client::connect(&url).await.unwrap_err();
+    assert!(refused.is_transient(), "{refused:?}");
+    assert!(
+        matches!(refused.kind(), ErrorKind::Unavailable),
+        "{refused:?}"
+    );
+    // The data stays with the server: it can listen again.
+    let again = server.listen("127.0.0.1:0").await.unwrap();
+    let other = Client::connect(&again.url()).await.unwrap();
+    assert!(other.lock("a").try_lock().await.unwrap().is_none());
+    drop(guard);
+}

@@ -1,0 +1,292 @@
+//! The end of a client: by `close`, and by itself when the last handle has gone.
+
+use std::{
+    collections::BTreeMap,
+    future::IntoFuture,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::poll;
+use metrics::{
+    Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+};
+use redlatch::{ErrorKind, LossCause, Released};
+use redlatch_embedded::LostReply;
+use redlatch_lua::REENTRANT;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    copies::Copies,
+};
+use tokio::time::{Instant, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn closing_twice_or_half_releases_every_hold_a3() {
+    // Once with every number of polls before the first call is dropped, and once undisturbed.
+    for polls in (0..40).chain([usize::MAX]) {
+        let backend = Backend::embedded();
+        let (client, other) = (backend.client().await, backend.client().await);
+        let mut guards = Vec::new();
+        for i in 0..5 {
+            let lock = client.lock(&format!("n{i}"));
+            let outer = lock.lock().await.unwrap();
+            guards.push(lock.lock().owner(outer.owner()).await.unwrap());
+            guards.push(outer);
+        }
+        {
+            let mut first = Box::pin(client.close_now());
+            for _ in 0..polls {
+                if poll!(first.as_mut()).is_ready() {
+                    break;
+                }
+                backend.pass(MS / 2).await;
+            }
+        }
+        client.close_now().await;
+        client.clone().close(SECOND).await;
+        for i in 0..5 {
+            let name = format!("n{i}");
+            assert!(
+                !other.lock(&name).is_locked().await.unwrap(),
+                "{name} after {polls} polls"
+            );
+        }
+        assert!(guards.iter().all(|guard| guard.check().is_err()));
+        drop(guards);
+        backend.assert_only_counters_left();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn grace_that_is_dropped_half_way_is_no_pardon_a3() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let guard = client.lock("x").lock().await.unwrap();
+    assert!(
+        timeout(SECOND, client.close(60 * SECOND)).await.is_err(),
+        "it waits for the guard"
+    );
+    assert_eq!(guard.lost().await, LossCause::Closed);
+    assert!(
+        other.lock("x").is_locked().await.unwrap(),
+        "nobody else has the name while the guard winds up"
+    );
+    let start = Instant::now();
+    client.close_now().await;
+    assert!(start.elapsed() <= 2 * SECOND);
+    assert!(!other.lock("x").is_locked().await.unwrap());
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_in_flight_ends_with_its_client_and_leaves_nothing_a4() {
+    for stopped_for in [1, 300, 900, 1_500, 4_000, 4_990, 7_000, 9_900, 15_000] {
+        for delivered in [false, true] {
+            let backend = Backend::embedded();
+            let (client, other) = (backend.client().await, backend.client().await);
+            let guard = match delivered {
+                true => Some(client.lock("y").lock().await.unwrap()),
+                false => None,
+            };
+            // The script is there, so that what is in flight is what acts.
+            drop(other.lock("z").lock().await.unwrap());
+            other.settled().await;
+            let server = backend.embedded_server();
+            server.stop();
+            let lock = client.lock("x");
+            let flying = tokio::spawn(lock.lock().into_future());
+            backend.pass(MS).await;
+            server.stop_for(stopped_for * MS);
+            client.close_now().await;
+            let error = flying.await.unwrap().map(drop).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Closed, "{error:?}");
+            backend.pass(30 * SECOND).await;
+            let case = format!("stopped for {stopped_for} ms, delivered: {delivered}");
+            assert!(!other.lock("x").is_locked().await.unwrap(), "{case}");
+            assert!(
+                stopped_for > 9_000 || !other.lock("y").is_locked().await.unwrap(),
+                "{case}"
+            );
+            drop(guard);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_leaves_no_ghost_for_late_copies_a5() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        let server = backend.embedded_server().clone();
+        let (client, other) = (backend.client().await, backend.client().await);
+        drop(other.lock("x").lock().await.unwrap());
+        other.settled().await;
+        let copies = Copies::of_script(&server, REENTRANT.acquire.text);
+        server.drop_replies(1, how);
+        let guard = client.lock("x").lock().await.unwrap();
+        assert!(copies.len() >= 2, "the first was not answered");
+        client.close_now().await;
+        let verdicts = copies.deliver();
+        assert!(
+            verdicts.iter().all(|verdict| verdict == "void"),
+            "{verdicts:?}"
+        );
+        assert!(!other.lock("x").is_locked().await.unwrap());
+        drop(guard);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_with_an_acquisition_in_flight_leaves_no_ghost_a5() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server().clone();
+    let (client, other) = (backend.client().await, backend.client().await);
+    drop(other.lock("x").lock().await.unwrap());
+    other.settled().await;
+    let copies = Copies::of_script(&server, REENTRANT.acquire.text);
+    server.drop_replies(1, LostReply::Hangs);
+    let flying = tokio::spawn(client.lock("x").lock().into_future());
+    backend.pass(100 * MS).await;
+    assert!(
+        other.lock("x").is_locked().await.unwrap(),
+        "taken, and nobody knows"
+    );
+    client.close_now().await;
+    assert_eq!(
+        flying.await.unwrap().map(drop).unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    assert_eq!(copies.deliver(), ["void"]);
+    assert!(!other.lock("x").is_locked().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_fixed_lease_is_released_after_an_outage_whatever_the_default_is_a6() {
+    for cut in [false, true] {
+        let backend = Backend::embedded();
+        let server = backend.embedded_server().clone();
+        let client = backend.builder().default_lease(SECOND);
+        let client = client.connect().await.unwrap();
+        let other = backend.client().await;
+        let lock = client.lock("x").lock().lease(3600 * SECOND);
+        let guard = lock.await.unwrap();
+        if cut {
+            server.refuse_connections(true);
+            server.cut_connections();
+        } else {
+            server.stop();
+        }
+        drop(guard);
+        backend.pass(9 * SECOND).await;
+        assert_eq!(client.tables().partings, 1);
+        server.refuse_connections(false);
+        server.resume();
+        client.settled().await;
+        assert!(!other.lock("x").is_locked().await.unwrap(), "cut: {cut}");
+        assert_tables_empty(&client).await;
+        backend.assert_only_counters_left();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_end_is_no_loss_a10() {
+    let counters = Counters::default();
+    let _installed = metrics::set_default_local_recorder(&counters);
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+    let early = tokio::spawn(guard.lost());
+    let late = guard.lost();
+    backend.pass(300 * MS).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let late = tokio::spawn(late);
+    let dropped = lock.lock().lease(200 * MS).await.unwrap();
+    let third = tokio::spawn(dropped.lost());
+    drop(dropped);
+    backend.pass(3600 * SECOND).await;
+    for lost in [early, late, third] {
+        assert!(!lost.is_finished());
+        lost.abort();
+    }
+    assert_eq!(counters.get("redlatch_acquired_total"), 2);
+    assert_eq!(counters.get("redlatch_lost_total"), 0);
+
+    let truly = lock.lock().lease(200 * MS).await.unwrap();
+    truly.lost().await;
+    drop(truly);
+    assert_eq!(counters.get("redlatch_lost_total"), 1, "told once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_loss_keeps_no_client_alive_a10() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let polled = tokio::spawn(guard.lost());
+    let mut idle = Box::pin(guard.lost());
+    assert!(poll!(idle.as_mut()).is_pending());
+    backend.pass(SECOND).await;
+    drop(client);
+    backend.pass(SECOND).await;
+    assert_eq!(
+        server.connection_count(),
+        2,
+        "a guard keeps its client alive"
+    );
+    drop(guard);
+    backend.pass(2 * SECOND).await;
+    assert_eq!(server.connection_count(), 0);
+    assert!(!polled.is_finished() && poll!(idle.as_mut()).is_pending());
+    backend.assert_only_counters_left();
+}
+
+/// Counts what the client counts.
+#[derive(Clone, Default)]
+struct Counters(Arc<Mutex<BTreeMap<String, Arc<Count>>>>);
+
+#[derive(Default)]
+struct Count(std::sync::atomic::AtomicU64);
+
+impl Counters {
+    fn get(&self, name: &str) -> u64 {
+        let counters = self.0.lock().unwrap();
+        let count = |count: &Arc<Count>| count.0.load(std::sync::atomic::Ordering::Relaxed);
+        counters.get(name).map_or(0, count)
+    }
+}
+
+impl CounterFn for Count {
+    fn increment(&self, value: u64) {
+        self.0
+            .fetch_add(value, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn absolute(&self, value: u64) {
+        self.0.store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Recorder for Counters {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let mut counters = self.0.lock().unwrap();
+        Counter::from_arc(Arc::clone(
+            counters.entry(key.name().to_owned()).or_default(),
+        ))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}

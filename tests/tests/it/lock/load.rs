@@ -1,0 +1,237 @@
+//! Many requests, many waiters, clocks that differ: what one operation costs must not grow with the others.
+
+use std::{future::IntoFuture, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use redlatch::{
+    Client, ErrorKind,
+    seam::{BoxFuture, Runtime},
+};
+use redlatch_core::protocol::time::Moment;
+use redlatch_embedded::EmbeddedTransport;
+use redlatch_lua::REENTRANT;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    copies::Copies,
+    slow::SlowTransport,
+};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The findings name ten and twenty thousand; the engine in a test build gets what takes it a second.
+const SCALE: u32 = if cfg!(feature = "servers") { 10 } else { 1 };
+
+#[tokio::test(start_paused = true)]
+async fn hand_offs_do_not_use_up_the_looks_of_a_later_waiter_b1() {
+    let backend = Backend::embedded();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let tasks = (0..4).map(|i| {
+        let lock = if i % 2 == 0 { &a } else { &b }.lock("x");
+        tokio::spawn(async move {
+            for _ in 0..250 * SCALE {
+                lock.lock().await.unwrap().release().await.unwrap();
+            }
+        })
+    });
+    for task in join_all(tasks).await {
+        task.unwrap();
+    }
+    let lease = 3 * SECOND;
+    let dead = a.lock("y").lock().lease(lease).await.unwrap();
+    std::mem::forget(dead);
+    let start = Instant::now();
+    let next = b.lock("y").lock().await.unwrap();
+    assert!(next.is_after_abandonment());
+    // A look comes 2 ms after the lease; 2.4 s later is what is promised. A client has 1,000 looks a second to give.
+    let late = start.elapsed() - lease;
+    assert!(late <= 100 * MS, "{late:?} late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_the_living_behind_a_hundred_dead_b5() {
+    let backend = Backend::embedded();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    // Clients that died while they waited: their registrations have run out.
+    let copies = Copies::of_script(backend.embedded_server(), REENTRANT.acquire.text);
+    for _ in 0..100 {
+        let dying = backend.client().await;
+        let mut waiting = Box::pin(dying.lock("x").lock().into_future());
+        for _ in 0..20 {
+            assert!(futures_util::poll!(waiting.as_mut()).is_pending());
+        }
+        // Nothing of it runs any more, its undo neither.
+        std::mem::forget(waiting);
+    }
+    assert!(copies.len() >= 100, "{}", copies.len());
+    backend.pass(6 * SECOND).await;
+    let lock = b.lock("x");
+    let waiter = tokio::spawn(lock.lock().into_future());
+    backend.pass(100 * MS).await;
+    // What is counted below shall not have to be loaded first.
+    drop(a.lock("y").lock().await.unwrap());
+    a.settled().await;
+    let (before, start) = (backend.script_calls(), Instant::now());
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    assert!(start.elapsed() < 10 * MS, "{:?}", start.elapsed());
+    assert_eq!(backend.script_calls() - before, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_of_clients_with_other_clocks_are_accepted_b7() {
+    for speed in [0.9, 1.1] {
+        let backend = Backend::embedded();
+        let client = clocked(&backend, speed).await;
+        let lock = client.lock("x");
+        drop(lock.lock().await.unwrap());
+        backend.pass(3600 * SECOND).await;
+        let guard = lock.lock().renewed_lease(10 * SECOND).await.unwrap();
+        backend.pass(60 * SECOND).await;
+        guard.check().unwrap();
+        assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 1);
+        guard.release().await.unwrap();
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_after_the_servers_clock_was_set_is_accepted_b7() {
+    for step in [4, 5, 6, 60, 3600, 86_400] {
+        let backend = Backend::embedded();
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        drop(lock.lock().await.unwrap());
+        client.settled().await;
+        server.advance(step * SECOND);
+        let start = Instant::now();
+        lock.lock().await.unwrap().release().await.unwrap();
+        server.set_back(step * SECOND);
+        lock.lock().await.unwrap().release().await.unwrap();
+        server.advance(step * SECOND);
+        let guard = lock.lock().await.unwrap();
+        server.advance(10 * SECOND);
+        guard.extend(60 * SECOND).await.unwrap();
+        assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
+        guard.release().await.unwrap();
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_that_answers_is_not_asked_again() {
+    let requests = 2_000 * SCALE;
+    let backend = Backend::embedded();
+    // Four seconds of work at once, while one request alone would wait for a second.
+    let client = slow(&backend, 4 * SECOND / requests).await;
+    let before = backend.script_calls();
+    let names: Vec<_> = (0..requests).map(|i| format!("n{i}")).collect();
+    let acquiring = names
+        .iter()
+        .map(|name| client.lock(name).try_lock().into_future());
+    let start = Instant::now();
+    let mut guards = Vec::new();
+    for result in join_all(acquiring).await {
+        guards.push(result.unwrap().expect("nobody else wants it"));
+    }
+    assert!(start.elapsed() > 3 * SECOND, "{:?}", start.elapsed());
+    let calls = backend.script_calls() - before;
+    assert!(calls <= u64::from(requests) * 11 / 10, "{calls} calls");
+    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    let before = backend.script_calls();
+    drop(guards);
+    assert_tables_empty(&client).await;
+    let calls = backend.script_calls() - before;
+    assert!(calls <= u64::from(requests) * 11 / 10, "{calls} calls");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_too_slow_for_anybodys_patience_fails_and_keeps_nothing() {
+    let backend = Backend::embedded();
+    let client = slow(&backend, 400 * MS).await;
+    let names: Vec<_> = (0..100).map(|i| format!("n{i}")).collect();
+    let acquiring = names
+        .iter()
+        .map(|name| client.lock(name).try_lock().into_future());
+    let start = Instant::now();
+    let (granted, failed): (Vec<_>, Vec<_>) = join_all(acquiring)
+        .await
+        .into_iter()
+        .partition(Result::is_ok);
+    // Being told that a request came too late is an answer, which renews the client's patience once.
+    assert!(start.elapsed() <= 21 * SECOND, "{:?}", start.elapsed());
+    assert!(!granted.is_empty() && !failed.is_empty());
+    for error in failed
+        .into_iter()
+        .map(|result| result.map(drop).unwrap_err())
+    {
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    }
+    drop(granted);
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+/// Connects a client that reaches the server through a queue, each command of which takes `service`.
+async fn slow(backend: &Backend, service: Duration) -> Client {
+    let Backend::Embedded { server, runtime } = backend else {
+        panic!("this needs the embedded server");
+    };
+    let transport = EmbeddedTransport::new().serve("test", server.clone());
+    let transport = SlowTransport::new(Arc::new(transport), service);
+    let builder = backend.builder().transport(Arc::new(transport));
+    let client = builder
+        .runtime(Arc::clone(runtime))
+        .connect()
+        .await
+        .unwrap();
+    // The scripts are there, or every request would come twice.
+    drop(client.lock("warm").lock().await.unwrap());
+    client.settled().await;
+    client
+}
+
+/// Connects a client whose clock runs at `speed`.
+async fn clocked(backend: &Backend, speed: f64) -> Client {
+    let Backend::Embedded { runtime, .. } = backend else {
+        panic!("this needs the embedded server");
+    };
+    let runtime = Arc::new(OtherClock {
+        speed,
+        inner: Arc::clone(runtime),
+    });
+    let builder = backend.builder().runtime(runtime).clock_drift(0.2);
+    builder.connect().await.unwrap()
+}
+
+/// A runtime whose clock runs at another speed than the server's.
+#[derive(Debug)]
+struct OtherClock {
+    speed: f64,
+    inner: Arc<dyn Runtime>,
+}
+
+impl Runtime for OtherClock {
+    fn now(&self) -> Moment {
+        Moment::from_origin(self.inner.now().since_origin().mul_f64(self.speed))
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        let longest = Duration::from_secs(10 * 365 * 86_400);
+        let rest = until.since(self.now()).min(longest);
+        // Never early: the two roundings together cost less than a microsecond.
+        let real = rest.mul_f64(1.0 / self.speed) + Duration::from_micros(1);
+        self.inner.sleep_until(self.inner.now() + real)
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        self.inner.spawn(task, future);
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}

@@ -1,0 +1,131 @@
+//! Waiters of one process for one name: their line moves on, whatever the server does.
+
+use std::{future::IntoFuture, time::Duration};
+
+use futures_util::future::join_all;
+use redlatch::LockGuard;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::{Instant, timeout};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn two_waiters_of_one_owner_with_a_stranger_between_do_not_block_each_other_a7() {
+    for foreign in [false, true] {
+        let backend = Backend::embedded();
+        let (client, other) = (backend.client().await, backend.client().await);
+        let held = match foreign {
+            true => other.lock("x").lock().await.unwrap(),
+            false => client.lock("x").lock().await.unwrap(),
+        };
+        let (lock, owner) = (client.lock("x"), client.owner());
+        let first = tokio::spawn(lock.lock().owner(&owner).into_future());
+        backend.pass(MS).await;
+        let stranger = tokio::spawn(lock.lock().into_future());
+        backend.pass(MS).await;
+        let second = tokio::spawn(lock.lock().owner(&owner).into_future());
+        backend.pass(MS).await;
+        held.release().await.unwrap();
+        // Neither lets go before both have it.
+        let both = timeout(SECOND, join_all([first, second])).await;
+        let both: Vec<LockGuard> = both
+            .expect("no deadlock")
+            .into_iter()
+            .map(|guard| guard.unwrap().unwrap())
+            .collect();
+        assert!(!stranger.is_finished());
+        drop(both);
+        drop(timeout(SECOND, stranger).await.unwrap().unwrap().unwrap());
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_that_want_a_name_several_times_at_once_never_block_each_other_a7() {
+    for seed in 0..30 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        let held = lock.lock().await.unwrap();
+        let mut wishes: Vec<_> = (0..4)
+            .flat_map(|owner| vec![owner; rng.usize(1..4)])
+            .collect();
+        rng.shuffle(&mut wishes);
+        let owners: Vec<_> = (0..4).map(|_| client.owner()).collect();
+        let mut waiting: [Vec<_>; 4] = Default::default();
+        for wish in wishes {
+            let request = lock.lock().owner(&owners[wish]);
+            waiting[wish].push(tokio::spawn(request.into_future()));
+            if rng.bool() {
+                backend.pass(MS).await;
+            }
+        }
+        let owners = waiting.map(|wishes| {
+            tokio::spawn(async move {
+                // All guards of the owner at once, or it never lets go.
+                let guards: Vec<_> = join_all(wishes)
+                    .await
+                    .into_iter()
+                    .map(|guard| guard.unwrap().unwrap())
+                    .collect();
+                drop(guards);
+            })
+        });
+        drop(held);
+        let done = timeout(20 * SECOND, join_all(owners)).await;
+        assert!(done.is_ok(), "blocked, seed {seed}");
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_a_caller_without_an_answer_nobody_is_told_that_the_name_is_held_a14() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    backend.embedded_server().stop();
+    let lock = client.lock("x");
+    let first = tokio::spawn(lock.lock().into_future());
+    backend.pass(10 * MS).await;
+    let start = Instant::now();
+    let second = lock.try_lock_for(300 * MS).await;
+    let error = second.map(|guard| guard.is_some()).unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    assert_eq!(start.elapsed(), 300 * MS);
+    first.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_fails_all_who_wait_at_once_and_not_one_after_another_b2() {
+    for held in [false, true] {
+        let backend = Backend::embedded();
+        let (client, other) = (backend.client().await, backend.client().await);
+        let patience = 10 * SECOND;
+        let _guard = match held {
+            true => Some(other.lock("x").lock().await.unwrap()),
+            false => None,
+        };
+        let lock = client.lock("x");
+        if !held {
+            backend.embedded_server().stop();
+        }
+        let waiters: Vec<_> = (0..10)
+            .map(|_| tokio::spawn(lock.lock().into_future()))
+            .collect();
+        backend.pass(50 * MS).await;
+        backend.embedded_server().stop();
+        let start = Instant::now();
+        for (i, waiter) in waiters.into_iter().enumerate() {
+            let error = waiter.await.unwrap().map(drop).unwrap_err();
+            assert!(error.is_transient(), "{error:?}");
+            // A waiter that was told "busy" notices the silence with its next look, 2.4 s later at most.
+            let slack = if held { 3_500 * MS } else { SECOND };
+            assert!(
+                start.elapsed() <= patience + slack,
+                "waiter {i} failed after {:?}",
+                start.elapsed()
+            );
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Losing a hold: told in time, whatever happens.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause};
+use redlatch_embedded::LostReply;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+redlatch_tests::behaviours!(
+    a_fixed_lease_ends_and_says_so_before_the_key_does,
+    a_watched_hold_outlives_its_lease,
+    a_deleted_key_is_noticed_and_not_re_created_l14,
+    run_ends_with_the_hold,
+    max_hold_ends_renewal,
+    a_dropped_guard_is_renewed_no_more_l10,
+);
+
+async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().lease(300 * MS).await.unwrap();
+    assert_eq!(guard.lost().await, LossCause::Expired);
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    let error = guard.extend(SECOND).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Lost(LossCause::Expired),
+        "what is lost stays lost"
+    );
+}
+
+async fn a_watched_hold_outlives_its_lease(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+    backend.pass(2_500 * MS).await;
+    guard.check().unwrap();
+    assert!(lock.is_held_by(guard.owner()).await.unwrap());
+    assert_eq!(client.tables().renewals, 1);
+    guard.release().await.unwrap();
+    assert_tables_empty(&client).await;
+}
+
+async fn a_deleted_key_is_noticed_and_not_re_created_l14(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
+    backend.command(&["DEL", "redlatch:{x}"]);
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert_eq!(backend.keys(), [""; 0]);
+    assert_eq!(client.tables().renewals, 0);
+}
+
+async fn run_ends_with_the_hold(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().lease(200 * MS).await.unwrap();
+    assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
+    let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Expired));
+    let error = guard
+        .run(async { panic!("a lost hold runs nothing") })
+        .await
+        .unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Expired));
+}
+
+async fn max_hold_ends_renewal(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock
+        .lock()
+        .renewed_lease(SECOND)
+        .max_hold(SECOND)
+        .await
+        .unwrap();
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, LossCause::Expired);
+    assert!(start.elapsed() < 3 * SECOND);
+    assert_eq!(client.tables().renewals, 0);
+}
+
+async fn a_dropped_guard_is_renewed_no_more_l10(backend: &Backend) {
+    let client = backend.client().await;
+    for i in 0..300 {
+        let lock = client.lock(&format!("n{}", i % 7));
+        if let Some(guard) = lock.try_lock().await.unwrap() {
+            drop(guard);
+        }
+    }
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_is_told_as_a_loss_before_any_key_ends_l12() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let mut guards = Vec::new();
+    for (i, lease) in [1_000, 2_000, 5_000].into_iter().enumerate() {
+        guards.push(
+            client
+                .lock(&format!("n{i}"))
+                .lock()
+                .renewed_lease(lease * MS)
+                .await
+                .unwrap(),
+        );
+    }
+    server.stop();
+    for guard in &guards {
+        let cause = guard.lost().await;
+        assert!([LossCause::Unreachable, LossCause::Expired].contains(&cause));
+    }
+    for (i, guard) in guards.iter().enumerate() {
+        // The server's own clock has not reached the end of any lease: it would still show each hold.
+        let _ = guard;
+        let key = format!("redlatch:{{n{i}}}");
+        assert!(server.ttl(&key).is_some(), "{key}");
+    }
+    server.resume();
+    drop(guards);
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_told_lost_before_the_server_would_give_it_away_l12() {
+    for lease in [1_000, 3_000, 30_000] {
+        let backend = Backend::embedded();
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let guard = client
+            .lock("x")
+            .lock()
+            .renewed_lease(lease * MS)
+            .await
+            .unwrap();
+        backend.pass(lease * MS * 2).await;
+        guard.check().unwrap();
+        server.stop();
+        guard.lost().await;
+        let until: u64 = backend.hash("redlatch:{x}")["u"].parse().unwrap();
+        let now = server.now().millis();
+        assert!(now < until, "told {} ms after the lease ended", now - until);
+        assert!(
+            until - now < u64::from(lease) * 3 / 100 + 20,
+            "told {} ms too early",
+            until - now
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_renewal_without_an_answer_is_no_loss_l13() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = client
+        .lock("x")
+        .lock()
+        .renewed_lease(3 * SECOND)
+        .await
+        .unwrap();
+    backend.embedded_server().drop_replies(1, LostReply::Hangs);
+    let mut unknown = false;
+    for _ in 0..3_000 {
+        unknown |= guard.state() == HoldState::Unknown;
+        guard.check().unwrap();
+        backend.pass(MS).await;
+    }
+    assert!(unknown, "the renewal without an answer shows");
+    assert_eq!(guard.state(), HoldState::Held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_whose_reply_is_lost_counts_once_l1() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        // The script is loaded, so that the next EVALSHA is the one that runs.
+        lock.lock().await.unwrap().release().await.unwrap();
+        backend.embedded_server().drop_replies(1, how);
+        let guard = lock.lock().await.unwrap();
+        assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 1);
+        backend.embedded_server().drop_replies(1, how);
+        assert_eq!(guard.release().await.unwrap(), redlatch::Released::Free);
+        assert!(!lock.is_locked().await.unwrap());
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_comes_after_the_lease_is_no_grant_l9() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    lock.lock().await.unwrap().release().await.unwrap();
+    let server = backend.embedded_server().clone();
+    server.stop_for(80 * MS);
+    let guard = lock.lock().lease(60 * MS).await.unwrap();
+    guard.check().unwrap();
+    assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 1);
+    drop(guard);
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_server_bounds_no_caller_l4() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    backend.embedded_server().stop();
+    let start = Instant::now();
+    let error = client.lock("x").try_lock_for(200 * MS).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert_eq!(start.elapsed(), 200 * MS);
+    let start = Instant::now();
+    let error = client.lock("x").lock().await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    assert!(
+        start.elapsed() >= 10 * SECOND && start.elapsed() < 12 * SECOND,
+        "{:?}",
+        start.elapsed()
+    );
+    backend.embedded_server().resume();
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cut_while_waiting_is_no_answer_l3() {
+    let backend = Backend::embedded();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let _guard = a.lock("x").lock().await.unwrap();
+    let lock = b.lock("x");
+    let waiter = tokio::spawn(async move { lock.try_lock_for(30 * SECOND).await });
+    backend.pass(100 * MS).await;
+    backend.embedded_server().refuse_connections(true);
+    backend.embedded_server().cut_connections();
+    let error = waiter.await.unwrap().unwrap_err();
+    assert!(
+        error.is_transient(),
+        "failure is an error and not None: {error:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_message_costs_a_re_check_and_no_more_l7() {
+    let backend = Backend::embedded();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let lock = b.lock("x");
+    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    backend.pass(100 * MS).await;
+    // Somebody takes the waiter out of the list, as if its wake had been sent and lost.
+    backend.command(&["DEL", "redlatch:{x}:q"]);
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    drop(waiter.await.unwrap());
+    assert!(start.elapsed() <= 2_400 * MS, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn scripts_that_are_flushed_come_back_on_every_path_l44() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    server.flush_scripts();
+    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+    server.flush_scripts();
+    let inner = lock.lock().owner(guard.owner()).await.unwrap();
+    server.flush_scripts();
+    backend.pass(2 * SECOND).await;
+    guard.check().unwrap();
+    server.flush_scripts();
+    lock.info().await.unwrap();
+    server.flush_scripts();
+    drop(inner);
+    client.settled().await;
+    server.flush_scripts();
+    assert_eq!(guard.release().await.unwrap(), redlatch::Released::Free);
+}

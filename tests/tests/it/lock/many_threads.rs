@@ -1,0 +1,123 @@
+//! One hold, many threads: on a real clock and real threads, since nothing else shows a race.
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch::{
+    Client,
+    seam::{Address, Login, Runtime, TokioRuntime},
+};
+use redlatch_embedded::{EmbeddedServer, EmbeddedTransport};
+use redlatch_tests::backend::assert_tables_empty;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_holds_is_in_the_tables_however_many_come_and_go_a9() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
+    let server = EmbeddedServer::new(Arc::clone(&runtime));
+    let transport = EmbeddedTransport::new().serve("test", server.clone());
+    let address = Address::Embedded("test".to_owned());
+    let builder = redlatch::ClientBuilder::at(address, Login::default());
+    let builder = builder.transport(Arc::new(transport)).runtime(runtime);
+    let client: Client = builder.connect().await.unwrap();
+    let owner = client.owner();
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let (client, owner) = (client.clone(), owner.clone());
+            tokio::spawn(async move {
+                let mut rng = fastrand::Rng::with_seed(seed);
+                let lock = client.lock("x");
+                for _ in 0..250 {
+                    let request = lock.lock().owner(&owner);
+                    let guard = match rng.bool() {
+                        true => request.renewed_lease(Duration::from_secs(1)).await,
+                        false => request.await,
+                    };
+                    let guard = guard.unwrap();
+                    let tables = client.tables();
+                    assert_eq!((tables.holds, tables.renewals), (1, 1), "{tables:?}");
+                    if rng.bool() {
+                        tokio::task::yield_now().await;
+                    }
+                    guard.check().unwrap();
+                    let tables = client.tables();
+                    assert_eq!((tables.holds, tables.renewals), (1, 1), "{tables:?}");
+                    match rng.bool() {
+                        true => drop(guard),
+                        false => assert!(guard.release().await.unwrap().is_clean()),
+                    }
+                }
+                lock.lock().owner(&owner).await.unwrap()
+            })
+        })
+        .collect();
+    let mut guards = Vec::new();
+    for thread in threads {
+        guards.push(thread.await.unwrap());
+    }
+    client.settled().await;
+    let lock = client.lock("x");
+    assert_eq!(lock.hold_count(&owner).await.unwrap(), 8);
+    guards.truncate(1);
+    let last = guards.pop().unwrap();
+    client.settled().await;
+    assert_eq!(last.hold_count(), 1);
+    assert_eq!((client.tables().holds, client.tables().renewals), (1, 1));
+    last.check().unwrap();
+    assert!(last.release().await.unwrap().is_clean());
+    assert_tables_empty(&client).await;
+    assert!(!lock.is_locked().await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_last_to_stay_is_renewed_a9() {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
+    let server = EmbeddedServer::new(Arc::clone(&runtime));
+    let transport = EmbeddedTransport::new().serve("test", server.clone());
+    let address = Address::Embedded("test".to_owned());
+    let builder = redlatch::ClientBuilder::at(address, Login::default());
+    let builder = builder.transport(Arc::new(transport)).runtime(runtime);
+    let client: Client = builder.connect().await.unwrap();
+    let rounds: Vec<_> = (0..40)
+        .map(|i| {
+            let client = client.clone();
+            tokio::spawn(async move {
+                let (lock, owner) = (client.lock(&format!("n{i}")), client.owner());
+                let second = Duration::from_secs(1);
+                let mut stays = lock
+                    .lock()
+                    .owner(&owner)
+                    .renewed_lease(second)
+                    .await
+                    .unwrap();
+                for _ in 0..20 {
+                    let (lock, owner) = (lock.clone(), owner.clone());
+                    let enters = tokio::spawn(async move {
+                        lock.lock()
+                            .owner(&owner)
+                            .renewed_lease(second)
+                            .await
+                            .unwrap()
+                    });
+                    tokio::task::yield_now().await;
+                    drop(stays);
+                    stays = enters.await.unwrap();
+                }
+                stays
+            })
+        })
+        .collect();
+    let mut guards = Vec::new();
+    for round in rounds {
+        guards.push(round.await.unwrap());
+    }
+    client.settled().await;
+    assert_eq!((client.tables().holds, client.tables().renewals), (40, 40));
+    // A renewal is due after a third of the lease, and the lease itself is over in the end.
+    tokio::time::sleep(Duration::from_millis(1_300)).await;
+    for guard in &guards {
+        guard.check().unwrap();
+        let lock = client.lock(guard.name());
+        assert_eq!(lock.hold_count(guard.owner()).await.unwrap(), 1);
+    }
+    drop(guards);
+    assert_tables_empty(&client).await;
+}

@@ -1,0 +1,131 @@
+//! Guards of one hold with different leases, and what ends the hold's renewal.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause, Released};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn short_re_entries_do_not_keep_a_renewed_hold_from_being_renewed_a1() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let lock = client.lock("x");
+    let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    for _ in 0..60 {
+        backend.pass(500 * MS).await;
+        let inner = lock
+            .lock()
+            .owner(outer.owner())
+            .lease(50 * MS)
+            .await
+            .unwrap();
+        assert_eq!(outer.state(), HoldState::Held);
+        assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
+        assert!(other.lock("x").try_lock().await.unwrap().is_none());
+    }
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn re_entries_that_come_faster_than_renewals_do_not_put_them_off_a1() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let outer = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    for i in 0..100_u32 {
+        backend.pass(300 * MS).await;
+        let request = lock.lock().owner(outer.owner());
+        let inner = match i % 3 {
+            0 => request.lease(50 * MS),
+            1 => request.renewed_lease(SECOND),
+            _ => request.renewed_lease(3 * SECOND),
+        };
+        drop(inner.await.unwrap());
+        outer.check().unwrap();
+    }
+    outer.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_past_its_max_hold_does_not_take_the_others_renewal_along_a2() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let g1 = lock
+        .lock()
+        .renewed_lease(6 * SECOND)
+        .max_hold(SECOND)
+        .await
+        .unwrap();
+    let g2 = lock
+        .lock()
+        .owner(g1.owner())
+        .renewed_lease(SECOND)
+        .await
+        .unwrap();
+    for _ in 0..200 {
+        backend.pass(100 * MS).await;
+        g2.check().unwrap();
+        assert!(lock.is_held_by(g2.owner()).await.unwrap());
+    }
+    assert_eq!(client.tables().renewals, 1);
+    drop(g2);
+    let start = Instant::now();
+    assert_eq!(g1.lost().await, LossCause::Expired);
+    assert!(
+        start.elapsed() <= 6 * SECOND,
+        "alone, a guard past its max_hold is renewed no more"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forbidden_renewal_stays_forbidden_a11() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let outer = lock.lock().renewed_lease(2 * SECOND).await.unwrap();
+    let inner = lock.lock().owner(outer.owner()).await.unwrap();
+    let ends = lock.remaining().await.unwrap().unwrap();
+    let start = Instant::now();
+    assert!(lock.force_release().after_lease().await.unwrap());
+    inner.release().await.unwrap();
+    let again = lock.try_lock().owner(outer.owner()).await.unwrap().unwrap();
+    assert!(
+        lock.remaining().await.unwrap().unwrap() <= ends,
+        "neither an inner release nor a re-entry makes it longer"
+    );
+    assert_eq!(again.lost().await, LossCause::Revoked);
+    assert!(start.elapsed() < ends);
+    assert!(outer.check().is_err());
+    let next = client.lock("x").lock().await.unwrap();
+    assert!(start.elapsed() >= ends && start.elapsed() < ends + SECOND);
+    assert!(next.token() > outer.token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_that_was_named_last_counts_c6() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock
+        .lock()
+        .lease(10 * MS)
+        .renewed_lease(30 * SECOND)
+        .await
+        .unwrap();
+    assert!(guard.remaining() > 29 * SECOND);
+    assert_eq!(client.tables().renewals, 1);
+    let error = lock
+        .lock()
+        .renewed_lease(30 * SECOND)
+        .lease(10 * MS)
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+}

@@ -1,0 +1,16 @@
+//! The plain lock.
+
+mod behaviour;
+mod cancel;
+mod closing;
+mod documented;
+mod foreign;
+mod load;
+mod local_line;
+mod loss;
+mod many_threads;
+mod mixed_leases;
+mod observability;
+mod successors;
+mod waiting;
+mod wrong_input;

@@ -1,0 +1,143 @@
+//! What the lock tells about itself: metrics by kind and class, spans and events by name.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use redlatch_embedded::LostReply;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tracing_subscriber::fmt::format::FmtSpan;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A workload that makes every metric of the table move.
+async fn everything_happens(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x").class("tests");
+    let guard = lock.lock().renewed_lease(1_000 * MS).await.unwrap();
+    assert!(lock.try_lock_for(10 * MS).await.unwrap().is_none());
+    let waiter = tokio::spawn(lock.lock().into_future());
+    backend.pass(1_500 * MS).await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+
+    let expired = lock.lock().lease(50 * MS).await.unwrap();
+    expired.lost().await;
+    drop(expired);
+    client.settled().await;
+    backend.embedded_server().drop_replies(1, LostReply::Cuts);
+    lock.try_lock_for(500 * MS)
+        .await
+        .unwrap()
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let mut abandoned = Box::pin(lock.lock().into_future());
+    assert!(futures_util::poll!(abandoned.as_mut()).is_pending());
+    drop(abandoned);
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let guard = metrics::set_default_local_recorder(&recorder);
+    everything_happens(&Backend::embedded()).await;
+    drop(guard);
+
+    let mut counters = BTreeMap::new();
+    let mut histograms = BTreeMap::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let (name, labels) = key.key().clone().into_parts();
+        for label in &labels {
+            assert!(
+                ["kind", "class", "cause"].contains(&label.key()),
+                "{label:?}"
+            );
+            assert!(label.key() != "class" || label.value() == "tests");
+        }
+        match value {
+            DebugValue::Counter(count) => {
+                *counters.entry(name.as_str().to_owned()).or_insert(0) += count
+            }
+            DebugValue::Histogram(values) => {
+                histograms.insert(name.as_str().to_owned(), values.len());
+            }
+            DebugValue::Gauge(_) => panic!("there are no gauges"),
+        }
+    }
+    assert_eq!(counters["redlatch_acquired_total"], 4);
+    assert_eq!(counters["redlatch_contended_total"], 1);
+    assert_eq!(counters["redlatch_lost_total"], 1);
+    assert!(counters["redlatch_renewals_total"] >= 3);
+    assert!(counters["redlatch_undone_total"] >= 1);
+    assert!(counters["redlatch_reconnects_total"] >= 1);
+    for name in [
+        "redlatch_wait_seconds",
+        "redlatch_hold_seconds",
+        "redlatch_attempts",
+    ] {
+        assert_eq!(histograms[name], 4, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn spans_and_events_have_stable_names_and_fields() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter("redlatch=debug")
+        .with_span_events(FmtSpan::CLOSE)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    // With a single subscriber, tracing asks the one of the thread that comes to a call site first, which is that of another
+    // test. With two it asks all.
+    let second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let guard = tracing::subscriber::set_default(subscriber);
+    tracing::callsite::rebuild_interest_cache();
+    everything_happens(&Backend::embedded()).await;
+    drop((guard, second));
+
+    let text = log.text();
+    for expected in [
+        "wait{kind=\"lock\" class=\"tests\" name=x owner=",
+        "outcome=\"granted\"",
+        "outcome=\"busy\"",
+        "hold{kind=\"lock\" class=\"tests\" name=x owner=",
+        "outcome=\"released\"",
+        "outcome=\"expired\"",
+        "event=\"lost\" kind=\"lock\" class=\"tests\" name=x owner=",
+        "cause=\"expired\"",
+        "event=\"disconnected\"",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in:\n{text}");
+    }
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Holds that follow each other under one name: what an old one's end may touch, and what it is told.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch::{HoldState, LossCause, Released, seam::ServerError};
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::REENTRANT;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    copies::Copies,
+};
+use tokio::time::timeout;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_old_hold_sends_no_waiter_of_the_newer_one_back_in_line_a8() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let old = lock.lock().lease(50 * MS).await.unwrap();
+    let owner = old.owner().clone();
+    backend.pass(100 * MS).await;
+    assert!(old.check().is_err());
+    let newer = lock.lock().owner(&owner).await.unwrap();
+    let stranger = tokio::spawn(lock.lock().into_future());
+    backend.pass(10 * MS).await;
+    // The waiter is excused, and its first request is put off by the server: it has to speak once more.
+    let loading = ServerError::parse("LOADING the server is not ready");
+    let server = backend.embedded_server();
+    server.fail_next(calls::of_script(REENTRANT.acquire.text), loading);
+    let waiter = tokio::spawn(lock.lock().owner(&owner).into_future());
+    tokio::task::yield_now().await;
+    drop(old);
+    let waiter = timeout(SECOND, waiter)
+        .await
+        .expect("not behind a stranger");
+    let waiter = waiter.unwrap().unwrap();
+    assert_eq!(newer.hold_count(), 2);
+    assert!(!stranger.is_finished());
+    newer.release().await.unwrap();
+    waiter.release().await.unwrap();
+    drop(stranger.await.unwrap().unwrap());
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_hold_is_revoked_also_after_another_came_and_went_a12() {
+    let backend = Backend::embedded();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let first = a.lock("x").lock().await.unwrap();
+    assert!(b.lock("x").force_release().await.unwrap());
+    let second = b.lock("x").lock().await.unwrap();
+    assert!(second.is_after_abandonment(), "the first was cut short");
+    assert_eq!(second.release().await.unwrap(), Released::Free);
+    let answer = first.release().await.unwrap();
+    assert!(!answer.is_clean());
+    assert_eq!(answer, Released::Revoked);
+    assert!(!b.lock("x").lock().await.unwrap().is_after_abandonment());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_hold_whose_holder_has_released_since_was_not_abandoned_a12() {
+    let backend = Backend::embedded();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let first = a.lock("x").lock().await.unwrap();
+    assert!(b.lock("x").force_release().await.unwrap());
+    assert_eq!(first.release().await.unwrap(), Released::Revoked);
+    assert!(!b.lock("x").lock().await.unwrap().is_after_abandonment());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_a_late_copy_made_anew_ends_with_the_old_ones_release_a13() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let copies = Copies::of_script(backend.embedded_server(), REENTRANT.acquire.text);
+    let guard = lock.lock().lease(50 * MS).await.unwrap();
+    backend.pass(100 * MS).await;
+    let verdicts = copies.deliver();
+    assert!(
+        verdicts.contains(&"granted".to_owned()),
+        "the attempt was granted anew: {verdicts:?}"
+    );
+    assert!(lock.info().await.unwrap().unwrap().token > guard.token());
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
+    assert_eq!(guard.release().await.unwrap(), Released::TakenOver);
+    assert!(!lock.is_locked().await.unwrap());
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inner_release_sent_twice_says_how_many_hold_on_c3() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        drop(lock.lock().await.unwrap());
+        client.settled().await;
+        let outer = lock.lock().await.unwrap();
+        let middle = lock.lock().owner(outer.owner()).await.unwrap();
+        let inner = lock.lock().owner(outer.owner()).await.unwrap();
+        backend.embedded_server().drop_replies(1, how);
+        assert_eq!(inner.release().await.unwrap(), Released::StillHeld(2));
+        assert_eq!(lock.hold_count(outer.owner()).await.unwrap(), 2);
+        backend.embedded_server().drop_replies(1, how);
+        assert_eq!(middle.release().await.unwrap(), Released::StillHeld(1));
+        backend.embedded_server().drop_replies(1, how);
+        assert_eq!(outer.release().await.unwrap(), Released::Free);
+    }
+}

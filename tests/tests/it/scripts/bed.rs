@@ -1,0 +1,258 @@
+//! An engine, a clock that tests step, and calls of scripts in the words of their headers.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch::seam::{Command, Push, Reply, ServerError, Value};
+use redlatch_embedded::engine::{Engine, KeyDump, Model, ServerTime, SessionId, SessionKind};
+use redlatch_lua::{REENTRANT, Source};
+
+/// One call of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) script: &'static Source,
+    pub(super) keys: Vec<String>,
+    pub(super) args: Vec<String>,
+}
+
+/// The items of a reply, numbers as their text.
+pub(super) type Answer = Result<Vec<String>, ServerError>;
+
+pub(super) struct Bed {
+    pub(super) engine: Engine,
+    pub(super) now: ServerTime,
+    session: SessionId,
+    digests: BTreeMap<&'static str, String>,
+}
+
+impl Bed {
+    pub(super) fn new(model: Model) -> Self {
+        let now = ServerTime::from_micros(1_700_000_000_123_456);
+        let mut engine = Engine::new(model, now);
+        let session = engine.open(SessionKind::Command);
+        let ears = engine.open(SessionKind::PubSub);
+        let channels = CHANNELS
+            .iter()
+            .fold(Command::new("SUBSCRIBE"), Command::arg);
+        engine.execute(ears, &channels, now).unwrap();
+        engine.take_deliveries();
+        let mut bed = Self {
+            engine,
+            now,
+            session,
+            digests: BTreeMap::new(),
+        };
+        for source in redlatch_lua::all() {
+            let load = Command::new("SCRIPT").arg("LOAD").arg(source.text);
+            let digest = bed.execute(&load).unwrap();
+            bed.digests
+                .insert(source.name, digest.as_str().unwrap().to_owned());
+        }
+        bed
+    }
+
+    pub(super) fn pass(&mut self, span: Duration) {
+        self.now = self.now.after(span);
+    }
+
+    /// The server's time in ms, as scripts speak of it.
+    pub(super) fn millis(&self) -> u64 {
+        self.now.millis()
+    }
+
+    pub(super) fn execute(&mut self, command: &Command) -> Reply {
+        self.engine.execute(self.session, command, self.now)
+    }
+
+    /// Runs a script.
+    pub(super) fn call(&mut self, call: &Call) -> Answer {
+        let head = Command::new("EVALSHA")
+            .arg(&self.digests[call.script.name])
+            .arg(call.keys.len().to_string());
+        let command = call.keys.iter().chain(&call.args).fold(head, Command::arg);
+        self.execute(&command).map(|reply| items(&reply))
+    }
+
+    /// Runs a script that the server must not refuse.
+    #[track_caller]
+    pub(super) fn ask(&mut self, call: &Call) -> Vec<String> {
+        self.call(call).unwrap()
+    }
+
+    /// Returns the channels and payloads of what was published since the last call.
+    pub(super) fn published(&mut self) -> Vec<(String, String)> {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let deliveries = self.engine.take_deliveries().into_iter();
+        let messages = deliveries.filter_map(|delivery| match delivery.push {
+            Push::Message { channel, payload } => Some((text(channel), text(payload))),
+            _ => None,
+        });
+        messages.collect()
+    }
+
+    pub(super) fn hash(&mut self, key: &str) -> BTreeMap<String, String> {
+        let reply = self.execute(&Command::new("HGETALL").arg(key)).unwrap();
+        let items = items(&reply);
+        let pairs = items.chunks(2);
+        pairs
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect()
+    }
+
+    /// Returns the members of a sorted set with their scores.
+    pub(super) fn sorted(&mut self, key: &str) -> BTreeMap<String, u64> {
+        let range = Command::new("ZRANGE").arg(key).arg("0").arg("-1");
+        let reply = self.execute(&range.arg("WITHSCORES")).unwrap();
+        let items = items(&reply);
+        let pairs = items.chunks(2);
+        pairs
+            .map(|pair| (pair[0].clone(), pair[1].parse().unwrap()))
+            .collect()
+    }
+
+    /// Returns how long `key` lives on, in ms; `None` if it is not there.
+    ///
+    /// # Panics
+    ///
+    /// If it has no end.
+    #[track_caller]
+    pub(super) fn ttl(&self, key: &str) -> Option<u64> {
+        let ttl = self.engine.ttl(key.as_bytes(), self.now)?;
+        let ttl = ttl.unwrap_or_else(|| panic!("{key} has no end"));
+        Some(u64::try_from(ttl.as_millis()).unwrap())
+    }
+
+    pub(super) fn dump(&self) -> Vec<KeyDump> {
+        self.engine.dump(self.now)
+    }
+}
+
+fn items(reply: &Value) -> Vec<String> {
+    let items = reply.as_array().unwrap().iter();
+    items
+        .map(|item| match item {
+            Value::Int(number) => number.to_string(),
+            other => other.as_str().unwrap().to_owned(),
+        })
+        .collect()
+}
+
+/// Arguments of `acquire`.
+#[derive(Clone, Debug)]
+pub(super) struct Acquire<'a> {
+    pub(super) names: &'a [&'a str],
+    pub(super) by: u64,
+    pub(super) owner: &'a str,
+    pub(super) attempt: &'a str,
+    pub(super) lease: u64,
+    pub(super) retention: u64,
+    pub(super) register: Option<u64>,
+    pub(super) address: &'a str,
+}
+
+impl Acquire<'_> {
+    pub(super) fn call(&self) -> Call {
+        let register = self.register.map(|ms| ms.to_string()).unwrap_or_default();
+        Call {
+            script: &REENTRANT.acquire,
+            keys: with_queues(self.names),
+            args: vec![
+                self.by.to_string(),
+                self.owner.to_owned(),
+                self.attempt.to_owned(),
+                self.lease.to_string(),
+                (self.lease + self.retention).to_string(),
+                register,
+                self.address.to_owned(),
+            ],
+        }
+    }
+}
+
+pub(super) fn renew(
+    names: &[&str],
+    by: u64,
+    owner: &str,
+    lease: u64,
+    retention: u64,
+    tokens: &[u64],
+) -> Call {
+    let mut args = vec![
+        by.to_string(),
+        owner.to_owned(),
+        lease.to_string(),
+        (lease + retention).to_string(),
+    ];
+    args.extend(tokens.iter().map(u64::to_string));
+    Call {
+        script: &REENTRANT.renew,
+        keys: names.iter().map(|name| key(name)).collect(),
+        args,
+    }
+}
+
+/// Arguments of `release`.
+#[derive(Clone, Debug)]
+pub(super) struct Release<'a> {
+    pub(super) names: &'a [&'a str],
+    pub(super) owner: &'a str,
+    pub(super) attempt: &'a str,
+    pub(super) void: Option<u64>,
+    pub(super) keep: u64,
+    pub(super) address: &'a str,
+    /// One per name; zero where it is not known.
+    pub(super) tokens: &'a [u64],
+}
+
+impl Release<'_> {
+    pub(super) fn call(&self) -> Call {
+        let mut args = vec![
+            self.owner.to_owned(),
+            self.attempt.to_owned(),
+            self.void.map(|by| by.to_string()).unwrap_or_default(),
+            self.keep.to_string(),
+            self.address.to_owned(),
+        ];
+        args.extend(self.tokens.iter().map(|token| match token {
+            0 => String::new(),
+            token => token.to_string(),
+        }));
+        Call {
+            script: &REENTRANT.release,
+            keys: with_queues(self.names),
+            args,
+        }
+    }
+}
+
+pub(super) fn force(name: &str, token: u64, how: &str, keep: u64) -> Call {
+    Call {
+        script: &REENTRANT.force,
+        keys: with_queues(&[name]),
+        args: vec![token.to_string(), how.to_owned(), keep.to_string()],
+    }
+}
+
+pub(super) fn inspect(name: &str) -> Call {
+    Call {
+        script: &REENTRANT.inspect,
+        keys: with_queues(&[name]),
+        args: Vec::new(),
+    }
+}
+
+/// The key that decides about `name`; the names here share a slot.
+pub(super) fn key(name: &str) -> String {
+    format!("p:{{t}}{name}")
+}
+
+pub(super) fn queue(name: &str) -> String {
+    format!("p:{{t}}{name}:q")
+}
+
+fn with_queues(names: &[&str]) -> Vec<String> {
+    let keys = names.iter().map(|name| key(name));
+    keys.chain(names.iter().map(|name| queue(name))).collect()
+}
+
+/// The channels that wakes in these tests go to.
+pub(super) const CHANNELS: [&str; 2] = ["w:a", "w:b"];

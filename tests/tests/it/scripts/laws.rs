@@ -1,0 +1,142 @@
+//! Laws of single scripts, each from the state that is most likely to break it.
+
+use std::time::Duration;
+
+use redlatch_embedded::engine::Model;
+
+use super::bed::{self, Acquire, Bed, Release};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn acquire<'a>(bed: &Bed, owner: &'a str, attempt: &'a str, address: &'a str) -> Acquire<'a> {
+    Acquire {
+        names: &["x"],
+        by: bed.millis() + 5_000,
+        owner,
+        attempt,
+        lease: 60_000,
+        retention: 10_000,
+        register: Some(5_000),
+        address,
+    }
+}
+
+fn release<'a>(owner: &'a str, attempt: &'a str, tokens: &'a [u64]) -> Release<'a> {
+    Release {
+        names: &["x"],
+        owner,
+        attempt,
+        void: None,
+        keep: 10_000,
+        address: "",
+        tokens,
+    }
+}
+
+#[test]
+fn a_queue_ends_after_the_last_of_its_living_waiters_b4() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        let call = acquire(&bed, "a:1", "a:2", "").call();
+        let token = bed.ask(&call)[3].parse().unwrap();
+        let mut call = acquire(&bed, "b:1", "b:2", "PUBLISH w:b 2");
+        call.register = Some(30_000);
+        bed.ask(&call.call());
+        let ends = bed.millis() + 30_000;
+        for n in 0..100 {
+            let (id, address) = (format!("c:{n}"), format!("PUBLISH w:a {n}"));
+            let mut short = acquire(&bed, "c:1", &id, &address);
+            short.register = Some(100);
+            bed.ask(&short.call());
+            let left = bed.ttl(&bed::queue("x")).unwrap();
+            assert!(bed.millis() + left >= ends, "{n}: {left} ms left");
+            let leave = Release {
+                address: &address,
+                ..release("c:1", &id, &[0])
+            };
+            bed.ask(&leave.call());
+            bed.pass(100 * MS);
+        }
+        bed.ask(&release("a:1", "a:2", &[token]).call());
+        let woken = bed.published();
+        assert_eq!(woken, [("w:b".to_owned(), bed::key("x"))]);
+    }
+}
+
+#[test]
+fn one_release_wakes_the_living_behind_a_hundred_dead_b5_l21() {
+    let mut bed = Bed::new(Model::default());
+    let call = acquire(&bed, "a:1", "a:2", "").call();
+    let token = bed.ask(&call)[3].parse().unwrap();
+    for n in 0..100 {
+        let (id, address) = (format!("c:{n}"), format!("PUBLISH w:a {n}"));
+        let mut dying = acquire(&bed, "c:1", &id, &address);
+        dying.register = Some(1_000);
+        bed.ask(&dying.call());
+    }
+    bed.pass(1_001 * MS);
+    let call = acquire(&bed, "b:1", "b:2", "PUBLISH w:b 2").call();
+    bed.ask(&call);
+    bed.ask(&release("a:1", "a:2", &[token]).call());
+    assert_eq!(bed.published(), [("w:b".to_owned(), bed::key("x"))]);
+    assert_eq!(bed.ttl(&bed::queue("x")), None, "nobody is left in it");
+}
+
+#[test]
+fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back_l40() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        let mut last = 0;
+        for n in 0..50 {
+            let id = format!("a:{n}");
+            let call = acquire(&bed, "a:1", &id, "").call();
+            let token: u64 = bed.ask(&call)[3].parse().unwrap();
+            assert!(token > last, "{token} after {last}");
+            assert!(n == 0 || token == last + 1);
+            last = token;
+            bed.ask(&release("a:1", &id, &[token]).call());
+            bed.now = bed.now.before(7 * MS);
+        }
+    }
+}
+
+#[test]
+fn an_undo_that_comes_first_stops_every_copy_and_only_those_l2() {
+    let mut bed = Bed::new(Model::default());
+    let mut first = acquire(&bed, "a:1", "a:12", "");
+    let undo = Release {
+        void: Some(first.by),
+        ..release("a:1", "a:12", &[0])
+    };
+    bed.ask(&undo.call());
+    for step in [0, 1, 998, 1_000, 2_000, 1_000, 1] {
+        bed.pass(step * MS);
+        let verdict = bed.ask(&first.call()).swap_remove(1);
+        let late = bed.millis() > first.by;
+        assert_eq!(verdict, if late { "late" } else { "void" });
+    }
+    // Ids that look alike are others.
+    first.by = bed.millis() + 5_000;
+    let undo = Release {
+        void: Some(first.by),
+        ..undo
+    };
+    bed.ask(&undo.call());
+    for other in ["a:1", "a:2", "a:121", "aa:12", ":12"] {
+        first.attempt = other;
+        assert_eq!(bed.ask(&first.call())[1], "granted", "{other}");
+    }
+}
+
+#[test]
+fn a_request_with_a_by_of_another_length_is_late() {
+    let mut bed = Bed::new(Model::default());
+    for by in [0, 9_999_999_999, 99_999_999_999_999] {
+        let mut call = acquire(&bed, "a:1", "a:2", "");
+        call.by = by;
+        assert_eq!(bed.ask(&call.call())[1], "late", "{by}");
+        let renewal = bed::renew(&["x"], by, "a:1", 1_000, 10_000, &[1]);
+        assert_eq!(bed.ask(&renewal)[1], "late", "{by}");
+    }
+    assert!(bed.dump().is_empty());
+}

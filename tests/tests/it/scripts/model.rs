@@ -1,0 +1,210 @@
+//! What one plain lock is, written down once more, with a memory of everything that ever happened to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) owner: String,
+    pub(super) token: u64,
+    pub(super) attempts: BTreeSet<String>,
+    pub(super) until: u64,
+}
+
+/// One name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lock {
+    /// The last hold, unless it ended cleanly.
+    pub(super) hold: Option<Hold>,
+    pub(super) last_token: Option<u64>,
+    /// The token of the last hold that ended cleanly and was followed by another.
+    released: Option<u64>,
+    pub(super) forced: Option<u64>,
+    /// Attempts whose copies must not act any more, until when there are any.
+    pub(super) voids: BTreeMap<String, u64>,
+    /// Who waits, until when.
+    pub(super) waiters: BTreeMap<String, u64>,
+    /// Attempt and token of every hold's share that was given back in time.
+    pub(super) in_time: BTreeSet<(String, u64)>,
+    /// Every token that was ever forced.
+    pub(super) ever_forced: BTreeSet<u64>,
+}
+
+/// What a try to acquire would find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Void,
+    Busy { remaining: u64, holder: String },
+    Free,
+}
+
+impl Lock {
+    pub(super) fn live(&self, now: u64) -> Option<&Hold> {
+        self.hold.as_ref().filter(|hold| hold.until > now)
+    }
+
+    pub(super) fn find(&self, now: u64, owner: &str, attempt: &str) -> Found {
+        if self.voids.contains_key(attempt) {
+            return Found::Void;
+        }
+        match self.live(now) {
+            Some(hold) if hold.owner != owner => Found::Busy {
+                remaining: hold.until - now,
+                holder: hold.owner.clone(),
+            },
+            _ => Found::Free,
+        }
+    }
+
+    /// Grants; returns count, token and whether the hold before was abandoned.
+    pub(super) fn grant(
+        &mut self,
+        now: u64,
+        micros: u64,
+        owner: &str,
+        attempt: &str,
+        lease: u64,
+    ) -> (usize, u64, bool) {
+        let forced = self.forced;
+        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.until > now) {
+            hold.attempts.insert(attempt.to_owned());
+            if forced != Some(hold.token) {
+                hold.until = hold.until.max(now + lease);
+            }
+            return (hold.attempts.len(), hold.token, false);
+        }
+        let token = self.last_token.map_or(micros, |last| micros.max(last + 1));
+        let abandoned = self
+            .hold
+            .as_ref()
+            .is_some_and(|hold| !hold.attempts.is_empty());
+        if self.hold.is_none() {
+            self.released = self.last_token.or(self.released);
+        }
+        self.last_token = Some(token);
+        self.hold = Some(Hold {
+            owner: owner.to_owned(),
+            token,
+            attempts: BTreeSet::from([attempt.to_owned()]),
+            until: now + lease,
+        });
+        (1, token, abandoned)
+    }
+
+    pub(super) fn renew(&mut self, now: u64, owner: &str, lease: u64, token: u64) -> &'static str {
+        if self.forced == Some(token) {
+            return "revoked";
+        }
+        if self.last_token > Some(token) {
+            return "taken";
+        }
+        match &mut self.hold {
+            Some(hold) if hold.token == token && hold.owner == owner => {
+                if hold.until <= now {
+                    return "expired";
+                }
+                hold.until = hold.until.max(now + lease);
+                "renewed"
+            }
+            _ => "gone",
+        }
+    }
+
+    /// Ends an attempt; returns verdict and how many hold on.
+    pub(super) fn release(
+        &mut self,
+        now: u64,
+        owner: &str,
+        attempt: &str,
+        void: Option<u64>,
+        token: u64,
+    ) -> (&'static str, usize) {
+        if let Some(void) = void.filter(|&void| void >= now) {
+            self.voids.insert(attempt.to_owned(), void);
+        }
+        let live = self.live(now).is_some();
+        let verdict = match &mut self.hold {
+            Some(hold) if hold.owner == owner && hold.attempts.contains(attempt) => {
+                hold.attempts.remove(attempt);
+                let held = hold.token;
+                let verdict = if live {
+                    self.in_time.insert((attempt.to_owned(), held));
+                    "released"
+                } else if self.forced == Some(held) {
+                    "revoked"
+                } else {
+                    "expired"
+                };
+                if hold.attempts.is_empty() && live {
+                    self.hold = None;
+                }
+                if token != 0 && token < held {
+                    "taken"
+                } else {
+                    verdict
+                }
+            }
+            _ => self.verdict_of_a_copy(live, token),
+        };
+        let left = match self.live(now) {
+            Some(hold) if hold.owner == owner => hold.attempts.len(),
+            _ => 0,
+        };
+        (verdict, left)
+    }
+
+    /// What is said of an attempt that holds nothing.
+    fn verdict_of_a_copy(&self, live: bool, token: u64) -> &'static str {
+        let Some(last) = self.last_token.filter(|_| token != 0) else {
+            return "gone";
+        };
+        if last == token && (live || self.hold.is_none()) || self.released == Some(token) {
+            "already"
+        } else if self.forced == Some(token) {
+            "revoked"
+        } else if last == token {
+            "expired"
+        } else if token < last {
+            "taken"
+        } else {
+            "gone"
+        }
+    }
+
+    pub(super) fn force(&mut self, now: u64, token: u64, how: &str) -> &'static str {
+        let forced = self.forced;
+        match &mut self.hold {
+            Some(hold) if hold.until > now && hold.token == token => {
+                if how == "now" {
+                    hold.until = now;
+                }
+                self.forced = Some(token);
+                self.ever_forced.insert(token);
+                "done"
+            }
+            _ if forced == Some(token) => "already",
+            _ => "gone",
+        }
+    }
+
+    /// Who is woken when the name is not held; out of the list from then on.
+    pub(super) fn wake(&mut self, now: u64) -> Option<String> {
+        self.waiters.retain(|_, until| *until > now);
+        let (first, _) = self
+            .waiters
+            .iter()
+            .min_by_key(|(who, until)| (**until, *who))?;
+        let first = first.clone();
+        self.waiters.remove(&first);
+        Some(first)
+    }
+
+    /// The key is gone: only what cannot be forgotten stays.
+    pub(super) fn forget(&mut self) {
+        *self = Self {
+            in_time: std::mem::take(&mut self.in_time),
+            ever_forced: std::mem::take(&mut self.ever_forced),
+            ..Self::default()
+        };
+    }
+}

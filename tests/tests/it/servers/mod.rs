@@ -1,0 +1,19 @@
+//! Tests against real servers: every one of `REDLATCH_TEST_SERVERS`, or those of the `PATH`.
+
+mod addresses;
+mod clocks;
+mod connections;
+mod cost;
+mod death;
+mod full;
+mod late;
+mod lifecycle;
+mod lost_replies;
+mod proxy;
+mod random;
+mod refusals;
+mod restart;
+mod rights;
+mod slots;
+mod stop;
+mod support;

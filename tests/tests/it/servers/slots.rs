@@ -1,0 +1,63 @@
+//! The slot of a key, as a server computes it.
+
+use redlatch::Client;
+use redlatch_core::{Key, Name, Prefix, protocol::slot::slot_of};
+use redlatch_tests::{
+    backend::Backend,
+    server::{Connection, Server, ServerBinary, ServerOptions},
+};
+
+redlatch_tests::on_every_server!(slots_are_the_servers_l50, a_cluster_is_refused_for_now,);
+
+fn cluster(binary: &ServerBinary) -> Backend {
+    let options = ServerOptions::new().config("cluster-enabled yes");
+    Backend::Real(Server::start(binary, options))
+}
+
+async fn slots_are_the_servers_l50(binary: ServerBinary) {
+    let backend = cluster(&binary);
+    let mut server = backend.server().connect().unwrap();
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let prefix = Prefix::default();
+    for _ in 0..3_000 {
+        let name: String = (0..random.usize(1..24))
+            .map(|_| *random.choice(ALPHABET).unwrap())
+            .collect();
+        let key = Key::new(&prefix, &Name::parse(&name).unwrap());
+        let slot = key_slot(&mut server, key.as_str());
+        assert_eq!(key.slot(), slot, "{name:?}, seed {seed}");
+        assert_eq!(
+            key_slot(&mut server, &key.part("q")),
+            slot,
+            "{name:?}, seed {seed}"
+        );
+        assert_eq!(
+            slot_of(name.as_bytes()),
+            key_slot(&mut server, &name),
+            "{name:?}, seed {seed}"
+        );
+        assert_eq!(Key::decode(&prefix, key.as_str()).unwrap().as_str(), name);
+    }
+}
+
+fn key_slot(server: &mut Connection, key: &str) -> u16 {
+    let slot = server.command(&["CLUSTER", "KEYSLOT", key]).unwrap();
+    slot.int().try_into().unwrap()
+}
+
+async fn a_cluster_is_refused_for_now(binary: ServerBinary) {
+    let backend = cluster(&binary);
+    let error = Client::connect(&backend.server().url()).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        redlatch::ErrorKind::UnsupportedServer,
+        "{error:?}"
+    );
+    assert_eq!(backend.server().keys(), [""; 0]);
+}
+
+const ALPHABET: &[char] = &[
+    '{', '}', '{', '}', '%', '@', ':', 'a', 'b', 'c', ' ', 'ä', '🔒', '*', '\n', '\0',
+];

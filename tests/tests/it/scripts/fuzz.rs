@@ -346,7 +346,7 @@ impl World {
         };
         client.outstanding -= 1;
         if answer[1] == "granted" && client.tokens.is_none() {
-            let tokens = answer[2..].chunks(3).map(|item| item[1].parse().unwrap());
+            let tokens = answer[2..].chunks(4).map(|item| item[1].parse().unwrap());
             client.tokens = Some(tokens.collect());
         }
     }
@@ -381,14 +381,16 @@ impl World {
             let lock = &mut self.locks[at];
             lock.waiters.remove(&attempt.address);
             let fresh = lock.live(now).is_none();
-            let (count, token, abandoned) =
-                lock.grant(now, micros, attempt.owner, &attempt.id, lease);
-            assert!(!fresh || token > self.tokens[at], "tokens rise");
-            self.tokens[at] = token;
+            let granted = lock.grant(now, micros, attempt.owner, &attempt.id, lease);
+            assert!(!fresh || granted.token > self.tokens[at], "tokens rise");
+            self.tokens[at] = granted.token;
             reply.extend([
-                count.to_string(),
-                token.to_string(),
-                u8::from(abandoned).to_string(),
+                granted.count.to_string(),
+                granted.token.to_string(),
+                u8::from(granted.abandoned).to_string(),
+                granted
+                    .lasts
+                    .map_or(String::new(), |lasts| lasts.to_string()),
             ]);
         }
         reply
@@ -592,7 +594,7 @@ impl World {
         let marks = hash.keys().filter(|name| name.starts_with('v')).count();
         assert!(marks <= 8, "{hash:?}");
         for name in hash.keys().filter(|name| !name.starts_with('v')) {
-            assert!("kohtuzfn".contains(name.as_str()), "{name} in {hash:?}");
+            assert!("kohtuzfnb".contains(name.as_str()), "{name} in {hash:?}");
         }
     }
 

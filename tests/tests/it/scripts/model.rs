@@ -9,6 +9,18 @@ pub(super) struct Hold {
     pub(super) token: u64,
     pub(super) attempts: BTreeSet<String>,
     pub(super) until: u64,
+    /// Whether the hold before it was never given back.
+    pub(super) follows_dead: bool,
+}
+
+/// What an acquisition is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Granted {
+    pub(super) count: usize,
+    pub(super) token: u64,
+    pub(super) abandoned: bool,
+    /// What is left of the hold, if that is less than was asked for.
+    pub(super) lasts: Option<u64>,
 }
 
 /// One name.
@@ -56,7 +68,7 @@ impl Lock {
         }
     }
 
-    /// Grants; returns count, token and whether the hold before was abandoned.
+    /// Grants.
     pub(super) fn grant(
         &mut self,
         now: u64,
@@ -64,14 +76,19 @@ impl Lock {
         owner: &str,
         attempt: &str,
         lease: u64,
-    ) -> (usize, u64, bool) {
+    ) -> Granted {
         let forced = self.forced;
         if let Some(hold) = self.hold.as_mut().filter(|hold| hold.until > now) {
             hold.attempts.insert(attempt.to_owned());
             if forced != Some(hold.token) {
                 hold.until = hold.until.max(now + lease);
             }
-            return (hold.attempts.len(), hold.token, false);
+            return Granted {
+                count: hold.attempts.len(),
+                token: hold.token,
+                abandoned: hold.follows_dead,
+                lasts: (hold.until < now + lease).then_some(hold.until - now),
+            };
         }
         let token = self.last_token.map_or(micros, |last| micros.max(last + 1));
         let abandoned = self
@@ -87,8 +104,14 @@ impl Lock {
             token,
             attempts: BTreeSet::from([attempt.to_owned()]),
             until: now + lease,
+            follows_dead: abandoned,
         });
-        (1, token, abandoned)
+        Granted {
+            count: 1,
+            token,
+            abandoned,
+            lasts: None,
+        }
     }
 
     pub(super) fn renew(&mut self, now: u64, owner: &str, lease: u64, token: u64) -> &'static str {

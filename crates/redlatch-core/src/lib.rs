@@ -32,7 +32,7 @@ pub use owner::{AttemptId, ClientId, Owner};
 pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
-    acquisition::WaitStrategy,
+    acquisition::{Discipline, WaitStrategy},
     backoff::Backoff,
     hold::{HoldState, LossCause},
     lease::Lease,

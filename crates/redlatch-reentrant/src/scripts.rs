@@ -52,6 +52,7 @@ impl AcquireScript<'_> {
             "busy" => Answer::Busy {
                 remaining: Duration::from_millis(items.number(3)?),
                 holder: items.text(4)?.to_owned(),
+                called: None,
             },
             "late" => Answer::Late,
             "void" => Answer::Void,

@@ -56,7 +56,7 @@ local function queue_enter(k, q, l, now, micros, member, alive, flag, called)
   end
   redis.call('HSET', k, 'n', last)
   if not redis.call('ZSCORE', q, member) then
-    local newest = redis.call('ZREVRANGE', q, 0, 0, 'WITHSCORES')[2]
+    local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
     if newest and micros <= newest then
       micros = string.format('%.0f', newest + 1)
     end
@@ -82,7 +82,7 @@ end
 
 -- Makes some living client look, when the dead at the front are too many for one script.
 local function queue_call_any(k, l, now)
-  local latest = redis.call('ZREVRANGE', l, 0, 0)[1]
+  local latest = redis.call('ZRANGE', l, -1, -1)[1]
   local verb, channel = string.match(latest or '', '^(%u+) (%S+)')
   if verb and verb ~= 'NONE' then
     redis.pcall(verb, channel, k)

@@ -307,7 +307,7 @@ impl Worker {
         });
         let polls = self.rng.chance(80);
         let strategy = if polls {
-            WaitStrategy::Poll(Backoff::new(ms(5), ms(200)))
+            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
         } else {
             WaitStrategy::Notify
         };

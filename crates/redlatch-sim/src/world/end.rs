@@ -1,11 +1,9 @@
 //! What may be left at the end.
 
-use redlatch_embedded::engine::{Contents, KeyDump};
-
 use super::World;
 use crate::{
     exec::lock,
-    scripts::{label, name_of},
+    names::{label, name_of},
 };
 
 impl World {
@@ -24,41 +22,20 @@ impl World {
             if key.expires.is_none() {
                 shared.watch.violate("P6", format!("{text} has no end"));
             }
-            if let Some(holder) = holder_of(&key, now.millis()) {
-                let alive = over.iter().any(|id| holder.starts_with(id.as_str()));
-                if alive {
-                    shared.watch.violate(
-                        "P6",
-                        format!(
-                            "{holder} still has {} after all has been released",
-                            label(name)
-                        ),
-                    );
+            let finished = |who: &String| over.iter().any(|id| who.contains(id.as_str()));
+            for holder in shared.kind.holders(&key, now.millis()) {
+                if finished(&holder) {
+                    let name = label(name);
+                    let what = format!("{holder} still has {name} after all has been released");
+                    shared.watch.violate("P6", what);
                 }
             }
-            if let Contents::SortedSet(waiters) = &key.contents {
-                for (waiter, _) in waiters {
-                    let waiter = String::from_utf8_lossy(waiter);
-                    if over.iter().any(|id| waiter.contains(id.as_str())) {
-                        shared
-                            .watch
-                            .violate("P6", format!("{waiter} still waits for {}", label(name)));
-                    }
+            for waiter in shared.kind.waiters(&key) {
+                if finished(&waiter) {
+                    let what = format!("{waiter} still waits for {}", label(name));
+                    shared.watch.violate("P6", what);
                 }
             }
         }
     }
-}
-
-/// Reads the live holder out of a lock's key.
-pub(super) fn holder_of(key: &KeyDump, now: u64) -> Option<String> {
-    let Contents::Hash(fields) = &key.contents else {
-        return None;
-    };
-    let field = |name: &str| {
-        let found = fields.iter().find(|(field, _)| field == name.as_bytes());
-        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
-    };
-    let until: u64 = field("u")?.parse().ok()?;
-    (until > now).then(|| field("o")).flatten()
 }

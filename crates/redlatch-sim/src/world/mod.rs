@@ -17,13 +17,13 @@ use crate::{
     exec::{Exec, ProcId, Step, lock},
     faults::{Fault, Faults},
     mutants::Mutant,
+    names::NAMES,
     net::{ConnId, Downward, Net, Upward},
     plan::Plan,
     rng::Rng,
-    scripts::NAMES,
     server::Server,
     watch::{Tally, Violation, Watch},
-    workload::Life,
+    workload::{self, Kind, Life},
 };
 
 /// Something that is due.
@@ -56,6 +56,8 @@ pub enum Event {
 pub struct Options {
     /// Faults that are on in any case.
     pub faults: Vec<Fault>,
+    /// The kind that all seeds work on; each draws its own if there is none.
+    pub kind: Option<Kind>,
     /// The planted fault.
     pub mutant: Option<Mutant>,
     /// Whether the story is told.
@@ -67,6 +69,8 @@ pub struct Options {
 pub struct Report {
     /// The seed.
     pub seed: u64,
+    /// The kind it worked on.
+    pub kind: &'static str,
     /// The broken promises.
     pub violations: Vec<Violation>,
     /// Whether two holders were seen where they are expected.
@@ -98,6 +102,7 @@ pub fn run(seed: u64, options: &Options) -> Report {
     let shared = Arc::clone(&world.shared);
     let report = Report {
         seed,
+        kind: shared.kind.name(),
         violations: shared.watch.violations(),
         two_holders: shared.watch.saw_two_holders(),
         tally: shared.watch.tally(),
@@ -112,11 +117,12 @@ pub fn run(seed: u64, options: &Options) -> Report {
 
 impl World {
     fn new(seed: u64, options: &Options) -> Self {
+        let kind = options.kind.unwrap_or_else(|| workload::draw(seed));
         let mut rng = Rng::new(seed);
         let faults = Faults::draw(&mut rng, &options.faults);
         let plan = Plan::draw(&mut rng, &faults);
         let exec = Exec::new(rng.fork(), rng.below(1_000));
-        let watch = Watch::new(Arc::clone(&exec), plan.names, &faults, options.told);
+        let watch = Watch::new(Arc::clone(&exec), kind, plan.names, &faults, options.told);
         let forgery = options.mutant.and_then(Mutant::forgery);
         let model = Model::ALL[rng.index(Model::ALL.len())];
         let server = Server::new(model, plan.server_clock, forgery);
@@ -127,7 +133,7 @@ impl World {
             faults.clone(),
             Arc::clone(&watch),
         );
-        watch.say(|| format!("seed {seed}: {plan:?}"));
+        watch.say(|| format!("seed {seed}, kind {}: {plan:?}", kind.name()));
         watch.say(|| format!("faults: {:?}", faults.active()));
         let outside = exec.process();
         let shared = Shared {
@@ -142,6 +148,7 @@ impl World {
             resting: Mutex::new(vec![0; plan.clients]),
             over: Mutex::default(),
             outside,
+            kind,
             exec,
             net,
             watch,

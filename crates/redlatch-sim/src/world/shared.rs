@@ -11,20 +11,23 @@ use std::{
 use redlatch_core::seam::BoxFuture;
 use tokio::sync::Notify;
 
-use super::{Event, end::holder_of};
+use super::Event;
 use crate::{
     exec::{Exec, ProcId, lock},
     faults::Faults,
+    names::name_of,
     net::Net,
     plan::Plan,
     rng::Rng,
-    scripts::name_of,
     watch::Watch,
+    workload::Kind,
 };
 
 /// What clients and the run share.
 #[derive(Debug)]
 pub struct Shared {
+    /// What this seed works on.
+    pub kind: Kind,
     /// Clock, tasks and timers.
     pub exec: Arc<Exec>,
     /// The network.
@@ -115,13 +118,14 @@ impl Shared {
     }
 
     /// Returns who holds a name on the server.
-    pub fn holder(&self, name: usize) -> Option<String> {
+    pub fn holders(&self, name: usize) -> Vec<String> {
         let state = self.net.state();
         let now = state.server.time(self.exec.now());
         let dump = state.server.engine().dump(now);
         dump.iter()
             .filter(|key| name_of(&String::from_utf8_lossy(&key.key)) == Some(name))
-            .find_map(|key| holder_of(key, now.millis()))
+            .flat_map(|key| self.kind.holders(key, now.millis()))
+            .collect()
     }
 
     /// Runs `action` after `micros`, whatever becomes of the client.

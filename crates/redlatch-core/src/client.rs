@@ -403,6 +403,11 @@ impl Client {
         )
     }
 
+    /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.
+    pub(crate) fn silent_address(&self, number: u64) -> String {
+        format!("NONE {} {number}", self.0.wake_channel)
+    }
+
     /// Tells whether wakes reach this client.
     pub(crate) fn listens(&self) -> bool {
         self.net().hub.hears(&self.0.wake_channel)

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod builder;
 mod check;
 mod client;
 mod config;
@@ -21,6 +22,7 @@ pub mod script;
 pub mod seam;
 pub mod transport;
 
+pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait};
@@ -30,7 +32,7 @@ pub use owner::{AttemptId, ClientId, Owner};
 pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
-    acquisition::WaitStrategy,
+    acquisition::{Discipline, WaitStrategy},
     backoff::Backoff,
     hold::{HoldState, LossCause},
     lease::Lease,

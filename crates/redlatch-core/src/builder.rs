@@ -1,31 +1,35 @@
-//! The builders of an acquisition. Awaiting one runs it.
+//! The builders of an acquisition, for every guard of the family. Awaiting one runs it.
 
 use std::{
+    fmt,
     future::{Future, IntoFuture},
+    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
-use redlatch_core::{
-    AcquireOptions, Error, ErrorKind, Lease, Owner, OwnerChoice, Wait, WaitStrategy,
+use crate::{
+    AcquireOptions, Client, Error, ErrorKind, Held, Owner, OwnerChoice, Wait, WaitStrategy,
+    engine::invalid_lease,
     primitive::Primitive,
+    protocol::lease::{Lease, LeaseError},
 };
-
-use crate::{Lock, LockGuard};
 
 /// What the three builders have in common.
 #[derive(Clone, Debug)]
 struct Request {
-    lock: Lock,
+    client: Client,
+    primitive: Result<Arc<dyn Primitive>, Error>,
     options: AcquireOptions,
     wrong: Option<Error>,
 }
 
 impl Request {
-    fn new(lock: &Lock, wait: Wait) -> Self {
+    fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>, wait: Wait) -> Self {
         Self {
-            lock: lock.clone(),
+            client: client.clone(),
+            primitive,
             options: AcquireOptions {
                 wait,
                 ..AcquireOptions::default()
@@ -34,34 +38,30 @@ impl Request {
         }
     }
 
-    fn lease(&mut self, lease: Result<Lease, impl std::error::Error>) {
+    fn lease(&mut self, lease: Result<Lease, LeaseError>) {
         match lease {
             Ok(lease) => {
                 self.options.lease = Some(lease);
                 self.wrong = None;
             }
-            Err(error) => self.wrong = Some(Error::new(ErrorKind::InvalidLease, error.to_string())),
+            Err(error) => self.wrong = Some(invalid_lease(error)),
         }
     }
 
-    async fn run(self) -> Result<Option<LockGuard>, Error> {
+    async fn run<G: From<Held>>(self) -> Result<Option<G>, Error> {
         if let Some(error) = self.wrong {
             return Err(error);
         }
-        let primitive: Arc<dyn Primitive> = self.lock.plain()?.clone();
-        let held = self
-            .lock
-            .client()
-            .acquire(&primitive, &self.options)
-            .await?;
-        Ok(held.map(LockGuard::new))
+        let primitive = self.primitive?;
+        let held = self.client.acquire(&primitive, &self.options).await?;
+        Ok(held.map(G::from))
     }
 }
 
 macro_rules! acquire_options {
     ($builder:ident) => {
-        impl $builder {
-            /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews it; [`LockGuard::extend`] may.
+        impl<G> $builder<G> {
+            /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews it; [`Held::extend`] may.
             ///
             /// A re-entry never shortens the hold, and does not end its renewal while a guard lives that wants it.
             pub fn lease(mut self, lease: Duration) -> Self {
@@ -107,45 +107,73 @@ macro_rules! acquire_options {
     };
 }
 
-/// An acquisition that waits; await it. See [`Lock::lock`].
-#[derive(Clone, Debug)]
+/// An acquisition that waits; await it. `G` is the guard it gives.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct Acquire(Request);
+pub struct Acquire<G>(Request, PhantomData<fn() -> G>);
 
-/// An acquisition that does not wait; await it. See [`Lock::try_lock`].
-#[derive(Clone, Debug)]
+/// An acquisition that does not wait; await it. `None` if another has it.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct TryAcquire(Request);
+pub struct TryAcquire<G>(Request, PhantomData<fn() -> G>);
 
-/// An acquisition that waits for a while; await it. See [`Lock::try_lock_for`].
-#[derive(Clone, Debug)]
+/// An acquisition that waits for a while; await it. `None` if another had it whenever this looked.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct TryAcquireFor(Request);
+pub struct TryAcquireFor<G>(Request, PhantomData<fn() -> G>);
+
+macro_rules! same_whatever_the_guard {
+    ($($builder:ident),*) => {$(
+        impl<G> Clone for $builder<G> {
+            fn clone(&self) -> Self {
+                Self(self.0.clone(), PhantomData)
+            }
+        }
+
+        impl<G> fmt::Debug for $builder<G> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($builder)).field(&self.0).finish()
+            }
+        }
+    )*};
+}
+
+same_whatever_the_guard!(Acquire, TryAcquire, TryAcquireFor);
 
 acquire_options!(Acquire);
 acquire_options!(TryAcquire);
 acquire_options!(TryAcquireFor);
 
-impl Acquire {
-    pub(crate) fn new(lock: &Lock) -> Self {
-        Self(Request::new(lock, Wait::Forever))
+impl<G> Acquire<G> {
+    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    #[doc(hidden)]
+    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self {
+        Self(Request::new(client, primitive, Wait::Forever), PhantomData)
     }
 }
 
-impl TryAcquire {
-    pub(crate) fn new(lock: &Lock) -> Self {
-        Self(Request::new(lock, Wait::Never))
+impl<G> TryAcquire<G> {
+    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    #[doc(hidden)]
+    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self {
+        Self(Request::new(client, primitive, Wait::Never), PhantomData)
     }
 }
 
-impl TryAcquireFor {
-    pub(crate) fn new(lock: &Lock, wait: Duration) -> Self {
-        Self(Request::new(lock, Wait::For(wait)))
+impl<G> TryAcquireFor<G> {
+    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    #[doc(hidden)]
+    pub fn new(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wait: Duration,
+    ) -> Self {
+        Self(
+            Request::new(client, primitive, Wait::For(wait)),
+            PhantomData,
+        )
     }
 }
 
-impl IntoFuture for Acquire {
-    type Output = Result<LockGuard, Error>;
+impl<G: From<Held> + 'static> IntoFuture for Acquire<G> {
+    type Output = Result<G, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -161,8 +189,8 @@ impl IntoFuture for Acquire {
     }
 }
 
-impl IntoFuture for TryAcquire {
-    type Output = Result<Option<LockGuard>, Error>;
+impl<G: From<Held> + 'static> IntoFuture for TryAcquire<G> {
+    type Output = Result<Option<G>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -170,8 +198,8 @@ impl IntoFuture for TryAcquire {
     }
 }
 
-impl IntoFuture for TryAcquireFor {
-    type Output = Result<Option<LockGuard>, Error>;
+impl<G: From<Held> + 'static> IntoFuture for TryAcquireFor<G> {
+    type Output = Result<Option<G>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {

@@ -177,7 +177,7 @@ fn delivered<G: Guard>(worker: &Worker, call: Id, guard: G, renewed: bool) -> Ho
         id: worker.delivered(call, &guard, renewed),
         watch: Arc::clone(&worker.life.shared.watch),
         name: name_of(guard.name()).unwrap_or(0),
-        token: guard.token(),
+        token: guard.fence(),
         hold: guard.hold(),
         owner: guard.owner().clone(),
         guard: Some(guard),
@@ -241,7 +241,11 @@ async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
 /// Writes if the guard's check passes, or sends a write that comes late, after the check.
 fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
     let Some(token) = hold.token else { return };
-    if hold.guard.as_ref().is_some_and(|guard| guard.is_good()) {
+    if hold
+        .guard
+        .as_ref()
+        .is_some_and(|guard| guard.check().is_ok())
+    {
         let newest = worker.watch().is_newest(hold.id);
         worker
             .watch()
@@ -362,7 +366,9 @@ impl<G: Guard> Hold<G> {
     }
 
     fn is_lost(&self) -> bool {
-        self.guard.as_ref().is_none_or(|guard| !guard.is_good())
+        self.guard
+            .as_ref()
+            .is_none_or(|guard| guard.check().is_err())
     }
 }
 

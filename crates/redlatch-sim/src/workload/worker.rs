@@ -177,7 +177,7 @@ impl Worker {
             name: name_of(guard.name()).unwrap_or(0),
             hold: guard.hold().into(),
             owner: guard.owner().to_string().into(),
-            token: guard.token(),
+            token: guard.fence(),
             part: guard.part(),
             clock: self.life.clock,
             sight: Arc::downgrade(&sight) as Sight,

@@ -5,11 +5,11 @@ mod scripts;
 
 use std::future::IntoFuture;
 
-use redlatch_core::Owner;
+use redlatch_core::{Error, Owner, Released};
 use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_reentrant::{Lock, LockGuard};
 
-use super::{Acquiring, Holding, How, Terms, Work, Worker, Workload, guard::guard, holding};
+use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding};
 use crate::{
     faults::Fault,
     mutants::Mutant,
@@ -98,7 +98,11 @@ impl Holding for Plain {
     }
 }
 
-guard!(LockGuard, token: |guard| Some(guard.token().as_u64()), {});
+impl Guard for LockGuard {
+    async fn release(self) -> Result<Released, Error> {
+        Self::release(self).await
+    }
+}
 
 /// Reads the live holder out of a lock's key.
 fn holder(key: &KeyDump, now: u64) -> Option<String> {

@@ -48,8 +48,13 @@ local f = call('HMGET', k, unpack(fields))
 if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
+if f[8] and f[8] <= now then
+  -- It ends in this very millisecond.
+  call('DEL', k, d)
+  f = {}
+end
 -- v lists the seconds in which marks of undone attempts end; v<second> has the marks.
-local stale = {'v'}
+local stale, marked = {'v'}, false
 if f[4] then
   for second in string.gmatch(f[4], '%d+') do
     if second .. '999' < now then
@@ -59,7 +64,7 @@ if f[4] then
       if marks and string.find(marks, ';' .. attempt .. ';', 1, true) then
         return {now, 'void'}
       end
-      stale[1] = nil
+      marked = true
     end
   end
 end
@@ -161,7 +166,7 @@ if left then
   end
   call('HSET', k, unpack(write))
   call('ZADD', d, unpack(index))
-  if f[4] and stale[1] then
+  if f[4] and not marked then
     call('HDEL', k, unpack(stale))
   end
   if ends then

@@ -38,6 +38,11 @@ local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'u', 'e', 'v')
 if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
+if f[7] and f[7] <= now then
+  -- It ends in this very millisecond.
+  call('DEL', k, d)
+  f = {}
+end
 local known = call('HGET', ops, op)
 if known then
   local verdict, number = string.match(known, '(%a+) (%d+)')

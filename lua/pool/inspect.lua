@@ -15,7 +15,7 @@ local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'e')
 if f[1] and f[1] ~= ARGV[1] then
   return {now, 'kind', f[1]}
-elseif not f[2] then
+elseif not f[2] or f[6] and f[6] <= now then
   if ARGV[2] == '' then
     return {now, 'unset'}
   end

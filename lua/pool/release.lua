@@ -41,10 +41,11 @@ end
 
 local out, size = tonumber(f[3] or 0), tonumber(f[2] or 0)
 local over, gone, write = {''}, {}, {}
-local changed = false
+local changed, seen = false, {}
 for i = 8, #ARGV do
   local verdict, left = 'gone', 0
-  if f[i] then
+  if f[i] and not seen[ARGV[i]] then
+    seen[ARGV[i]] = true
     local ends, has, lost = string.match(f[i], '^(%d+) (%d+) (%d+)')
     has, lost = tonumber(has), tonumber(lost)
     verdict, left = 'already', has

@@ -1,7 +1,7 @@
 -- Tries every command that the scripts of the family use, to find rights that are missing before they are needed.
 --
 -- KEYS  1 a key that nobody else uses; it is gone afterwards
--- ARGV  1 verb and 2 channel of a message that nobody waits for
+-- ARGV  1 verb of messages that nobody waits for, 2 the channel of one client, 3 the channel of one name
 -- Reply {now, refusal, …}  the error of each command that was refused
 -- Cost  O(1).
 local time = redis.call('TIME')
@@ -29,4 +29,5 @@ try('ZREMRANGEBYSCORE', key, '-inf', '0')
 try('ZPOPMIN', key)
 try('PEXPIRE', key, '1')
 try(ARGV[1], ARGV[2], '')
+try(ARGV[1], ARGV[3], '')
 return refused

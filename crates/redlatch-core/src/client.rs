@@ -333,6 +333,19 @@ impl Client {
             .await
     }
 
+    /// Returns the channel that everybody hears who waits for something about the object at `key`: one message reaches all of them, in all
+    /// clients. In the key's slot. For the crates of this family.
+    #[doc(hidden)]
+    pub fn broadcast_channel(&self, key: &Key) -> Arc<str> {
+        key.part(BROADCAST).into()
+    }
+
+    /// Returns the command that publishes. For the crates of this family.
+    #[doc(hidden)]
+    pub fn publish_verb(&self) -> &'static str {
+        self.net().router.publish_verb()
+    }
+
     /// Returns how long the token of a freed name is kept. For the crates of this family.
     #[doc(hidden)]
     pub fn retention(&self) -> Duration {
@@ -518,6 +531,9 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
+
+/// The part of a key that its broadcast channel is called by.
+const BROADCAST: &str = "b";
 
 /// How long `close` waits for acquisitions under way to give up.
 const WIND_UP: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
-    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog},
+    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
     net::{Hub, Net, Router, World},
     owner::{ClientId, Numbers},
     presence::Presence,
@@ -51,6 +51,7 @@ struct Core {
     presence: Arc<Presence>,
     holds: Holds,
     turns: Arc<Turns>,
+    watches: Arc<Watches>,
     watchdog: Arc<Watchdog>,
     releaser: Arc<Releaser>,
     pace: Mutex<Pace>,
@@ -71,9 +72,9 @@ pub struct Tables {
     pub holds: usize,
     /// Holds that the watchdog renews.
     pub renewals: usize,
-    /// Acquisitions under way.
+    /// Acquisitions and watchers under way.
     pub waiters: usize,
-    /// Names with a local queue.
+    /// Names that somebody waits for.
     pub queues: usize,
     /// Listeners for wakes.
     pub listeners: usize,
@@ -158,6 +159,7 @@ impl Client {
             rules,
             holds: Holds::default(),
             turns: Arc::new(Turns::new(rules)),
+            watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             releaser: Arc::new(Releaser::new(
                 shutdown,
@@ -282,7 +284,7 @@ impl Client {
             holds: self.0.holds.len(),
             renewals: self.0.watchdog.len(),
             waiters: self.0.waiters.load(Ordering::Relaxed),
-            queues: self.0.turns.len(),
+            queues: self.0.turns.len() + self.0.watches.len(),
             listeners: self.0.net.hub.listeners(),
             partings: self.0.releaser.len(),
         }
@@ -377,6 +379,10 @@ impl Client {
 
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.0.turns
+    }
+
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.0.watches
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {

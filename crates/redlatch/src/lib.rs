@@ -10,6 +10,7 @@ pub use redlatch_core::{
     Backoff, ClientId, Error, ErrorKind, HoldState, LossCause, Metadata, Moment, Owner, Released,
     Tables, Token, WaitStrategy, seam,
 };
+pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
 pub use redlatch_reentrant::{
     Acquire, ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks, TryAcquire, TryAcquireFor,
 };

@@ -279,7 +279,7 @@ mod tests {
         it.want(a, it.begun());
         it.want(b, it.begun());
         let (number, phases) = it.begin(at(0), at(9)).unwrap();
-        assert_eq!(phases, []);
+        assert!(phases.is_empty());
         assert_eq!(it.begin(at(1), at(9)), None, "one at a time");
         let woken = it.saw(number, at(0), sight(&[], Some((7, Fate::UnderWay))));
         assert_eq!(woken, [a, b]);

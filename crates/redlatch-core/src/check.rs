@@ -8,6 +8,7 @@ use redlatch_lua::CORE;
 use crate::{
     Client, Error, ErrorKind, LinkClass,
     protocol::{
+        acquisition::WaitStrategy,
         name::{Key, Name},
         time::Moment,
     },
@@ -22,6 +23,9 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     check_server(client, deadline).await?;
     let key = client.probe_key()?;
     check_commands(client, &key, deadline).await?;
+    if client.wait_strategy() != WaitStrategy::Notify {
+        return Ok(());
+    }
     client.pin_wakes();
     let hub = &client.net().hub;
     let broadcast = client.broadcast_channel(&key);
@@ -86,11 +90,13 @@ async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
 }
 
 async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
-    let call = ScriptCall::new(&PROBE, key)
-        .key(key.part("probe"))
-        .arg(client.publish_verb())
-        .arg(client.wake_channel().to_string())
-        .arg(client.broadcast_channel(key).to_string());
+    let mut call = ScriptCall::new(&PROBE, key).key(key.part("probe"));
+    if client.wait_strategy() == WaitStrategy::Notify {
+        call = call
+            .arg(client.publish_verb())
+            .arg(client.wake_channel().to_string())
+            .arg(client.broadcast_channel(key).to_string());
+    }
     let reply = client
         .net()
         .insist(&call, client.request_timeout(), deadline)

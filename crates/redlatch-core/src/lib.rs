@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod builder;
 mod check;
 mod client;
 mod config;
@@ -23,6 +24,7 @@ pub mod transport;
 #[doc(hidden)]
 pub mod watched;
 
+pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait, WatchOptions};
@@ -34,8 +36,8 @@ pub use owner::{AttemptId, ClientId, Owner};
 pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
-    acquisition::WaitStrategy,
-    backoff::Backoff,
+    acquisition::{Discipline, WaitStrategy},
+    backoff::{Backoff, Jitter},
     hold::{HoldState, LossCause},
     lease::Lease,
     name::{Key, Name, NameError, Prefix},

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     AttemptId, Changed, Error, ErrorKind, Key, REMEMBERED,
     protocol::lookout::Fate,
-    script::{Script, ScriptCall},
+    script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };
 use redlatch_lua::LATCH;
@@ -38,7 +38,7 @@ impl SetScript<'_> {
         Ok(match items.text(1)? {
             "set" => Changed::Done(true),
             "refused" => Changed::Done(false),
-            _ => return items.other(),
+            _ => return other(&items),
         })
     }
 }
@@ -78,11 +78,11 @@ impl CountDownScript<'_> {
         Ok(Changed::Done(match items.text(1)? {
             "counted" => Counted::Left {
                 left: items.number(2)?,
-                generation: items.optional(3)?,
+                generation: optional(&items, 3)?,
             },
             "deleted" => Counted::Deleted,
             "unset" => Counted::Unset,
-            _ => return items.other(),
+            _ => return other(&items),
         }))
     }
 }
@@ -112,7 +112,7 @@ impl DeleteScript<'_> {
         Ok(match items.text(1)? {
             "deleted" => Changed::Done(true),
             "unset" => Changed::Done(false),
-            _ => return items.other(),
+            _ => return other(&items),
         })
     }
 }
@@ -152,7 +152,7 @@ impl LookScript<'_> {
         let fates = || {
             let fates = generations.iter().zip(6..);
             fates
-                .map(|(&generation, at)| Ok((generation, items.fate(at)?)))
+                .map(|(&generation, at)| Ok((generation, fate(&items, at)?)))
                 .collect::<Result<Vec<_>, Error>>()
         };
         Ok(match items.text(1)? {
@@ -161,7 +161,7 @@ impl LookScript<'_> {
                 generation: items.number(2)?,
                 left: items.number(3)?,
                 initial: items.number(4)?,
-                remaining: items.optional(5)?.map(Duration::from_millis),
+                remaining: optional(&items, 5)?.map(Duration::from_millis),
                 fates: fates()?,
             },
             "unset" => Looked::Unset { fates: fates()? },
@@ -197,72 +197,30 @@ fn wrong_kind(found: &str) -> Error {
     )
 }
 
-/// The items of a script's reply.
-struct Items<'a> {
-    script: &'static Script,
-    reply: &'a Value,
-    items: &'a [Value],
-}
-
-impl<'a> Items<'a> {
-    fn new(script: &'static Script, reply: &'a Value) -> Result<Self, Error> {
-        let items = reply
-            .as_array()
-            .ok_or_else(|| Error::bad_reply(script.name(), reply))?;
-        Ok(Self {
-            script,
-            reply,
-            items,
-        })
-    }
-
-    /// The answers that all changes have in common.
-    fn other<R>(&self) -> Result<Changed<R>, Error> {
-        match self.text(1)? {
-            "late" => Ok(Changed::Late),
-            "kind" => Err(wrong_kind(self.text(2)?)),
-            _ => Err(self.bad()),
-        }
-    }
-
-    fn text(&self, at: usize) -> Result<&'a str, Error> {
-        self.items
-            .get(at)
-            .and_then(Value::as_str)
-            .ok_or_else(|| self.bad())
-    }
-
-    fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, Error> {
-        let number = self.items.get(at).and_then(Value::as_int);
-        number
-            .and_then(|number| N::try_from(number).ok())
-            .ok_or_else(|| self.bad())
-    }
-
-    /// Reads a number that may be left out, as ''.
-    fn optional(&self, at: usize) -> Result<Option<u64>, Error> {
-        match self.items.get(at).and_then(Value::as_str) {
-            Some("") => Ok(None),
-            _ => self.number(at).map(Some),
-        }
-    }
-
-    fn fate(&self, at: usize) -> Result<Fate, Error> {
-        Ok(match self.text(at)? {
-            "open" => Fate::Over,
-            "shut" => Fate::UnderWay,
-            "deleted" => Fate::Gone,
-            _ => return Err(self.bad()),
-        })
-    }
-
-    fn bad(&self) -> Error {
-        Error::bad_reply(self.script.name(), self.reply)
+/// The answers that all changes have in common.
+fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
+    match items.text(1)? {
+        "late" => Ok(Changed::Late),
+        "kind" => Err(wrong_kind(items.text(2)?)),
+        _ => Err(items.bad()),
     }
 }
 
-fn millis(span: Duration) -> String {
-    span.as_millis().to_string()
+/// Reads a number that may be left out, as ''.
+fn optional(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
+    match items.text(at) {
+        Ok("") => Ok(None),
+        _ => items.number(at).map(Some),
+    }
+}
+
+fn fate(items: &Items<'_>, at: usize) -> Result<Fate, Error> {
+    Ok(match items.text(at)? {
+        "open" => Fate::Over,
+        "shut" => Fate::UnderWay,
+        "deleted" => Fate::Gone,
+        _ => return Err(items.bad()),
+    })
 }
 
 /// The part of a latch's key that remembers the operations that have run.

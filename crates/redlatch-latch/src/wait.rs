@@ -17,14 +17,14 @@ use crate::{CountDownLatch, scripts::Counted};
 #[derive(Clone, Debug)]
 struct Request {
     latch: CountDownLatch,
-    strategy: WaitStrategy,
+    strategy: Option<WaitStrategy>,
 }
 
 impl Request {
     fn new(latch: &CountDownLatch) -> Self {
         Self {
             latch: latch.clone(),
-            strategy: WaitStrategy::Notify,
+            strategy: None,
         }
     }
 
@@ -52,9 +52,9 @@ impl Request {
 macro_rules! strategy {
     ($builder:ident) => {
         impl $builder {
-            /// Sets how to wait. Default: [`WaitStrategy::Notify`].
+            /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
-                self.request.strategy = strategy;
+                self.request.strategy = Some(strategy);
                 self
             }
         }

@@ -93,4 +93,4 @@ impl Client {
 const INSIST: Duration = Duration::from_secs(20);
 
 /// Between copies of a change that had no clear answer.
-const RETRY: Backoff = Backoff::of(Duration::from_millis(10), Duration::from_millis(500));
+const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));

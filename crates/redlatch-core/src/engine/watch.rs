@@ -15,7 +15,7 @@ use crate::{
     net::{Limit, LinkClass, Listener, Topic},
     observe,
     protocol::{
-        acquisition::{Acquisition, End, Plan, RECHECK, Step, WaitStrategy},
+        acquisition::{Acquisition, Discipline, End, Plan, RECHECK, Step, WaitStrategy},
         lookout::{Fate, Verdict},
         time::Moment,
     },
@@ -31,8 +31,8 @@ pub struct WatchOptions {
     pub phase: Option<u64>,
     /// How long to wait.
     pub wait: Wait,
-    /// How to wait.
-    pub strategy: WaitStrategy,
+    /// How to wait; the client's own way if absent.
+    pub strategy: Option<WaitStrategy>,
 }
 
 /// One watcher.
@@ -112,7 +112,8 @@ impl<'a> Run<'a> {
         let plan = Plan {
             deadline,
             once,
-            strategy: options.strategy,
+            strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
+            discipline: Discipline::Barging,
             patience: client.patience(),
         };
         let channel = client.broadcast_channel(watched.key());

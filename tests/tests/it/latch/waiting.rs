@@ -127,7 +127,7 @@ async fn polling_never_subscribes(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(2).await.unwrap();
-    let poll = WaitStrategy::Poll(Backoff::new(5 * MS, 20 * MS));
+    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
     let polled = b.countdown_latch("x");
     let waiters = [
         tokio::spawn({

@@ -198,6 +198,9 @@ if ARGV[7] ~= '' then
   head = head or member
 end
 
+if waiting and pool_serve(k, q, l, now, f[6], room, size, freed) then
+  head, alive = queue_head(q, l, now, f[6])
+end
 local remaining, called = '', ''
 if head and member then
   if queue_client(head) == queue_client(member) then
@@ -212,8 +215,5 @@ if head and member then
   elseif queue_is_second(q, head, member) then
     remaining = alive - now
   end
-end
-if waiting then
-  pool_serve(k, q, l, now, f[6], room, size, freed)
 end
 return {now, 'busy', remaining, called}

@@ -86,7 +86,8 @@ local function pool_left(q, l, now, room, size, me, need)
 end
 
 -- Calls the first waiters, 16 at most, as far as `room` suffices for all of them together; who needs more than there is comes for its error. With `all`
--- those are called too that were called before: there is more room than there was. Publishes, and so comes last.
+-- those are called too that were called before: there is more room than there was. Returns whether it took anybody out of the queue. Publishes, and so comes
+-- after all other writes.
 local function pool_serve(k, q, l, now, called, room, size, all)
   local head, more = queue_head(q, l, now, called)
   if not head then
@@ -95,18 +96,19 @@ local function pool_serve(k, q, l, now, called, room, size, all)
     else
       redis.call('HDEL', k, 'n', 'y')
     end
-    return
+    return true
   end
   local members = redis.call('ZRANGE', q, 0, 15)
-  local first = true
+  local first, removed = true, false
   for i = 1, #members do
     local member = members[i]
     local need = pool_need(member)
     if need > size then
       redis.call('ZREM', q, member)
       pool_ring(k, member)
+      removed = true
     elseif need > room then
-      return
+      return removed
     else
       local alive = i == 1 or redis.call('ZSCORE', l, queue_client(member))
       if alive == true or alive and alive > now then
@@ -119,8 +121,10 @@ local function pool_serve(k, q, l, now, called, room, size, all)
         first = false
       else
         redis.call('ZREM', q, member)
+        removed = true
       end
     end
   end
+  return removed
 end
 

@@ -2,10 +2,12 @@
 #![warn(missing_docs)]
 
 mod core;
+mod latch;
 mod pool;
 mod reentrant;
 
 pub use self::core::{CORE, Core};
+pub use latch::{LATCH, Latch};
 pub use pool::{POOL, Pool};
 pub use reentrant::{REENTRANT, Reentrant};
 
@@ -23,5 +25,6 @@ pub fn all() -> impl Iterator<Item = &'static Source> {
     CORE.all()
         .into_iter()
         .chain(REENTRANT.all())
+        .chain(LATCH.all())
         .chain(POOL.all())
 }

@@ -322,6 +322,15 @@ impl Client {
             .await
     }
 
+    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
+        self.check_open()?;
+        self.net()
+            .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
+            .await
+    }
+
     /// Tells a hold of this client that it was ended by force. For the crates of this family.
     #[doc(hidden)]
     pub fn revoked(&self, key: &Key, token: Token) {

@@ -11,4 +11,20 @@ pub use redlatch_core::{
     Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
 };
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
+/// Permits with an id: what [`Client::permit_expirable_semaphore`] gives, and what belongs to it.
+pub mod permits {
+    pub use redlatch_permits::{
+        AcquireId, AcquireIds, ParsePermitIdError, PermitHolder, PermitRelease, SetPermits, Totals,
+        TryAcquireId, TryAcquireIdFor, TryAcquireIds, TryAcquireIdsFor, TrySetPermits,
+    };
+}
+pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 pub use redlatch_reentrant::{ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks};
+/// What belongs to [`Semaphore`].
+pub mod semaphore {
+    pub use redlatch_semaphore::{
+        AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
+        TrySetPermits,
+    };
+}
+pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

@@ -10,6 +10,8 @@
 mod latch;
 mod listen;
 mod lock;
+mod permits;
 mod scripts;
+mod semaphore;
 #[cfg(all(unix, feature = "servers"))]
 mod servers;

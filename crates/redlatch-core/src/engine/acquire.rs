@@ -319,7 +319,7 @@ impl<'a> Run<'a> {
         let up_by = self.machine.attempt_deadline(now, silence);
         let deadline = self.machine.patience_deadline(now, silence);
         self.expect(deadline);
-        if register && self.options.strategy == WaitStrategy::Notify {
+        if register && self.strategy == WaitStrategy::Notify {
             // Whoever registers must hear the wake, which may come before the answer.
             self.listen();
         }

@@ -132,7 +132,7 @@ async fn a_waiter_that_is_dropped_leaves_at_once(backend: &Backend) {
 async fn polling_waiters_are_served_in_order_too(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
-    let poll = WaitStrategy::Poll(Backoff::new(5 * MS, 20_000 * MS));
+    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20_000 * MS));
     let grants = Grants::default();
     let mut tasks = Vec::new();
     for who in 0..12_usize {

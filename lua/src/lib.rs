@@ -4,11 +4,13 @@
 mod core;
 mod exclusive;
 mod fair;
+mod latch;
 mod reentrant;
 
 pub use self::core::{CORE, Core};
 pub use exclusive::Exclusive;
 pub use fair::{FAIR, Fair};
+pub use latch::{LATCH, Latch};
 pub use reentrant::REENTRANT;
 
 /// One Lua script: its name, its text, and what it may be handed.
@@ -26,4 +28,5 @@ pub fn all() -> impl Iterator<Item = &'static Source> {
         .into_iter()
         .chain(REENTRANT.all())
         .chain(FAIR.all())
+        .chain(LATCH.all())
 }

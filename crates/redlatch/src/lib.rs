@@ -12,4 +12,5 @@ pub use redlatch_core::{
     Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
+pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
 pub use redlatch_reentrant::{Lock, LockGuard};

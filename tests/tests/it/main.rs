@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod fair;
+mod latch;
 mod listen;
 mod lock;
 mod scripts;

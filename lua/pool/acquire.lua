@@ -11,8 +11,9 @@
 --       8 address where a call goes and whose it is, `<verb> <channel> <n>`, or ''
 --       9 each    '' for one hold, called as the attempt is; '1' for n holds of one permit, `<attempt>:<0 to n-1>`
 -- Reply {now, 'granted', n, token, lasts}   lasts = ms from now if that is less than the lease asked for (the pool ends), else ''
---       {now, 'busy', remaining, called}    remaining = ms until it is worth to look again, '' if that is for others to find out;
---                                           called = n of the waiter of this client whose turn it is, or ''
+--       {now, 'busy', remaining, called, entered}    remaining = ms until it is worth to look again, '' if that is for others to find out;
+--                                           called = n of the waiter of this client whose turn it is, or '';
+--                                           entered = 1 if this waiter was not in the queue before
 --       {now, 'more'}                       there is more to tidy up; call again
 --       {now, 'large', size}                n is more than there are
 --       {now, 'unset'}                      nobody has set the size
@@ -118,30 +119,32 @@ if over[1] then
 end
 
 local room = size - out
-local waiting = f[5] and f[5] > now
-local more, freed, head, alive, left
+local left = room
 local member = address ~= '' and address .. ' ' .. ARGV[4]
+local waiting = f[5] and f[5] > now
+local last, more, freed, head, alive
 if waiting or room < need then
+  if ARGV[7] ~= '' then
+    last = queue_touch(k, q, l, now, member, (now + ARGV[7]) .. '', f[5], '9')
+    waiting = true
+  end
   out, more, freed = reap(k, d, now, out)
   room = size - out
   if waiting then
-    local many
-    head, many = queue_head(q, l, now, f[6])
-    if not head and many then
+    head, alive = queue_head(q, l, now, f[6])
+    if not head and alive then
       return {now, 'more'}
     end
-    alive = many
   end
-  if room >= need then
-    left = room
-    if head and head ~= member then
-      left = pool_left(q, l, now, room, size, member, need)
-    end
-  elseif more then
-    return {now, 'more'}
-  end
-else
   left = room
+  if room < need then
+    if more then
+      return {now, 'more'}
+    end
+    left = nil
+  elseif head and head ~= member then
+    left = pool_left(q, l, now, room, size, member, need)
+  end
 end
 
 if left then
@@ -183,37 +186,38 @@ if left then
   return {now, 'granted', need, micros, lasts}
 end
 
-if ARGV[7] ~= '' then
-  if not f[1] or not f[2] then
-    call('HSET', k, 'k', ARGV[2], 's', ARGV[6])
-    call('PERSIST', k)
-  end
-  if f[6] and string.sub(f[6], 15) == member then
+local entered = 0
+if last then
+  entered = queue_enter(k, q, now, micros, member, last, f[6])
+  if queue_is_called(f[6], member) then
     -- It was called and came.
     call('HDEL', k, 'y')
     f[6] = false
   end
-  alive = alive or (now + ARGV[7]) .. ''
-  queue_enter(k, q, l, now, micros, member, (now + ARGV[7]) .. '', f[5], f[6])
-  head = head or member
+  if not head then
+    head, alive = member, (now + ARGV[7]) .. ''
+  end
 end
-
-if waiting and pool_serve(k, q, l, now, f[6], room, size, freed) then
+if waiting and head ~= member and pool_serve(k, q, l, now, f[6], room, size, freed) then
   head, alive = queue_head(q, l, now, f[6])
 end
 local remaining, called = '', ''
 if head and member then
-  if queue_client(head) == queue_client(member) then
-    if pool_need(head) <= room then
-      called = string.match(head, '^%u+ %S+ (%d+)')
-    else
-      local first = call('ZRANGE', d, 0, 0, 'WITHSCORES')[2]
-      if first then
-        remaining = math.max(first - now, 0)
-      end
-    end
-  elseif queue_is_second(q, head, member) then
+  local fits = pool_need(head) <= room
+  if fits and now + GRACE < alive + 0 then
+    alive = (now + GRACE) .. ''
+  end
+  if queue_client(head) ~= queue_client(member) then
+    local before = queue_before(q, l, queue_client(member), alive)
+    remaining = before and before - now or ''
+  elseif fits then
     remaining = alive - now
+    called = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+  else
+    local first = call('ZRANGE', d, 0, 0, 'WITHSCORES')[2]
+    if first then
+      remaining = math.max(first - now, 0)
+    end
   end
 end
-return {now, 'busy', remaining, called}
+return {now, 'busy', remaining, called, entered}

@@ -101,10 +101,13 @@ if verb == 'delete' then
     call('PEXPIRE', k, keep)
   end
   if f[4] then
-    local clients = call('ZRANGE', l, 0, 63)
-    for i = 1, #clients do
-      local how, channel = string.match(clients[i], '^(%u+) (%S+)')
-      if how ~= 'NONE' then
+    -- Each client makes its own look.
+    local rung = {}
+    local members = call('ZRANGE', q, 0, 255)
+    for i = 1, #members do
+      local how, channel = string.match(members[i], '^(%u+) (%S+)')
+      if how ~= 'NONE' and not rung[channel] then
+        rung[channel] = true
         redis.pcall(how, channel, k)
       end
     end

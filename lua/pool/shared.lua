@@ -92,9 +92,10 @@ local function pool_serve(k, q, l, now, called, room, size, all)
   local head, more = queue_head(q, l, now, called)
   if not head then
     if more then
-      queue_call_any(k, l, now)
+      queue_call_any(k, q, l, now)
     else
       redis.call('HDEL', k, 'n', 'y')
+      redis.call('DEL', l)
     end
     return true
   end
@@ -113,7 +114,7 @@ local function pool_serve(k, q, l, now, called, room, size, all)
       local alive = i == 1 or redis.call('ZSCORE', l, queue_client(member))
       if alive == true or alive and alive > now then
         room = room - need
-        if first and not (called and string.sub(called, 15) == member) then
+        if first and not queue_is_called(called, member) then
           queue_call(k, now, member)
         elseif all or i == 16 then
           pool_ring(k, member)

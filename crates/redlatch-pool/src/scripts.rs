@@ -58,6 +58,7 @@ impl AcquireScript<'_> {
                 remaining: span(&items, 2)?.unwrap_or(Duration::MAX),
                 holder: String::new(),
                 called: number(&items, 3)?,
+                entered: items.number::<u8>(4)? == 1,
             },
             "more" => Answer::Unfinished,
             "late" => Answer::Late,

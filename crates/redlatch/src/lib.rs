@@ -6,10 +6,12 @@ mod client;
 pub mod embedded;
 
 pub use client::{Client, ClientBuilder};
+pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, LossCause, Metadata,
     Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
 };
+pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
 /// Permits with an id: what [`Client::permit_expirable_semaphore`] gives, and what belongs to it.
 pub mod permits {
@@ -19,7 +21,7 @@ pub mod permits {
     };
 }
 pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
-pub use redlatch_reentrant::{ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks};
+pub use redlatch_reentrant::{Lock, LockGuard};
 /// What belongs to [`Semaphore`].
 pub mod semaphore {
     pub use redlatch_semaphore::{

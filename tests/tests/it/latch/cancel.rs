@@ -11,17 +11,23 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 const MS: Duration = Duration::from_millis(1);
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+/// What is polled and dropped.
+struct Task(Pin<Box<dyn Future<Output = ()>>>);
+
+fn task(future: impl Future<Output = ()> + 'static) -> Task {
+    Task(Box::pin(future))
+}
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop `client` has nothing, nobody is subscribed, and
 /// a latch of 3 has been counted down at most once by what was dropped.
 async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownLatch) -> Task) {
     for polls in 1.. {
         let backend = Backend::embedded();
+        super::preload(&backend);
         let client = backend.client().await;
         let latch = client.countdown_latch("x");
         latch.try_set_count(3).await.unwrap();
-        let mut task = make(&backend, &client, latch.clone()).await;
+        let Task(mut task) = make(&backend, &client, latch.clone()).await;
         let mut done = false;
         for _ in 0..polls {
             if futures_util::poll!(task.as_mut()).is_ready() {
@@ -55,11 +61,9 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownL
 #[tokio::test(start_paused = true)]
 async fn a_bounded_wait() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
-        Box::pin(async move {
-            {
-                let _ = latch.wait_for(30 * MS).await.unwrap();
-            }
-        }) as Task
+        task(async move {
+            let _ = latch.wait_for(30 * MS).await.unwrap();
+        })
     })
     .await;
 }
@@ -72,7 +76,7 @@ async fn a_wait_that_ends() {
             tokio::time::sleep(3 * MS).await;
             other.count_down(3).await.unwrap();
         });
-        Box::pin(async move { latch.wait().await.unwrap() }) as Task
+        task(async move { latch.wait().await.unwrap() })
     })
     .await;
 }
@@ -82,11 +86,9 @@ async fn a_wait_with_the_hub_not_up_yet() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, _| {
         let client = backend.builder().self_check(false).connect().await.unwrap();
         let latch = client.countdown_latch("x");
-        Box::pin(async move {
-            {
-                let _ = latch.wait_for(30 * MS).await.unwrap();
-            }
-        }) as Task
+        task(async move {
+            let _ = latch.wait_for(30 * MS).await.unwrap();
+        })
     })
     .await;
 }
@@ -99,10 +101,10 @@ async fn several_waits_of_one_latch() {
             tokio::time::sleep(8 * MS).await;
             other.count_down(3).await.unwrap();
         });
-        Box::pin(async move {
+        task(async move {
             let waits = (1..6).map(|i| latch.wait_for(i * 4 * MS).into_future());
             futures_util::future::join_all(waits).await;
-        }) as Task
+        })
     })
     .await;
 }
@@ -144,7 +146,7 @@ async fn counting_down_and_waiting() {
             tokio::time::sleep(3 * MS).await;
             other.count_down(2).await.unwrap();
         });
-        Box::pin(async move { latch.count_down_and_wait(1).await.unwrap() }) as Task
+        task(async move { latch.count_down_and_wait(1).await.unwrap() })
     })
     .await;
 }
@@ -152,11 +154,9 @@ async fn counting_down_and_waiting() {
 #[tokio::test(start_paused = true)]
 async fn counting_down() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
-        Box::pin(async move {
-            {
-                let _ = latch.count_down(1).await.unwrap();
-            }
-        }) as Task
+        task(async move {
+            let _ = latch.count_down(1).await.unwrap();
+        })
     })
     .await;
 }
@@ -168,11 +168,9 @@ async fn counting_down_with_a_reply_lost() {
         backend
             .embedded_server()
             .drop_reply(is_it, redlatch_embedded::LostReply::Cuts);
-        Box::pin(async move {
-            {
-                let _ = latch.count_down(1).await.unwrap();
-            }
-        }) as Task
+        task(async move {
+            let _ = latch.count_down(1).await.unwrap();
+        })
     })
     .await;
 }
@@ -180,20 +178,12 @@ async fn counting_down_with_a_reply_lost() {
 #[tokio::test(start_paused = true)]
 async fn setting_looking_and_deleting() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
-        Box::pin(async move {
-            {
-                let _ = latch.try_set_count(7).await.unwrap();
-            };
-            {
-                let _ = latch.info().await.unwrap();
-            };
-            {
-                let _ = latch.count().await.unwrap();
-            };
-            {
-                let _ = latch.delete().await.unwrap();
-            };
-        }) as Task
+        task(async move {
+            let _ = latch.try_set_count(7).await.unwrap();
+            let _ = latch.info().await.unwrap();
+            let _ = latch.count().await.unwrap();
+            let _ = latch.delete().await.unwrap();
+        })
     })
     .await;
 }

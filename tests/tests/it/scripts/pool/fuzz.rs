@@ -279,7 +279,16 @@ impl World {
             address: if waits { &attempt.address } else { "" },
             ..Acquire::new(&self.bed, &attempt.id, 0)
         };
-        let (now, queue) = (self.bed.millis(), self.queue());
+        let (now, mut queue) = (self.bed.millis(), self.queue());
+        if waits {
+            // Whoever asks is alive, and with it all of its client that have not failed to come.
+            let patience = self.patience();
+            let channel = attempt.address.split(' ').nth(1).unwrap();
+            for waiter in queue.iter_mut().filter(|waiter| waiter.client() == channel) {
+                let patient = patience.as_ref().filter(|(_, who)| *who == waiter.member);
+                waiter.alive = patient.map_or(now + 5_000, |(until, _)| *until);
+            }
+        }
         let expected = if now > by {
             None
         } else {
@@ -359,15 +368,11 @@ impl World {
             }
         } else {
             assert_eq!(called, "");
-            let second = queue.iter().find(|waiter| waiter.client() != head.client());
-            if second.unwrap().client() == me.client() {
-                assert_eq!(
-                    *remaining,
-                    (head.alive - now).to_string(),
-                    "{}",
-                    self.story()
-                );
-            }
+            let ahead = queue.iter().take_while(|waiter| waiter.client() != me.client());
+            let clients = self.bed.sorted(&calls::clients());
+            let others = ahead.skip(1).filter_map(|waiter| clients.get(waiter.client()));
+            let until = others.copied().max().unwrap_or(0).max(head.alive);
+            assert_eq!(*remaining, (until - now).to_string(), "{}", self.story());
         }
     }
 
@@ -463,23 +468,27 @@ impl World {
         let clients = self.bed.sorted(&calls::clients());
         let mut tickets: Vec<_> = self.bed.sorted(&calls::tickets()).into_iter().collect();
         tickets.sort_by_key(|(_, ticket)| *ticket);
-        let called = self.bed.hash(&key("x")).remove("y").unwrap_or_default();
-        let waiters = tickets.into_iter().enumerate().map(|(at, (member, _))| {
+        let patience = self.patience();
+        let waiters = tickets.into_iter().map(|(member, _)| {
             let mut waiter = Waiter {
                 need: member.rsplit_once(' ').unwrap().1.parse().unwrap(),
                 member,
                 alive: 0,
             };
             waiter.alive = clients.get(waiter.client()).copied().unwrap_or(0);
-            if let Some((patience, member)) = called.split_once(' ')
-                && member == waiter.member
-            {
-                waiter.alive = waiter.alive.min(patience.parse().unwrap());
-                let _ = at;
+            if let Some((until, _)) = patience.as_ref().filter(|(_, who)| *who == waiter.member) {
+                waiter.alive = waiter.alive.min(*until);
             }
             waiter
         });
         waiters.collect()
+    }
+
+    /// Who was called last, and until when it may take its time to come.
+    fn patience(&mut self) -> Option<(u64, String)> {
+        let called = self.bed.hash(&key("x")).remove("y")?;
+        let (until, member) = called.split_once(' ')?;
+        Some((until.parse().unwrap(), member.to_owned()))
     }
 
     /// Everything stored is what the model says.

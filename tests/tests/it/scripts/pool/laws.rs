@@ -76,7 +76,7 @@ fn a_release_calls_as_many_as_fit_and_no_more_l32() {
     assert_eq!(called(&mut bed), [0; 0], "3 needs all five");
     assert_eq!(
         acquire(&mut bed, "t:1", 1),
-        ["busy", "", ""],
+        ["busy", "", "", "0"],
         "nobody overtakes"
     );
     bed.ask(&release("a:2"));
@@ -155,12 +155,12 @@ fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not_l31() {
             bed.ask(&renew(bed.millis() + 5_000, 60_000, &["live:1"]))[1..],
             ["renewed", ""]
         );
-        assert_eq!(wait(&mut bed, 1, "a", 1), ["busy", "1000", ""]);
+        assert_eq!(wait(&mut bed, 1, "a", 1), ["busy", "1000", "", "1"]);
         bed.pass(SECOND);
         assert_eq!(wait(&mut bed, 1, "a", 1)[0], "granted");
         assert_eq!(
             wait(&mut bed, 2, "a", 1),
-            ["busy", "59000", ""],
+            ["busy", "59000", "", "1"],
             "the index is mended"
         );
         assert_eq!(bed.ask(&release("dead:1"))[1], "gone");
@@ -196,11 +196,11 @@ fn a_dead_waiter_and_one_that_does_not_come_hold_up_nobody_for_long_l21() {
     bed.pass(4 * SECOND);
     assert_eq!(
         wait(&mut bed, 201, "b", 1),
-        ["busy", "1000", ""],
+        ["busy", "1000", "", "1"],
         "it sees to it"
     );
     let again = wait(&mut bed, 202, "a", 1);
-    assert_eq!(again, ["busy", "", "200"], "its client is told again");
+    assert_eq!(again, ["busy", "1000", "200", "1"], "its client is told again");
     bed.pass(SECOND);
     assert_eq!(wait(&mut bed, 201, "b", 1)[0], "granted", "it did not come");
 }

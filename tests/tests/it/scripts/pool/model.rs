@@ -21,8 +21,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     pub(super) fn client(&self) -> &str {
-        let (client, _) = self.member.rsplit_once(' ').unwrap();
-        client.rsplit_once(' ').unwrap().0
+        self.member.split(' ').nth(1).unwrap()
     }
 
     pub(super) fn number(&self) -> &str {

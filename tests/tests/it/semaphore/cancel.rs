@@ -47,7 +47,10 @@ async fn dropped_at_every_await(
         backend.pass(Duration::from_secs(40)).await;
         assert_eq!(backend.keys(), ["redlatch:{x}"]);
         let marks = backend.hash("redlatch:{x}");
-        assert!(marks.keys().all(|field| !field.starts_with("h:")), "{marks:?}");
+        assert!(
+            marks.keys().all(|field| !field.starts_with("h:")),
+            "{marks:?}"
+        );
         if done {
             assert!(polls > 1);
             return;
@@ -81,11 +84,7 @@ async fn an_acquisition_that_waits() {
                     drop(early);
                 };
                 let waits = semaphore.try_acquire_many_for(1, 20 * MS).into_future();
-                let (_, first, _) = tokio::join!(
-                    tokio::time::timeout(30 * MS, wait),
-                    waits,
-                    give
-                );
+                let (_, first, _) = tokio::join!(tokio::time::timeout(30 * MS, wait), waits, give);
                 first.unwrap();
             };
             (Box::pin(task) as Task, Some(other))
@@ -101,7 +100,7 @@ async fn a_release_of_a_part() {
         async |_: &Backend, _: &Client, semaphore| {
             let mut other = semaphore.acquire_many(3).await.unwrap();
             let part = other.split(1).unwrap();
-            let task = Box::pin(async move { drop(part.release().await.unwrap()) });
+            let task = Box::pin(async move { assert!(part.release().await.unwrap().is_clean()) });
             (task as Task, Some(other))
         },
         &[3],
@@ -140,7 +139,8 @@ async fn an_extension() {
 async fn changes_count_once_or_not_at_all() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
-            let task = Box::pin(async move { drop(semaphore.add_permits(2).await.unwrap()) });
+            let task =
+                Box::pin(async move { assert_eq!(semaphore.add_permits(2).await.unwrap(), 5) });
             (task as Task, None)
         },
         &[3, 5],

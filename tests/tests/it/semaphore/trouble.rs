@@ -64,7 +64,10 @@ async fn changes_under_lost_replies_count_once() {
         let copies = Copies::of_script(server, POOL.change.text);
         let lose = || server.drop_reply(calls::of_script(POOL.change.text), how);
         lose();
-        assert!(semaphore.try_set_permits(4).await.unwrap(), "by its first copy");
+        assert!(
+            semaphore.try_set_permits(4).await.unwrap(),
+            "by its first copy"
+        );
         lose();
         assert_eq!(semaphore.add_permits(3).await.unwrap(), 7);
         let guard = semaphore.acquire_many(2).await.unwrap();
@@ -87,7 +90,10 @@ async fn an_attempt_that_is_given_up_is_undone_though_its_copies_come_late() {
     semaphore.set_permits(2).await.unwrap();
     let copies = Copies::of_script(server, POOL.acquire.text);
     server.drop_reply(calls::of_script(POOL.acquire.text), LostReply::Hangs);
-    let error = semaphore.try_acquire_many_for(2, 50 * MS).await.unwrap_err();
+    let error = semaphore
+        .try_acquire_many_for(2, 50 * MS)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
     client.settled().await;
     assert_eq!(copies.deliver(), ["void"]);
@@ -100,14 +106,18 @@ async fn a_dead_client_s_permits_come_back_after_its_lease_l31() {
     let survivor = backend.client().await;
     let semaphore = survivor.semaphore("x").permits_if_unset(3);
     let dead = backend.client().await;
-    let held = dead.semaphore("x");
+    let held = dead.semaphore("x").permits_if_unset(3);
     let guard = held.acquire_many(3).lease(2 * SECOND).await.unwrap();
     assert_eq!(guard.state(), HoldState::Held);
     // Nothing speaks for it any more.
     std::mem::forget(guard);
     let started = tokio::time::Instant::now();
     let two = semaphore.acquire_many(2).await.unwrap();
-    assert!(started.elapsed() <= 2 * SECOND + 100 * MS, "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() <= 2 * SECOND + 100 * MS,
+        "{:?}",
+        started.elapsed()
+    );
     drop(two);
     assert_all_back(&backend, &survivor, &semaphore).await;
 }

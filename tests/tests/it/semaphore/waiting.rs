@@ -111,7 +111,8 @@ async fn a_waiter_that_gives_up_lets_the_next_one_in(backend: &Backend) {
     let guard = semaphore.acquire_many(3).await.unwrap();
     let (all, asking) = (backend.client().await, Log::default());
     let patient = all.semaphore("x");
-    let first = tokio::spawn(async move { patient.try_acquire_many_for(5, 300 * MS).await.unwrap() });
+    let first =
+        tokio::spawn(async move { patient.try_acquire_many_for(5, 300 * MS).await.unwrap() });
     queued(&semaphore, 1).await;
     let second = waiter(&semaphore, 2, 1, &asking, Duration::ZERO);
     queued(&semaphore, 2).await;
@@ -148,7 +149,13 @@ async fn waiting_ends_at_its_time(backend: &Backend) {
     }
     drop(guard);
     client.settled().await;
-    assert!(semaphore.try_acquire_for(MS * 1000).await.unwrap().is_some());
+    assert!(
+        semaphore
+            .try_acquire_for(MS * 1000)
+            .await
+            .unwrap()
+            .is_some()
+    );
     assert_all_back(backend, &client, &semaphore).await;
 }
 
@@ -191,7 +198,9 @@ async fn deleting_tells_waiters(backend: &Backend) {
     let mut tasks = Vec::new();
     for at in 0..6 {
         let semaphore = [&client, &other][at % 2].semaphore("x");
-        tasks.push(tokio::spawn(async move { semaphore.acquire().await.map(drop) }));
+        tasks.push(tokio::spawn(
+            async move { semaphore.acquire().await.map(drop) },
+        ));
     }
     queued(&semaphore, 6).await;
     semaphore.delete().await.unwrap();

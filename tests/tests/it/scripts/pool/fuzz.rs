@@ -368,9 +368,13 @@ impl World {
             }
         } else {
             assert_eq!(called, "");
-            let ahead = queue.iter().take_while(|waiter| waiter.client() != me.client());
+            let ahead = queue
+                .iter()
+                .take_while(|waiter| waiter.client() != me.client());
             let clients = self.bed.sorted(&calls::clients());
-            let others = ahead.skip(1).filter_map(|waiter| clients.get(waiter.client()));
+            let others = ahead
+                .skip(1)
+                .filter_map(|waiter| clients.get(waiter.client()));
             let until = others.copied().max().unwrap_or(0).max(head.alive);
             assert_eq!(*remaining, (until - now).to_string(), "{}", self.story());
         }

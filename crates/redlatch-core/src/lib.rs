@@ -7,6 +7,7 @@ mod client;
 mod config;
 mod engine;
 mod error;
+mod member;
 mod net;
 mod observe;
 mod owner;
@@ -22,11 +23,14 @@ pub mod script;
 pub mod seam;
 pub mod transport;
 
+#[doc(hidden)]
+pub use builder::AcquireMany;
 pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait};
 pub use error::{Error, ErrorKind};
+pub use member::{Lockable, Member};
 pub use net::LinkClass;
 pub use owner::{AttemptId, ClientId, Owner};
 pub use presence::Metadata;

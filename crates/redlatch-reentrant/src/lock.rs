@@ -3,7 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Acquire, Client, Error, ErrorKind, Key, Name, NameError, Owner, TryAcquire, TryAcquireFor,
+    Acquire, Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner, TryAcquire,
+    TryAcquireFor,
     primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
     script::ScriptCall,
     seam::Value,
@@ -251,6 +252,12 @@ impl Lock {
         self.plain
             .as_ref()
             .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+    }
+}
+
+impl Lockable for Lock {
+    fn member(&self) -> Result<Member, Error> {
+        Ok(Member::new(&self.client, self.primitive()?))
     }
 }
 

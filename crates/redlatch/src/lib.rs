@@ -7,7 +7,11 @@ pub mod embedded;
 
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::{
-    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, LossCause, Metadata,
-    Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
+    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, Lockable, LossCause,
+    Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
+    WaitStrategy, seam,
+};
+pub use redlatch_multi::{
+    MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
 pub use redlatch_reentrant::{ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks};

@@ -14,6 +14,8 @@ pub enum NodeOutcome {
     Busy,
     /// It did not answer in its time; what it may grant yet is given back.
     Late,
+    /// The others had settled it before this one answered; what it may grant yet is given back.
+    NotAwaited,
     /// It has been running for less than the lease, and may have forgotten a hold that lives; what it granted was given back.
     TooYoung,
     /// It could not be asked.
@@ -26,6 +28,7 @@ impl fmt::Display for NodeOutcome {
             Self::Granted => f.write_str("granted"),
             Self::Busy => f.write_str("held by another"),
             Self::Late => f.write_str("no answer in time"),
+            Self::NotAwaited => f.write_str("not waited for"),
             Self::TooYoung => f.write_str("restarted less than a lease ago"),
             Self::Failed(error) => error.fmt(f),
         }
@@ -47,7 +50,10 @@ impl NodeOutcomes {
     /// Counts the nodes that could not serve the attempt, whoever holds the name.
     pub(crate) fn unserved(&self) -> usize {
         let unserved = |(_, outcome): &&(String, NodeOutcome)| {
-            !matches!(outcome, NodeOutcome::Granted | NodeOutcome::Busy)
+            matches!(
+                outcome,
+                NodeOutcome::Late | NodeOutcome::TooYoung | NodeOutcome::Failed(_)
+            )
         };
         self.0.iter().filter(unserved).count()
     }

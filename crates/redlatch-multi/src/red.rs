@@ -278,14 +278,18 @@ impl Red {
         let mut asked: FuturesUnordered<_> = asked
             .map(|(at, node)| async move { (at, self.ask(node, options).await) })
             .collect();
-        let mut outcomes = vec![NodeOutcome::Late; self.nodes.len()];
+        let mut outcomes = vec![NodeOutcome::NotAwaited; self.nodes.len()];
         let mut granted: Vec<(usize, Held)> = Vec::new();
         let mut refused = 0;
         // Without a majority left there is nothing to wait for.
         while refused <= self.nodes.len() - self.quorum {
             let answer = match select(pin!(client.pause(until - client.now())), asked.next()).await
             {
-                Either::Left(_) | Either::Right((None, _)) => break,
+                Either::Left(_) => {
+                    late(&mut outcomes);
+                    break;
+                }
+                Either::Right((None, _)) => break,
                 Either::Right((Some(answer), _)) => answer,
             };
             match answer {
@@ -372,6 +376,15 @@ impl Red {
     fn lease(&self, options: &AcquireOptions) -> Duration {
         let default = || self.nodes[0].client().default_lease();
         options.lease.unwrap_or_else(default).span()
+    }
+}
+
+/// The time is over for those who have not answered.
+fn late(outcomes: &mut [NodeOutcome]) {
+    for outcome in outcomes {
+        if let NodeOutcome::NotAwaited = outcome {
+            *outcome = NodeOutcome::Late;
+        }
     }
 }
 

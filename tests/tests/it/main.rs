@@ -9,6 +9,7 @@
 
 mod listen;
 mod lock;
+mod multi;
 mod scripts;
 #[cfg(all(unix, feature = "servers"))]
 mod servers;

@@ -196,6 +196,22 @@ impl Backend {
         }
     }
 
+    /// Returns how many connections are subscribed to `channel`. On the embedded server by a message that says nothing.
+    pub fn subscribers(&self, channel: &str) -> u64 {
+        let count = match self {
+            Self::Embedded { server, .. } => {
+                let command = Command::new("PUBLISH").arg(channel).arg("");
+                server.execute(&command).unwrap().as_int().unwrap()
+            }
+            #[cfg(unix)]
+            Self::Real(server) => {
+                let mut reply = server.command(&["PUBSUB", "NUMSUB", channel]).array();
+                reply.remove(1).int()
+            }
+        };
+        u64::try_from(count).unwrap()
+    }
+
     /// Checks that nothing is left on the server but counters, marks of undone attempts and the record of a hold that ended badly, all
     /// with an end.
     pub fn assert_only_counters_left(&self) {

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use redlatch_core::{Error, Lockable};
+use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
 use redlatch_reentrant::{Lock, Locks};
 
@@ -77,6 +78,11 @@ impl Client {
             .collect();
         let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
         RedLock::new(&nodes)
+    }
+
+    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
+        CountDownLatch::new(&self.0, name)
     }
 
     /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.

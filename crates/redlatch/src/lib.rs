@@ -11,6 +11,7 @@ pub use redlatch_core::{
     Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
     WaitStrategy, seam,
 };
+pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };

@@ -7,6 +7,7 @@ mod client;
 mod config;
 mod engine;
 mod error;
+pub mod exclusive;
 mod member;
 mod net;
 mod observe;

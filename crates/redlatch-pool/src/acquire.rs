@@ -81,7 +81,7 @@ builders! {
     TryAcquirePermitsFor, TryAcquireFor, Option<G>;
 }
 
-impl<G> AcquirePermits<G> {
+impl<G: From<Held>> AcquirePermits<G> {
     /// Starts a builder; for the crates of this family.
     #[doc(hidden)]
     pub fn new(pool: &Pool, permits: u32) -> Self {
@@ -89,7 +89,7 @@ impl<G> AcquirePermits<G> {
     }
 }
 
-impl<G> TryAcquirePermits<G> {
+impl<G: From<Held>> TryAcquirePermits<G> {
     /// Starts a builder; for the crates of this family.
     #[doc(hidden)]
     pub fn new(pool: &Pool, permits: u32) -> Self {
@@ -97,7 +97,7 @@ impl<G> TryAcquirePermits<G> {
     }
 }
 
-impl<G> TryAcquirePermitsFor<G> {
+impl<G: From<Held>> TryAcquirePermitsFor<G> {
     /// Starts a builder; for the crates of this family.
     #[doc(hidden)]
     pub fn new(pool: &Pool, permits: u32, wait: Duration) -> Self {

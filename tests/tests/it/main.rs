@@ -11,6 +11,7 @@ mod fair;
 mod latch;
 mod listen;
 mod lock;
+mod multi;
 mod permits;
 mod scripts;
 mod semaphore;

@@ -11,18 +11,19 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 const MS: Duration = Duration::from_millis(1);
 
+/// What is polled.
 type Task = Pin<Box<dyn Future<Output = Vec<PermitId>>>>;
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that.
 async fn dropped_at_every_await(
-    make: impl AsyncFn(&Backend, &Client, PermitExpirableSemaphore) -> Task,
+    make: impl AsyncFn(&Backend, &Client, PermitExpirableSemaphore) -> (Task,),
 ) {
     for polls in 1.. {
         let backend = Backend::embedded();
         let client = backend.client().await;
         let permits = client.permit_expirable_semaphore("x");
         permits.set_permits(3).await.unwrap();
-        let mut task = make(&backend, &client, permits.clone()).await;
+        let (mut task,) = make(&backend, &client, permits.clone()).await;
         let mut taken = None;
         for _ in 0..polls {
             if let std::task::Poll::Ready(ids) = futures_util::poll!(task.as_mut()) {
@@ -60,7 +61,7 @@ async fn dropped_at_every_await(
 #[tokio::test(start_paused = true)]
 async fn an_acquisition_that_finds_room() {
     dropped_at_every_await(async |_: &Backend, _: &Client, permits| {
-        Box::pin(async move { permits.acquire_many(3).await.unwrap() }) as Task
+        (Box::pin(async move { permits.acquire_many(3).await.unwrap() }) as Task,)
     })
     .await;
 }
@@ -69,12 +70,13 @@ async fn an_acquisition_that_finds_room() {
 async fn an_acquisition_that_waits() {
     dropped_at_every_await(async |_: &Backend, _: &Client, permits| {
         let ids = permits.acquire_many(2).lease(200 * MS).await.unwrap();
-        Box::pin(async move {
+        let task = Box::pin(async move {
             // What is out ends by its lease while this waits.
             let _ = ids;
             let waiting = permits.acquire_many(3).into_future();
             waiting.await.unwrap()
-        }) as Task
+        });
+        (task as Task,)
     })
     .await;
 }

@@ -25,7 +25,6 @@ pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
 pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
-pub use redlatch_reentrant::{Lock, LockGuard};
 /// What belongs to [`Semaphore`].
 pub mod semaphore {
     pub use redlatch_semaphore::{
@@ -33,4 +32,5 @@ pub mod semaphore {
         TrySetPermits,
     };
 }
+pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};
 pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

@@ -98,9 +98,11 @@ macro_rules! acquire_options {
                 self
             }
 
-            /// Sets how to wait. Default: [`WaitStrategy::Notify`].
+            /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](crate::ClientBuilder::wait_strategy).
+            ///
+            /// A [`Backoff`](crate::Backoff) with a greatest number of attempts ends a waiting acquisition with `TooManyAttempts`, and one that may give up with `None`.
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
-                self.0.options.strategy = strategy;
+                self.0.options.strategy = Some(strategy);
                 self
             }
         }
@@ -181,8 +183,8 @@ impl<G: From<Held> + 'static> IntoFuture for Acquire<G> {
             let guard = self.0.run().await?;
             guard.ok_or_else(|| {
                 Error::new(
-                    ErrorKind::Protocol,
-                    "an acquisition without a deadline ended without a grant",
+                    ErrorKind::TooManyAttempts,
+                    "another held it in every attempt that the wait strategy allows",
                 )
             })
         })

@@ -6,7 +6,7 @@ use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, LinkClass,
-    protocol::{name::Key, time::Moment},
+    protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
 };
@@ -17,6 +17,9 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_server(client, deadline).await?;
     check_commands(client, deadline).await?;
+    if client.wait_strategy() != WaitStrategy::Notify {
+        return Ok(());
+    }
     client.pin_wakes();
     client
         .net()
@@ -79,10 +82,12 @@ async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
 
 async fn check_commands(client: &Client, deadline: Moment) -> Result<(), Error> {
     let (key, slot) = client.probe_key();
-    let call = ScriptCall::in_slot(&PROBE, slot)
-        .key(key)
-        .arg(client.net().router.publish_verb())
-        .arg(client.wake_channel().to_string());
+    let mut call = ScriptCall::in_slot(&PROBE, slot).key(key);
+    if client.wait_strategy() == WaitStrategy::Notify {
+        call = call
+            .arg(client.net().router.publish_verb())
+            .arg(client.wake_channel().to_string());
+    }
     let reply = client
         .net()
         .insist(&call, client.request_timeout(), deadline)

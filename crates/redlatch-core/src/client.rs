@@ -22,7 +22,7 @@ use crate::{
     owner::{ClientId, Numbers},
     presence::Presence,
     protocol::{
-        acquisition::{Acquisition, RECHECK, Step},
+        acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
         pace::Pace,
@@ -42,6 +42,7 @@ struct Core {
     numbers: Numbers,
     prefix: Prefix,
     lease: Lease,
+    strategy: WaitStrategy,
     trust: Trust,
     retention: Duration,
     patience: Duration,
@@ -147,6 +148,7 @@ impl Client {
             numbers: Numbers::new(id),
             prefix: config.prefix,
             lease: config.lease,
+            strategy: config.strategy,
             trust: if rules.keeps(Rule::TakeMargin) {
                 config.trust
             } else {
@@ -384,6 +386,10 @@ impl Client {
 
     pub(crate) fn default_lease(&self) -> Lease {
         self.0.lease
+    }
+
+    pub(crate) fn wait_strategy(&self) -> WaitStrategy {
+        self.0.strategy
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {

@@ -9,6 +9,7 @@ use crate::{
     Client, Error, ErrorKind,
     engine::invalid_lease,
     protocol::{
+        acquisition::WaitStrategy,
         lease::{Lease, Trust},
         name::Prefix,
     },
@@ -34,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) login: Login,
     pub(crate) prefix: Prefix,
     pub(crate) lease: Lease,
+    pub(crate) strategy: WaitStrategy,
     pub(crate) trust: Trust,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
@@ -66,6 +68,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             login,
             prefix: Prefix::default(),
             lease: Lease::default(),
+            strategy: WaitStrategy::Notify,
             trust: Trust::default(),
             retention: Duration::from_secs(600),
             patience: Duration::from_secs(10),
@@ -105,6 +108,15 @@ impl<C: From<Client>> ClientBuilder<C> {
             Ok(lease) => self.config.lease = lease,
             Err(error) => return self.refuse(invalid_lease(error)),
         }
+        self
+    }
+
+    /// Sets how acquisitions that say nothing about it wait. Default: [`WaitStrategy::Notify`].
+    ///
+    /// With `Poll` here and nowhere anything else, the client never opens a connection for messages and needs no right to channels.
+    #[must_use]
+    pub const fn wait_strategy(mut self, strategy: WaitStrategy) -> Self {
+        self.config.strategy = strategy;
         self
     }
 

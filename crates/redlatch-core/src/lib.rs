@@ -33,7 +33,7 @@ pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
     acquisition::{Discipline, WaitStrategy},
-    backoff::Backoff,
+    backoff::{Backoff, Jitter},
     hold::{HoldState, LossCause},
     lease::Lease,
     name::{Key, Name, NameError, Prefix},

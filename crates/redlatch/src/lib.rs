@@ -7,7 +7,7 @@ pub mod embedded;
 
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::{
-    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, LossCause, Metadata, Moment,
-    Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
+    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, LossCause, Metadata,
+    Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
 };
 pub use redlatch_reentrant::{ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks};

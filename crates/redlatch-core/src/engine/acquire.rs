@@ -32,8 +32,8 @@ pub struct AcquireOptions {
     pub lease: Option<Lease>,
     /// How long to wait.
     pub wait: Wait,
-    /// How to wait.
-    pub strategy: WaitStrategy,
+    /// How to wait; the client's way if absent.
+    pub strategy: Option<WaitStrategy>,
     /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
     pub max_hold: Option<Duration>,
 }
@@ -44,7 +44,7 @@ impl Default for AcquireOptions {
             owner: OwnerChoice::Scope,
             lease: None,
             wait: Wait::Forever,
-            strategy: WaitStrategy::Notify,
+            strategy: None,
             max_hold: None,
         }
     }
@@ -81,6 +81,7 @@ struct Run<'a> {
     owner: Owner,
     options: &'a AcquireOptions,
     lease: Lease,
+    strategy: WaitStrategy,
     deadline: Option<Moment>,
     started: Moment,
     machine: Acquisition,
@@ -143,15 +144,16 @@ impl<'a> Run<'a> {
             Wait::For(wait) => (Some(now + wait), false),
             Wait::Forever => (None, false),
         };
+        let strategy = options.strategy.unwrap_or_else(|| client.wait_strategy());
         let plan = Plan {
             deadline,
             once,
-            strategy: options.strategy,
+            strategy,
             discipline: primitive.discipline(),
             patience: client.patience(),
         };
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let attempt = Attempt::new(client, primitive, &owner, lease.span(), options.strategy);
+        let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy);
         let key = primitive.key();
         let place = (!once).then(|| {
             client
@@ -164,6 +166,7 @@ impl<'a> Run<'a> {
             owner,
             options,
             lease,
+            strategy,
             deadline,
             started: now,
             machine: Acquisition::new(plan, now, client.listens()),
@@ -280,7 +283,7 @@ impl<'a> Run<'a> {
     fn waits_to_be_called(&self) -> bool {
         self.attempt.is_registered()
             && self.listener.is_some()
-            && self.options.strategy == WaitStrategy::Notify
+            && self.strategy == WaitStrategy::Notify
             && self.trouble.is_none()
     }
 
@@ -448,7 +451,7 @@ impl<'a> Run<'a> {
             self.primitive,
             &self.owner,
             self.lease.span(),
-            self.options.strategy,
+            self.strategy,
         )
     }
 

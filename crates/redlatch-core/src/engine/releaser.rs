@@ -293,4 +293,4 @@ impl Releaser {
 const CHUNK: usize = 256;
 
 /// Between tries of a parting that had no clear answer.
-const BACKOFF: Backoff = Backoff::of(Duration::from_millis(20), Duration::from_secs(1));
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));

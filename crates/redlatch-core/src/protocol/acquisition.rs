@@ -146,7 +146,9 @@ impl Acquisition {
             }
             Phase::Subscribe if self.over(now) => Step::End(End::Busy),
             Phase::Subscribe => Step::Subscribe,
-            Phase::Busy { .. } if self.plan.once || self.over(now) => Step::End(End::Busy),
+            Phase::Busy { .. } if self.plan.once || self.over(now) || self.has_polled_enough() => {
+                Step::End(End::Busy)
+            }
             Phase::Busy { remaining } => self.wait(remaining, now, random),
             Phase::Due => {
                 let at = pace.book(now);
@@ -280,6 +282,13 @@ impl Acquisition {
         }
     }
 
+    fn has_polled_enough(&self) -> bool {
+        match self.plan.strategy {
+            WaitStrategy::Poll(backoff) => backoff.is_exhausted(self.polls.saturating_add(1)),
+            WaitStrategy::Notify => false,
+        }
+    }
+
     fn registers(&self) -> bool {
         match self.plan.discipline {
             _ if self.plan.once => false,
@@ -315,7 +324,7 @@ pub const DEAF_RECHECK: Duration = Duration::from_millis(250);
 const AFTER_EXPIRY: Duration = Duration::from_millis(2);
 
 /// Between requests without a clear answer.
-const RETRY: Backoff = Backoff::of(Duration::from_millis(10), Duration::from_millis(500));
+const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
 #[cfg(test)]
 mod tests {
@@ -460,7 +469,7 @@ mod tests {
 
     #[test]
     fn polling_never_subscribes_or_registers() {
-        let backoff = Backoff::new(10 * MS, 100 * MS);
+        let backoff = Backoff::exponential(10 * MS, 100 * MS);
         let plan = Plan {
             strategy: WaitStrategy::Poll(backoff),
             ..plan()
@@ -472,6 +481,23 @@ mod tests {
         it.on_woken();
         it.on_busy(at(5), 30_000 * MS, true);
         assert_eq!(step(&mut it, 5), Step::Pause { until: at(15) });
+    }
+
+    #[test]
+    fn polling_ends_after_its_attempts() {
+        let backoff = Backoff::constant(10 * MS).max_attempts(2);
+        let plan = Plan {
+            strategy: WaitStrategy::Poll(backoff),
+            ..plan()
+        };
+        let mut it = Acquisition::new(plan, at(0), true);
+        assert_eq!(step(&mut it, 0), Step::Send { register: false });
+        it.on_busy(at(0), 30_000 * MS, true);
+        assert_eq!(step(&mut it, 0), Step::Pause { until: at(10) });
+        it.on_elapsed();
+        assert_eq!(step(&mut it, 10), Step::Send { register: false });
+        it.on_busy(at(11), 30_000 * MS, true);
+        assert_eq!(step(&mut it, 11), Step::End(End::Busy));
     }
 
     #[test]

@@ -309,7 +309,7 @@ impl Terms {
             worker.rng.between(60, lease)
         };
         let strategy = if worker.rng.chance(80) {
-            WaitStrategy::Poll(Backoff::new(ms(5), ms(200)))
+            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
         } else {
             WaitStrategy::Notify
         };

@@ -17,6 +17,8 @@ pub enum Fault {
     LateBytes,
     /// A connection breaks; some of what is on its way arrives.
     Cut,
+    /// A pipeline is on its way when its connection breaks: the server gets the first commands of it, or the client the first answers.
+    Torn,
     /// As `Cut`, and the client is not told.
     HalfOpen,
     /// A connection for subscriptions breaks.
@@ -37,7 +39,7 @@ pub enum Fault {
     PowerLoss,
     /// The server restarts with all its data.
     Restart,
-    /// Somebody releases by force. Breaks exclusion by definition.
+    /// Somebody releases by force. Breaks exclusion by definition, until the holder hears of it.
     Force,
     /// Clocks of clients and server run up to 1 % fast or slow.
     Drift,
@@ -53,13 +55,14 @@ pub enum Fault {
 
 impl Fault {
     /// All classes.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
         Self::Delay,
         Self::LateBytes,
         Self::Cut,
+        Self::Torn,
         Self::HalfOpen,
         Self::PubSubCut,
         Self::Stall,
@@ -139,7 +142,7 @@ pub struct Faults {
 
 impl Faults {
     /// Draws the faults of a seed: each class is on in a part of the seeds, and some seeds have none. `forced` is on in any case; those
-    /// that break promises, and forced releases, only if forced.
+    /// that break promises only if forced.
     pub fn draw(rng: &mut Rng, forced: &[Fault]) -> Self {
         let mut faults = Self {
             rates: [0; Fault::ALL.len()],
@@ -163,9 +166,8 @@ impl Faults {
             } else {
                 rng.chance(density)
             };
-            let special = fault.is_expected() || fault == Fault::Force;
-            let on = forced.contains(&fault) || (drawn && !special);
-            let rate = if fault == Fault::LateBytes {
+            let on = forced.contains(&fault) || (drawn && !fault.is_expected());
+            let rate = if matches!(fault, Fault::LateBytes | Fault::Torn) {
                 rng.between(200, 1000)
             } else if fault.is_timed() {
                 rng.between(1, 10)

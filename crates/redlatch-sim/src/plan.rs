@@ -44,9 +44,12 @@ impl Plan {
                 (true, 1) => -10_000,
                 (true, _) => rng.between(0, 20_000).cast_signed() - 10_000,
             };
-            Clock {
-                offset: offset + rng.below(1_000_000_000),
-                drift,
+            let offset = offset + rng.below(1_000_000_000);
+            // Half of them change their rates.
+            if drifts && offset.is_multiple_of(2) {
+                Clock::wandering(offset, 10_000, &mut Rng::new(offset))
+            } else {
+                Clock::steady(offset, drift)
             }
         };
         let clocks = (0..clients).map(|_| clock(1_000_000)).collect();

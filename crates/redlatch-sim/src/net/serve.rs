@@ -39,13 +39,14 @@ impl Net {
                     outcomes.push(Outcome::Replied(reply));
                     self.deliver(state);
                 }
-                self.post_down(state, id, Downward::Reply(request, outcomes));
                 if state.roll(Fault::ReplyLost) {
-                    // The reply is on its way; the cut catches it.
                     self.watch.fault(Fault::ReplyLost, now, || {
                         format!("connection {id} breaks before the answer is out")
                     });
+                    self.tear_reply(state, id, request, outcomes);
                     self.exec.schedule(now, Event::Cut(id));
+                } else {
+                    self.post_down(state, id, Downward::Reply(request, outcomes));
                 }
             }
             Upward::Bye => {
@@ -54,6 +55,22 @@ impl Net {
                 }
             }
         }
+    }
+
+    /// Some of the answers to a pipeline may get out before its connection breaks.
+    fn tear_reply(&self, state: &mut State, id: ConnId, request: u64, mut outcomes: Vec<Outcome>) {
+        if outcomes.len() < 2 || !state.roll(Fault::Torn) {
+            return;
+        }
+        let whole = outcomes.len();
+        let part = 1 + state.rng.index(whole - 1);
+        self.watch.fault(Fault::Torn, self.exec.now(), || {
+            format!("{part} of {whole} answers on connection {id} get out")
+        });
+        for outcome in &mut outcomes[part..] {
+            *outcome = Outcome::Unknown("the connection broke".to_owned());
+        }
+        self.post_down(state, id, Downward::Reply(request, outcomes));
     }
 
     /// P6: every key of a lock ends by itself at any time, whatever dies.

@@ -193,21 +193,19 @@ impl Watch {
         });
     }
 
-    /// A guard passed its check; its holder writes to what the name protects. Returns whether the register took the write.
-    pub fn writes(&self, who: &str, name: usize, token: u64, newest: bool) -> bool {
+    /// A holder writes to what the name protects, `rightful` if its guard has just passed its check. Returns whether the register took the write.
+    pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
         let now = self.exec.now();
         let state = &mut *self.state();
         let written = state.register.write(name, token);
         state.record.story.say(now, || {
             let verdict = if written.is_ok() { "taken" } else { "refused" };
-            format!(
-                "{who}'s write to {} with token {token} is {verdict}",
-                label(name)
-            )
+            let name = label(name);
+            format!("{who}'s write to {name} with token {token} is {verdict}")
         });
         if let Err(fence) = written {
             state.record.tally.stopped += 1;
-            if newest {
+            if rightful {
                 let what = format!(
                     "{who} holds {} rightfully with token {token}, and its write is refused: {fence} has been there",
                     label(name)
@@ -218,13 +216,13 @@ impl Watch {
         written.is_ok()
     }
 
-    /// Tells whether the guard is of the hold that was delivered last.
-    pub fn is_newest(&self, id: Id) -> bool {
+    /// Tells whether nobody else may have had the name since this guard got it: it was not ended by force, and the server forgets nothing.
+    pub fn is_rightful(&self, id: Id) -> bool {
         let view = &self.state().view;
         let Some(claim) = view.claims.get(&id) else {
             return false;
         };
-        claim.token == Some(view.acked[claim.name]) && !view.conditions.expects_trouble
+        !view.was_ended_by_force(claim) && !view.conditions.expects_trouble
     }
 
     /// Returns the guards of a hold that are out and believed in.
@@ -253,6 +251,7 @@ impl Watch {
             seen: &seen,
             sent,
         };
+        state.view.saw(&seen);
         state.note(&self.exec, |_| Some(event));
     }
 

@@ -7,7 +7,7 @@ use redlatch_core::LossCause;
 use super::{
     checker::{Checker, Event},
     record::Record,
-    view::{GRAIN, View},
+    view::{Claim, GRAIN, View},
 };
 use crate::{names::label, scripts::Seen};
 
@@ -26,21 +26,20 @@ impl Checker for Notice {
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
                 self.told.insert(lost, view.now);
-                let conditions = &view.conditions;
-                let calm = conditions.calm && !conditions.forced && view.healed.is_none();
-                if claim.renewed && calm && cause != LossCause::Revoked {
-                    let (who, name) = (&claim.who, label(claim.name));
-                    let what =
-                        format!("{who} lost a renewed hold of {name} without any fault: {cause}");
-                    record.violate("P4", view.now, what);
-                }
+                check_cause(claim, cause, view, record);
             }
             Event::Ran { seen, sent, .. } => {
                 for seen in seen {
                     let Seen::Renewed { name, hold } = seen else {
                         continue;
                     };
-                    let told = self.told.get(&(*name, Arc::from(hold.as_str())));
+                    let hold = Arc::from(hold.as_str());
+                    if view.was_forced(*name, &hold) {
+                        let what =
+                            format!("a hold of {} is renewed though it was forced", label(*name));
+                        record.violate("P4", view.now, what);
+                    }
+                    let told = self.told.get(&(*name, hold));
                     if told.is_some_and(|told| sent > told + ON_ITS_WAY) {
                         let what =
                             format!("a hold of {} is renewed though it is lost", label(*name));
@@ -51,6 +50,30 @@ impl Checker for Notice {
             Event::Looked => look(view, record),
             _ => {}
         }
+    }
+}
+
+/// Who is told why: only what was forced is told so, and where nothing is wrong nothing else is lost.
+fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record) {
+    let (who, name) = (&claim.who, label(claim.name));
+    let forced = view.was_forced(claim.name, &claim.hold);
+    if cause == LossCause::Revoked && !forced && !view.conditions.expects_trouble {
+        let what =
+            format!("{who} is told that its hold of {name} was ended by force, which nobody did");
+        record.violate("P4", view.now, what);
+    }
+    if !claim.renewed || !view.conditions.calm || view.healed.is_some() {
+        return;
+    }
+    if !forced {
+        let what = format!("{who} lost a renewed hold of {name} without any fault: {cause}");
+        record.violate("P4", view.now, what);
+    }
+    // The server remembers one forced hold per name.
+    let latest = view.forced.keys().rfind(|(of, _)| *of == claim.name);
+    if latest.is_some_and(|(_, hold)| *hold == claim.hold) && cause != LossCause::Revoked {
+        let what = format!("{who} lost {name} by force and is told: {cause}");
+        record.violate("P4", view.now, what);
     }
 }
 

@@ -246,10 +246,10 @@ fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
         .as_ref()
         .is_some_and(|guard| guard.check().is_ok())
     {
-        let newest = worker.watch().is_newest(hold.id);
+        let rightful = worker.watch().is_rightful(hold.id);
         worker
             .watch()
-            .writes(&worker.label, hold.name, token, newest);
+            .writes(&worker.label, hold.name, token, rightful);
     }
     if worker.rng.chance(100) {
         let late = worker.rng.between(0, worker.plan().lease * 3000);
@@ -289,7 +289,7 @@ async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, E
         Ok(Released::StillHeld(left)) => left as usize,
         _ => usize::MAX,
     };
-    if left < stayed && !worker.has(Fault::Force) {
+    if left < stayed {
         let (who, name) = (&worker.label, label(name));
         let what = format!(
             "{who} released one guard of {name}, {left} are said to be left and {stayed} are out"

@@ -179,7 +179,7 @@ impl Worker {
             owner: guard.owner().to_string().into(),
             token: guard.fence(),
             part: guard.part(),
-            clock: self.life.clock,
+            clock: self.life.clock.clone(),
             sight: Arc::downgrade(&sight) as Sight,
             delivered: shared.exec.now(),
             renewed,

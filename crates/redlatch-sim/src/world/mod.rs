@@ -125,7 +125,7 @@ impl World {
         let watch = Watch::new(Arc::clone(&exec), kind, plan.names, &faults, options.told);
         let forgery = options.mutant.and_then(Mutant::forgery);
         let model = Model::ALL[rng.index(Model::ALL.len())];
-        let server = Server::new(model, plan.server_clock, forgery);
+        let server = Server::new(model, plan.server_clock.clone(), forgery);
         let net = Net::new(
             Arc::clone(&exec),
             rng.fork(),

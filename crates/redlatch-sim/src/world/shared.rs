@@ -133,10 +133,7 @@ impl Shared {
         let sleep = crate::runtime::SimRuntime::new(
             Arc::clone(&self.exec),
             self.outside,
-            crate::runtime::Clock {
-                offset: 0,
-                drift: 0,
-            },
+            crate::runtime::Clock::steady(0, 0),
             Rng::new(0),
         );
         let until = redlatch_core::Moment::from_origin(std::time::Duration::from_micros(

@@ -8,6 +8,7 @@ use crate::mutants::{Mutant, client, script};
 const ACQUIRE: &Source = &REENTRANT.acquire;
 const RELEASE: &Source = &REENTRANT.release;
 const RENEW: &Source = &REENTRANT.renew;
+const FORCE: &Source = &REENTRANT.force;
 
 /// All of them.
 pub(super) const ALL: &[Mutant] = &[
@@ -75,6 +76,30 @@ pub(super) const ALL: &[Mutant] = &[
         RENEW,
         "if f[4] > ends then",
         "if false then",
+    ),
+    script(
+        "force-leaves-no-trace",
+        FORCE,
+        "'u', now, 'f', token)",
+        "'u', now)",
+    ),
+    script(
+        "force-hits-any-hold",
+        FORCE,
+        "f[4] > now and f[3] == token",
+        "f[4] > now",
+    ),
+    script(
+        "forced-is-renewed",
+        RENEW,
+        "elseif f[5] == token then",
+        "elseif false then",
+    ),
+    script(
+        "force-wakes-nobody",
+        FORCE,
+        "redis.pcall(verb, channel, key)",
+        "",
     ),
     client("abandoned-not-undone", Rule::UndoAbandoned),
     client("copies-not-marked", Rule::MarkCopies),

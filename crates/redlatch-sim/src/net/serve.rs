@@ -73,7 +73,7 @@ impl Net {
         self.post_down(state, id, Downward::Reply(request, outcomes));
     }
 
-    /// P6: every key of a lock ends by itself at any time, whatever dies.
+    /// P6: every key that a script may have written ends by itself.
     fn check_end(&self, state: &State, command: &Command, now: u64) {
         let mut args = command.args();
         if !args.next().is_some_and(|verb| verb.starts_with(b"EVAL")) {
@@ -85,9 +85,9 @@ impl Net {
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
         let time = state.server.time(now);
         for key in args.take(number) {
-            if state.server.engine().ttl(key, time) == Some(None) {
-                let key = String::from_utf8_lossy(key).into_owned();
-                self.watch.violate("P6", format!("{key} has no end"));
+            if let Some(ttl) = state.server.engine().ttl(key, time) {
+                let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+                self.watch.lives(&String::from_utf8_lossy(key), ttl);
             }
         }
     }

@@ -34,6 +34,7 @@ use crate::{
     exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
     names::label,
+    plan::Plan,
     scripts::Ran,
     workload::Kind,
 };
@@ -42,6 +43,7 @@ use crate::{
 pub struct Watch {
     exec: Arc<Exec>,
     kind: Kind,
+    plan: Plan,
     state: Mutex<State>,
 }
 
@@ -56,13 +58,8 @@ struct State {
 
 impl Watch {
     /// Starts to watch.
-    pub fn new(
-        exec: Arc<Exec>,
-        kind: Kind,
-        names: usize,
-        faults: &Faults,
-        told: bool,
-    ) -> Arc<Self> {
+    pub fn new(exec: Arc<Exec>, kind: Kind, plan: &Plan, faults: &Faults, told: bool) -> Arc<Self> {
+        let names = plan.names;
         let conditions = Conditions::of(faults);
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
@@ -77,6 +74,7 @@ impl Watch {
         Arc::new(Self {
             exec,
             kind,
+            plan: plan.clone(),
             state: Mutex::new(state),
         })
     }
@@ -255,6 +253,17 @@ impl Watch {
         state.note(&self.exec, |_| Some(event));
     }
 
+    /// P6: every key ends by itself at any time, whatever dies. `ttl` is how long it still lives, in ms.
+    pub fn lives(&self, key: &str, ttl: Option<u64>) {
+        match (self.kind.lives(key, &self.plan), ttl) {
+            (Some(_), None) => self.violate("P6", format!("{key} has no end")),
+            (Some(most), Some(ttl)) if ttl > most => {
+                self.violate("P6", format!("{key} may live on for {ttl} ms"));
+            }
+            _ => {}
+        }
+    }
+
     /// A process hears messages from now on.
     pub fn subscribed(&self, proc: ProcId, now: u64) {
         let view = &mut self.state().view;
@@ -278,6 +287,12 @@ impl Watch {
         state.view.healed = Some(now);
         let text = || "=== all faults end; everybody has to get on now".to_owned();
         state.record.story.say(now, text);
+    }
+
+    /// Returns how long faults have been over, in µs.
+    pub fn healed_for(&self) -> u64 {
+        let healed = self.state().view.healed;
+        healed.map_or(0, |healed| self.exec.now() - healed)
     }
 
     /// Looks at everything, after each step.

@@ -15,6 +15,8 @@ use crate::{names::label, scripts::Seen};
 #[derive(Debug, Default)]
 pub(super) struct Notice {
     told: BTreeMap<(usize, Arc<str>), u64>,
+    /// Per name and owner the hold delivered last.
+    latest: BTreeMap<(usize, Arc<str>), Arc<str>>,
 }
 
 impl Checker for Notice {
@@ -22,11 +24,21 @@ impl Checker for Notice {
         match *event {
             Event::Delivered { claim, .. } => {
                 self.told.remove(&(claim.name, Arc::clone(&claim.hold)));
+                let owner = (claim.name, Arc::clone(&claim.owner));
+                self.latest.insert(owner, Arc::clone(&claim.hold));
             }
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
                 self.told.insert(lost, view.now);
-                check_cause(claim, cause, view, record);
+                // Who gets the name anew learns by that that it had lost it before.
+                let owner = (claim.name, Arc::clone(&claim.owner));
+                let again = self
+                    .latest
+                    .get(&owner)
+                    .is_some_and(|hold| *hold != claim.hold);
+                if !(again && cause == LossCause::Taken) {
+                    check_cause(claim, cause, view, record);
+                }
             }
             Event::Ran { seen, sent, .. } => {
                 for seen in seen {
@@ -34,7 +46,7 @@ impl Checker for Notice {
                         continue;
                     };
                     let hold = Arc::from(hold.as_str());
-                    if view.was_forced(*name, &hold) {
+                    if view.was_forced(*name, &hold) && !view.conditions.expects_trouble {
                         let what =
                             format!("a hold of {} is renewed though it was forced", label(*name));
                         record.violate("P4", view.now, what);
@@ -71,7 +83,10 @@ fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record
     }
     // The server remembers one forced hold per name.
     let latest = view.forced.keys().rfind(|(of, _)| *of == claim.name);
-    if latest.is_some_and(|(_, hold)| *hold == claim.hold) && cause != LossCause::Revoked {
+    let is_latest = latest.is_some_and(|(_, hold)| *hold == claim.hold);
+    // A re-entry of a hold that must not be renewed lasts as long as that, and may end before any renewal is tried.
+    let runs_out = cause == LossCause::Expired && !view.was_ended_by_force(claim);
+    if is_latest && cause != LossCause::Revoked && !runs_out {
         let what = format!("{who} lost {name} by force and is told: {cause}");
         record.violate("P4", view.now, what);
     }

@@ -8,9 +8,9 @@ use std::{
 };
 
 use redlatch_core::{Client, Owner, seam::Runtime};
-use tokio::select;
+use tokio::{select, sync::oneshot};
 
-use super::{Guard, Life};
+use super::{Acquiring, Guard, Life};
 use crate::{
     faults::Fault,
     names::{label, name_of},
@@ -145,6 +145,21 @@ impl Worker {
             });
         }
         result
+    }
+
+    /// Returns the acquisition as its caller has it: the library's, or one that a planted fault has spoilt.
+    pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
+        if !self.life.shared.detaches {
+            return future;
+        }
+        let (done, result) = oneshot::channel();
+        let going_on = async move {
+            if let Err(undelivered) = done.send(future.await) {
+                std::mem::forget(undelivered);
+            }
+        };
+        self.life.runtime.spawn("detached", Box::pin(going_on));
+        Box::pin(async move { result.await.unwrap_or(Ok(None)) })
     }
 
     /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left. Looks in some cases only, since it has to wait.

@@ -40,6 +40,8 @@ pub struct Shared {
     pub faults: Faults,
     /// The rules that clients keep.
     pub rules: redlatch_core::rules::Rules,
+    /// A planted fault: acquisitions go on without their callers.
+    pub detaches: bool,
     /// How far the workers of each client have come.
     pub done: Done,
     pub(super) rounds: Mutex<Vec<u64>>,

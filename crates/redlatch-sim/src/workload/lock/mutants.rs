@@ -3,7 +3,7 @@
 use redlatch_core::rules::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::mutants::{Mutant, client, detached, script};
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
 const RELEASE: &Source = &REENTRANT.release;
@@ -101,6 +101,20 @@ pub(super) const ALL: &[Mutant] = &[
         "redis.pcall(verb, channel, key)",
         "",
     ),
+    script(
+        "key-outlives-retention",
+        ACQUIRE,
+        "call('PEXPIRE', key, ttl)",
+        "call('PEXPIRE', key, ttl * 100)",
+    ),
+    script(
+        "queue-outlives-waiters",
+        ACQUIRE,
+        "call('PEXPIRE', KEYS[m + i], last - now)",
+        "call('PEXPIRE', KEYS[m + i], (last - now) * 100)",
+    ),
+    detached("undelivered-is-renewed"),
+    client("renewal-ends-with-one-guard", Rule::RenewForEach),
     client("abandoned-not-undone", Rule::UndoAbandoned),
     client("copies-not-marked", Rule::MarkCopies),
     client("lease-from-reply", Rule::CountFromSend),

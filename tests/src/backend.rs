@@ -1,6 +1,13 @@
 //! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend by [`behaviours!`](crate::behaviours).
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use redlatch::{
     Client, ClientBuilder,
@@ -18,11 +25,16 @@ pub enum Backend {
         server: EmbeddedServer,
         /// Its clock.
         runtime: Arc<dyn Runtime>,
+        /// Its address, different from every other's.
+        name: String,
     },
     /// A real server.
     #[cfg(unix)]
     Real(crate::server::Server),
 }
+
+/// How many embedded servers have been started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Backend {
     /// Starts an embedded server. Inside of a tokio runtime, best a paused one.
@@ -31,6 +43,7 @@ impl Backend {
         Self::Embedded {
             server: EmbeddedServer::new(Arc::clone(&runtime)),
             runtime,
+            name: format!("test-{}", STARTED.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
@@ -59,9 +72,13 @@ impl Backend {
     /// Starts to build a client of this server.
     pub fn builder(&self) -> ClientBuilder {
         match self {
-            Self::Embedded { server, runtime } => {
-                let transport = EmbeddedTransport::new().serve("test", server.clone());
-                ClientBuilder::at(Address::Embedded("test".to_owned()), Login::default())
+            Self::Embedded {
+                server,
+                runtime,
+                name,
+            } => {
+                let transport = EmbeddedTransport::new().serve(name, server.clone());
+                ClientBuilder::at(Address::Embedded(name.clone()), Login::default())
                     .transport(Arc::new(transport))
                     .runtime(Arc::clone(runtime))
             }
@@ -177,6 +194,22 @@ impl Backend {
                     .sum()
             }
         }
+    }
+
+    /// Returns how many connections are subscribed to `channel`. On the embedded server by a message that says nothing.
+    pub fn subscribers(&self, channel: &str) -> u64 {
+        let count = match self {
+            Self::Embedded { server, .. } => {
+                let command = Command::new("PUBLISH").arg(channel).arg("");
+                server.execute(&command).unwrap().as_int().unwrap()
+            }
+            #[cfg(unix)]
+            Self::Real(server) => {
+                let mut reply = server.command(&["PUBSUB", "NUMSUB", channel]).array();
+                reply.remove(1).int()
+            }
+        };
+        u64::try_from(count).unwrap()
     }
 
     /// Checks that nothing is left on the server but counters, marks of undone attempts and the record of a hold that ended badly, all

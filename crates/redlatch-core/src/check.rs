@@ -2,11 +2,16 @@
 
 use std::sync::LazyLock;
 
+use futures_util::future::join;
 use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, LinkClass,
-    protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
+    protocol::{
+        acquisition::WaitStrategy,
+        name::{Key, Name},
+        time::Moment,
+    },
     script::{Script, ScriptCall},
     seam::Command,
 };
@@ -16,16 +21,20 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 /// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_server(client, deadline).await?;
-    check_commands(client, deadline).await?;
+    let key = client.probe_key()?;
+    check_commands(client, &key, deadline).await?;
     if client.wait_strategy() != WaitStrategy::Notify {
         return Ok(());
     }
     client.pin_wakes();
-    client
-        .net()
-        .hub
-        .confirm(client.wake_channel(), deadline)
-        .await
+    let hub = &client.net().hub;
+    let broadcast = client.broadcast_channel(&key);
+    let (wakes, broadcasts) = join(
+        hub.confirm(client.wake_channel(), deadline),
+        hub.confirm(&broadcast, deadline),
+    )
+    .await;
+    wakes.and(broadcasts)
 }
 
 /// A server that does not tell (a managed one may refuse INFO) is taken as it is.
@@ -80,13 +89,13 @@ async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
     Ok(())
 }
 
-async fn check_commands(client: &Client, deadline: Moment) -> Result<(), Error> {
-    let (key, slot) = client.probe_key();
-    let mut call = ScriptCall::in_slot(&PROBE, slot).key(key);
+async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
+    let mut call = ScriptCall::new(&PROBE, key).key(key.part("probe"));
     if client.wait_strategy() == WaitStrategy::Notify {
         call = call
-            .arg(client.net().router.publish_verb())
-            .arg(client.wake_channel().to_string());
+            .arg(client.publish_verb())
+            .arg(client.wake_channel().to_string())
+            .arg(client.broadcast_channel(key).to_string());
     }
     let reply = client
         .net()
@@ -133,13 +142,11 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 impl Client {
-    fn probe_key(&self) -> (String, u16) {
-        let key = crate::Name::parse(self.id().as_str()).map(|name| self.key(&name));
-        // 32 hexadecimal digits are a name.
-        key.map_or_else(
-            |_| (String::new(), 0),
-            |key: Key| (key.part("probe"), key.slot()),
-        )
+    /// Returns the key of a name that nobody else uses.
+    fn probe_key(&self) -> Result<Key, Error> {
+        Name::parse(self.id().as_str())
+            .map(|name| self.key(&name))
+            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
     }
 }
 

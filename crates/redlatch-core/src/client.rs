@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
-    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog},
+    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
     net::{Hub, Net, Router, World},
     owner::{ClientId, Numbers},
     presence::Presence,
@@ -43,6 +43,7 @@ struct Core {
     prefix: Prefix,
     lease: Lease,
     strategy: WaitStrategy,
+    address: Arc<str>,
     trust: Trust,
     retention: Duration,
     patience: Duration,
@@ -52,6 +53,7 @@ struct Core {
     presence: Arc<Presence>,
     holds: Holds,
     turns: Arc<Turns>,
+    watches: Arc<Watches>,
     watchdog: Arc<Watchdog>,
     releaser: Arc<Releaser>,
     pace: Mutex<Pace>,
@@ -72,9 +74,9 @@ pub struct Tables {
     pub holds: usize,
     /// Holds that the watchdog renews.
     pub renewals: usize,
-    /// Acquisitions under way.
+    /// Acquisitions and watchers under way.
     pub waiters: usize,
-    /// Names with a local queue.
+    /// Names that somebody waits for.
     pub queues: usize,
     /// Listeners for wakes.
     pub listeners: usize,
@@ -126,6 +128,7 @@ impl Client {
 
     fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
         let rules = config.rules;
+        let address = config.address.to_string().into();
         let (shutdown, ended) = watch::channel(false);
         let id = ClientId::from_random(runtime.random(), runtime.random());
         let world = World::new(Arc::clone(&runtime), config.transport, ended);
@@ -149,6 +152,7 @@ impl Client {
             prefix: config.prefix,
             lease: config.lease,
             strategy: config.strategy,
+            address,
             trust: if rules.keeps(Rule::TakeMargin) {
                 config.trust
             } else {
@@ -160,6 +164,7 @@ impl Client {
             rules,
             holds: Holds::default(),
             turns: Arc::new(Turns::new(rules)),
+            watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             releaser: Arc::new(Releaser::new(
                 shutdown,
@@ -273,6 +278,11 @@ impl Client {
         self.0.numbers.client()
     }
 
+    /// Returns where this client was told to connect to, without user and password.
+    pub fn address(&self) -> &str {
+        &self.0.address
+    }
+
     /// Returns the prefix of all keys and channels.
     pub fn prefix(&self) -> &Prefix {
         &self.0.prefix
@@ -284,7 +294,7 @@ impl Client {
             holds: self.0.holds.len(),
             renewals: self.0.watchdog.len(),
             waiters: self.0.waiters.load(Ordering::Relaxed),
-            queues: self.0.turns.len(),
+            queues: self.0.turns.len() + self.0.watches.len(),
             listeners: self.0.net.hub.listeners(),
             partings: self.0.releaser.len(),
         }
@@ -320,10 +330,38 @@ impl Client {
             .await
     }
 
+    /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
+        let deadline = self.now() + REQUEST_TIMEOUT;
+        let net = self.net();
+        let session = net.session(slot, LinkClass::Command, deadline).await?;
+        session.server_age(deadline).await
+    }
+
+    /// Pauses on this client's clock. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn pause(&self, span: Duration) {
+        self.runtime().sleep_until(self.now() + span).await;
+    }
+
+    /// Draws 64 random bits. For the crates of this family.
+    #[doc(hidden)]
+    pub fn random(&self) -> u64 {
+        self.runtime().random()
+    }
+
     /// Tells a hold of this client that it was ended by force. For the crates of this family.
     #[doc(hidden)]
     pub fn revoked(&self, key: &Key, token: Token) {
         self.0.holds.revoked(key, token);
+    }
+
+    /// Returns the address of the waiter of `owner` that came first for `key` in this process. For the crates of this family.
+    #[doc(hidden)]
+    pub fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
+        let own = owner.client() == self.id();
+        self.turns().address(key, owner.number()).filter(|_| own)
     }
 
     /// Reads what the client of `owner` said about itself. For the crates of this family.
@@ -333,6 +371,19 @@ impl Client {
             .presence
             .read(self.net(), owner, self.now() + self.0.patience)
             .await
+    }
+
+    /// Returns the channel that everybody hears who waits for something about the object at `key`: one message reaches all of them, in all
+    /// clients. In the key's slot. For the crates of this family.
+    #[doc(hidden)]
+    pub fn broadcast_channel(&self, key: &Key) -> Arc<str> {
+        key.part(BROADCAST).into()
+    }
+
+    /// Returns the command that publishes. For the crates of this family.
+    #[doc(hidden)]
+    pub fn publish_verb(&self) -> &'static str {
+        self.net().router.publish_verb()
     }
 
     /// Returns how long the token of a freed name is kept. For the crates of this family.
@@ -368,6 +419,10 @@ impl Client {
         &self.0.turns
     }
 
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.0.watches
+    }
+
     pub(crate) fn watchdog(&self) -> &Watchdog {
         &self.0.watchdog
     }
@@ -380,11 +435,15 @@ impl Client {
         self.0.trust
     }
 
-    pub(crate) fn patience(&self) -> Duration {
+    /// Returns how long this client goes on without an answer. For the crates of this family.
+    #[doc(hidden)]
+    pub fn patience(&self) -> Duration {
         self.0.patience
     }
 
-    pub(crate) fn default_lease(&self) -> Lease {
+    /// Returns the lease of acquisitions that name none. For the crates of this family.
+    #[doc(hidden)]
+    pub fn default_lease(&self) -> Lease {
         self.0.lease
     }
 
@@ -529,6 +588,9 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
+
+/// The part of a key that its broadcast channel is called by.
+const BROADCAST: &str = "b";
 
 /// How long `close` waits for acquisitions under way to give up.
 const WIND_UP: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use redlatch_core::{Error, Lockable, exclusive::Locks};
 use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
-use redlatch_reentrant::Lock;
+use redlatch_reentrant::{Lock, StripedLock};
 
 /// Builds a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
@@ -62,6 +62,15 @@ impl Client {
     /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn lock(&self, name: &str) -> Lock {
         Lock::new(&self.0, name)
+    }
+
+    /// Returns `stripes` locks under `name` that stand for any number of keys: each key belongs to one of them, the same in every process. Does no I/O.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` for no stripes.
+    pub fn striped_lock(&self, name: &str, stripes: u32) -> Result<StripedLock, Error> {
+        StripedLock::new(&self.0, name, stripes)
     }
 
     /// Returns a lock over several things, which may be of several clients: `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told

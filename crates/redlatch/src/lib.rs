@@ -17,4 +17,4 @@ pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCoun
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
-pub use redlatch_reentrant::{Lock, LockGuard};
+pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};

@@ -34,6 +34,7 @@ use crate::{
     exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
     names::label,
+    plan::Plan,
     scripts::Ran,
     workload::Kind,
 };
@@ -42,6 +43,7 @@ use crate::{
 pub struct Watch {
     exec: Arc<Exec>,
     kind: Kind,
+    plan: Plan,
     state: Mutex<State>,
 }
 
@@ -56,13 +58,8 @@ struct State {
 
 impl Watch {
     /// Starts to watch.
-    pub fn new(
-        exec: Arc<Exec>,
-        kind: Kind,
-        names: usize,
-        faults: &Faults,
-        told: bool,
-    ) -> Arc<Self> {
+    pub fn new(exec: Arc<Exec>, kind: Kind, plan: &Plan, faults: &Faults, told: bool) -> Arc<Self> {
+        let names = plan.names;
         let conditions = Conditions::of(faults);
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
@@ -77,6 +74,7 @@ impl Watch {
         Arc::new(Self {
             exec,
             kind,
+            plan: plan.clone(),
             state: Mutex::new(state),
         })
     }
@@ -193,21 +191,19 @@ impl Watch {
         });
     }
 
-    /// A guard passed its check; its holder writes to what the name protects. Returns whether the register took the write.
-    pub fn writes(&self, who: &str, name: usize, token: u64, newest: bool) -> bool {
+    /// A holder writes to what the name protects, `rightful` if its guard has just passed its check. Returns whether the register took the write.
+    pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
         let now = self.exec.now();
         let state = &mut *self.state();
         let written = state.register.write(name, token);
         state.record.story.say(now, || {
             let verdict = if written.is_ok() { "taken" } else { "refused" };
-            format!(
-                "{who}'s write to {} with token {token} is {verdict}",
-                label(name)
-            )
+            let name = label(name);
+            format!("{who}'s write to {name} with token {token} is {verdict}")
         });
         if let Err(fence) = written {
             state.record.tally.stopped += 1;
-            if newest {
+            if rightful {
                 let what = format!(
                     "{who} holds {} rightfully with token {token}, and its write is refused: {fence} has been there",
                     label(name)
@@ -218,13 +214,13 @@ impl Watch {
         written.is_ok()
     }
 
-    /// Tells whether the guard is of the hold that was delivered last.
-    pub fn is_newest(&self, id: Id) -> bool {
+    /// Tells whether nobody else may have had the name since this guard got it: it was not ended by force, and the server forgets nothing.
+    pub fn is_rightful(&self, id: Id) -> bool {
         let view = &self.state().view;
         let Some(claim) = view.claims.get(&id) else {
             return false;
         };
-        claim.token == Some(view.acked[claim.name]) && !view.conditions.expects_trouble
+        !view.was_ended_by_force(claim) && !view.conditions.expects_trouble
     }
 
     /// Returns the guards of a hold that are out and believed in.
@@ -253,7 +249,19 @@ impl Watch {
             seen: &seen,
             sent,
         };
+        state.view.saw(&seen);
         state.note(&self.exec, |_| Some(event));
+    }
+
+    /// P6: every key ends by itself at any time, whatever dies. `ttl` is how long it still lives, in ms.
+    pub fn lives(&self, key: &str, ttl: Option<u64>) {
+        match (self.kind.lives(key, &self.plan), ttl) {
+            (Some(_), None) => self.violate("P6", format!("{key} has no end")),
+            (Some(most), Some(ttl)) if ttl > most => {
+                self.violate("P6", format!("{key} may live on for {ttl} ms"));
+            }
+            _ => {}
+        }
     }
 
     /// A process hears messages from now on.
@@ -279,6 +287,12 @@ impl Watch {
         state.view.healed = Some(now);
         let text = || "=== all faults end; everybody has to get on now".to_owned();
         state.record.story.say(now, text);
+    }
+
+    /// Returns how long faults have been over, in µs.
+    pub fn healed_for(&self) -> u64 {
+        let healed = self.state().view.healed;
+        healed.map_or(0, |healed| self.exec.now() - healed)
     }
 
     /// Looks at everything, after each step.

@@ -144,6 +144,7 @@ async fn acquire<K: Holding>(
     let terms = Terms::draw(worker);
     worker.say(|| terms.tell(name, owner));
     let future = kind.acquire(worker, name, owner, &terms);
+    let future = worker.call(future);
     let call = worker.watch().asks(worker.life.proc, name, terms.waits());
     let cancels = worker.has(Fault::Cancel) && worker.rng.chance(200);
     let result = if cancels {
@@ -194,7 +195,7 @@ fn work<'a, K: Holding>(
     Box::pin(async move {
         let lease = worker.plan().lease * 1000;
         let mut inner = Vec::new();
-        for _ in 0..worker.rng.below(4) {
+        for _ in 0..worker.rng.below(5) {
             let span = match worker.rng.below(20) {
                 0 => worker.rng.between(0, lease * 3),
                 1..=3 => worker.rng.between(0, lease),
@@ -207,6 +208,10 @@ fn work<'a, K: Holding>(
                 }
                 2 => extend(worker, &hold).await,
                 3 => run(worker, &hold, span).await,
+                4 | 5 if !inner.is_empty() => {
+                    let at = worker.rng.index(inner.len());
+                    end(worker, inner.swap_remove(at)).await;
+                }
                 _ => worker.think(span).await,
             }
             write(worker, &hold);
@@ -246,10 +251,10 @@ fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
         .as_ref()
         .is_some_and(|guard| guard.check().is_ok())
     {
-        let newest = worker.watch().is_newest(hold.id);
+        let rightful = worker.watch().is_rightful(hold.id);
         worker
             .watch()
-            .writes(&worker.label, hold.name, token, newest);
+            .writes(&worker.label, hold.name, token, rightful);
     }
     if worker.rng.chance(100) {
         let late = worker.rng.between(0, worker.plan().lease * 3000);
@@ -289,7 +294,7 @@ async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, E
         Ok(Released::StillHeld(left)) => left as usize,
         _ => usize::MAX,
     };
-    if left < stayed && !worker.has(Fault::Force) {
+    if left < stayed {
         let (who, name) = (&worker.label, label(name));
         let what = format!(
             "{who} released one guard of {name}, {left} are said to be left and {stayed} are out"

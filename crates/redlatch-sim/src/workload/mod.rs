@@ -4,6 +4,7 @@ mod guard;
 mod holding;
 mod life;
 mod lock;
+mod pool;
 mod worker;
 
 use std::{fmt, future::Future, pin::Pin};
@@ -29,7 +30,7 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain];
+pub static KINDS: &[Kind] = &[&lock::Plain, &pool::Semaphore, &pool::Permits];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

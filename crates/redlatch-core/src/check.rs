@@ -1,12 +1,12 @@
 //! What a client looks at when it connects.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, LinkClass,
-    protocol::{name::Key, time::Moment},
+    protocol::time::Moment,
     script::{Script, ScriptCall},
     seam::Command,
 };
@@ -15,8 +15,10 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 
 /// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
-    check_server(client, deadline).await?;
-    check_commands(client, deadline).await?;
+    check_servers(client, deadline).await?;
+    for (key, slot) in client.probe_keys() {
+        check_commands(client, key, slot, deadline).await?;
+    }
     client.pin_wakes();
     client
         .net()
@@ -25,12 +27,17 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
         .await
 }
 
+async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {
+    for slot in client.net().router.one_slot_per_node() {
+        check_server(client, slot, deadline).await?;
+    }
+    Ok(())
+}
+
 /// A server that does not tell (a managed one may refuse INFO) is taken as it is.
-async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
-    let session = client
-        .net()
-        .session(0, LinkClass::Command, deadline)
-        .await?;
+async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<(), Error> {
+    let router = &client.net().router;
+    let session = router.session(slot, LinkClass::Command, deadline).await?;
     let info = match session.ask(Command::new("INFO"), deadline).await {
         Ok(info) => info,
         Err(error) if error.kind() == ErrorKind::Permission => {
@@ -55,13 +62,14 @@ async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
             ),
         ));
     }
-    if field("cluster_enabled") == Some("1") {
+    if field("cluster_enabled") == Some("1") && !router.is_cluster() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
-            "the server belongs to a cluster, which this version of redlatch cannot use yet",
+            "the server belongs to a cluster; its address is to begin with redis+cluster://",
         ));
     }
-    if field("role") == Some("slave") {
+    // Elsewhere a link finds that out each time it connects.
+    if field("role") == Some("slave") && router.is_fixed() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
             "the server is a replica; connect to its master",
@@ -77,8 +85,12 @@ async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
     Ok(())
 }
 
-async fn check_commands(client: &Client, deadline: Moment) -> Result<(), Error> {
-    let (key, slot) = client.probe_key();
+async fn check_commands(
+    client: &Client,
+    key: String,
+    slot: u16,
+    deadline: Moment,
+) -> Result<(), Error> {
     let call = ScriptCall::in_slot(&PROBE, slot)
         .key(key)
         .arg(client.net().router.publish_verb())
@@ -128,15 +140,29 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 impl Client {
-    fn probe_key(&self) -> (String, u16) {
-        let key = crate::Name::parse(self.id().as_str()).map(|name| self.key(&name));
-        // 32 hexadecimal digits are a name.
-        key.map_or_else(
-            |_| (String::new(), 0),
-            |key: Key| (key.part("probe"), key.slot()),
-        )
+    /// Returns a key of our own on every node, and its slot.
+    fn probe_keys(&self) -> Vec<(String, u16)> {
+        let router = &self.net().router;
+        let nodes = router.one_slot_per_node().len();
+        let mut found = BTreeMap::new();
+        for n in 0..PROBES {
+            if found.len() == nodes {
+                break;
+            }
+            // The digits of an id with some more are a name.
+            if let Ok(name) = crate::Name::parse(&format!("{}-{n}", self.id().as_str())) {
+                let key = self.key(&name);
+                found
+                    .entry(router.node(key.slot()))
+                    .or_insert_with(|| (key.part("probe"), key.slot()));
+            }
+        }
+        found.into_values().collect()
     }
 }
+
+/// Keys looked at to find one on every node; enough for a node with one slot in a thousand.
+const PROBES: u32 = 8192;
 
 #[cfg(test)]
 mod tests {

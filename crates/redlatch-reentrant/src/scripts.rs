@@ -104,6 +104,7 @@ impl ReleaseScript<'_> {
         let Self { key, request } = self;
         ScriptCall::new(&RELEASE, key)
             .key(key.as_str())
+            .helped_by()
             .key(key.part(QUEUE))
             .arg(request.owner.to_string())
             .arg(request.attempt.to_string())
@@ -200,6 +201,7 @@ impl ForceScript<'_> {
         };
         ScriptCall::new(&FORCE, self.key)
             .key(self.key.as_str())
+            .helped_by()
             .key(self.key.part(QUEUE))
             .arg(self.token.to_string())
             .arg(how)

@@ -70,7 +70,7 @@ impl Watchdog {
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         loop {
             let now = self.runtime.now();
-            let mut nodes: BTreeMap<Address, Vec<Job>> = BTreeMap::new();
+            let mut nodes: BTreeMap<Option<Address>, Vec<Job>> = BTreeMap::new();
             for job in self.take_due(now) {
                 nodes
                     .entry(net.router.node(job.call.slot()))

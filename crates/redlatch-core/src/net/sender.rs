@@ -3,8 +3,15 @@
 use super::{Limit, Session};
 use crate::{
     script::{CallOutcome, ScriptCall, server_millis},
-    seam::Outcome,
+    seam::{Command, Outcome},
 };
+
+/// Whether a node is asked for what it is not in charge of yet, as `ASK` tells to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asking {
+    No,
+    Yes,
+}
 
 /// Sends `calls` as one pipeline of EVALSHA; those whose script the server does not have go again to the same node, with the
 /// text where it first occurs. One outcome per call, in order.
@@ -13,9 +20,10 @@ pub(super) async fn send(
     calls: &[&ScriptCall],
     by: u64,
     limit: Limit,
+    asking: Asking,
 ) -> Vec<CallOutcome> {
     let batch = calls.iter().map(|call| call.evalsha(by)).collect();
-    let mut outcomes = session.send(batch, limit).await;
+    let mut outcomes = pipeline(session, batch, limit, asking).await;
     let missing: Vec<_> = (0..outcomes.len())
         .filter(|&at| is_noscript(&outcomes[at]))
         .collect();
@@ -29,7 +37,7 @@ pub(super) async fn send(
             loaded.push(call.script().name());
             call.eval(by)
         });
-        let again = session.send(batch.collect(), limit).await;
+        let again = pipeline(session, batch.collect(), limit, asking).await;
         for (at, outcome) in missing.into_iter().zip(again) {
             outcomes[at] = outcome;
         }
@@ -39,6 +47,24 @@ pub(super) async fn send(
         session.observe(millis);
     }
     outcomes
+}
+
+/// An `ASKING` goes before each command it is for, in the same pipeline: over a shared connection nothing may come between them.
+pub(super) async fn pipeline(
+    session: &Session,
+    batch: Vec<Command>,
+    limit: Limit,
+    asking: Asking,
+) -> Vec<Outcome> {
+    if asking == Asking::No {
+        return session.send(batch, limit).await;
+    }
+    let batch = batch
+        .into_iter()
+        .flat_map(|command| [Command::new("ASKING"), command])
+        .collect();
+    let outcomes = session.send(batch, limit).await;
+    outcomes.into_iter().skip(1).step_by(2).collect()
 }
 
 fn is_noscript(outcome: &Outcome) -> bool {

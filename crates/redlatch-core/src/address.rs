@@ -50,9 +50,7 @@ pub(crate) fn parse(text: &str) -> Result<Servers, Error> {
 }
 
 /// Reads some nodes of a cluster.
-pub(crate) fn cluster<I: AsRef<str>>(
-    nodes: impl IntoIterator<Item = I>,
-) -> Result<Servers, Error> {
+pub(crate) fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Result<Servers, Error> {
     let (addresses, login) = list(nodes)?;
     Ok(Servers::new(Topology::Cluster(addresses), login))
 }
@@ -114,11 +112,14 @@ impl Servers {
             Topology::Cluster(nodes) => ("nodes of the cluster", nodes),
             Topology::Replicas(servers) => ("servers", servers),
             Topology::Sentinel(sentinels) if sentinels.service.is_empty() => {
-                return Err(wrong("the name that the sentinels know the master by is empty"));
+                return Err(wrong(
+                    "the name that the sentinels know the master by is empty",
+                ));
             }
             Topology::Sentinel(sentinels) => ("sentinels", &sentinels.addresses),
         };
-        let remote = |address: &Address| matches!(address, Address::Tcp { .. } | Address::Tls { .. });
+        let remote =
+            |address: &Address| matches!(address, Address::Tcp { .. } | Address::Tls { .. });
         if addresses.is_empty() {
             return Err(wrong(format!("no {what} are named")));
         }
@@ -286,9 +287,7 @@ impl Parts {
 }
 
 /// Reads addresses of one server each; the first login among them holds.
-fn list<I: AsRef<str>>(
-    texts: impl IntoIterator<Item = I>,
-) -> Result<(Vec<Address>, Login), Error> {
+fn list<I: AsRef<str>>(texts: impl IntoIterator<Item = I>) -> Result<(Vec<Address>, Login), Error> {
     let mut addresses = Vec::new();
     let mut login: Option<Login> = None;
     for text in texts {
@@ -344,7 +343,8 @@ fn with_port(text: &str, default: u16) -> Result<HostPort, Error> {
     let (host, port) = if bare {
         (text.trim_start_matches('[').trim_end_matches(']'), default)
     } else {
-        host_port(text).ok_or_else(|| wrong("a host of the address has no port number behind its colon"))?
+        host_port(text)
+            .ok_or_else(|| wrong("a host of the address has no port number behind its colon"))?
     };
     if host.is_empty() {
         return Err(wrong("a host of the address is empty"));

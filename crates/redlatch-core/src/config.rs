@@ -77,10 +77,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Starts from sentinels, each `host[:port]` or an address of one server, and the name that they know the master by.
     ///
     /// A login among the addresses is the sentinels'; the servers' is set by [`credentials`](Self::credentials).
-    pub fn sentinel<I: AsRef<str>>(
-        service: &str,
-        sentinels: impl IntoIterator<Item = I>,
-    ) -> Self {
+    pub fn sentinel<I: AsRef<str>>(service: &str, sentinels: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::sentinel(service, sentinels))
     }
 
@@ -152,7 +149,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// proxies. May be called once per node.
     #[must_use]
     pub fn announced_as(mut self, announced: &str, reached: &str) -> Self {
-        match (address::host_and_port(announced), address::host_and_port(reached)) {
+        match (
+            address::host_and_port(announced),
+            address::host_and_port(reached),
+        ) {
             (Ok(announced), Ok(reached)) => {
                 self.config.servers.aliases.push((announced, reached));
                 self
@@ -295,7 +295,9 @@ impl<C: From<Client>> ClientBuilder<C> {
         if set {
             return self;
         }
-        self.refuse(address::wrong("TLS options for sentinels need sentinels of rediss://"))
+        self.refuse(address::wrong(
+            "TLS options for sentinels need sentinels of rediss://",
+        ))
     }
 
     /// Sets where background work runs and what clock counts. Default: the tokio runtime that [`connect`](Self::connect) is called in.

@@ -228,7 +228,11 @@ impl Session {
                 Some("master") => Ok(()),
                 role => Err(Error::new(
                     ErrorKind::Unavailable,
-                    format!("{} is no master but {}", self.address, role.unwrap_or("nothing known")),
+                    format!(
+                        "{} is no master but {}",
+                        self.address,
+                        role.unwrap_or("nothing known")
+                    ),
                 )),
             },
             Err(error) if error.kind() == ErrorKind::Permission => Ok(()),

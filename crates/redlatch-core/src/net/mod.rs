@@ -114,7 +114,15 @@ impl Net {
         if outcomes.iter().all(settled) {
             return outcomes;
         }
-        Box::pin(redirect::follow(&self.router, session, calls, by, limit, outcomes)).await
+        Box::pin(redirect::follow(
+            &self.router,
+            session,
+            calls,
+            by,
+            limit,
+            outcomes,
+        ))
+        .await
     }
 
     /// Sends one idempotent call again and again until the script has replied, each try waiting up to `timeout`, until `deadline`.

@@ -88,7 +88,11 @@ pub(super) async fn ask(
         let Some(address) = router.redirected(&session, &redirect) else {
             return session.value(reply);
         };
-        asking = if redirect.once { Asking::Yes } else { Asking::No };
+        asking = if redirect.once {
+            Asking::Yes
+        } else {
+            Asking::No
+        };
         session = router
             .session_at(&address, LinkClass::Command, until)
             .await?;
@@ -105,7 +109,11 @@ fn next_place(
 ) -> Option<Place> {
     match outcome {
         CallOutcome::Failed(Failure::Redirected(redirect)) => {
-            let asking = if redirect.once { Asking::Yes } else { Asking::No };
+            let asking = if redirect.once {
+                Asking::Yes
+            } else {
+                Asking::No
+            };
             Some((router.redirected(session, redirect)?, asking))
         }
         CallOutcome::Failed(Failure::Refused(_, error)) if error.code == "TRYAGAIN" => {

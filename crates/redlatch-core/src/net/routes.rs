@@ -49,7 +49,11 @@ impl Node {
     }
 
     /// Returns the link of `class`, made by `start` when it is first asked for.
-    pub(super) fn link(&self, class: LinkClass, start: impl FnOnce(&Address) -> Arc<Link>) -> &Arc<Link> {
+    pub(super) fn link(
+        &self,
+        class: LinkClass,
+        start: impl FnOnce(&Address) -> Arc<Link>,
+    ) -> &Arc<Link> {
         let link = match class {
             LinkClass::Command => &self.command,
             LinkClass::Durable => &self.durable,
@@ -213,7 +217,11 @@ mod tests {
         ] {
             assert_eq!(port(&routes, slot), expected, "{slot}");
         }
-        assert!(!routes.replace(&[shard(300, 16383, 2), shard(100, 200, 1)]).0);
+        assert!(
+            !routes
+                .replace(&[shard(300, 16383, 2), shard(100, 200, 1)])
+                .0
+        );
     }
 
     #[test]

@@ -132,16 +132,20 @@ impl Scout {
         let command = Command::new("CLUSTER").arg("SLOTS");
         let world = &self.router.world;
         let sessions = self.router.sessions();
-        let session = sessions
-            .iter()
-            .find(|session| session.address() == address);
+        let session = sessions.iter().find(|session| session.address() == address);
         let reply = match session {
             Some(session) => session.ask(command, world.now() + ANSWER).await?,
             None => {
                 let login = self.router.credentials.login();
-                ask_once(world, address, &login, vec![command], self.router.connect_timeout)
-                    .await?
-                    .swap_remove(0)?
+                ask_once(
+                    world,
+                    address,
+                    &login,
+                    vec![command],
+                    self.router.connect_timeout,
+                )
+                .await?
+                .swap_remove(0)?
             }
         };
         let shards = read_slots(&reply, |host, port| {
@@ -219,7 +223,9 @@ impl Scout {
                 addresses.len().saturating_sub(1),
             )]),
             [] => Err(trouble.unwrap_or_else(|| unavailable("none of the servers is the master"))),
-            _ => Err(unavailable("several of the servers say that they are the master")),
+            _ => Err(unavailable(
+                "several of the servers say that they are the master",
+            )),
         }
     }
 
@@ -297,10 +303,7 @@ fn prefer(kept: &mut Option<Error>, error: Error) {
 }
 
 /// Reads the reply to `CLUSTER SLOTS`; `None` if it is none. Whose address cannot be told serves nothing.
-fn read_slots(
-    reply: &Value,
-    address: impl Fn(&str, u16) -> Option<Address>,
-) -> Option<Vec<Shard>> {
+fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Option<Vec<Shard>> {
     let mut shards = Vec::new();
     for range in reply.as_array()? {
         let [first, last, nodes @ ..] = range.as_array()? else {
@@ -382,7 +385,14 @@ mod tests {
         let shards = shards.into_iter();
         Some(
             shards
-                .map(|shard| (shard.first, shard.last, shard.master.to_string(), shard.replicas))
+                .map(|shard| {
+                    (
+                        shard.first,
+                        shard.last,
+                        shard.master.to_string(),
+                        shard.replicas,
+                    )
+                })
                 .collect(),
         )
     }

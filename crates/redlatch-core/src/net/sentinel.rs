@@ -30,11 +30,7 @@ pub(super) async fn ask(
     sentinels: &Sentinels,
     address: &Address,
 ) -> Result<Watched, Error> {
-    let sentinel = |what: &str| {
-        Command::new("SENTINEL")
-            .arg(what)
-            .arg(&sentinels.service)
-    };
+    let sentinel = |what: &str| Command::new("SENTINEL").arg(what).arg(&sentinels.service);
     let commands = vec![sentinel("GET-MASTER-ADDR-BY-NAME"), sentinel("MASTER")];
     let (world, timeout) = (&router.world, router.connect_timeout);
     let mut replies = ask_once(world, address, &sentinels.login, commands, timeout).await?;

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod clocks;
+mod cluster;
 mod connections;
 mod cost;
 mod death;

@@ -1,7 +1,7 @@
 -- Tries every command that the scripts of the family use, to find rights that are missing before they are needed.
 --
 -- KEYS  1 a key that nobody else uses; it is gone afterwards
--- ARGV  1 verb and 2 channel of a message that nobody waits for
+-- ARGV  1 verb and 2 channel of a message that nobody waits for; none for a client that wants no messages
 -- Reply {now, refusal, …}  the error of each command that was refused
 -- Cost  O(1).
 local time = redis.call('TIME')
@@ -28,5 +28,7 @@ try('ZCOUNT', key, '-inf', '+inf')
 try('ZREMRANGEBYSCORE', key, '-inf', '0')
 try('ZPOPMIN', key)
 try('PEXPIRE', key, '1')
-try(ARGV[1], ARGV[2], '')
+if ARGV[1] then
+  try(ARGV[1], ARGV[2], '')
+end
 return refused

@@ -6,7 +6,7 @@ use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, LinkClass,
-    protocol::time::Moment,
+    protocol::{acquisition::WaitStrategy, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
 };
@@ -18,6 +18,9 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     check_servers(client, deadline).await?;
     for (key, slot) in client.probe_keys() {
         check_commands(client, key, slot, deadline).await?;
+    }
+    if client.wait_strategy() != WaitStrategy::Notify {
+        return Ok(());
     }
     client.pin_wakes();
     client
@@ -91,10 +94,12 @@ async fn check_commands(
     slot: u16,
     deadline: Moment,
 ) -> Result<(), Error> {
-    let call = ScriptCall::in_slot(&PROBE, slot)
-        .key(key)
-        .arg(client.net().router.publish_verb())
-        .arg(client.wake_channel().to_string());
+    let mut call = ScriptCall::in_slot(&PROBE, slot).key(key);
+    if client.wait_strategy() == WaitStrategy::Notify {
+        call = call
+            .arg(client.net().router.publish_verb())
+            .arg(client.wake_channel().to_string());
+    }
     let reply = client
         .net()
         .insist(&call, client.request_timeout(), deadline)

@@ -22,7 +22,7 @@ use crate::{
     owner::{ClientId, Numbers},
     presence::Presence,
     protocol::{
-        acquisition::{Acquisition, RECHECK, Step},
+        acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
         pace::Pace,
@@ -42,6 +42,7 @@ struct Core {
     numbers: Numbers,
     prefix: Prefix,
     lease: Lease,
+    strategy: WaitStrategy,
     trust: Trust,
     retention: Duration,
     patience: Duration,
@@ -138,6 +139,7 @@ impl Client {
             numbers: Numbers::new(id),
             prefix: config.prefix,
             lease: config.lease,
+            strategy: config.strategy,
             trust: if rules.keeps(Rule::TakeMargin) {
                 config.trust
             } else {
@@ -383,6 +385,10 @@ impl Client {
         self.0.lease
     }
 
+    pub(crate) fn wait_strategy(&self) -> WaitStrategy {
+        self.0.strategy
+    }
+
     pub(crate) fn request_timeout(&self) -> Duration {
         REQUEST_TIMEOUT
     }
@@ -398,6 +404,11 @@ impl Client {
             self.net().router.publish_verb(),
             self.0.wake_channel
         )
+    }
+
+    /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.
+    pub(crate) fn silent_address(&self, number: u64) -> String {
+        format!("NONE {} {number}", self.0.wake_channel)
     }
 
     /// Tells whether wakes reach this client.

@@ -7,6 +7,7 @@ use crate::{
     engine::invalid_lease,
     net::{Servers, Topology},
     protocol::{
+        acquisition::WaitStrategy,
         lease::{Lease, Trust},
         name::Prefix,
     },
@@ -31,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) servers: Servers,
     pub(crate) prefix: Prefix,
     pub(crate) lease: Lease,
+    pub(crate) strategy: WaitStrategy,
     pub(crate) trust: Trust,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
@@ -98,6 +100,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             servers,
             prefix: Prefix::default(),
             lease: Lease::default(),
+            strategy: WaitStrategy::Notify,
             trust: Trust::default(),
             retention: Duration::from_secs(600),
             patience: Duration::from_secs(10),
@@ -182,6 +185,15 @@ impl<C: From<Client>> ClientBuilder<C> {
             Ok(lease) => self.config.lease = lease,
             Err(error) => return self.refuse(invalid_lease(error)),
         }
+        self
+    }
+
+    /// Sets how acquisitions that say nothing about it wait. Default: [`WaitStrategy::Notify`].
+    ///
+    /// With `Poll` here and nowhere anything else, the client never opens a connection for messages and needs no right to channels.
+    #[must_use]
+    pub const fn wait_strategy(mut self, strategy: WaitStrategy) -> Self {
+        self.config.strategy = strategy;
         self
     }
 

@@ -54,6 +54,8 @@ pub enum ErrorKind {
     UnsupportedServer,
     /// Too many waiters in this client.
     TooManyWaiters,
+    /// Another held it in every attempt that the wait strategy allows. Only where there is no other way to say so.
+    TooManyAttempts,
     /// The client is closed or closing.
     Closed,
     /// The server answered something that is not understood.

@@ -2,6 +2,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod builder;
 mod check;
 mod client;
 mod config;
@@ -22,6 +23,7 @@ pub mod script;
 pub mod seam;
 pub mod transport;
 
+pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait};
@@ -31,8 +33,8 @@ pub use owner::{AttemptId, ClientId, Owner};
 pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
-    acquisition::WaitStrategy,
-    backoff::Backoff,
+    acquisition::{Discipline, WaitStrategy},
+    backoff::{Backoff, Jitter},
     hold::{HoldState, LossCause},
     lease::Lease,
     name::{Key, Name, NameError, Prefix},

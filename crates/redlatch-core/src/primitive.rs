@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     Error, Owner,
     owner::AttemptId,
-    protocol::name::{Key, Name},
+    protocol::{
+        acquisition::Discipline,
+        name::{Key, Name},
+    },
     script::ScriptCall,
     seam::Value,
 };
@@ -23,6 +26,11 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the key that decides.
     fn key(&self) -> &Key;
+
+    /// Returns how its waiters are served.
+    fn discipline(&self) -> Discipline {
+        Discipline::Barging
+    }
 
     /// Builds the call that tries to acquire.
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall;
@@ -97,11 +105,15 @@ pub enum Answer {
     Granted(Grant),
     /// It is held by another.
     Busy {
-        /// Until the holder's lease ends.
+        /// Until it is worth to look again: usually when the holder's lease ends; `Duration::MAX` if that is for others to find out.
         remaining: Duration,
-        /// The holder, as the server stores it.
+        /// The holder, as the server stores it; empty if there is none and others are first in the queue.
         holder: String,
+        /// It is free, and this attempt of this client has its turn.
+        called: Option<u64>,
     },
+    /// The server removed many waiters that had died, and is not through: ask again at once.
+    Unfinished,
     /// The request came too late to act.
     Late,
     /// The attempt had been undone.

@@ -147,6 +147,64 @@ impl ScriptCall {
     }
 }
 
+/// The items of a script's reply, checked one by one as they are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'a> {
+    script: &'static Script,
+    reply: &'a Value,
+    items: &'a [Value],
+}
+
+impl<'a> Items<'a> {
+    /// Looks at a reply of `script`, which has to be a list.
+    pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
+        let items = reply
+            .as_array()
+            .ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
+        Ok(Self {
+            script,
+            reply,
+            items,
+        })
+    }
+
+    /// Returns how many items there are.
+    pub const fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Tells whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Returns the text at `at`.
+    pub fn text(&self, at: usize) -> Result<&'a str, crate::Error> {
+        self.items
+            .get(at)
+            .and_then(Value::as_str)
+            .ok_or_else(|| self.bad())
+    }
+
+    /// Returns the whole number at `at`.
+    pub fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, crate::Error> {
+        let number = self.items.get(at).and_then(Value::as_int);
+        number
+            .and_then(|number| N::try_from(number).ok())
+            .ok_or_else(|| self.bad())
+    }
+
+    /// Returns the error of a reply that makes no sense.
+    pub fn bad(&self) -> crate::Error {
+        crate::Error::bad_reply(self.script.name(), self.reply)
+    }
+}
+
+/// Returns `span` as scripts take it, in whole ms.
+pub fn millis(span: std::time::Duration) -> String {
+    span.as_millis().to_string()
+}
+
 /// What became of a call, as far as this process can know.
 #[derive(Clone, Debug)]
 pub enum CallOutcome {

@@ -1,13 +1,11 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
-mod acquire;
 mod guard;
 mod inspect;
 mod lock;
 mod scripts;
 
-pub use acquire::{Acquire, TryAcquire, TryAcquireFor};
 pub use guard::LockGuard;
 pub use inspect::{ForceRelease, Holder, LockInfo, Locks};
 pub use lock::Lock;

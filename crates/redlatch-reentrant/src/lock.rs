@@ -3,14 +3,14 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Client, Error, ErrorKind, Key, Name, NameError, Owner,
+    Acquire, Client, Error, ErrorKind, Key, Name, NameError, Owner, TryAcquire, TryAcquireFor,
     primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
     script::ScriptCall,
     seam::Value,
 };
 
 use crate::{
-    Acquire, ForceRelease, Holder, LockInfo, TryAcquire, TryAcquireFor, inspect,
+    ForceRelease, Holder, LockGuard, LockInfo, inspect,
     scripts::{AcquireScript, ReleaseScript, RenewScript},
 };
 
@@ -24,7 +24,7 @@ use crate::{
 ///   hold and token with the new guard, and the old guard stays lost.
 /// * **Order**: within a client first come, first served; between clients a newcomer may be faster than a waiter.
 /// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see that from
-///   [`LockGuard::is_after_abandonment`](crate::LockGuard::is_after_abandonment).
+///   [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
 /// * **Loss**: a guard knows its own deadline and tells of its end before the server can give the name away, also with the server gone.
 /// * **Failover, restarts without persistence, clocks that are set** can make two holders; the later one has the greater token, unless
 ///   the server lost its data and has an earlier clock than before.
@@ -114,24 +114,24 @@ impl Lock {
     ///
     /// Dropped at any await, it leaves nothing: what was taken is given back in the background, and the local turn passes on. Its place
     /// among the waiters is lost.
-    pub fn lock(&self) -> Acquire {
-        Acquire::new(self)
+    pub fn lock(&self) -> Acquire<LockGuard> {
+        Acquire::new(&self.client, self.primitive())
     }
 
     /// Acquires the lock if it is free now; `None` if another owner has it.
     ///
     /// Gets one answer of the server, past the waiters of this process; an answer that gets lost is asked for again, for as long as the client is patient.
     /// Errors and cancel safety as [`lock`](Self::lock). One command, and one for the release.
-    pub fn try_lock(&self) -> TryAcquire {
-        TryAcquire::new(self)
+    pub fn try_lock(&self) -> TryAcquire<LockGuard> {
+        TryAcquire::new(&self.client, self.primitive())
     }
 
     /// Acquires the lock, waiting up to `wait`; `None` if another owner had it whenever this looked.
     ///
     /// Ends at its time, whatever happens; if the server did not answer then, it is an error and not `None`. A `wait` of zero is
     /// [`try_lock`](Self::try_lock): it takes the time that one answer needs. Otherwise as [`lock`](Self::lock).
-    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor {
-        TryAcquireFor::new(self, wait)
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<LockGuard> {
+        TryAcquireFor::new(&self.client, self.primitive(), wait)
     }
 
     /// Tells whether anybody holds the lock. Costs one command. Stale as soon as it is known.
@@ -237,6 +237,10 @@ impl Lock {
     /// Returns the name as it was given; `None` if it is not allowed.
     pub fn name(&self) -> Option<&str> {
         self.plain.as_ref().ok().map(|plain| plain.name.as_str())
+    }
+
+    fn primitive(&self) -> Result<Arc<dyn Primitive>, Error> {
+        self.plain().map(|plain| Arc::clone(plain) as _)
     }
 
     pub(crate) const fn client(&self) -> &Client {

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, Key, LossCause, Token,
     primitive::{AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed},
-    script::{Script, ScriptCall},
+    script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };
 use redlatch_lua::REENTRANT;
@@ -52,6 +52,7 @@ impl AcquireScript<'_> {
             "busy" => Answer::Busy {
                 remaining: Duration::from_millis(items.number(3)?),
                 holder: items.text(4)?.to_owned(),
+                called: None,
             },
             "late" => Answer::Late,
             "void" => Answer::Void,
@@ -225,48 +226,6 @@ pub(crate) fn wrong_kind(found: &str) -> Error {
         ErrorKind::WrongKind,
         format!("the name belongs to an object of kind {found}, not to a lock:1"),
     )
-}
-
-/// The items of a script's reply.
-struct Items<'a> {
-    script: &'static Script,
-    reply: &'a Value,
-    items: &'a [Value],
-}
-
-impl<'a> Items<'a> {
-    fn new(script: &'static Script, reply: &'a Value) -> Result<Self, Error> {
-        let items = reply
-            .as_array()
-            .ok_or_else(|| Error::bad_reply(script.name(), reply))?;
-        Ok(Self {
-            script,
-            reply,
-            items,
-        })
-    }
-
-    fn text(&self, at: usize) -> Result<&'a str, Error> {
-        self.items
-            .get(at)
-            .and_then(Value::as_str)
-            .ok_or_else(|| self.bad())
-    }
-
-    fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, Error> {
-        let number = self.items.get(at).and_then(Value::as_int);
-        number
-            .and_then(|number| N::try_from(number).ok())
-            .ok_or_else(|| self.bad())
-    }
-
-    fn bad(&self) -> Error {
-        Error::bad_reply(self.script.name(), self.reply)
-    }
-}
-
-fn millis(span: Duration) -> String {
-    span.as_millis().to_string()
 }
 
 /// The part of a lock's key that lists its waiters.

@@ -14,8 +14,9 @@ use std::{
 
 use crate::{
     faults::Fault,
-    mutants::{self, Mutant},
-    watch::Tally,
+    mutants::Mutant,
+    watch::{Tally, Violation},
+    workload::{self, Kind},
     world::{Options, Report, run},
 };
 
@@ -72,8 +73,9 @@ pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
 }
 
 /// Hunts one mutant; returns the seed and the promise that gave it away.
-pub fn hunt(mutant: Mutant, first: u64, count: u64) -> Option<Report> {
+pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report> {
     let options = Options {
+        kind: Some(kind),
         mutant: Some(mutant),
         ..Options::default()
     };
@@ -83,20 +85,33 @@ pub fn hunt(mutant: Mutant, first: u64, count: u64) -> Option<Report> {
         .next()
 }
 
-/// Hunts all mutants and tells of each; returns the names of those that survived.
-pub fn hunt_all(first: u64, count: u64, tell: impl Fn(String)) -> Vec<&'static str> {
+/// Hunts mutants and tells of each; returns the names of those that survived.
+pub fn hunt_all(
+    which: impl Iterator<Item = (Kind, Mutant)>,
+    first: u64,
+    count: u64,
+    tell: impl Fn(String),
+) -> Vec<&'static str> {
     let mut survivors = Vec::new();
-    for &mutant in mutants::ALL {
-        match hunt(mutant, first, count) {
+    for (kind, mutant) in which {
+        match hunt(kind, mutant, first, count) {
             Some(report) => {
                 let violation = &report.violations[0];
                 tell(format!(
-                    "{:26} found at seed {:5} by {:4} {}",
-                    mutant.name, report.seed, violation.promise, violation.what
+                    "{:9} {:26} found at seed {:5} by {:4} {}",
+                    kind.name(),
+                    mutant.name,
+                    report.seed,
+                    violation.promise,
+                    violation.what
                 ));
             }
             None => {
-                tell(format!("{:26} SURVIVED {count} seeds", mutant.name));
+                tell(format!(
+                    "{:9} {:26} SURVIVED {count} seeds",
+                    kind.name(),
+                    mutant.name
+                ));
                 survivors.push(mutant.name);
             }
         }
@@ -108,7 +123,8 @@ pub fn hunt_all(first: u64, count: u64, tell: impl Fn(String)) -> Vec<&'static s
 fn guarded(seed: u64, options: &Options) -> Report {
     panic::catch_unwind(panic::AssertUnwindSafe(|| run(seed, options))).unwrap_or_else(|_| Report {
         seed,
-        violations: vec![crate::watch::Violation {
+        kind: options.kind.unwrap_or_else(|| workload::draw(seed)).name(),
+        violations: vec![Violation {
             promise: "panic",
             at: 0,
             what: "it panicked".to_owned(),

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use crate::{
     batch,
     faults::Fault,
-    mutants::{self, Mutant},
-    world::{Options, run},
+    mutants,
+    workload::{self, KINDS},
+    world::{Options, Report, run},
 };
 
 /// What is asked for.
@@ -22,10 +23,11 @@ pub struct Args {
 
 /// How to ask.
 pub const USAGE: &str = "\
-usage: cargo xtask sim [--seeds N] [--seed S] [--fault NAME]… [--mutant NAME | --mutants | --expected]
+usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--mutant NAME | --mutants | --expected]
 
   --seeds N     runs N seeds, 1000 by default
   --seed S      starts with seed S; without --seeds it runs that one and tells its story
+  --kind NAME   all seeds work on this kind: lock; without it each seed draws its own
   --fault NAME  this class of faults is on in every seed; it may break promises
   --mutant NAME runs with a planted fault
   --mutants     hunts every planted fault, each for 2000 seeds (or --seeds)
@@ -61,6 +63,13 @@ impl Args {
             match name.as_str() {
                 "--seeds" => parsed.seeds = Some(number(&value()?)?),
                 "--seed" => seed = Some(number(&value()?)?),
+                "--kind" => {
+                    let kind = value()?;
+                    let names: Vec<_> = KINDS.iter().map(|kind| kind.name()).collect();
+                    parsed.options.kind = Some(workload::find(&kind).ok_or_else(|| {
+                        format!("no kind {kind:?}; there are {}", names.join(", "))
+                    })?);
+                }
                 "--fault" => {
                     let fault = value()?;
                     let names: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
@@ -71,8 +80,10 @@ impl Args {
                 }
                 "--mutant" => {
                     let name = value()?;
-                    parsed.options.mutant =
-                        Some(Mutant::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?);
+                    let (kind, mutant) =
+                        mutants::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?;
+                    parsed.options.kind.get_or_insert(kind);
+                    parsed.options.mutant = Some(mutant);
                     parsed.mutant = Some(name);
                 }
                 "--mutants" => parsed.mutants = true,
@@ -90,8 +101,11 @@ impl Args {
     }
 
     /// Returns the command that runs one seed of these again and tells its story.
-    fn replay(&self, seed: u64) -> String {
-        let mut command = format!("cargo xtask sim --seed {seed}");
+    fn replay(&self, report: &Report) -> String {
+        let mut command = format!(
+            "cargo xtask sim --seed {} --kind {}",
+            report.seed, report.kind
+        );
         for fault in &self.options.faults {
             command.push_str(&format!(" --fault {}", fault.name()));
         }
@@ -142,7 +156,7 @@ fn run_seeds(args: &Args) -> bool {
             "seed {}: {} is broken: {}",
             report.seed, violation.promise, violation.what
         );
-        println!("  {}", args.replay(report.seed));
+        println!("  {}", args.replay(report));
     }
     if let Some(first) = sum.broken.first() {
         let told = Options {
@@ -164,12 +178,11 @@ fn run_seeds(args: &Args) -> bool {
 
 fn hunt_mutants(args: &Args) -> bool {
     let count = args.seeds.unwrap_or(2000);
-    let survivors = batch::hunt_all(args.first, count, |line| println!("{line}"));
-    println!(
-        "{} mutants, {} survived",
-        mutants::ALL.len(),
-        survivors.len()
-    );
+    let wanted = args.options.kind.map(|kind| kind.name());
+    let hunted =
+        || mutants::all().filter(|(kind, _)| wanted.is_none_or(|name| name == kind.name()));
+    let survivors = batch::hunt_all(hunted(), args.first, count, |line| println!("{line}"));
+    println!("{} mutants, {} survived", hunted().count(), survivors.len());
     survivors.is_empty()
 }
 

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod exec;
 pub mod faults;
 pub mod mutants;
+pub mod names;
 pub mod net;
 pub mod plan;
 pub mod rng;

@@ -4,13 +4,17 @@ use redlatch_core::{
     rules::{Rule, Rules},
     seam::Command,
 };
-use redlatch_lua::{REENTRANT, Source};
-use sha1_smol::Sha1;
+use redlatch_lua::Source;
+
+use crate::{
+    scripts::sha,
+    workload::{KINDS, Kind},
+};
 
 /// A fault that is planted on purpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// Its name on the command line.
+    /// Its name on the command line, different from that of every other, of any kind.
     pub name: &'static str,
     /// What it does.
     pub what: What,
@@ -25,12 +29,18 @@ pub enum What {
     Client(Rule),
 }
 
-impl Mutant {
-    /// Finds a mutant by its name.
-    pub fn find(name: &str) -> Option<Self> {
-        ALL.iter().copied().find(|mutant| mutant.name == name)
-    }
+/// Lists all mutants, each with the kind of the seeds that have to find it.
+pub fn all() -> impl Iterator<Item = (Kind, Mutant)> {
+    let mutants = |&kind: &Kind| kind.mutants().iter().map(move |&mutant| (kind, mutant));
+    KINDS.iter().flat_map(mutants)
+}
 
+/// Finds a mutant by its name.
+pub fn find(name: &str) -> Option<(Kind, Mutant)> {
+    all().find(|(_, mutant)| mutant.name == name)
+}
+
+impl Mutant {
     /// Returns what it makes of a script, if it sits in one.
     pub fn forgery(self) -> Option<Forgery> {
         let What::Script(source, from, to) = self.what else {
@@ -80,108 +90,16 @@ impl Forgery {
     }
 }
 
-pub(crate) fn sha(text: &str) -> String {
-    Sha1::from(text).digest().to_string()
-}
-
-const ACQUIRE: &Source = &REENTRANT.acquire;
-const RELEASE: &Source = &REENTRANT.release;
-const RENEW: &Source = &REENTRANT.renew;
-
-/// All mutants.
-pub const ALL: &[Mutant] = &[
-    script(
-        "early-grant",
-        ACQUIRE,
-        "f[2] and f[4] > now and f[2] ~= owner",
-        "f[2] and f[4] > (now + 100) .. '' and f[2] ~= owner",
-    ),
-    script("void-ignored", ACQUIRE, "return {now, 'void'}", ""),
-    script("late-accepted", ACQUIRE, "if now > ARGV[1] or", "if"),
-    script(
-        "token-repeats",
-        ACQUIRE,
-        "token = time[1] .. micros
-    if last and token <= last then",
-        "token = last or time[1] .. micros
-    if false then",
-    ),
-    script(
-        "reentry-not-counted",
-        ACQUIRE,
-        "held = held .. attempt .. ' '",
-        "",
-    ),
-    script(
-        "reentry-shortens",
-        ACQUIRE,
-        "if f[4] > ends or h[2] == token then",
-        "if false then",
-    ),
-    script(
-        "waiter-not-registered",
-        ACQUIRE,
-        "call('ZADD', KEYS[m + i], alive, address)",
-        "",
-    ),
-    script(
-        "queue-without-end",
-        ACQUIRE,
-        "call('PEXPIRE', KEYS[m + i], last - now)",
-        "",
-    ),
-    script("hold-without-end", ACQUIRE, "call('PEXPIRE', key, ttl)", ""),
-    script(
-        "release-frees-all",
-        RELEASE,
-        "if rest == ' ' and live then",
-        "if live then",
-    ),
-    script(
-        "release-wakes-nobody",
-        RELEASE,
-        "redis.pcall(verb, channel, key)",
-        "",
-    ),
-    script(
-        "release-leaves-no-mark",
-        RELEASE,
-        "if void ~= '' and void >= now then",
-        "if false then",
-    ),
-    script(
-        "renewal-shortens",
-        RENEW,
-        "if f[4] > ends then",
-        "if false then",
-    ),
-    client("abandoned-not-undone", Rule::UndoAbandoned),
-    client("copies-not-marked", Rule::MarkCopies),
-    client("lease-from-reply", Rule::CountFromSend),
-    client("no-margin", Rule::TakeMargin),
-    client("loss-not-latched", Rule::LatchLoss),
-    client("resend-new-id", Rule::ResendSameId),
-    client("no-try-after-subscribing", Rule::TryAfterSubscribing),
-    client("no-wake-after-gap", Rule::WakeAfterGap),
-    client("by-unlimited", Rule::LimitBy),
-    client("release-not-retried", Rule::RetryPartings),
-    client("drop-releases-nothing", Rule::ReleaseOnDrop),
-    client("never-renewed", Rule::Renew),
-    client("turn-not-passed", Rule::PassTurn),
-    client("waiter-never-registers", Rule::Register),
-    client("waiter-not-struck-out", Rule::StrikeOut),
-    client("loss-not-told", Rule::TellByClock),
-    client("never-looks-again", Rule::LookAgain),
-];
-
-const fn client(name: &'static str, rule: Rule) -> Mutant {
+/// A client that does not keep a rule.
+pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
     Mutant {
         name,
         what: What::Client(rule),
     }
 }
 
-const fn script(
+/// A script in which the first text is replaced with the second.
+pub(crate) const fn script(
     name: &'static str,
     source: &'static Source,
     from: &'static str,

@@ -1,167 +1,148 @@
-//! What the observer understands of the scripts that the server runs.
+//! The scripts that the server runs, as the observer sees them.
 
-use std::{fmt, sync::LazyLock};
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use redlatch_core::seam::{Command, Reply, Value};
-use redlatch_lua::REENTRANT;
+use redlatch_lua::Source;
+use sha1_smol::Sha1;
 
-use crate::mutants::sha;
+use crate::names::{label, name_of};
 
-/// A script that the server has run.
-#[derive(Clone, Debug)]
+/// A script of the family that the server was asked to run, and what it answered.
+#[derive(Debug)]
+pub struct Ran<'a> {
+    /// The script, also where a planted fault ran in its place.
+    pub source: &'static Source,
+    args: Vec<&'a [u8]>,
+    keys: usize,
+    reply: &'a Reply,
+}
+
+impl<'a> Ran<'a> {
+    /// Reads a command and its reply; `None` if it runs no script of ours.
+    pub fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
+        let mut args = command.args();
+        let source = match args.next()? {
+            b"EVALSHA" => BY_DIGEST.get(args.next()?),
+            b"EVAL" => BY_TEXT.get(args.next()?),
+            _ => None,
+        }?;
+        let keys = std::str::from_utf8(args.next()?).ok()?.parse().ok()?;
+        Some(Self {
+            source,
+            args: args.collect(),
+            keys,
+            reply,
+        })
+    }
+
+    /// Returns `KEYS[at]`, counted from 1 as in the script's header.
+    pub fn key(&self, at: usize) -> &'a str {
+        text(self.args[..self.keys].get(at - 1).copied())
+    }
+
+    /// Returns `ARGV[at]`, counted from 1 as in the script's header.
+    pub fn arg(&self, at: usize) -> &'a str {
+        text(self.args.get(self.keys + at - 1).copied())
+    }
+
+    /// Returns the number of keys.
+    pub const fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Returns which name its first key belongs to.
+    pub fn name(&self) -> Option<usize> {
+        name_of(self.key(1))
+    }
+
+    /// Returns item `at` of the answer, counted from 1 as in the script's header.
+    pub fn item(&self, at: usize) -> Option<&'a Value> {
+        match self.reply {
+            Ok(Value::Array(items)) => items.get(at - 1),
+            _ => None,
+        }
+    }
+
+    /// Returns the second item of the answer, which says in one word what was done; empty if there was an error.
+    pub fn verdict(&self) -> &'a str {
+        self.item(2).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Ran<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server runs {}", self.source.name)?;
+        if let Some(name) = self.name() {
+            write!(f, " on {}", label(name))?;
+        }
+        for arg in &self.args[self.keys..] {
+            let arg = text(Some(arg));
+            // Attempts, owners and tokens; the rest is lengths of time and addresses.
+            let telling = arg.len() >= 16 || arg.contains(':');
+            if telling && !arg.contains(' ') {
+                write!(f, " {arg}")?;
+            }
+        }
+        match self.reply {
+            Ok(Value::Array(items)) => {
+                f.write_str(":")?;
+                items.iter().skip(1).try_for_each(|item| match item {
+                    Value::Int(number) => write!(f, " {number}"),
+                    other => write!(f, " {}", other.as_str().unwrap_or("?")),
+                })
+            }
+            other => write!(f, ": {other:?}"),
+        }
+    }
+}
+
+/// Something that the server did, in terms that all kinds share.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// An attempt has the name.
+    /// An attempt has the name, or its part of it.
     Granted {
         /// The name.
         name: usize,
         /// The attempt.
         attempt: String,
-        /// The whole answer.
-        text: String,
     },
     /// A hold was renewed.
     Renewed {
         /// The name.
         name: usize,
-        /// The hold.
-        token: u64,
+        /// The hold, as [`Guard::hold`](crate::workload::Guard::hold) calls it.
+        hold: String,
     },
-    /// What an attempt had is ended.
+    /// What an attempt had is ended, and it may have nothing any more.
     Ended {
         /// The name.
         name: usize,
         /// The attempt; empty if it was only a waiter.
         attempt: String,
-        /// The name is free by this.
+        /// By this somebody who waits can have the name.
         freed: bool,
     },
-    /// Anything else.
-    Other(String),
 }
 
-impl Seen {
-    /// Reads a command and its reply; `None` if it is no script of the lock.
-    pub fn of(command: &Command, reply: &Reply) -> Option<Self> {
-        let args: Vec<_> = command.args().collect();
-        let which = Which::of(args.first()?, args.get(1)?)?;
-        let arg = |at: usize| {
-            args.get(at)
-                .map(|arg| String::from_utf8_lossy(arg).into_owned())
-                .unwrap_or_default()
-        };
-        let name = name_of(&arg(3))?;
-        let Ok(Value::Array(items)) = reply else {
-            return Some(Self::Other(format!(
-                "the server is asked to run {which:?} on {}: {reply:?}",
-                label(name)
-            )));
-        };
-        let verdict = items.get(1).and_then(Value::as_str).unwrap_or_default();
-        Some(match (which, verdict) {
-            (Which::Acquire, "granted") => Self::Granted {
-                name,
-                attempt: arg(7),
-                text: words(items),
-            },
-            (Which::Renew, "renewed") => Self::Renewed {
-                name,
-                token: arg(8).parse().unwrap_or(0),
-            },
-            (Which::Release, _) => Self::Ended {
-                name,
-                attempt: arg(6),
-                freed: verdict == "released" && items.get(2).and_then(Value::as_int) == Some(0),
-            },
-            _ => Self::Other(format!(
-                "the server runs {which:?} of {} on {}: {}",
-                arg(6),
-                label(name),
-                words(items)
-            )),
-        })
-    }
+/// Returns a script's digest.
+pub(crate) fn sha(text: &str) -> String {
+    Sha1::from(text).digest().to_string()
 }
 
-impl fmt::Display for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Granted {
-                name,
-                attempt,
-                text,
-            } => write!(
-                f,
-                "the server runs acquire for attempt {attempt} on {}: {text}",
-                label(*name)
-            ),
-            Self::Renewed { name, token } => {
-                write!(f, "the server renews {} for token {token}", label(*name))
-            }
-            Self::Ended {
-                name,
-                attempt,
-                freed,
-            } => write!(
-                f,
-                "the server ends attempt {attempt} on {}{}",
-                label(*name),
-                if *freed { ": it is free" } else { "" }
-            ),
-            Self::Other(text) => f.write_str(text),
-        }
-    }
+fn text(bytes: Option<&[u8]>) -> &str {
+    bytes
+        .and_then(|bytes| std::str::from_utf8(bytes).ok())
+        .unwrap_or_default()
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Which {
-    Acquire,
-    Renew,
-    Release,
-}
+static BY_DIGEST: LazyLock<BTreeMap<Vec<u8>, &'static Source>> = LazyLock::new(|| {
+    let all = redlatch_lua::all();
+    all.map(|source| (sha(source.text).into_bytes(), source))
+        .collect()
+});
 
-impl Which {
-    fn of(verb: &[u8], script: &[u8]) -> Option<Self> {
-        static DIGESTS: LazyLock<[String; 3]> = LazyLock::new(|| {
-            [&REENTRANT.acquire, &REENTRANT.renew, &REENTRANT.release]
-                .map(|source| sha(source.text))
-        });
-        let texts = [
-            REENTRANT.acquire.text,
-            REENTRANT.renew.text,
-            REENTRANT.release.text,
-        ];
-        let at = match verb {
-            b"EVALSHA" => DIGESTS
-                .iter()
-                .position(|digest| digest.as_bytes() == script),
-            b"EVAL" => texts.iter().position(|text| text.as_bytes() == script),
-            _ => None,
-        }?;
-        [Self::Acquire, Self::Renew, Self::Release].get(at).copied()
-    }
-}
-
-/// Returns the number of a name from its text or from a key made of it.
-pub fn name_of(text: &str) -> Option<usize> {
-    NAMES.iter().position(|name| text.contains(name))
-}
-
-/// Returns a name's text.
-pub fn label(name: usize) -> &'static str {
-    NAMES.get(name).copied().unwrap_or("?")
-}
-
-fn words(items: &[Value]) -> String {
-    let words: Vec<_> = items
-        .iter()
-        .skip(1)
-        .map(|item| match item {
-            Value::Int(number) => number.to_string(),
-            other => other.as_str().unwrap_or("?").to_owned(),
-        })
-        .collect();
-    words.join(" ")
-}
-
-/// The names that are locked in a run.
-pub const NAMES: [&str; 3] = ["apple", "berry", "cedar"];
+static BY_TEXT: LazyLock<BTreeMap<&'static [u8], &'static Source>> = LazyLock::new(|| {
+    let all = redlatch_lua::all();
+    all.map(|source| (source.text.as_bytes(), source)).collect()
+});

@@ -1,6 +1,6 @@
 //! What every test run asks of the simulator. The full numbers are `cargo xtask sim`'s, which `cargo xtask test` runs.
 
-use redlatch_sim::{Fault, Mutant, Options, batch, run};
+use redlatch_sim::{Fault, Options, batch, mutants, run};
 
 #[test]
 fn the_same_seed_tells_the_same_story() {
@@ -67,9 +67,19 @@ fn planted_faults_are_found() {
         "resend-new-id",
     ];
     for name in quick {
-        let mutant = Mutant::find(name).expect("it is in the list");
-        assert!(batch::hunt(mutant, 0, 200).is_some(), "{name} survived");
+        let (kind, mutant) = mutants::find(name).expect("it is in the list");
+        let found = batch::hunt(kind, mutant, 0, 200);
+        assert!(found.is_some(), "{name} survived");
     }
+}
+
+#[test]
+fn planted_faults_have_names_of_their_own() {
+    let mut names: Vec<_> = mutants::all().map(|(_, mutant)| mutant.name).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
 }
 
 fn number(variable: &str, default: u64) -> u64 {

@@ -7,9 +7,7 @@ pub mod embedded;
 
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::{
-    Backoff, ClientId, Error, ErrorKind, HoldState, LossCause, Metadata, Moment, Owner, Released,
-    Tables, Token, WaitStrategy, seam,
+    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, LossCause, Metadata,
+    Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
 };
-pub use redlatch_reentrant::{
-    Acquire, ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks, TryAcquire, TryAcquireFor,
-};
+pub use redlatch_reentrant::{ForceRelease, Holder, Lock, LockGuard, LockInfo, Locks};

@@ -14,7 +14,7 @@ use crate::{
     owner::ClientId,
     primitive::{AcquireRequest, Answer, Grant, Primitive},
     protocol::{
-        acquisition::{Acquisition, End, Plan, Step, WaitStrategy},
+        acquisition::{Acquisition, Discipline, End, Plan, Step, WaitStrategy},
         hold::{Belief, HoldState},
         lease::Lease,
         time::Moment,
@@ -32,8 +32,8 @@ pub struct AcquireOptions {
     pub lease: Option<Lease>,
     /// How long to wait.
     pub wait: Wait,
-    /// How to wait.
-    pub strategy: WaitStrategy,
+    /// How to wait; the client's way if absent.
+    pub strategy: Option<WaitStrategy>,
     /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
     pub max_hold: Option<Duration>,
 }
@@ -44,7 +44,7 @@ impl Default for AcquireOptions {
             owner: OwnerChoice::Scope,
             lease: None,
             wait: Wait::Forever,
-            strategy: WaitStrategy::Notify,
+            strategy: None,
             max_hold: None,
         }
     }
@@ -81,6 +81,7 @@ struct Run<'a> {
     owner: Owner,
     options: &'a AcquireOptions,
     lease: Lease,
+    strategy: WaitStrategy,
     deadline: Option<Moment>,
     started: Moment,
     machine: Acquisition,
@@ -143,14 +144,16 @@ impl<'a> Run<'a> {
             Wait::For(wait) => (Some(now + wait), false),
             Wait::Forever => (None, false),
         };
+        let strategy = options.strategy.unwrap_or_else(|| client.wait_strategy());
         let plan = Plan {
             deadline,
             once,
-            strategy: options.strategy,
+            strategy,
+            discipline: primitive.discipline(),
             patience: client.patience(),
         };
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let attempt = Attempt::new(client, primitive, &owner, lease.span());
+        let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy);
         let key = primitive.key();
         let place = (!once).then(|| {
             client
@@ -163,6 +166,7 @@ impl<'a> Run<'a> {
             owner,
             options,
             lease,
+            strategy,
             deadline,
             started: now,
             machine: Acquisition::new(plan, now, client.listens()),
@@ -222,16 +226,22 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the turn to speak; `false` when the caller's time is up.
+    ///
+    /// A queued waiter speaks to get its ticket, and then when it is called; else the first of the line looks for all.
     async fn turn(&mut self) -> Result<bool, Error> {
         let Some(place) = &self.place else {
             return Ok(true);
         };
-        if place.may_speak() {
+        if place.may_speak() || self.is_queued() && !self.waits_to_be_called() {
             place.hush();
             return Ok(true);
         }
         self.contended = true;
         while !place.may_speak() {
+            if place.take_call() {
+                self.machine.on_woken();
+                return Ok(true);
+            }
             let now = self.client.now();
             let news = place.news();
             let silence = now - news.heard.max(self.started);
@@ -252,6 +262,10 @@ impl<'a> Run<'a> {
                 .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
             select! {
                 biased;
+                () = self.called() => {
+                    self.machine.on_woken();
+                    return Ok(true);
+                }
                 () = place.rung() => {}
                 () = self.client.alarm(until) => {
                     place.challenge(self.client.now());
@@ -263,6 +277,23 @@ impl<'a> Run<'a> {
         self.machine
             .on_turn(place.news().heard, self.client.listens());
         Ok(true)
+    }
+
+    /// Tells whether the server knows this waiter and will call it, or another of its line.
+    fn waits_to_be_called(&self) -> bool {
+        self.attempt.is_registered()
+            && self.listener.is_some()
+            && self.strategy == WaitStrategy::Notify
+            && self.trouble.is_none()
+    }
+
+    /// Resolves when the server calls this queued waiter.
+    async fn called(&self) {
+        let Some(listener) = self.listener.as_ref().filter(|_| self.is_queued()) else {
+            return pending().await;
+        };
+        // After a gap in the messages the first of the line looks for all.
+        while !listener.woken().await {}
     }
 
     /// Whoever holds the name already need not queue for it.
@@ -344,8 +375,15 @@ impl<'a> Run<'a> {
         }
         match answer {
             Answer::Granted(grant) => return self.granted(grant, sent, now),
-            Answer::Busy { remaining, holder } => {
+            Answer::Busy {
+                remaining,
+                holder,
+                called,
+            } => {
                 self.contended = true;
+                if let (Some(place), Some(attempt)) = (&self.place, called) {
+                    place.call(attempt);
+                }
                 let listening = self.listener.is_some() && self.client.listens();
                 self.machine.on_busy(now, remaining, listening);
                 self.warn_of_itself(&holder, now);
@@ -357,6 +395,7 @@ impl<'a> Run<'a> {
                 ));
                 self.machine.on_late(now);
             }
+            Answer::Unfinished => self.machine.on_unfinished(now),
             Answer::Void => self.start_over("the attempt had been undone"),
         }
         None
@@ -397,9 +436,27 @@ impl<'a> Run<'a> {
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
     fn start_over(&mut self, why: &str) {
-        self.attempt = Attempt::new(self.client, self.primitive, &self.owner, self.lease.span());
+        self.attempt = self.fresh_attempt();
+        if self.is_queued() {
+            // A call names the attempt.
+            self.listener = None;
+        }
         self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
         self.machine.on_failed();
+    }
+
+    fn fresh_attempt(&self) -> Attempt {
+        Attempt::new(
+            self.client,
+            self.primitive,
+            &self.owner,
+            self.lease.span(),
+            self.strategy,
+        )
+    }
+
+    fn is_queued(&self) -> bool {
+        self.primitive.discipline() == Discipline::Queued
     }
 
     fn failed(&mut self, failure: Failure) -> Result<(), Error> {
@@ -413,8 +470,7 @@ impl<'a> Run<'a> {
         }
         if !self.client.keeps(Rule::ResendSameId) {
             self.attempt.deliver();
-            self.attempt =
-                Attempt::new(self.client, self.primitive, &self.owner, self.lease.span());
+            self.attempt = self.fresh_attempt();
         }
         self.trouble = Some(error);
         self.machine.on_failed();
@@ -445,6 +501,13 @@ impl<'a> Run<'a> {
                 None => pending().await,
             }
         };
+        let look = self.listen_for_all().filter(|_| wakeable);
+        let asked = async {
+            match &look {
+                Some(look) => look.woken().await,
+                None => pending().await,
+            }
+        };
         let rung = async {
             match self.place.as_ref().filter(|_| wakeable) {
                 Some(place) => place.rung().await,
@@ -454,6 +517,7 @@ impl<'a> Run<'a> {
         let called = select! {
             biased;
             called = woken => called,
+            called = asked => called,
             () = rung => true,
             () = self.client.alarm(until) => false,
         };
@@ -465,11 +529,24 @@ impl<'a> Run<'a> {
     }
 
     fn listen(&mut self) -> &Listener {
-        let (client, primitive) = (self.client, self.primitive);
-        self.listener.get_or_insert_with(|| {
-            let topic = Topic::Exact(primitive.key().as_str().into());
-            client.net().hub.listen(client.wake_channel(), topic)
-        })
+        let client = self.client;
+        let key = self.primitive.key().as_str();
+        let topic = match self.primitive.discipline() {
+            Discipline::Barging => Topic::Exact(key.into()),
+            Discipline::Queued => {
+                Topic::Exact(format!("{key} {}", self.attempt.id().number()).into())
+            }
+        };
+        self.listener
+            .get_or_insert_with(|| client.net().hub.listen(client.wake_channel(), topic))
+    }
+
+    /// Listens for a call to anybody of this client who waits for the name: it goes to whoever speaks for the others.
+    fn listen_for_all(&self) -> Option<Listener> {
+        self.listener.as_ref().filter(|_| self.is_queued())?;
+        let topic = Topic::Exact(self.primitive.key().as_str().into());
+        let client = self.client;
+        Some(client.net().hub.listen(client.wake_channel(), topic))
     }
 
     fn expect(&self, back_at: Moment) {

@@ -7,7 +7,7 @@ use crate::{
     Client, Owner,
     owner::AttemptId,
     primitive::{Primitive, Token},
-    protocol::server_clock::ServerClock,
+    protocol::{acquisition::WaitStrategy, server_clock::ServerClock},
     rules::Rule,
 };
 
@@ -46,9 +46,13 @@ impl Attempt {
         primitive: &Arc<dyn Primitive>,
         owner: &Owner,
         lease: Duration,
+        strategy: WaitStrategy,
     ) -> Self {
         let id = AttemptId::draw(client.numbers());
-        let address = client.wake_address(id.number());
+        let address = match strategy {
+            WaitStrategy::Notify => client.wake_address(id.number()),
+            WaitStrategy::Poll(_) => client.silent_address(id.number()),
+        };
         Self {
             client: client.clone(),
             primitive: Arc::clone(primitive),
@@ -69,6 +73,11 @@ impl Attempt {
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Tells whether a request may have registered us.
+    pub(super) const fn is_registered(&self) -> bool {
+        self.registered
     }
 
     /// A request is about to be sent.

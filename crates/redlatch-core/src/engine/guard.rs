@@ -16,15 +16,14 @@ use crate::{
     protocol::{
         hold::HoldState,
         lease::{Lease, LeaseError},
-        name::Name,
         time::Moment,
     },
     rules::Rule,
 };
 
-/// A delivered grant. The guards of the primitives wrap it; for the crates of this family.
+/// What every guard knows of its hold: guards deref to this.
 ///
-/// Dropping it releases in the background, in any context, also during a panic and outside of a runtime.
+/// Dropping a guard releases in the background, in any context, also during a panic and outside of a runtime.
 #[must_use = "a guard that is dropped releases at once"]
 pub struct Held {
     hold: Arc<Hold>,
@@ -44,11 +43,11 @@ impl Held {
     }
 
     /// Returns the name.
-    pub fn name(&self) -> &Name {
-        self.hold.primitive().name()
+    pub fn name(&self) -> &str {
+        self.hold.primitive().name().as_str()
     }
 
-    /// Returns who holds.
+    /// Returns who holds; pass it to an acquisition to re-enter.
     pub fn owner(&self) -> &Owner {
         self.hold.owner()
     }
@@ -58,31 +57,38 @@ impl Held {
         self.hold.client()
     }
 
-    /// Returns the fencing token.
+    /// Returns the fencing token of this hold: greater than that of every hold of this name before it, and the same for all its re-entries.
+    ///
+    /// Hand it to what the lock protects, and have that refuse a token lower than the highest it has seen: then no holder that lost
+    /// its lease without noticing can do harm.
     pub fn token(&self) -> Token {
         self.hold.token()
     }
 
-    /// Returns the number of guards of this hold.
+    /// Returns how many guards of this hold there are. Asks nobody.
     pub fn hold_count(&self) -> usize {
         self.hold.guards()
     }
 
-    /// Tells whether the holder before never released.
+    /// Tells whether the hold before ended without a release, by its lease or by force, and has not been released since: what its holder was
+    /// at work on may be half done.
+    ///
+    /// Known to the guard whose acquisition began the hold, not to its re-entries. A `false` is no proof: the record of the hold before goes with
+    /// its token's retention, and with an answer that was lost and asked for again.
     pub const fn is_after_abandonment(&self) -> bool {
         self.grant.abandoned
     }
 
-    /// Returns the state at this instant.
+    /// Returns the state at this instant. Asks nobody: compares this client's clock.
     pub fn state(&self) -> HoldState {
         self.hold.state(self.hold.client().now())
     }
 
-    /// Fails if the hold is lost. Asks nobody.
+    /// Fails with the cause if the hold is lost; call it before each step that relies on it. Asks nobody.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the cause.
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
     pub fn check(&self) -> Result<(), Error> {
         match self.state() {
             HoldState::Lost(cause) => Err(Error::lost(cause)),
@@ -90,12 +96,13 @@ impl Held {
         }
     }
 
-    /// Returns the deadline by this client's clock; see [`Client::now`].
+    /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing renews the hold. Only looks: a
+    /// hold may be lost before, which [`check`](Self::check) tells.
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }
 
-    /// Returns how long the hold may still be relied on if nothing renews it; zero once it is lost.
+    /// Returns how long the hold may be relied on if nothing renews it; zero once it is lost.
     pub fn remaining(&self) -> Duration {
         let now = self.hold.client().now();
         match self.hold.state(now) {
@@ -104,20 +111,28 @@ impl Held {
         }
     }
 
-    /// Resolves when the hold is lost; never once its last guard has gone.
+    /// Resolves when the hold is lost, without any reply having to arrive: its timer is set to 2 ms before the deadline.
+    ///
+    /// Never resolves once the last guard of the hold has gone, since then nothing can be lost any more: race it against the work. The future
+    /// owns what it needs and does not keep the hold alive.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost; call it again.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         self.hold.lost()
     }
 
-    /// Runs `future` for as long as the hold lasts; drops it when the hold is lost.
+    /// Runs `future` for as long as the hold lasts. When the hold is lost, `future` is dropped at its next await. Each poll compares the clock
+    /// first, so that nothing goes on after the process was suspended.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
+    /// [`ErrorKind::Lost`](crate::ErrorKind::Lost) with the cause.
     ///
     /// # Cancel safety
     ///
-    /// As `future` itself.
+    /// As `future` itself; the guard stays as it is.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         let mut future = pin!(future);
         let mut lost = pin!(self.hold.lost());
@@ -132,15 +147,17 @@ impl Held {
         .await
     }
 
-    /// Sets the lease to at least `span` from now, with one command.
+    /// Makes the lease last at least `span` from now, once, for all guards of the hold: 50 ms to 365 days. Never shortens. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidLease`, `Lost`, and what a request may fail with; the deadline is then what it was.
+    /// `InvalidLease`; `Lost` if the hold is over; `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server did not answer
+    /// before the deadline, or for as long as the client is patient. The guard then keeps the deadline it had; the lease on the server is what
+    /// it was or longer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the deadline is what it was; the lease on the server is that or longer.
+    /// Dropped, the guard keeps the deadline it had; the lease on the server is what it was or longer.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
         self.check()?;
@@ -173,11 +190,14 @@ impl Held {
         Err(Error::new(crate::ErrorKind::Unavailable, message))
     }
 
-    /// Releases and says what became of it, with one command.
+    /// Releases this guard and says what became of it. Costs one command.
+    ///
+    /// A hold that was lost before is an answer and not an error; see [`Released`].
     ///
     /// # Errors
     ///
-    /// What a request may fail with; the release goes on in the background.
+    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client is patient; the release goes on in the
+    /// background. `Permission`, and `Closed` when the client has been closed, which released it already if the server could be reached.
     ///
     /// # Cancel safety
     ///
@@ -211,7 +231,7 @@ impl Drop for Held {
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held")
-            .field("name", &self.name().as_str())
+            .field("name", &self.name())
             .field("owner", self.owner())
             .field("token", &self.token())
             .field("state", &self.state())

@@ -313,4 +313,4 @@ fn by_node(net: &Net, items: Vec<Item>) -> BTreeMap<Node, Vec<Item>> {
 const CHUNK: usize = 256;
 
 /// Between tries of a parting that had no clear answer.
-const BACKOFF: Backoff = Backoff::of(Duration::from_millis(20), Duration::from_secs(1));
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));

@@ -1,7 +1,7 @@
 //! The local queues: per name, one waiter of this client speaks to the server.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -26,6 +26,8 @@ pub(crate) struct Turns {
 struct Line {
     queue: TurnQueue,
     bells: BTreeMap<u64, Arc<Notify>>,
+    /// Waiters whose turn at the server another of the line has learnt of.
+    called: BTreeSet<u64>,
     /// When the server last answered somebody in this line, or the line began.
     heard: Moment,
     /// The server has answered somebody in this line.
@@ -131,6 +133,21 @@ impl Place {
         let _ = self.bell.notified().now_or_never();
     }
 
+    /// Tells waiter `id` of this line that its turn at the server has come.
+    pub(crate) fn call(&self, id: u64) {
+        self.with(|line| {
+            if id != self.id && line.bells.contains_key(&id) {
+                line.called.insert(id);
+                line.ring(id);
+            }
+        });
+    }
+
+    /// Tells whether another of the line has learnt that this waiter's turn at the server has come. Tells it once.
+    pub(crate) fn take_call(&self) -> bool {
+        self.with(|line| line.called.remove(&self.id))
+    }
+
     /// Notes that this waiter looks again at `back_at` at the latest.
     pub(crate) fn expect(&self, back_at: Moment) {
         self.with(|line| line.queue.expect(self.id, back_at));
@@ -184,6 +201,7 @@ impl Drop for Place {
             return;
         };
         line.bells.remove(&self.id);
+        line.called.remove(&self.id);
         if let Some(next) = line.queue.leave(self.id)
             && self.turns.rules.keeps(Rule::PassTurn)
         {

@@ -125,7 +125,7 @@ impl Dialer {
 }
 
 /// From 20 ms, since a restarted server is back soon, to 1 s, since a missing one is asked by many.
-const BACKOFF: Backoff = Backoff::of(Duration::from_millis(20), Duration::from_secs(1));
+const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));
 
 /// A connection that ends sooner counts as a failure to connect.
 const SHORT_LIFE: Duration = Duration::from_secs(1);

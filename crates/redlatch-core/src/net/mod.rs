@@ -250,4 +250,4 @@ impl Failure {
 const ASK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Between tries of a request that had no clear answer.
-const RETRY: Backoff = Backoff::of(Duration::from_millis(10), Duration::from_millis(500));
+const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));

@@ -355,7 +355,7 @@ const ANSWER: Duration = Duration::from_secs(1);
 const AT_A_TIME: usize = 3;
 
 /// Between looks.
-const PAUSE: Backoff = Backoff::of(Duration::from_millis(100), Duration::from_secs(1));
+const PAUSE: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(1));
 
 #[cfg(test)]
 mod tests {

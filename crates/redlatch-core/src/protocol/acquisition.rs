@@ -17,8 +17,21 @@ pub struct Plan {
     pub once: bool,
     /// How to wait.
     pub strategy: WaitStrategy,
+    /// How waiters are served.
+    pub discipline: Discipline,
     /// How long to go on without any answer from the server.
     pub patience: Duration,
+}
+
+/// How the waiters of an object are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Discipline {
+    /// Whoever comes first when it is free; one waiter per client stands for all of its own.
+    #[default]
+    Barging,
+    /// In order of their tickets: every waiter has a place of its own on the server, from its first request on.
+    Queued,
 }
 
 /// How a waiter learns that it may try again.
@@ -133,7 +146,9 @@ impl Acquisition {
             }
             Phase::Subscribe if self.over(now) => Step::End(End::Busy),
             Phase::Subscribe => Step::Subscribe,
-            Phase::Busy { .. } if self.plan.once || self.over(now) => Step::End(End::Busy),
+            Phase::Busy { .. } if self.plan.once || self.over(now) || self.has_polled_enough() => {
+                Step::End(End::Busy)
+            }
             Phase::Busy { remaining } => self.wait(remaining, now, random),
             Phase::Due => {
                 let at = pace.book(now);
@@ -161,11 +176,10 @@ impl Acquisition {
 
     /// The name is held by another for `remaining`. `listening`: wakes would still reach us.
     pub fn on_busy(&mut self, now: Moment, remaining: Duration, listening: bool) {
-        let registered = self.registers();
+        let heard_of = self.registers() && self.listening;
         self.answered(now);
         self.listening = listening;
-        let subscribe =
-            !registered && !self.plan.once && self.plan.strategy == WaitStrategy::Notify;
+        let subscribe = !heard_of && !self.plan.once && self.plan.strategy == WaitStrategy::Notify;
         self.phase = if subscribe {
             Phase::Subscribe
         } else {
@@ -221,6 +235,12 @@ impl Acquisition {
         self.listening = listening;
     }
 
+    /// The server had too much to tidy up to answer: ask again at once.
+    pub const fn on_unfinished(&mut self, now: Moment) {
+        self.answered(now);
+        self.phase = Phase::Try;
+    }
+
     /// There was no clear answer: not sent, not executed for the moment, or outcome unknown.
     pub const fn on_failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
@@ -252,7 +272,8 @@ impl Acquisition {
             }
             WaitStrategy::Notify if self.listening => {
                 let check = RECHECK.mul_f64(0.8 + 0.4 * unit(random));
-                now + check.min(remaining.saturating_add(AFTER_EXPIRY))
+                // Somebody else of this client may have been the last to ask.
+                (self.heard + check.min(remaining.saturating_add(AFTER_EXPIRY))).max(now)
             }
             WaitStrategy::Notify => now + DEAF_RECHECK.min(remaining.saturating_add(AFTER_EXPIRY)),
         };
@@ -261,8 +282,19 @@ impl Acquisition {
         }
     }
 
+    fn has_polled_enough(&self) -> bool {
+        match self.plan.strategy {
+            WaitStrategy::Poll(backoff) => backoff.is_exhausted(self.polls.saturating_add(1)),
+            WaitStrategy::Notify => false,
+        }
+    }
+
     fn registers(&self) -> bool {
-        self.listening && !self.plan.once && self.plan.strategy == WaitStrategy::Notify
+        match self.plan.discipline {
+            _ if self.plan.once => false,
+            Discipline::Queued => true,
+            Discipline::Barging => self.listening && self.plan.strategy == WaitStrategy::Notify,
+        }
     }
 
     const fn answered(&mut self, now: Moment) {
@@ -292,7 +324,7 @@ pub const DEAF_RECHECK: Duration = Duration::from_millis(250);
 const AFTER_EXPIRY: Duration = Duration::from_millis(2);
 
 /// Between requests without a clear answer.
-const RETRY: Backoff = Backoff::of(Duration::from_millis(10), Duration::from_millis(500));
+const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
 #[cfg(test)]
 mod tests {
@@ -309,12 +341,33 @@ mod tests {
             deadline: None,
             once: false,
             strategy: WaitStrategy::Notify,
+            discipline: Discipline::Barging,
             patience: 10_000 * MS,
         }
     }
 
     fn step(acquisition: &mut Acquisition, ms: u64) -> Step {
         acquisition.step(at(ms), 0, &mut Pace::new(1000))
+    }
+
+    #[test]
+    fn a_queued_waiter_takes_its_ticket_first_and_subscribes_then_l23() {
+        let queued = Plan {
+            discipline: Discipline::Queued,
+            ..plan()
+        };
+        let mut it = Acquisition::new(queued, at(0), false);
+        assert_eq!(step(&mut it, 0), Step::Send { register: true });
+        it.on_busy(at(1), Duration::MAX, false);
+        assert_eq!(step(&mut it, 1), Step::Subscribe);
+        it.on_subscribed();
+        assert_eq!(step(&mut it, 2), Step::Send { register: true });
+        it.on_unfinished(at(3));
+        assert_eq!(step(&mut it, 3), Step::Send { register: true });
+        it.on_busy(at(4), Duration::MAX, true);
+        assert_eq!(step(&mut it, 4), Step::Wait { until: at(1604) });
+        it.on_turn(at(1000), true);
+        assert_eq!(step(&mut it, 1100), Step::Wait { until: at(2600) });
     }
 
     #[test]
@@ -416,7 +469,7 @@ mod tests {
 
     #[test]
     fn polling_never_subscribes_or_registers() {
-        let backoff = Backoff::new(10 * MS, 100 * MS);
+        let backoff = Backoff::exponential(10 * MS, 100 * MS);
         let plan = Plan {
             strategy: WaitStrategy::Poll(backoff),
             ..plan()
@@ -428,6 +481,23 @@ mod tests {
         it.on_woken();
         it.on_busy(at(5), 30_000 * MS, true);
         assert_eq!(step(&mut it, 5), Step::Pause { until: at(15) });
+    }
+
+    #[test]
+    fn polling_ends_after_its_attempts() {
+        let backoff = Backoff::constant(10 * MS).max_attempts(2);
+        let plan = Plan {
+            strategy: WaitStrategy::Poll(backoff),
+            ..plan()
+        };
+        let mut it = Acquisition::new(plan, at(0), true);
+        assert_eq!(step(&mut it, 0), Step::Send { register: false });
+        it.on_busy(at(0), 30_000 * MS, true);
+        assert_eq!(step(&mut it, 0), Step::Pause { until: at(10) });
+        it.on_elapsed();
+        assert_eq!(step(&mut it, 10), Step::Send { register: false });
+        it.on_busy(at(11), 30_000 * MS, true);
+        assert_eq!(step(&mut it, 11), Step::End(End::Busy));
     }
 
     #[test]

@@ -2,36 +2,136 @@
 
 use std::time::Duration;
 
-/// Exponential back-off: `base`, doubled each time up to `cap`, each drawn between half and whole.
+/// How long to pause between tries: the first pause, by how much each is longer than the one before, the longest, how far each is spread, and
+/// after how many tries to stop.
 ///
-/// Source: M. Brooker, "Exponential Backoff And Jitter" (the "equal jitter" of that text).
+/// Source: M. Brooker, "Exponential Backoff And Jitter", whose terms [`Jitter`] uses.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch_core::{Backoff, Jitter};
+///
+/// let ms = Duration::from_millis;
+/// // 100 ms each time.
+/// Backoff::constant(ms(100));
+/// // 10, 15, 22.5 … 500 ms, each drawn between zero and that; no more than twenty tries.
+/// Backoff::exponential(ms(10), ms(500))
+///     .factor(1.5)
+///     .jitter(Jitter::Full)
+///     .max_attempts(20);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    base: Duration,
-    cap: Duration,
+    initial: Duration,
+    max: Duration,
+    /// In thousandths.
+    factor: u32,
+    jitter: Jitter,
+    max_attempts: Option<u32>,
+}
+
+/// How far a pause is spread, so that those who failed together do not try again together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Jitter {
+    /// Not at all.
+    None,
+    /// Between half of it and the whole.
+    Equal,
+    /// Between nothing and the whole, at least 1 ms.
+    Full,
 }
 
 impl Backoff {
-    /// Starts at `base` (at least 1 ms) and never waits longer than `cap` (at least `base`).
-    pub fn new(base: Duration, cap: Duration) -> Self {
-        let base = base.max(Duration::from_millis(1));
+    /// Pauses `delay` each time, at least 1 ms, without jitter.
+    pub const fn constant(delay: Duration) -> Self {
+        let delay = at_least_a_ms(delay);
         Self {
-            base,
-            cap: cap.max(base),
+            initial: delay,
+            max: delay,
+            factor: 1000,
+            jitter: Jitter::None,
+            max_attempts: None,
         }
     }
 
-    /// As [`new`](Self::new), in constants; the bounds are the caller's to keep.
-    pub(crate) const fn of(base: Duration, cap: Duration) -> Self {
-        Self { base, cap }
+    /// Pauses `initial` first, at least 1 ms, twice as long each time after, at most `max`, with equal jitter.
+    pub const fn exponential(initial: Duration, max: Duration) -> Self {
+        let initial = at_least_a_ms(initial);
+        Self {
+            initial,
+            max: if max.as_nanos() < initial.as_nanos() {
+                initial
+            } else {
+                max
+            },
+            factor: 2000,
+            jitter: Jitter::Equal,
+            max_attempts: None,
+        }
+    }
+
+    /// Sets by how much each pause is longer than the one before: 1 to 100; what is out of bounds is brought to the nearer one.
+    #[must_use]
+    pub fn factor(mut self, factor: f64) -> Self {
+        let thousandths = (factor * 1000.0).clamp(1000.0, 100_000.0);
+        self.factor = if thousandths.is_nan() {
+            1000
+        } else {
+            thousandths.round() as u32
+        };
+        self
+    }
+
+    /// Sets how far each pause is spread.
+    #[must_use]
+    pub const fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// Stops after `attempts` tries, the first counted, at least 1. Default: never.
+    #[must_use]
+    pub const fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(if attempts == 0 { 1 } else { attempts });
+        self
+    }
+
+    /// Tells whether there is to be no other try after `attempts` of them.
+    pub fn is_exhausted(&self, attempts: u32) -> bool {
+        self.max_attempts.is_some_and(|most| attempts >= most)
     }
 
     /// Returns how long to wait before try number `failures` (from 1), with 64 `random` bits.
     pub fn delay(&self, failures: u32, random: u64) -> Duration {
-        let doublings = failures.saturating_sub(1).min(20);
-        let whole = self.base.saturating_mul(1 << doublings).min(self.cap);
-        let half = whole / 2;
-        half + half.mul_f64(unit(random))
+        let whole = self.whole(failures);
+        match self.jitter {
+            Jitter::None => whole,
+            Jitter::Equal => whole / 2 + (whole / 2).mul_f64(unit(random)),
+            Jitter::Full => at_least_a_ms(whole.mul_f64(unit(random))),
+        }
+    }
+
+    fn whole(&self, failures: u32) -> Duration {
+        let growth =
+            (f64::from(self.factor) / 1000.0).powi(failures.saturating_sub(1).min(1000) as i32);
+        let whole = self.initial.as_secs_f64() * growth;
+        if whole < self.max.as_secs_f64() {
+            Duration::from_secs_f64(whole)
+        } else {
+            self.max
+        }
+    }
+}
+
+const fn at_least_a_ms(delay: Duration) -> Duration {
+    let least = Duration::from_millis(1);
+    if delay.as_nanos() < least.as_nanos() {
+        least
+    } else {
+        delay
     }
 }
 
@@ -46,21 +146,50 @@ mod tests {
 
     use super::*;
 
+    const MS: Duration = Duration::from_millis(1);
+
     proptest! {
         #[test]
-        fn stays_within_its_bounds(base in 1_u64..1000, cap in 1_u64..100_000, n in 0_u32..200, random: u64) {
-            let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
-            let delay = Backoff::new(base, cap).delay(n, random);
-            prop_assert!(delay >= base / 2 && delay <= cap.max(base));
+        fn stays_within_its_bounds(
+            initial in 0_u64..1000, max in 0_u64..100_000, factor in 0.0..200.0, n in 0_u32..u32::MAX, random: u64,
+        ) {
+            let (initial, max) = (Duration::from_millis(initial), Duration::from_millis(max));
+            let most = max.max(initial).max(MS);
+            let backoff = Backoff::exponential(initial, max).factor(factor);
+            let delay = backoff.delay(n, random);
+            prop_assert!(delay >= initial.max(MS) / 2 && delay <= most);
+            prop_assert!(backoff.jitter(Jitter::Full).delay(n, random) <= most);
+            let whole = backoff.jitter(Jitter::None).delay(n, random);
+            prop_assert!(whole >= initial && whole <= most);
         }
     }
 
     #[test]
-    fn doubles() {
-        let backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-        let most: Vec<_> = (1..8)
-            .map(|n| backoff.delay(n, u64::MAX).as_millis())
-            .collect();
-        assert_eq!(most, [20, 40, 80, 160, 320, 640, 1000]);
+    fn grows_by_its_factor() {
+        let most = |backoff: Backoff| -> Vec<_> {
+            let delays = (1..8).map(|n| backoff.jitter(Jitter::None).delay(n, 0));
+            delays.map(|delay| delay.as_millis()).collect()
+        };
+        let backoff = Backoff::exponential(20 * MS, 1000 * MS);
+        assert_eq!(most(backoff), [20, 40, 80, 160, 320, 640, 1000]);
+        assert_eq!(most(backoff.factor(1.5)), [20, 30, 45, 67, 101, 151, 227]);
+        assert_eq!(most(Backoff::constant(7 * MS)), [7; 7]);
+    }
+
+    #[test]
+    fn wrong_factors_are_brought_to_the_nearer_bound() {
+        let backoff = Backoff::exponential(MS, MS);
+        for (factor, thousandths) in [(0.0, 1000), (-3.0, 1000), (f64::NAN, 1000), (1e9, 100_000)] {
+            assert_eq!(backoff.factor(factor).factor, thousandths);
+        }
+    }
+
+    #[test]
+    fn attempts_are_counted_with_the_first() {
+        let backoff = Backoff::constant(MS);
+        assert!(!backoff.is_exhausted(u32::MAX));
+        assert!(!backoff.max_attempts(2).is_exhausted(1));
+        assert!(backoff.max_attempts(2).is_exhausted(2));
+        assert!(backoff.max_attempts(0).is_exhausted(1));
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Backoff, WaitStrategy};
+use redlatch::{Backoff, ErrorKind, WaitStrategy};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::time::Instant;
 
@@ -24,6 +24,7 @@ redlatch_tests::behaviours!(
     one_waiters_deadline_is_not_anothers_l5,
     ten_thousand_names_are_waited_for_at_once_l6,
     polling_never_subscribes,
+    polling_ends_after_its_attempts,
     waiters_of_a_holders_owner_need_not_queue,
     a_waiter_that_nobody_polls_stalls_nobody,
     processes_that_count_together_lose_nothing,
@@ -192,12 +193,27 @@ async fn polling_never_subscribes(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
     let lock = b.lock("x");
-    let poll = WaitStrategy::Poll(Backoff::new(5 * MS, 20 * MS));
+    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
     let waiter = tokio::spawn(async move { lock.lock().strategy(poll).await.unwrap() });
     backend.pass(100 * MS).await;
     assert_eq!(a.lock("x").info().await.unwrap().unwrap().waiters, 0);
     drop(guard);
     drop(waiter.await.unwrap());
+}
+
+async fn polling_ends_after_its_attempts(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let poll = WaitStrategy::Poll(Backoff::constant(5 * MS).max_attempts(3));
+    let calls = backend.script_calls();
+    let error = b.lock("x").lock().strategy(poll).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyAttempts);
+    assert_eq!(backend.script_calls() - calls, 3);
+    let lock = b.lock("x");
+    let waiting = lock.try_lock_for(10_000 * MS).strategy(poll);
+    assert!(waiting.await.unwrap().is_none());
+    assert_eq!(backend.script_calls() - calls, 6);
+    guard.release().await.unwrap();
 }
 
 async fn waiters_of_a_holders_owner_need_not_queue(backend: &Backend) {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use redlatch::{Client, ClientBuilder, ErrorKind, Released};
+use redlatch::{Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy};
 use redlatch_tests::{
     backend::Backend,
     server::{Server, ServerBinary, ServerOptions},
@@ -17,6 +17,7 @@ redlatch_tests::on_every_server!(
     rights_that_can_be_missed_are_missed,
     the_minimal_user_can_do_everything,
     without_channels_waiters_go_by_the_clock_l6_l7,
+    clients_that_poll_need_no_channels,
     a_user_without_hello_speaks_resp2,
 );
 
@@ -179,6 +180,26 @@ async fn everything_works(backend: &Backend) {
     assert_nothing_left(backend, &[&a, &b]).await;
     a.close_now().await;
     b.close_now().await;
+}
+
+/// The self-check passes, and there is one connection per client.
+async fn clients_that_poll_need_no_channels(binary: ServerBinary) {
+    let rights = minimal()
+        .replace(" &redlatch:*", "")
+        .replace(" +subscribe", "")
+        .replace(" +unsubscribe", "");
+    let backend = server_with(&binary, &rights);
+    let poll = WaitStrategy::Poll(Backoff::constant(5 * MS));
+    let connect = || as_app(&backend).wait_strategy(poll).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    backend.pass(50 * MS).await;
+    // Two clients, and the one that asks.
+    assert_eq!(backend.server().info("clients")["connected_clients"], "3");
+    guard.release().await.unwrap();
+    waiter.await.unwrap().release().await.unwrap();
+    assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
 async fn without_channels_waiters_go_by_the_clock_l6_l7(binary: ServerBinary) {

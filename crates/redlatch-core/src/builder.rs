@@ -1,0 +1,210 @@
+//! The builders of an acquisition, for every guard of the family. Awaiting one runs it.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use crate::{
+    AcquireOptions, Client, Error, ErrorKind, Held, Owner, OwnerChoice, Wait, WaitStrategy,
+    engine::invalid_lease,
+    primitive::Primitive,
+    protocol::lease::{Lease, LeaseError},
+};
+
+/// What the three builders have in common.
+#[derive(Clone, Debug)]
+struct Request {
+    client: Client,
+    primitive: Result<Arc<dyn Primitive>, Error>,
+    options: AcquireOptions,
+    wrong: Option<Error>,
+}
+
+impl Request {
+    fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>, wait: Wait) -> Self {
+        Self {
+            client: client.clone(),
+            primitive,
+            options: AcquireOptions {
+                wait,
+                ..AcquireOptions::default()
+            },
+            wrong: None,
+        }
+    }
+
+    fn lease(&mut self, lease: Result<Lease, LeaseError>) {
+        match lease {
+            Ok(lease) => {
+                self.options.lease = Some(lease);
+                self.wrong = None;
+            }
+            Err(error) => self.wrong = Some(invalid_lease(error)),
+        }
+    }
+
+    async fn run<G: From<Held>>(self) -> Result<Option<G>, Error> {
+        if let Some(error) = self.wrong {
+            return Err(error);
+        }
+        let primitive = self.primitive?;
+        let held = self.client.acquire(&primitive, &self.options).await?;
+        Ok(held.map(G::from))
+    }
+}
+
+macro_rules! acquire_options {
+    ($builder:ident) => {
+        impl<G> $builder<G> {
+            /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews it; [`Held::extend`] may.
+            ///
+            /// A re-entry never shortens the hold, and does not end its renewal while a guard lives that wants it.
+            pub fn lease(mut self, lease: Duration) -> Self {
+                self.0.lease(Lease::fixed(lease));
+                self
+            }
+
+            /// Holds with a lease of `lease` that is renewed every third of it while the guard lives: 1 s to 365 days. The default, with the
+            /// client's default lease of 30 s.
+            pub fn renewed_lease(mut self, lease: Duration) -> Self {
+                self.0.lease(Lease::renewed(lease));
+                self
+            }
+
+            /// Stops renewing for this guard after `max`, although it lives: a guard that was forgotten frees its name. Default: never.
+            ///
+            /// The hold then ends with the lease that runs, up to one lease after `max`. Without renewal it changes nothing.
+            pub const fn max_hold(mut self, max: Duration) -> Self {
+                self.0.options.max_hold = Some(max);
+                self
+            }
+
+            /// Acquires for `owner`, which re-enters if it holds already. Default: the owner of the scope, outside of any a fresh one.
+            ///
+            /// An owner of another client is an error, `ForeignOwner`.
+            pub fn owner(mut self, owner: &Owner) -> Self {
+                self.0.options.owner = OwnerChoice::Given(owner.clone());
+                self
+            }
+
+            /// Acquires for a fresh owner, whatever scope this is called in.
+            pub fn fresh_owner(mut self) -> Self {
+                self.0.options.owner = OwnerChoice::Fresh;
+                self
+            }
+
+            /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](crate::ClientBuilder::wait_strategy).
+            ///
+            /// A [`Backoff`](crate::Backoff) with a greatest number of attempts ends a waiting acquisition with `TooManyAttempts`, and one that may give up with `None`.
+            pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.0.options.strategy = Some(strategy);
+                self
+            }
+        }
+    };
+}
+
+/// An acquisition that waits; await it. `G` is the guard it gives.
+#[must_use = "nothing is acquired until this is awaited"]
+pub struct Acquire<G>(Request, PhantomData<fn() -> G>);
+
+/// An acquisition that does not wait; await it. `None` if another has it.
+#[must_use = "nothing is acquired until this is awaited"]
+pub struct TryAcquire<G>(Request, PhantomData<fn() -> G>);
+
+/// An acquisition that waits for a while; await it. `None` if another had it whenever this looked.
+#[must_use = "nothing is acquired until this is awaited"]
+pub struct TryAcquireFor<G>(Request, PhantomData<fn() -> G>);
+
+macro_rules! same_whatever_the_guard {
+    ($($builder:ident),*) => {$(
+        impl<G> Clone for $builder<G> {
+            fn clone(&self) -> Self {
+                Self(self.0.clone(), PhantomData)
+            }
+        }
+
+        impl<G> fmt::Debug for $builder<G> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($builder)).field(&self.0).finish()
+            }
+        }
+    )*};
+}
+
+same_whatever_the_guard!(Acquire, TryAcquire, TryAcquireFor);
+
+acquire_options!(Acquire);
+acquire_options!(TryAcquire);
+acquire_options!(TryAcquireFor);
+
+impl<G> Acquire<G> {
+    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    #[doc(hidden)]
+    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self {
+        Self(Request::new(client, primitive, Wait::Forever), PhantomData)
+    }
+}
+
+impl<G> TryAcquire<G> {
+    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    #[doc(hidden)]
+    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self {
+        Self(Request::new(client, primitive, Wait::Never), PhantomData)
+    }
+}
+
+impl<G> TryAcquireFor<G> {
+    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    #[doc(hidden)]
+    pub fn new(
+        client: &Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wait: Duration,
+    ) -> Self {
+        Self(
+            Request::new(client, primitive, Wait::For(wait)),
+            PhantomData,
+        )
+    }
+}
+
+impl<G: From<Held> + 'static> IntoFuture for Acquire<G> {
+    type Output = Result<G, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let guard = self.0.run().await?;
+            guard.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::TooManyAttempts,
+                    "another held it in every attempt that the wait strategy allows",
+                )
+            })
+        })
+    }
+}
+
+impl<G: From<Held> + 'static> IntoFuture for TryAcquire<G> {
+    type Output = Result<Option<G>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.run())
+    }
+}
+
+impl<G: From<Held> + 'static> IntoFuture for TryAcquireFor<G> {
+    type Output = Result<Option<G>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.0.run())
+    }
+}

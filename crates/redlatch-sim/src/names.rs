@@ -1,0 +1,14 @@
+//! The names that are worked on in a run.
+
+/// The names; a key made of one contains its text.
+pub const NAMES: [&str; 3] = ["apple", "berry", "cedar"];
+
+/// Returns the number of a name from its text or from a key made of it.
+pub fn name_of(text: &str) -> Option<usize> {
+    NAMES.iter().position(|name| text.contains(name))
+}
+
+/// Returns a name's text.
+pub fn label(name: usize) -> &'static str {
+    NAMES.get(name).copied().unwrap_or("?")
+}

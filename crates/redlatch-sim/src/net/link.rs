@@ -1,0 +1,82 @@
+//! One connection, and what it carries.
+
+use std::collections::BTreeMap;
+
+use redlatch_core::seam::{Command, Outcome, Purpose, Push};
+use redlatch_embedded::engine::SessionId;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::exec::ProcId;
+
+/// The number of a connection.
+pub type ConnId = usize;
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) proc: ProcId,
+    pub(super) purpose: Purpose,
+    pub(super) session: Option<SessionId>,
+    /// The client's end is open.
+    pub(super) open: bool,
+    /// Nothing that is sent from here on arrives.
+    pub(super) severed: bool,
+    pub(super) accept: Option<oneshot::Sender<Result<(), String>>>,
+    pub(super) pending: BTreeMap<u64, oneshot::Sender<Vec<Outcome>>>,
+    pub(super) pushes: Option<mpsc::UnboundedSender<Push>>,
+    pub(super) receiver: Option<mpsc::UnboundedReceiver<Push>>,
+    pub(super) upward: Way,
+    pub(super) downward: Way,
+    pub(super) requests: u64,
+}
+
+/// One direction of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Way {
+    /// When the last message arrives.
+    pub(super) last: u64,
+    /// Nothing arrives before.
+    pub(super) held_until: u64,
+    pub(super) sent: u64,
+    pub(super) arrived: u64,
+    /// Messages beyond this number are lost.
+    pub(super) limit: Option<u64>,
+}
+
+/// A message to the server.
+#[derive(Debug)]
+pub enum Upward {
+    /// A client wants to connect.
+    Hello,
+    /// A pipeline, sent at this time.
+    Request(u64, Vec<Command>, u64),
+    /// The client's end is closed.
+    Bye,
+}
+
+/// A message to a client.
+#[derive(Debug)]
+pub enum Downward {
+    /// The connection is up, or refused.
+    Accepted(Result<(), String>),
+    /// The answer to a pipeline.
+    Reply(u64, Vec<Outcome>),
+    /// Something unasked.
+    Push(Push),
+    /// The connection is gone.
+    Closed,
+}
+
+impl Way {
+    /// Returns when a message that would arrive at `at` does.
+    pub(super) fn post(&mut self, at: u64) -> u64 {
+        self.sent += 1;
+        self.last = (self.last + 1).max(at);
+        self.last
+    }
+
+    pub(super) fn hold(&mut self, until: u64) {
+        self.held_until = self.held_until.max(until);
+        self.last = self.last.max(self.held_until);
+    }
+}

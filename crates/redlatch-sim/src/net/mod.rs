@@ -1,0 +1,227 @@
+//! The network: connections that keep order, hold things up and break, and the door of the server.
+//!
+//! A connection never repeats, drops or overtakes a message while it lives. What is on its way when it breaks or is closed may
+//! arrive in part, or much later; the answers to that are lost.
+
+mod link;
+mod serve;
+mod transport;
+mod trouble;
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use redlatch_core::seam::{Purpose, Push};
+
+use self::link::Link;
+pub use self::{
+    link::{ConnId, Downward, Upward},
+    transport::SimTransport,
+};
+use crate::{
+    exec::{Exec, lock},
+    faults::{Fault, Faults},
+    rng::Rng,
+    server::Server,
+    watch::Watch,
+    world::Event,
+};
+
+/// All connections and the server behind them.
+pub struct Net {
+    exec: Arc<Exec>,
+    state: Mutex<State>,
+    watch: Arc<Watch>,
+}
+
+/// What the lock of the network protects.
+#[derive(Debug)]
+pub struct State {
+    rng: Rng,
+    conns: Vec<Link>,
+    /// The server.
+    pub server: Server,
+    /// Which faults happen how often; none once it is healed.
+    pub faults: Faults,
+    stopped: bool,
+    /// What reached the server while it was stopped.
+    inbox: VecDeque<(ConnId, Upward)>,
+}
+
+impl Net {
+    /// Makes a network with one server.
+    pub fn new(
+        exec: Arc<Exec>,
+        rng: Rng,
+        server: Server,
+        faults: Faults,
+        watch: Arc<Watch>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            exec,
+            state: Mutex::new(State {
+                rng,
+                conns: Vec::new(),
+                server,
+                faults,
+                stopped: false,
+                inbox: VecDeque::new(),
+            }),
+            watch,
+        })
+    }
+
+    /// Gives access to server and faults.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// A message has reached the server's door.
+    pub fn arrive_up(&self, id: ConnId, message: Upward) {
+        let mut state = self.state();
+        let now = self.exec.now();
+        let link = &mut state.conns[id];
+        if now < link.upward.held_until {
+            self.exec
+                .schedule(link.upward.held_until, Event::Up(id, message));
+            return;
+        }
+        link.upward.arrived += 1;
+        if link
+            .upward
+            .limit
+            .is_some_and(|limit| link.upward.arrived > limit)
+            && !matches!(message, Upward::Bye)
+        {
+            return;
+        }
+        if state.stopped {
+            state.inbox.push_back((id, message));
+            return;
+        }
+        self.serve(&mut state, id, message);
+    }
+
+    /// A message has reached a client.
+    pub fn arrive_down(&self, id: ConnId, message: Downward) {
+        let mut state = self.state();
+        let now = self.exec.now();
+        let link = &mut state.conns[id];
+        if now < link.downward.held_until {
+            self.exec
+                .schedule(link.downward.held_until, Event::Down(id, message));
+            return;
+        }
+        if !link.open {
+            return;
+        }
+        match message {
+            Downward::Accepted(result) => {
+                if let Some(accept) = link.accept.take() {
+                    drop(accept.send(result));
+                }
+            }
+            Downward::Reply(request, outcomes) => {
+                if let Some(answer) = link.pending.remove(&request) {
+                    drop(answer.send(outcomes));
+                }
+            }
+            Downward::Push(push) => {
+                if let Push::Subscribed(_) = push {
+                    self.watch.subscribed(link.proc, now);
+                }
+                if let Some(pushes) = &link.pushes {
+                    drop(pushes.send(push));
+                }
+            }
+            Downward::Closed => self.shut(link),
+        }
+    }
+
+    /// Closes the client's end at once, as an error of its socket does.
+    fn shut(&self, link: &mut Link) {
+        link.open = false;
+        link.accept = None;
+        link.pending.clear();
+        link.pushes = None;
+        if link.purpose == Purpose::PubSub {
+            self.watch.unsubscribed(link.proc, self.exec.now());
+        }
+    }
+
+    /// The client closes its end; what it sent before is on its way, perhaps for long.
+    fn close(&self, id: ConnId) {
+        let mut state = self.state();
+        if !state.conns[id].open {
+            return;
+        }
+        let now = self.exec.now();
+        let on_its_way = {
+            let way = state.conns[id].upward;
+            way.sent > way.arrived
+        };
+        if on_its_way && state.roll(Fault::LateBytes) {
+            let late = state.rng.between(1_000, 20_000_000);
+            state.conns[id].upward.hold(now + late);
+            self.watch.fault(Fault::LateBytes, now, || {
+                format!("bytes of connection {id} linger for {} ms", late / 1000)
+            });
+        }
+        self.shut(&mut state.conns[id]);
+        self.post_up(&mut state, id, Upward::Bye);
+    }
+
+    /// Returns the connections that are open.
+    pub fn open_conns(&self) -> Vec<ConnId> {
+        let state = self.state();
+        let open = state.conns.iter().enumerate();
+        open.filter(|(_, link)| link.open && !link.severed)
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// Tells whether a connection is for subscriptions.
+    pub fn is_pubsub(&self, id: ConnId) -> bool {
+        self.state().conns[id].purpose == Purpose::PubSub
+    }
+
+    fn post_up(&self, state: &mut State, id: ConnId, message: Upward) {
+        let delay = state.delay();
+        let at = state.conns[id].upward.post(self.exec.now() + delay);
+        self.exec.schedule(at, Event::Up(id, message));
+    }
+
+    fn post_down(&self, state: &mut State, id: ConnId, message: Downward) {
+        if state.conns[id].severed || !state.conns[id].open {
+            return;
+        }
+        let delay = state.delay();
+        let at = state.conns[id].downward.post(self.exec.now() + delay);
+        self.exec.schedule(at, Event::Down(id, message));
+    }
+}
+
+impl State {
+    fn roll(&mut self, fault: Fault) -> bool {
+        let rate = self.faults.rate(fault);
+        rate > 0 && self.rng.chance(rate)
+    }
+
+    fn delay(&mut self) -> u64 {
+        let (least, most) = self.faults.delays();
+        let mut delay = self.rng.between(least, most);
+        if self.roll(Fault::Delay) {
+            delay += self.rng.between(1_000, 400_000);
+        }
+        delay
+    }
+}
+
+impl fmt::Debug for Net {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Net").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! The door of the server.
+
+use redlatch_core::seam::{Command, Outcome, Purpose, Push};
+use redlatch_embedded::engine::SessionKind;
+
+use super::{ConnId, Downward, Net, State, Upward};
+use crate::{faults::Fault, world::Event};
+
+impl Net {
+    pub(super) fn serve(&self, state: &mut State, id: ConnId, message: Upward) {
+        let now = self.exec.now();
+        match message {
+            Upward::Hello => {
+                let kind = match state.conns[id].purpose {
+                    Purpose::Command => SessionKind::Command,
+                    Purpose::PubSub => SessionKind::PubSub,
+                };
+                let result = if state.roll(Fault::DialFailure) {
+                    self.watch.fault(Fault::DialFailure, now, || {
+                        format!("connection {id} is refused")
+                    });
+                    Err("refused".to_owned())
+                } else {
+                    state.conns[id].session = Some(state.server.open(kind));
+                    Ok(())
+                };
+                self.post_down(state, id, Downward::Accepted(result));
+            }
+            Upward::Request(request, batch, sent) => {
+                let Some(session) = state.conns[id].session else {
+                    return;
+                };
+                let proc = state.conns[id].proc;
+                let mut outcomes = Vec::with_capacity(batch.len());
+                for command in &batch {
+                    let reply = state.server.execute(session, command, now);
+                    self.watch.served(proc, command, &reply, sent, now);
+                    self.check_end(state, command, now);
+                    outcomes.push(Outcome::Replied(reply));
+                    self.deliver(state);
+                }
+                self.post_down(state, id, Downward::Reply(request, outcomes));
+                if state.roll(Fault::ReplyLost) {
+                    // The reply is on its way; the cut catches it.
+                    self.watch.fault(Fault::ReplyLost, now, || {
+                        format!("connection {id} breaks before the answer is out")
+                    });
+                    self.exec.schedule(now, Event::Cut(id));
+                }
+            }
+            Upward::Bye => {
+                if let Some(session) = state.conns[id].session.take() {
+                    state.server.close(session);
+                }
+            }
+        }
+    }
+
+    /// P6: every key of a lock ends by itself at any time, whatever dies.
+    fn check_end(&self, state: &State, command: &Command, now: u64) {
+        let mut args = command.args();
+        if !args.next().is_some_and(|verb| verb.starts_with(b"EVAL")) {
+            return;
+        }
+        let number = args
+            .nth(1)
+            .and_then(|number| std::str::from_utf8(number).ok());
+        let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
+        let time = state.server.time(now);
+        for key in args.take(number) {
+            if state.server.engine().ttl(key, time) == Some(None) {
+                let key = String::from_utf8_lossy(key).into_owned();
+                self.watch.violate("P6", format!("{key} has no end"));
+            }
+        }
+    }
+
+    /// Sends on what the server pushes.
+    fn deliver(&self, state: &mut State) {
+        for delivery in state.server.take_deliveries() {
+            let to = state
+                .conns
+                .iter()
+                .rposition(|link| link.session == Some(delivery.session));
+            let Some(id) = to else { continue };
+            if matches!(delivery.push, Push::Message { .. }) && state.roll(Fault::MessageLost) {
+                self.watch.fault(Fault::MessageLost, self.exec.now(), || {
+                    format!("a message on connection {id} is lost")
+                });
+                continue;
+            }
+            self.post_down(state, id, Downward::Push(delivery.push));
+        }
+    }
+}

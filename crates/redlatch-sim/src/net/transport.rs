@@ -1,0 +1,127 @@
+//! The network as clients see it: redlatch's transport.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use redlatch_core::seam::{
+    Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Protocol, Push, Pushes,
+    Transport,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    ConnId, Net, Upward,
+    link::{Link, Way},
+};
+use crate::exec::ProcId;
+
+/// The network as one process sees it.
+#[derive(Clone, Debug)]
+pub struct SimTransport {
+    net: Arc<Net>,
+    proc: ProcId,
+}
+
+impl SimTransport {
+    /// Makes the transport of `proc`.
+    pub const fn new(net: Arc<Net>, proc: ProcId) -> Self {
+        Self { net, proc }
+    }
+}
+
+#[async_trait]
+impl Transport for SimTransport {
+    async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
+        let (conn, accepted) = {
+            let mut state = self.net.state();
+            let (accept, accepted) = oneshot::channel();
+            let (pushes, receiver) = mpsc::unbounded_channel();
+            state.conns.push(Link {
+                proc: self.proc,
+                purpose: dial.purpose,
+                session: None,
+                open: true,
+                severed: false,
+                accept: Some(accept),
+                pending: BTreeMap::new(),
+                pushes: Some(pushes),
+                receiver: Some(receiver),
+                upward: Way::default(),
+                downward: Way::default(),
+                requests: 0,
+            });
+            let id = state.conns.len() - 1;
+            self.net.post_up(&mut state, id, Upward::Hello);
+            let conn = SimConn {
+                net: Arc::clone(&self.net),
+                id,
+            };
+            (conn, accepted)
+        };
+        let answer = accepted.await.unwrap_or_else(|_| Err("reset".to_owned()));
+        let receiver = self.net.state().conns[conn.id].receiver.take();
+        match (answer, receiver) {
+            (Ok(()), Some(receiver)) => Ok(Dialed {
+                conn: Arc::new(conn),
+                pushes: Box::new(SimPushes(receiver)),
+                protocol: Protocol::Resp3,
+            }),
+            (answer, _) => Err(DialError {
+                kind: DialErrorKind::Unreachable,
+                message: format!("the server cannot be reached: {answer:?}"),
+            }),
+        }
+    }
+}
+
+/// The client's end of a connection.
+#[derive(Debug)]
+struct SimConn {
+    net: Arc<Net>,
+    id: ConnId,
+}
+
+#[async_trait]
+impl Conn for SimConn {
+    async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
+        let len = batch.len();
+        let answer = {
+            let mut state = self.net.state();
+            if state.conns[self.id].open {
+                let now = self.net.exec.now();
+                let (sender, answer) = oneshot::channel();
+                let link = &mut state.conns[self.id];
+                link.requests += 1;
+                let request = link.requests;
+                link.pending.insert(request, sender);
+                self.net
+                    .post_up(&mut state, self.id, Upward::Request(request, batch, now));
+                Some(answer)
+            } else {
+                None
+            }
+        };
+        match answer {
+            Some(answer) => answer
+                .await
+                .unwrap_or_else(|_| vec![Outcome::Unknown("the connection broke".to_owned()); len]),
+            None => vec![Outcome::NotSent("the connection is gone".to_owned()); len],
+        }
+    }
+}
+
+impl Drop for SimConn {
+    fn drop(&mut self) {
+        self.net.close(self.id);
+    }
+}
+
+#[derive(Debug)]
+struct SimPushes(mpsc::UnboundedReceiver<Push>);
+
+#[async_trait]
+impl Pushes for SimPushes {
+    async fn next(&mut self) -> Option<Push> {
+        self.0.recv().await
+    }
+}

@@ -1,0 +1,129 @@
+//! What befalls connections and the server.
+
+use redlatch_core::seam::Purpose;
+
+use super::{ConnId, Downward, Net, Upward};
+use crate::{
+    exec::ProcId,
+    faults::{Fault, Faults},
+    world::Event,
+};
+
+impl Net {
+    /// Cuts a connection: some of what is on its way still arrives, perhaps late; no answer does.
+    pub fn cut(&self, id: ConnId, told: bool) {
+        let mut state = self.state();
+        let now = self.exec.now();
+        let (way, open) = (state.conns[id].upward, state.conns[id].open);
+        if !open || state.conns[id].severed {
+            return;
+        }
+        let survivors = state.rng.between(0, way.sent - way.arrived);
+        let late = if state.roll(Fault::LateBytes) {
+            state.rng.between(1_000, 20_000_000)
+        } else {
+            0
+        };
+        if late > 0 && survivors > 0 {
+            self.watch.fault(Fault::LateBytes, now, || {
+                format!("bytes of connection {id} linger for {} ms", late / 1000)
+            });
+        }
+        let mut delay = state.delay();
+        if state.conns[id].purpose == Purpose::PubSub {
+            // Whoever only listens hears of the end later, and misses what is said meanwhile.
+            delay += state.rng.below(300_000);
+            self.watch.unsubscribed(state.conns[id].proc, now);
+        }
+        let link = &mut state.conns[id];
+        link.severed = true;
+        link.upward.limit = Some(way.arrived + survivors);
+        link.upward.hold(now + late);
+        link.downward.hold(now);
+        if told {
+            self.exec
+                .schedule(now + delay, Event::Down(id, Downward::Closed));
+        }
+        let bye = link.upward.last + 1_000_000;
+        self.exec.schedule(bye, Event::Up(id, Upward::Bye));
+    }
+
+    /// Holds up everything on a connection for `span` µs: in one direction or both.
+    pub fn stall(&self, id: ConnId, span: u64, up: bool, down: bool) {
+        let mut state = self.state();
+        let until = self.exec.now() + span;
+        let link = &mut state.conns[id];
+        if up {
+            link.upward.hold(until);
+        }
+        if down {
+            link.downward.hold(until);
+        }
+    }
+
+    /// The process is gone: the kernel closes its connections, or the machine is gone too and nobody does.
+    pub fn forsake(&self, proc: ProcId, closed: bool) {
+        let ids: Vec<_> = {
+            let state = self.state();
+            (0..state.conns.len())
+                .filter(|&id| state.conns[id].proc == proc && state.conns[id].open)
+                .collect()
+        };
+        for id in ids {
+            if closed {
+                self.close(id);
+            } else {
+                self.cut(id, false);
+                self.shut(&mut self.state().conns[id]);
+            }
+        }
+    }
+
+    /// Stops the server, as SIGSTOP does.
+    pub fn stop(&self) {
+        self.state().stopped = true;
+    }
+
+    /// Lets it go on: what has arrived meanwhile is served in order.
+    pub fn resume(&self) {
+        let mut state = self.state();
+        state.stopped = false;
+        while let Some((id, message)) = state.inbox.pop_front() {
+            self.serve(&mut state, id, message);
+        }
+    }
+
+    /// Restarts the server with the data of `snapshot`: all connections break, what was on its way is lost.
+    pub fn restart(&self, snapshot: &redlatch_embedded::engine::Snapshot) {
+        let mut state = self.state();
+        let now = self.exec.now();
+        state.inbox.clear();
+        state.server.restart(snapshot, now);
+        for id in 0..state.conns.len() {
+            let delay = state.delay();
+            let link = &mut state.conns[id];
+            link.session = None;
+            link.upward.limit = Some(link.upward.arrived);
+            if link.open && !link.severed {
+                link.severed = true;
+                self.exec
+                    .schedule(now + delay, Event::Down(id, Downward::Closed));
+            }
+        }
+    }
+
+    /// Ends all trouble: nothing is held up any more.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.faults = Faults::none(&state.faults);
+        let now = self.exec.now();
+        for link in &mut state.conns {
+            if link.open {
+                link.upward.held_until = now;
+                link.downward.held_until = now;
+            }
+        }
+        drop(state);
+        self.resume();
+    }
+}

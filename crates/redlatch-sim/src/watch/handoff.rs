@@ -1,0 +1,90 @@
+//! P8: after a release somebody who waits gets the name at once, or as soon as messages reach everybody again.
+
+use std::collections::BTreeSet;
+
+use super::{
+    checker::{Checker, Event},
+    record::Record,
+    view::{View, Waits},
+};
+use crate::{names::label, scripts::Seen};
+
+/// Remembers per name when a release freed it, if nobody has had it since.
+#[derive(Debug)]
+pub(super) struct HandOff {
+    freed: Vec<Option<u64>>,
+}
+
+impl HandOff {
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            freed: vec![None; names],
+        }
+    }
+
+    fn look(&mut self, view: &View, record: &mut Record) {
+        let conditions = &view.conditions;
+        let hand_off = HAND_OFF + 6 * conditions.delay;
+        let settling = SETTLING + 8 * conditions.delay;
+        for name in 0..view.names() {
+            let Some(freed) = self.freed[name] else {
+                continue;
+            };
+            let from = if conditions.calm {
+                freed
+            } else {
+                freed.max(view.resubscribed)
+            };
+            if (view.somebody_is_deaf() && !conditions.calm) || view.now < from + hand_off {
+                continue;
+            }
+            self.freed[name] = None;
+            let of_name = || view.calls.values().filter(|call| call.name == name);
+            let polling: BTreeSet<_> = of_name()
+                .filter(|call| call.waits == Waits::Polling)
+                .map(|call| call.proc)
+                .collect();
+            let patient = of_name().find(|call| {
+                call.waits == Waits::Patiently
+                    && call.since + settling < freed
+                    && view.exec.is_alive(call.proc)
+                    && !polling.contains(&call.proc)
+            });
+            if let Some(call) = patient {
+                let (name, proc, span) = (label(name), call.proc, hand_off / 1000);
+                let what = format!(
+                    "{name} was released, and a waiter of process {proc} did not get it within {span} ms"
+                );
+                record.violate("P8", view.now, what);
+            }
+        }
+    }
+}
+
+impl Checker for HandOff {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        match *event {
+            Event::Ran { seen, .. } => {
+                for seen in seen {
+                    match *seen {
+                        Seen::Granted { name, .. } => self.freed[name] = None,
+                        Seen::Ended {
+                            name, freed: true, ..
+                        } if view.conditions.calm || view.conditions.calm_but_for_pubsub => {
+                            self.freed[name] = Some(view.now);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Event::Looked => self.look(view, record),
+            _ => {}
+        }
+    }
+}
+
+/// A hand-off takes no longer when nothing is wrong, besides six delays: the wake, the question and its answer with the script's text.
+const HAND_OFF: u64 = 10_000;
+
+/// Somebody who has waited so long is known to the server.
+const SETTLING: u64 = 30_000;

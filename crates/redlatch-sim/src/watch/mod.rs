@@ -1,0 +1,348 @@
+//! The observer: sees everything, takes part in nothing, and says which promise was broken when.
+//!
+//! One file per checker. What every kind promises is checked by those in [`checker`]; a kind brings its own with
+//! [`Workload::checkers`](crate::workload::Workload::checkers).
+
+mod checker;
+mod exclusion;
+mod handoff;
+mod lateness;
+mod notice;
+mod record;
+mod register;
+mod token;
+mod view;
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use redlatch_core::{
+    LossCause,
+    seam::{Command, Reply},
+};
+
+use self::register::Register;
+pub use self::{
+    checker::{Checker, Event},
+    record::{Record, Tally, Violation},
+    view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
+};
+use crate::{
+    exec::{Exec, ProcId, lock},
+    faults::{Fault, Faults},
+    names::label,
+    scripts::Ran,
+    workload::Kind,
+};
+
+/// The observer of one run.
+pub struct Watch {
+    exec: Arc<Exec>,
+    kind: Kind,
+    state: Mutex<State>,
+}
+
+struct State {
+    view: View,
+    record: Record,
+    checkers: Vec<Box<dyn Checker>>,
+    register: Register,
+    next: Id,
+    checked: u64,
+}
+
+impl Watch {
+    /// Starts to watch.
+    pub fn new(
+        exec: Arc<Exec>,
+        kind: Kind,
+        names: usize,
+        faults: &Faults,
+        told: bool,
+    ) -> Arc<Self> {
+        let conditions = Conditions::of(faults);
+        let mut checkers = checker::general(names);
+        checkers.extend(kind.checkers(names));
+        let state = State {
+            view: View::new(Arc::clone(&exec), names, conditions),
+            record: Record::new(told, conditions.expects_trouble),
+            checkers,
+            register: Register::new(names),
+            next: 0,
+            checked: 0,
+        };
+        Arc::new(Self {
+            exec,
+            kind,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Tells the story, if it is told at all.
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        let now = self.exec.now();
+        self.state().record.story.say(now, text);
+    }
+
+    /// Gives a client's identity a name that people can read.
+    pub fn call_by(&self, id: &str, name: &str) {
+        self.state().record.story.call_by(id, name);
+    }
+
+    /// Counts a fault.
+    pub fn fault(&self, fault: Fault, at: u64, text: impl FnOnce() -> String) {
+        let record = &mut self.state().record;
+        *record.tally.faults.entry(fault).or_default() += 1;
+        record
+            .story
+            .say(at, || format!("*** {}: {}", fault.name(), text()));
+    }
+
+    /// A promise was broken.
+    pub fn violate(&self, promise: &'static str, what: String) {
+        let now = self.exec.now();
+        self.state().record.violate(promise, now, what);
+    }
+
+    /// An acquisition begins.
+    pub fn asks(&self, proc: ProcId, name: usize, waits: Waits) -> Id {
+        let mut state = self.state();
+        let id = state.number();
+        let call = Call {
+            proc,
+            name,
+            since: self.exec.now(),
+            waits,
+            acked: state.view.acked[name],
+        };
+        state.view.calls.insert(id, call);
+        id
+    }
+
+    /// An acquisition has ended, one way or another.
+    pub fn asked(&self, call: Id) {
+        self.state().view.calls.remove(&call);
+    }
+
+    /// An acquisition delivered a guard.
+    pub fn delivered(&self, call: Id, claim: Claim) -> Id {
+        let mut state = self.state();
+        let id = state.number();
+        let (name, token) = (claim.name, claim.token);
+        state.record.tally.grants += 1;
+        state.record.story.say(claim.delivered, || {
+            let (who, hold) = (&claim.who, &claim.hold);
+            format!("{who} has {} as {hold}", label(name))
+        });
+        state.view.claims.insert(id, claim);
+        state.note(&self.exec, |view| {
+            view.claims.get(&id).map(|claim| Event::Delivered {
+                claim,
+                call: view.calls.get(&call),
+            })
+        });
+        let acked = &mut state.view.acked[name];
+        *acked = token.map_or(*acked, |token| token.max(*acked));
+        id
+    }
+
+    /// The holder gives a guard up.
+    pub fn leaves(&self, id: Id) {
+        let mut state = self.state();
+        let gone = state.view.claims.remove(&id);
+        if let Some(claim) = &gone {
+            state.note(&self.exec, |_| Some(Event::Left { name: claim.name }));
+        }
+    }
+
+    /// A process has died: nobody believes in its guards any more, and it waits for nothing.
+    pub fn died(&self, proc: ProcId) {
+        let claims: Vec<_> = {
+            let mut state = self.state();
+            state.view.calls.retain(|_, call| call.proc != proc);
+            state.view.subscribed.remove(&proc);
+            let claims = state.view.claims.iter();
+            claims
+                .filter(|(_, claim)| claim.proc == proc)
+                .map(|(&id, _)| id)
+                .collect()
+        };
+        claims.into_iter().for_each(|id| self.leaves(id));
+    }
+
+    /// `lost()` of a guard resolved.
+    pub fn told(&self, id: Id, cause: LossCause) {
+        let now = self.exec.now();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let Some(claim) = state.view.claims.get_mut(&id) else {
+            return;
+        };
+        claim.told = true;
+        state.record.tally.losses += 1;
+        state.record.story.say(now, || {
+            let (who, name) = (&claim.who, label(claim.name));
+            format!("{who} is told that it lost {name}: {cause}")
+        });
+        state.note(&self.exec, |view| {
+            let claim = view.claims.get(&id)?;
+            Some(Event::Told { claim, cause })
+        });
+    }
+
+    /// A guard passed its check; its holder writes to what the name protects. Returns whether the register took the write.
+    pub fn writes(&self, who: &str, name: usize, token: u64, newest: bool) -> bool {
+        let now = self.exec.now();
+        let state = &mut *self.state();
+        let written = state.register.write(name, token);
+        state.record.story.say(now, || {
+            let verdict = if written.is_ok() { "taken" } else { "refused" };
+            format!(
+                "{who}'s write to {} with token {token} is {verdict}",
+                label(name)
+            )
+        });
+        if let Err(fence) = written {
+            state.record.tally.stopped += 1;
+            if newest {
+                let what = format!(
+                    "{who} holds {} rightfully with token {token}, and its write is refused: {fence} has been there",
+                    label(name)
+                );
+                state.record.violate("P3", now, what);
+            }
+        }
+        written.is_ok()
+    }
+
+    /// Tells whether the guard is of the hold that was delivered last.
+    pub fn is_newest(&self, id: Id) -> bool {
+        let view = &self.state().view;
+        let Some(claim) = view.claims.get(&id) else {
+            return false;
+        };
+        claim.token == Some(view.acked[claim.name]) && !view.conditions.expects_trouble
+    }
+
+    /// Returns the guards of a hold that are out and believed in.
+    pub fn companions(&self, name: usize, hold: &str) -> BTreeSet<Id> {
+        let now = self.exec.now();
+        let view = &self.state().view;
+        view.of_name(name)
+            .filter(|(_, claim)| &*claim.hold == hold && claim.believes(now))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// The server has run a command.
+    pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
+        let mut state = self.state();
+        let Some(ran) = Ran::of(command, reply) else {
+            let text = || format!("the server runs {command:?}: {reply:?}");
+            state.record.story.say(now, text);
+            return;
+        };
+        state.record.story.say(now, || ran.to_string());
+        let seen = self.kind.seen(&ran);
+        let event = Event::Ran {
+            proc,
+            ran: &ran,
+            seen: &seen,
+            sent,
+        };
+        state.note(&self.exec, |_| Some(event));
+    }
+
+    /// A process hears messages from now on.
+    pub fn subscribed(&self, proc: ProcId, now: u64) {
+        let view = &mut self.state().view;
+        view.subscribed.insert(proc, true);
+        view.resubscribed = now;
+    }
+
+    /// A process hears no messages any more.
+    pub fn unsubscribed(&self, proc: ProcId, now: u64) {
+        let view = &mut self.state().view;
+        if let Some(subscribed) = view.subscribed.get_mut(&proc) {
+            *subscribed = false;
+        }
+        view.resubscribed = now;
+    }
+
+    /// Faults have ended.
+    pub fn heals(&self) {
+        let now = self.exec.now();
+        let mut state = self.state();
+        state.view.healed = Some(now);
+        let text = || "=== all faults end; everybody has to get on now".to_owned();
+        state.record.story.say(now, text);
+    }
+
+    /// Looks at everything, after each step.
+    pub fn look(&self) {
+        let mut state = self.state();
+        state.note(&self.exec, |_| Some(Event::Stepped));
+        if state.view.now >= state.checked + LOOK_EVERY {
+            state.checked = state.view.now;
+            state.note(&self.exec, |_| Some(Event::Looked));
+        }
+    }
+
+    /// Returns the violations so far.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.state().record.violations.clone()
+    }
+
+    /// Tells whether there were two holders where they are expected.
+    pub fn saw_two_holders(&self) -> bool {
+        self.state().record.two_holders
+    }
+
+    /// Returns the sums.
+    pub fn tally(&self) -> Tally {
+        self.state().record.tally.clone()
+    }
+
+    /// Takes the story.
+    pub fn story(&self) -> Vec<String> {
+        self.state().record.story.take()
+    }
+
+    /// Drops what it keeps alive.
+    pub fn clear(&self) {
+        let claims = std::mem::take(&mut self.state().view.claims);
+        drop(claims);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+}
+
+impl State {
+    fn number(&mut self) -> Id {
+        self.next += 1;
+        self.next
+    }
+
+    fn note<'a>(&'a mut self, exec: &Exec, event: impl FnOnce(&'a View) -> Option<Event<'a>>) {
+        self.view.now = exec.now();
+        let (view, record) = (&self.view, &mut self.record);
+        let Some(event) = event(view) else { return };
+        for checker in &mut self.checkers {
+            checker.note(&event, view, record);
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+/// Between two looks at what need not be looked at after each step, in µs.
+const LOOK_EVERY: u64 = 1_000;

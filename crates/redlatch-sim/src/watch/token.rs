@@ -1,0 +1,48 @@
+//! P2: the token of a new hold is greater than every one known when it was asked for; one token, one owner.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    checker::{Checker, Event},
+    record::Record,
+    view::{Part, View},
+};
+use crate::names::label;
+
+/// Remembers per name whose each token is.
+#[derive(Debug)]
+pub(super) struct Tokens {
+    owners: Vec<BTreeMap<u64, Arc<str>>>,
+}
+
+impl Tokens {
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            owners: vec![BTreeMap::new(); names],
+        }
+    }
+}
+
+impl Checker for Tokens {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        let Event::Delivered { claim, call } = *event else {
+            return;
+        };
+        let (Some(token), owner, name) = (claim.token, &claim.owner, label(claim.name)) else {
+            return;
+        };
+        let known = self.owners[claim.name]
+            .entry(token)
+            .or_insert_with(|| Arc::clone(owner));
+        if known != owner && claim.part == Part::Whole {
+            let what = format!("{known} and {owner} hold {name} with the same token {token}");
+            record.violate("P2", view.now, what);
+        }
+        // After a failover that lost a release, its hold is there again, and so is its token: what the register has seen stays.
+        let acked = call.map_or(0, |call| call.acked);
+        if token < acked && !view.conditions.loses_writes {
+            let what = format!("{owner} holds {name} with token {token}, after {acked} was known");
+            record.violate("P2", view.now, what);
+        }
+    }
+}

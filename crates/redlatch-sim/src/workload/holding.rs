@@ -1,0 +1,383 @@
+//! What clients do with anything that gives guards: get it, hold, re-enter, extend, give up half-way, release, ignore what they are told.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy};
+
+use super::{Guard, Work, Worker, worker::fragile};
+use crate::{
+    faults::Fault,
+    names::{label, name_of},
+    watch::{Id, Waits, Watch},
+};
+
+/// A kind whose acquisitions give guards.
+pub trait Holding: Sync {
+    /// The guard.
+    type Guard: Guard;
+
+    /// Whether an owner may acquire what it holds.
+    const REENTRANT: bool;
+
+    /// Begins an acquisition of name `name` for `owner` on these terms. What else there is to choose is the worker's chance.
+    fn acquire(
+        &self,
+        worker: &mut Worker,
+        name: usize,
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Self::Guard>;
+
+    /// Ends somebody's hold by force.
+    fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a>;
+}
+
+/// An acquisition under way; nothing is granted where it would have to wait and may not.
+pub type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
+
+/// How an acquisition is made.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// How long it waits.
+    pub how: How,
+    /// Whether the lease is renewed.
+    pub renewed: bool,
+    /// The lease.
+    pub lease: Duration,
+    /// How it waits.
+    pub strategy: WaitStrategy,
+}
+
+/// How long an acquisition waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Not at all: the `try_` method.
+    Once,
+    /// So long: the `try_…_for` method.
+    For(Duration),
+    /// As long as it takes.
+    Patiently,
+}
+
+/// A delivered guard in its holder's hands; dropping it drops the guard.
+#[derive(Debug)]
+pub struct Hold<G> {
+    watch: Arc<Watch>,
+    id: Id,
+    guard: Option<Arc<G>>,
+    name: usize,
+    token: Option<u64>,
+    hold: String,
+    owner: Owner,
+}
+
+/// Whether an owner may hold the name already, or has held it before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nesting {
+    Outer,
+    Inner,
+}
+
+/// One round: thinks, acquires, works under what it got, gives it up.
+pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
+    let lease = worker.plan().lease * 1000;
+    let think = match worker.rng.below(10) {
+        0 => worker.rng.between(0, lease * 3 / 2),
+        1..=4 => 0,
+        _ => worker.rng.between(0, 50_000),
+    };
+    worker.think(think).await;
+    let name = worker.rng.index(worker.plan().names);
+    if worker.has(Fault::Force) && worker.rng.chance(60) {
+        return kind.force(worker, name).await;
+    }
+    let (owner, nesting) = if worker.rng.chance(250) {
+        (worker.owner.clone(), Nesting::Inner)
+    } else {
+        (worker.client.owner(), Nesting::Outer)
+    };
+    if let Some(hold) = acquire(kind, worker, name, &owner, nesting).await {
+        work(kind, worker, hold, 0).await;
+        if nesting == Nesting::Outer {
+            worker.leaves_nothing(name, &owner).await;
+        }
+    }
+}
+
+/// Everybody must get every name once all is healed.
+pub(super) async fn get_on<K: Holding>(kind: &K, worker: &mut Worker, name: usize) {
+    let terms = Terms {
+        how: How::Patiently,
+        renewed: true,
+        lease: ms(worker.plan().lease),
+        strategy: WaitStrategy::Notify,
+    };
+    loop {
+        let call = worker
+            .watch()
+            .asks(worker.life.proc, name, Waits::Patiently);
+        let owner = worker.client.owner();
+        let granted = kind.acquire(worker, name, &owner, &terms).await;
+        let hold = granted.map(|guard| guard.map(|guard| delivered(worker, call, guard, true)));
+        worker.watch().asked(call);
+        match hold {
+            Ok(Some(hold)) => {
+                write(worker, &hold);
+                let released = release(worker, hold).await;
+                return worker.say(|| format!("is done with {}: {released:?}", label(name)));
+            }
+            Ok(None) => worker.say(|| format!("does not get {}", label(name))),
+            Err(error) => worker.say(|| format!("gets no answer for {}: {error}", label(name))),
+        }
+        worker.sleep(20_000).await;
+    }
+}
+
+/// Acquires in one of the many ways.
+async fn acquire<K: Holding>(
+    kind: &K,
+    worker: &mut Worker,
+    name: usize,
+    owner: &Owner,
+    nesting: Nesting,
+) -> Option<Hold<K::Guard>> {
+    let terms = Terms::draw(worker);
+    worker.say(|| terms.tell(name, owner));
+    let future = kind.acquire(worker, name, owner, &terms);
+    let call = worker.watch().asks(worker.life.proc, name, terms.waits());
+    let cancels = worker.has(Fault::Cancel) && worker.rng.chance(200);
+    let result = if cancels {
+        worker.cancelled(future, name).await
+    } else {
+        let limit = terms.limit(worker);
+        Some(worker.timed("acquire", limit, future).await)
+    };
+    let hold = match result {
+        Some(Ok(Some(guard))) => Some(delivered(worker, call, guard, terms.renewed)),
+        Some(Ok(None)) => {
+            worker.say(|| format!("does not get {}", label(name)));
+            None
+        }
+        Some(Err(error)) => {
+            worker.say(|| format!("fails to get {}: {error}", label(name)));
+            None
+        }
+        None => None,
+    };
+    worker.watch().asked(call);
+    if cancels && hold.is_none() && nesting == Nesting::Outer {
+        worker.leaves_nothing(name, owner).await;
+    }
+    hold
+}
+
+fn delivered<G: Guard>(worker: &Worker, call: Id, guard: G, renewed: bool) -> Hold<G> {
+    let guard = Arc::new(guard);
+    Hold {
+        id: worker.delivered(call, &guard, renewed),
+        watch: Arc::clone(&worker.life.shared.watch),
+        name: name_of(guard.name()).unwrap_or(0),
+        token: guard.fence(),
+        hold: guard.hold(),
+        owner: guard.owner().clone(),
+        guard: Some(guard),
+    }
+}
+
+/// Works under a hold.
+fn work<'a, K: Holding>(
+    kind: &'a K,
+    worker: &'a mut Worker,
+    hold: Hold<K::Guard>,
+    depth: usize,
+) -> Work<'a> {
+    Box::pin(async move {
+        let lease = worker.plan().lease * 1000;
+        let mut inner = Vec::new();
+        for _ in 0..worker.rng.below(4) {
+            let span = match worker.rng.below(20) {
+                0 => worker.rng.between(0, lease * 3),
+                1..=3 => worker.rng.between(0, lease),
+                _ => worker.rng.between(0, 20_000),
+            };
+            match worker.rng.below(10) {
+                0 | 1 if depth < 2 && K::REENTRANT => {
+                    let (name, owner) = (hold.name, &hold.owner);
+                    inner.extend(acquire(kind, worker, name, owner, Nesting::Inner).await);
+                }
+                2 => extend(worker, &hold).await,
+                3 => run(worker, &hold, span).await,
+                _ => worker.think(span).await,
+            }
+            write(worker, &hold);
+            if hold.is_lost() && worker.rng.chance(800) {
+                break;
+            }
+        }
+        inner.push(hold);
+        while !inner.is_empty() {
+            let at = worker.rng.index(inner.len());
+            let hold = inner.swap_remove(at);
+            end(worker, hold).await;
+        }
+    })
+}
+
+async fn extend<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
+    let span = ms(worker.rng.between(50, worker.plan().lease * 2));
+    let Some(guard) = &hold.guard else { return };
+    let extending = guard.extend(span);
+    let extended = worker.timed("extend", worker.patience(), extending).await;
+    worker.say(|| format!("extends {} by {span:?}: {extended:?}", label(hold.name)));
+}
+
+async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
+    let Some(guard) = &hold.guard else { return };
+    let done = guard.run(worker.think(span)).await;
+    let (span, name) = (span / 1000, label(hold.name));
+    worker.say(|| format!("ran for {span} ms under {name}: {done:?}"));
+}
+
+/// Writes if the guard's check passes, or sends a write that comes late, after the check.
+fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
+    let Some(token) = hold.token else { return };
+    if hold
+        .guard
+        .as_ref()
+        .is_some_and(|guard| guard.check().is_ok())
+    {
+        let newest = worker.watch().is_newest(hold.id);
+        worker
+            .watch()
+            .writes(&worker.label, hold.name, token, newest);
+    }
+    if worker.rng.chance(100) {
+        let late = worker.rng.between(0, worker.plan().lease * 3000);
+        worker.writes_late(late, hold.name, token);
+    }
+}
+
+async fn end<G: Guard>(worker: &mut Worker, hold: Hold<G>) {
+    match worker.rng.below(10) {
+        0..=3 => drop(hold),
+        4 if worker.has(Fault::Cancel) => {
+            let polls = worker.rng.between(1, 4);
+            if let Some(guard) = hold.take() {
+                let _ = fragile(Box::pin(guard.release()), polls).await;
+            }
+        }
+        _ => {
+            let released = release(worker, hold).await;
+            worker.say(|| format!("has released: {released:?}"));
+        }
+    }
+}
+
+/// P5: releases and compares the answer with the guards that are out.
+async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, Error> {
+    let (name, held) = (hold.name, hold.hold.clone());
+    let Some(guard) = hold.take() else {
+        return Ok(Released::Free);
+    };
+    let before = worker.watch().companions(name, &held);
+    let limit = worker.patience();
+    let released = worker.timed("release", limit, guard.release()).await;
+    let after = worker.watch().companions(name, &held);
+    let stayed = before.intersection(&after).count();
+    let left = match released {
+        Ok(Released::Free) => 0,
+        Ok(Released::StillHeld(left)) => left as usize,
+        _ => usize::MAX,
+    };
+    if left < stayed && !worker.has(Fault::Force) {
+        let (who, name) = (&worker.label, label(name));
+        let what = format!(
+            "{who} released one guard of {name}, {left} are said to be left and {stayed} are out"
+        );
+        worker.watch().violate("P5", what);
+    }
+    released
+}
+
+impl Terms {
+    fn draw(worker: &mut Worker) -> Self {
+        let lease = worker.plan().lease;
+        let renewed = worker.rng.chance(600);
+        let span = if renewed {
+            lease
+        } else {
+            worker.rng.between(60, lease)
+        };
+        let strategy = if worker.rng.chance(80) {
+            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
+        } else {
+            WaitStrategy::Notify
+        };
+        let way = worker.rng.below(10);
+        let wait = worker.rng.between(0, lease * 2);
+        Self {
+            how: match way {
+                0 => How::Once,
+                1..=3 => How::For(ms(wait)),
+                _ => How::Patiently,
+            },
+            renewed,
+            lease: ms(span),
+            strategy,
+        }
+    }
+
+    fn waits(&self) -> Waits {
+        match (&self.strategy, self.how) {
+            (WaitStrategy::Poll(_), _) => Waits::Polling,
+            (_, How::Patiently) => Waits::Patiently,
+            _ => Waits::Briefly,
+        }
+    }
+
+    /// How long the call may take in µs.
+    fn limit(&self, worker: &Worker) -> u64 {
+        match self.how {
+            How::For(wait) if !wait.is_zero() => {
+                u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
+            }
+            How::Once | How::For(_) => worker.patience(),
+            How::Patiently => u64::MAX,
+        }
+    }
+
+    fn tell(&self, name: usize, owner: &Owner) -> String {
+        let how = match self.how {
+            How::Once => "tries to get".to_owned(),
+            How::For(wait) => format!("waits {wait:?} for"),
+            How::Patiently => "waits for".to_owned(),
+        };
+        let kind = if self.renewed { "renewed" } else { "fixed" };
+        let lease = self.lease;
+        format!("{how} {} for {owner}, {kind} lease {lease:?}", label(name))
+    }
+}
+
+impl<G: Guard> Hold<G> {
+    /// Takes the guard out; it is the holder's no longer.
+    fn take(mut self) -> Option<G> {
+        self.watch.leaves(self.id);
+        self.guard.take().and_then(Arc::into_inner)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.guard
+            .as_ref()
+            .is_none_or(|guard| guard.check().is_err())
+    }
+}
+
+impl<G> Drop for Hold<G> {
+    fn drop(&mut self) {
+        self.watch.leaves(self.id);
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

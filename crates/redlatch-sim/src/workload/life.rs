@@ -1,0 +1,128 @@
+//! One life of one client: it connects, sets its workers to work, and leaves nothing behind.
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Client, ClientBuilder, Error,
+    seam::{Address, Login, Runtime},
+};
+use tokio::select;
+
+use super::Worker;
+use crate::{
+    exec::ProcId,
+    net::SimTransport,
+    rng::Rng,
+    runtime::{Clock, SimRuntime},
+    world::Shared,
+};
+
+/// One life of one client.
+#[derive(Debug)]
+pub struct Life {
+    pub(super) shared: Arc<Shared>,
+    pub(super) runtime: Arc<SimRuntime>,
+    pub(super) clock: Clock,
+    pub(super) proc: ProcId,
+    pub(super) number: usize,
+}
+
+impl Life {
+    /// Begins a life of client `number` as process `proc`.
+    pub fn begin(shared: &Arc<Shared>, proc: ProcId, number: usize, mut rng: Rng) {
+        let clock = shared.plan.clocks[number];
+        let runtime = SimRuntime::new(Arc::clone(&shared.exec), proc, clock, rng.fork());
+        let life = Arc::new(Self {
+            shared: Arc::clone(shared),
+            runtime: Arc::new(runtime),
+            clock,
+            proc,
+            number,
+        });
+        shared.exec.spawn(proc, Box::pin(life.live(rng)));
+    }
+
+    async fn live(self: Arc<Self>, mut rng: Rng) {
+        let client = loop {
+            match self.connect().await {
+                Ok(client) => break client,
+                Err(error) => {
+                    self.say(|| format!("cannot connect: {error}"));
+                    self.sleep(rng.between(50_000, 500_000)).await;
+                }
+            }
+        };
+        self.shared
+            .watch
+            .call_by(client.id().as_str(), &format!("c{}", self.number));
+        self.say(|| "is connected".to_owned());
+        let kind = self.shared.kind;
+        kind.prepare(&client, self.shared.plan.names).await;
+        let workers = self.shared.plan.workers;
+        for number in 0..workers {
+            let worker = Worker::new(Arc::clone(&self), &client, number, rng.fork());
+            self.runtime.spawn("worker", Box::pin(worker.work()));
+        }
+        self.shared.done.of(self.number, workers).await;
+        self.finish(&client).await;
+    }
+
+    async fn connect(&self) -> Result<Client, Error> {
+        let plan = &self.shared.plan;
+        let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc);
+        let runtime: Arc<dyn Runtime> = Arc::clone(&self.runtime) as _;
+        let builder: ClientBuilder =
+            ClientBuilder::at(Address::Embedded("sim".to_owned()), Login::default());
+        builder
+            .transport(Arc::new(transport))
+            .runtime(runtime)
+            .application("sim")
+            .default_lease(Duration::from_millis(plan.lease))
+            .patience(Duration::from_millis(plan.patience))
+            .token_retention(Duration::from_millis(plan.retention))
+            .self_check(plan.self_check)
+            .rules(self.shared.rules)
+            .connect()
+            .await
+    }
+
+    /// All work of this life is done: nothing may be left of it in the client or on the server.
+    async fn finish(&self, client: &Client) {
+        select! {
+            biased;
+            () = client.settled() => {}
+            () = self.sleep(20_000_000) => self.shared.watch.violate("P11", format!("c{} does not settle", self.number)),
+        }
+        let tables = client.tables();
+        if tables != redlatch_core::Tables::default() {
+            self.shared.watch.violate(
+                "P10",
+                format!(
+                    "c{} has done its work, and its tables hold {tables:?}",
+                    self.number
+                ),
+            );
+        }
+        self.shared.finished(self.number, client.id().as_str());
+    }
+
+    pub(super) async fn sleep(&self, micros: u64) {
+        let until = self.runtime.now() + Duration::from_micros(micros);
+        self.runtime.sleep_until(until).await;
+    }
+
+    /// Sleeps; sooner done once all is healed.
+    pub(super) async fn think(&self, micros: u64) {
+        select! {
+            biased;
+            () = self.shared.healed() => self.sleep(micros.min(1_000)).await,
+            () = self.sleep(micros) => {}
+        }
+    }
+
+    fn say(&self, text: impl FnOnce() -> String) {
+        self.shared
+            .watch
+            .say(|| format!("c{} {}", self.number, text()));
+    }
+}

@@ -1,0 +1,96 @@
+//! The planted faults that the plain lock has to give away: in its scripts, and in the rules of the client that all kinds share.
+
+use redlatch_core::rules::Rule;
+use redlatch_lua::{REENTRANT, Source};
+
+use crate::mutants::{Mutant, client, script};
+
+const ACQUIRE: &Source = &REENTRANT.acquire;
+const RELEASE: &Source = &REENTRANT.release;
+const RENEW: &Source = &REENTRANT.renew;
+
+/// All of them.
+pub(super) const ALL: &[Mutant] = &[
+    script(
+        "early-grant",
+        ACQUIRE,
+        "f[2] and f[4] > now and f[2] ~= owner",
+        "f[2] and f[4] > (now + 100) .. '' and f[2] ~= owner",
+    ),
+    script("void-ignored", ACQUIRE, "return {now, 'void'}", ""),
+    script("late-accepted", ACQUIRE, "if now > ARGV[1] or", "if"),
+    script(
+        "token-repeats",
+        ACQUIRE,
+        "token = time[1] .. micros
+    if last and token <= last then",
+        "token = last or time[1] .. micros
+    if false then",
+    ),
+    script(
+        "reentry-not-counted",
+        ACQUIRE,
+        "held = held .. attempt .. ' '",
+        "",
+    ),
+    script(
+        "reentry-shortens",
+        ACQUIRE,
+        "if f[4] > ends or h[2] == token then",
+        "if false then",
+    ),
+    script(
+        "waiter-not-registered",
+        ACQUIRE,
+        "call('ZADD', KEYS[m + i], alive, address)",
+        "",
+    ),
+    script(
+        "queue-without-end",
+        ACQUIRE,
+        "call('PEXPIRE', KEYS[m + i], last - now)",
+        "",
+    ),
+    script("hold-without-end", ACQUIRE, "call('PEXPIRE', key, ttl)", ""),
+    script(
+        "release-frees-all",
+        RELEASE,
+        "if rest == ' ' and live then",
+        "if live then",
+    ),
+    script(
+        "release-wakes-nobody",
+        RELEASE,
+        "redis.pcall(verb, channel, key)",
+        "",
+    ),
+    script(
+        "release-leaves-no-mark",
+        RELEASE,
+        "if void ~= '' and void >= now then",
+        "if false then",
+    ),
+    script(
+        "renewal-shortens",
+        RENEW,
+        "if f[4] > ends then",
+        "if false then",
+    ),
+    client("abandoned-not-undone", Rule::UndoAbandoned),
+    client("copies-not-marked", Rule::MarkCopies),
+    client("lease-from-reply", Rule::CountFromSend),
+    client("no-margin", Rule::TakeMargin),
+    client("loss-not-latched", Rule::LatchLoss),
+    client("resend-new-id", Rule::ResendSameId),
+    client("no-try-after-subscribing", Rule::TryAfterSubscribing),
+    client("no-wake-after-gap", Rule::WakeAfterGap),
+    client("by-unlimited", Rule::LimitBy),
+    client("release-not-retried", Rule::RetryPartings),
+    client("drop-releases-nothing", Rule::ReleaseOnDrop),
+    client("never-renewed", Rule::Renew),
+    client("turn-not-passed", Rule::PassTurn),
+    client("waiter-never-registers", Rule::Register),
+    client("waiter-not-struck-out", Rule::StrikeOut),
+    client("loss-not-told", Rule::TellByClock),
+    client("never-looks-again", Rule::LookAgain),
+];

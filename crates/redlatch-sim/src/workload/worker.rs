@@ -1,0 +1,242 @@
+//! One of the tasks of a client, and what all kinds' workers do alike.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use redlatch_core::{Client, Owner, seam::Runtime};
+use tokio::select;
+
+use super::{Guard, Life};
+use crate::{
+    faults::Fault,
+    names::{label, name_of},
+    plan::Plan,
+    rng::Rng,
+    watch::{Claim, Id, Sight, Watch},
+};
+
+/// A task that works round by round until all is healed, and then gets everything once.
+pub struct Worker {
+    pub(super) life: Arc<Life>,
+    /// Its client.
+    pub client: Client,
+    /// What the story calls it.
+    pub label: String,
+    /// Its chance.
+    pub rng: Rng,
+    /// An owner that it uses again and again.
+    pub owner: Owner,
+}
+
+impl Worker {
+    pub(super) fn new(life: Arc<Life>, client: &Client, number: usize, rng: Rng) -> Self {
+        Self {
+            label: format!("c{}.{number}", life.number),
+            client: client.clone(),
+            rng,
+            owner: client.owner(),
+            life,
+        }
+    }
+
+    pub(super) async fn work(mut self) {
+        let kind = self.life.shared.kind;
+        while !self.life.shared.is_healed() && self.life.shared.takes_round(self.life.number) {
+            kind.round(&mut self).await;
+        }
+        self.life.shared.rests(self.life.number);
+        self.life.shared.healed().await;
+        for name in 0..self.plan().names {
+            kind.get_on(&mut self, name).await;
+        }
+        self.life.shared.done.one(self.life.number);
+    }
+
+    /// Returns the measures of this seed.
+    pub fn plan(&self) -> &Plan {
+        &self.life.shared.plan
+    }
+
+    /// Returns the observer.
+    pub fn watch(&self) -> &Watch {
+        &self.life.shared.watch
+    }
+
+    /// Tells whether this seed has a class of faults.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.life.shared.faults.has(fault)
+    }
+
+    /// Adds a line to the story.
+    pub fn say(&self, text: impl FnOnce() -> String) {
+        self.watch().say(|| format!("{} {}", self.label, text()));
+    }
+
+    /// Counts a fault that this worker is about to inject.
+    pub fn inject(&self, fault: Fault, text: impl FnOnce() -> String) {
+        let now = self.life.shared.exec.now();
+        let text = || format!("{} {}", self.label, text());
+        self.watch().fault(fault, now, text);
+    }
+
+    /// Sleeps; sooner done once all is healed.
+    pub async fn think(&self, micros: u64) {
+        self.life.think(micros).await;
+    }
+
+    /// Sleeps for `micros` in any case.
+    pub async fn sleep(&self, micros: u64) {
+        self.life.sleep(micros).await;
+    }
+
+    /// Returns how long a call may take, in µs, that gives up when the server does not answer.
+    pub fn patience(&self) -> u64 {
+        self.plan().patience * 2000 + 2_000_000
+    }
+
+    /// P11: the call ends within `limit` µs of this client's running time.
+    pub async fn timed<F: Future>(&self, what: &str, limit: u64, future: F) -> F::Output {
+        let exec = &self.life.shared.exec;
+        let (began, paused) = (exec.now(), exec.pauses(self.life.proc).total);
+        let output = future.await;
+        let paused = exec.pauses(self.life.proc).total - paused;
+        let took = exec.now() - began;
+        // A pause may hit just before the end, and what was due meanwhile comes at once after it.
+        let allowed = limit
+            .saturating_add(limit / 50)
+            .saturating_add(5_000)
+            .saturating_add(paused);
+        if took > allowed {
+            let (took, allowed) = (took / 1000, allowed / 1000);
+            let what = format!(
+                "{}: {what} took {took} ms, {allowed} ms were allowed",
+                self.label
+            );
+            self.watch().violate("P11", what);
+        }
+        output
+    }
+
+    /// Polls a call a few times or for a while, then drops it.
+    pub async fn cancelled<F: Future + Unpin>(
+        &mut self,
+        future: F,
+        name: usize,
+    ) -> Option<F::Output> {
+        let result = if self.rng.chance(500) {
+            let polls = self.rng.between(1, 12);
+            fragile(future, polls).await
+        } else {
+            let span = self.rng.between(0, 300_000);
+            let life = Arc::clone(&self.life);
+            select! {
+                biased;
+                result = future => Some(result),
+                () = life.sleep(span) => None,
+            }
+        };
+        if result.is_none() {
+            self.inject(Fault::Cancel, || {
+                format!("drops its call for {}", label(name))
+            });
+        }
+        result
+    }
+
+    /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left. Looks in some cases only, since it has to wait.
+    pub async fn leaves_nothing(&mut self, name: usize, owner: &Owner) {
+        if self.rng.chance(700) {
+            return;
+        }
+        select! {
+            biased;
+            () = self.client.settled() => {}
+            () = self.life.shared.healed() => return,
+        }
+        let owner = owner.to_string();
+        if self.life.shared.holders(name).contains(&owner) {
+            let name = label(name);
+            let what = format!(
+                "{owner} holds {name} though all of its calls and guards are gone and answered"
+            );
+            self.watch().violate("P10", what);
+        }
+    }
+
+    /// Shows a guard to the observer, which is told as well when it is lost.
+    pub fn delivered<G: Guard>(&self, call: Id, guard: &Arc<G>, renewed: bool) -> Id {
+        let shared = &self.life.shared;
+        let sight: Arc<G> = Arc::clone(guard);
+        let claim = Claim {
+            proc: self.life.proc,
+            who: self.label.clone(),
+            name: name_of(guard.name()).unwrap_or(0),
+            hold: guard.hold().into(),
+            owner: guard.owner().to_string().into(),
+            token: guard.fence(),
+            part: guard.part(),
+            clock: self.life.clock,
+            sight: Arc::downgrade(&sight) as Sight,
+            delivered: shared.exec.now(),
+            renewed,
+            told: false,
+        };
+        let lost = guard.lost();
+        let id = shared.watch.delivered(call, claim);
+        let watch = Arc::clone(&shared.watch);
+        let notice = async move { watch.told(id, lost.await) };
+        self.life.runtime.spawn("notice", Box::pin(notice));
+        id
+    }
+
+    /// Sends a write that arrives after `micros`, whatever becomes of its sender.
+    pub fn writes_late(&self, micros: u64, name: usize, token: u64) {
+        let (watch, who) = (Arc::clone(&self.life.shared.watch), self.label.clone());
+        let write = async move {
+            watch.writes(&who, name, token, false);
+        };
+        self.life.shared.store(micros, Box::pin(write));
+    }
+}
+
+/// Polls `future` so many times and then gives it up.
+pub(super) fn fragile<F: Future + Unpin>(
+    future: F,
+    polls: u64,
+) -> impl Future<Output = Option<F::Output>> {
+    Fragile { future, polls }
+}
+
+struct Fragile<F> {
+    future: F,
+    polls: u64,
+}
+
+impl<F: Future + Unpin> Future for Fragile<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls == 0 {
+            return Poll::Ready(None);
+        }
+        self.polls -= 1;
+        let last = self.polls == 0;
+        match Pin::new(&mut self.future).poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if last => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("label", &self.label)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,285 @@
+//! One run: a server, its clients, and what befalls them.
+
+mod end;
+mod shared;
+mod strike;
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use redlatch_embedded::{Model, engine::Snapshot};
+use tokio::sync::Notify;
+
+pub use self::shared::{Done, Shared};
+use crate::{
+    exec::{Exec, ProcId, Step, lock},
+    faults::{Fault, Faults},
+    mutants::Mutant,
+    names::NAMES,
+    net::{ConnId, Downward, Net, Upward},
+    plan::Plan,
+    rng::Rng,
+    server::Server,
+    watch::{Tally, Violation, Watch},
+    workload::{self, Kind, Life},
+};
+
+/// Something that is due.
+#[derive(Debug)]
+pub enum Event {
+    /// A message reaches the server.
+    Up(ConnId, Upward),
+    /// A message reaches a client.
+    Down(ConnId, Downward),
+    /// A connection breaks.
+    Cut(ConnId),
+    /// The next timed fault.
+    Nemesis,
+    /// A paused process goes on.
+    Resume(ProcId),
+    /// The stopped server goes on.
+    ServerResumes,
+    /// A client begins its next life.
+    Rebirth(usize),
+    /// A copy of the data is taken, for a failover that loses what comes after it.
+    Copy,
+    /// All faults end.
+    Heal,
+    /// Everything must have ended.
+    End,
+}
+
+/// What a run is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Faults that are on in any case.
+    pub faults: Vec<Fault>,
+    /// The kind that all seeds work on; each draws its own if there is none.
+    pub kind: Option<Kind>,
+    /// The planted fault.
+    pub mutant: Option<Mutant>,
+    /// Whether the story is told.
+    pub told: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// The kind it worked on.
+    pub kind: &'static str,
+    /// The broken promises.
+    pub violations: Vec<Violation>,
+    /// Whether two holders were seen where they are expected.
+    pub two_holders: bool,
+    /// The sums.
+    pub tally: Tally,
+    /// Virtual time in µs.
+    pub lasted: u64,
+    /// Steps of the executor.
+    pub steps: u64,
+    /// The story, if it was told.
+    pub story: Vec<String>,
+}
+
+/// The run itself.
+struct World {
+    shared: Arc<Shared>,
+    rng: Rng,
+    /// The process of each client's present life.
+    procs: Vec<Option<ProcId>>,
+    copies: Vec<Snapshot>,
+    ended: bool,
+}
+
+/// Runs one seed.
+pub fn run(seed: u64, options: &Options) -> Report {
+    let mut world = World::new(seed, options);
+    let steps = world.go();
+    let shared = Arc::clone(&world.shared);
+    let report = Report {
+        seed,
+        kind: shared.kind.name(),
+        violations: shared.watch.violations(),
+        two_holders: shared.watch.saw_two_holders(),
+        tally: shared.watch.tally(),
+        lasted: shared.exec.now(),
+        steps,
+        story: shared.watch.story(),
+    };
+    shared.watch.clear();
+    shared.exec.clear();
+    report
+}
+
+impl World {
+    fn new(seed: u64, options: &Options) -> Self {
+        let kind = options.kind.unwrap_or_else(|| workload::draw(seed));
+        let mut rng = Rng::new(seed);
+        let faults = Faults::draw(&mut rng, &options.faults);
+        let plan = Plan::draw(&mut rng, &faults);
+        let exec = Exec::new(rng.fork(), rng.below(1_000));
+        let watch = Watch::new(Arc::clone(&exec), kind, plan.names, &faults, options.told);
+        let forgery = options.mutant.and_then(Mutant::forgery);
+        let model = Model::ALL[rng.index(Model::ALL.len())];
+        let server = Server::new(model, plan.server_clock, forgery);
+        let net = Net::new(
+            Arc::clone(&exec),
+            rng.fork(),
+            server,
+            faults.clone(),
+            Arc::clone(&watch),
+        );
+        watch.say(|| format!("seed {seed}, kind {}: {plan:?}", kind.name()));
+        watch.say(|| format!("faults: {:?}", faults.active()));
+        let outside = exec.process();
+        let shared = Shared {
+            done: Done {
+                counts: (0..plan.clients).map(|_| AtomicUsize::new(0)).collect(),
+                changed: Notify::new(),
+            },
+            rules: options.mutant.and_then(Mutant::rules).unwrap_or_default(),
+            rounds: Mutex::new(vec![plan.rounds; plan.clients]),
+            healed: AtomicBool::new(false),
+            heal: Notify::new(),
+            resting: Mutex::new(vec![0; plan.clients]),
+            over: Mutex::default(),
+            outside,
+            kind,
+            exec,
+            net,
+            watch,
+            plan,
+            faults,
+        };
+        Self {
+            procs: vec![None; shared.plan.clients],
+            shared: Arc::new(shared),
+            rng,
+            copies: Vec::new(),
+            ended: false,
+        }
+    }
+
+    fn go(&mut self) -> u64 {
+        let exec = Arc::clone(&self.shared.exec);
+        for client in 0..self.shared.plan.clients {
+            exec.schedule(self.rng.below(50_000), Event::Rebirth(client));
+        }
+        exec.schedule(0, Event::Copy);
+        self.schedule_nemesis();
+        exec.schedule(SAFETY, Event::Heal);
+        let mut steps = 0;
+        while !self.ended {
+            steps += 1;
+            match exec.step() {
+                Step::Polled => self.shared.watch.look(),
+                Step::Fired => {}
+                Step::Event(event) => self.happen(event),
+                Step::Idle => break,
+            }
+            if steps > STEPS {
+                self.shared
+                    .watch
+                    .violate("P11", format!("{STEPS} steps, and no end"));
+                break;
+            }
+            if lock(&self.shared.over).len() == self.shared.plan.clients && self.shared.is_healed()
+            {
+                self.check_end();
+                break;
+            }
+        }
+        steps
+    }
+
+    fn happen(&mut self, event: Event) {
+        let shared = Arc::clone(&self.shared);
+        match event {
+            Event::Up(conn, message) => shared.net.arrive_up(conn, message),
+            Event::Down(conn, message) => shared.net.arrive_down(conn, message),
+            Event::Cut(conn) => shared.net.cut(conn, true),
+            Event::Nemesis => {
+                if !shared.is_healed() {
+                    self.strike();
+                    self.schedule_nemesis();
+                }
+            }
+            Event::Resume(proc) => shared.exec.resume(proc),
+            Event::ServerResumes => {
+                shared.watch.say(|| "the server goes on".to_owned());
+                shared.net.resume();
+            }
+            Event::Rebirth(client) => self.give_birth(client),
+            Event::Copy => self.copy(),
+            Event::Heal => self.heal(),
+            Event::End => {
+                let over = lock(&shared.over).len();
+                shared.watch.violate(
+                    "P7",
+                    format!(
+                        "{} of {} clients did not get all locks {} s after all was healed",
+                        shared.plan.clients - over,
+                        shared.plan.clients,
+                        shared.plan.liveness() / 1_000_000
+                    ),
+                );
+                self.ended = true;
+            }
+        }
+    }
+
+    fn give_birth(&mut self, client: usize) {
+        if self.procs[client].is_some() {
+            return;
+        }
+        let proc = self.shared.exec.process();
+        self.procs[client] = Some(proc);
+        self.shared.watch.say(|| format!("c{client} starts"));
+        lock(&self.shared.resting)[client] = 0;
+        Life::begin(&self.shared, proc, client, self.rng.fork());
+    }
+
+    fn copy(&mut self) {
+        if self.shared.faults.has(Fault::LossyFailover) && !self.shared.is_healed() {
+            let copy = self.shared.net.state().server.snapshot();
+            self.copies.push(copy);
+            if self.copies.len() > 5 {
+                self.copies.remove(0);
+            }
+            self.shared
+                .exec
+                .schedule(self.shared.exec.now() + 40_000, Event::Copy);
+        }
+    }
+
+    fn heal(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        if shared.healed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        shared.watch.heals();
+        shared.net.heal();
+        for client in 0..self.procs.len() {
+            match self.procs[client] {
+                Some(proc) => shared.exec.resume(proc),
+                None => self.give_birth(client),
+            }
+        }
+        shared.heal.notify_waiters();
+        shared
+            .exec
+            .schedule(shared.exec.now() + shared.plan.liveness(), Event::End);
+    }
+}
+
+/// The safety phase ends at the latest then, in µs.
+const SAFETY: u64 = 60_000_000;
+
+/// No run takes more steps.
+const STEPS: u64 = 3_000_000;
+
+const _: () = assert!(NAMES.len() == 3);

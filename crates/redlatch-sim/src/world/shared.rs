@@ -1,0 +1,154 @@
+//! What clients and the run share.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use redlatch_core::seam::BoxFuture;
+use tokio::sync::Notify;
+
+use super::Event;
+use crate::{
+    exec::{Exec, ProcId, lock},
+    faults::Faults,
+    names::name_of,
+    net::Net,
+    plan::Plan,
+    rng::Rng,
+    watch::Watch,
+    workload::Kind,
+};
+
+/// What clients and the run share.
+#[derive(Debug)]
+pub struct Shared {
+    /// What this seed works on.
+    pub kind: Kind,
+    /// Clock, tasks and timers.
+    pub exec: Arc<Exec>,
+    /// The network.
+    pub net: Arc<Net>,
+    /// The observer.
+    pub watch: Arc<Watch>,
+    /// What this seed is about.
+    pub plan: Plan,
+    /// The faults of the safety phase.
+    pub faults: Faults,
+    /// The rules that clients keep.
+    pub rules: redlatch_core::rules::Rules,
+    /// How far the workers of each client have come.
+    pub done: Done,
+    pub(super) rounds: Mutex<Vec<u64>>,
+    pub(super) healed: AtomicBool,
+    pub(super) heal: Notify,
+    pub(super) resting: Mutex<Vec<usize>>,
+    pub(super) over: Mutex<BTreeSet<String>>,
+    pub(super) outside: ProcId,
+}
+
+/// Counts workers that have ended.
+#[derive(Debug)]
+pub struct Done {
+    pub(super) counts: Vec<AtomicUsize>,
+    pub(super) changed: Notify,
+}
+
+impl Done {
+    /// Waits until `workers` of a client have ended.
+    pub async fn of(&self, client: usize, workers: usize) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.counts[client].load(Ordering::Relaxed) >= workers {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// One more has ended.
+    pub fn one(&self, client: usize) {
+        self.counts[client].fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+}
+
+impl Shared {
+    /// Tells whether all faults have ended.
+    pub fn is_healed(&self) -> bool {
+        self.healed.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when all faults have ended.
+    pub async fn healed(&self) {
+        let mut heal = std::pin::pin!(self.heal.notified());
+        heal.as_mut().enable();
+        if !self.is_healed() {
+            heal.await;
+        }
+    }
+
+    /// Takes one of the client's rounds, if there are any left.
+    pub fn takes_round(&self, client: usize) -> bool {
+        let mut rounds = lock(&self.rounds);
+        let taken = rounds[client] > 0;
+        rounds[client] = rounds[client].saturating_sub(1);
+        taken
+    }
+
+    /// A worker has no rounds left.
+    pub fn rests(&self, client: usize) {
+        let mut resting = lock(&self.resting);
+        resting[client] += 1;
+        if !self.is_healed()
+            && resting.iter().sum::<usize>() == self.plan.clients * self.plan.workers
+        {
+            self.exec.schedule(self.exec.now() + 1, Event::Heal);
+        }
+    }
+
+    /// A client has done all its work.
+    pub fn finished(&self, client: usize, id: &str) {
+        lock(&self.over).insert(id.to_owned());
+        self.watch.say(|| format!("c{client} has done its work"));
+    }
+
+    /// Returns who holds a name on the server.
+    pub fn holders(&self, name: usize) -> Vec<String> {
+        let state = self.net.state();
+        let now = state.server.time(self.exec.now());
+        let dump = state.server.engine().dump(now);
+        dump.iter()
+            .filter(|key| name_of(&String::from_utf8_lossy(&key.key)) == Some(name))
+            .flat_map(|key| self.kind.holders(key, now.millis()))
+            .collect()
+    }
+
+    /// Runs `action` after `micros`, whatever becomes of the client.
+    pub fn store(&self, micros: u64, action: BoxFuture<()>) {
+        let sleep = crate::runtime::SimRuntime::new(
+            Arc::clone(&self.exec),
+            self.outside,
+            crate::runtime::Clock {
+                offset: 0,
+                drift: 0,
+            },
+            Rng::new(0),
+        );
+        let until = redlatch_core::Moment::from_origin(std::time::Duration::from_micros(
+            self.exec.now() + micros,
+        ));
+        let wait = redlatch_core::seam::Runtime::sleep_until(&sleep, until);
+        self.exec.spawn(
+            self.outside,
+            Box::pin(async move {
+                wait.await;
+                action.await;
+            }),
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! The faults that come at moments of their own.
+
+use std::sync::Arc;
+
+use redlatch_embedded::engine::Snapshot;
+
+use super::{Event, World};
+use crate::{exec::Death, faults::Fault};
+
+impl World {
+    pub(super) fn schedule_nemesis(&mut self) {
+        let gap = self.rng.between(1_000, self.shared.faults.mean_gap * 2);
+        self.shared
+            .exec
+            .schedule(self.shared.exec.now() + gap, Event::Nemesis);
+    }
+
+    /// Does one of the faults that come at moments of their own.
+    pub(super) fn strike(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(fault) = shared.faults.next_timed(&mut self.rng) else {
+            return;
+        };
+        let now = shared.exec.now();
+        let tell = |text: String| shared.watch.fault(fault, now, || text);
+        match fault {
+            Fault::Cut | Fault::HalfOpen | Fault::PubSubCut | Fault::Stall => {
+                self.strike_connection(fault)
+            }
+            Fault::Pause | Fault::Crash | Fault::Kill | Fault::PowerLoss => {
+                self.strike_client(fault)
+            }
+            Fault::ScriptFlush => {
+                tell("the server forgets its scripts".to_owned());
+                shared.net.state().server.flush_scripts();
+            }
+            Fault::ServerStop => {
+                let span = self.rng.between(1_000, shared.plan.lease * 2000);
+                tell(format!("the server stands still for {} ms", span / 1000));
+                shared.net.stop();
+                shared.exec.schedule(now + span, Event::ServerResumes);
+            }
+            Fault::Restart => {
+                tell("the server restarts with its data".to_owned());
+                let data = shared.net.state().server.snapshot();
+                shared.net.restart(&data);
+            }
+            Fault::EmptyRestart => {
+                tell("the server restarts without its data".to_owned());
+                shared.net.restart(&Snapshot::empty());
+            }
+            Fault::LossyFailover => {
+                tell("the server fails over and loses its last writes".to_owned());
+                if let Some(copy) = self.copies.first() {
+                    shared.net.restart(copy);
+                }
+            }
+            Fault::ClockStep => {
+                let span = self
+                    .rng
+                    .between(50_000, shared.plan.lease * 2000)
+                    .cast_signed();
+                let span = if self.rng.chance(300) { -span } else { span };
+                tell(format!("the server's clock is set by {} ms", span / 1000));
+                shared.net.state().server.step_clock(span);
+            }
+            _ => {}
+        }
+    }
+
+    fn strike_connection(&mut self, fault: Fault) {
+        let shared = Arc::clone(&self.shared);
+        let conns: Vec<_> = shared
+            .net
+            .open_conns()
+            .into_iter()
+            .filter(|&conn| fault != Fault::PubSubCut || shared.net.is_pubsub(conn))
+            .collect();
+        if conns.is_empty() {
+            return;
+        }
+        let conn = conns[self.rng.index(conns.len())];
+        let now = shared.exec.now();
+        if fault == Fault::Stall {
+            let span = self.rng.between(1_000, 6_000_000);
+            let which = self.rng.below(3);
+            shared.watch.fault(fault, now, || {
+                format!(
+                    "connection {conn} holds up what it carries for {} ms ({})",
+                    span / 1000,
+                    ["both ways", "to the server", "to the client"]
+                        [usize::try_from(which).unwrap_or(0)]
+                )
+            });
+            shared.net.stall(conn, span, which != 2, which != 1);
+            return;
+        }
+        shared
+            .watch
+            .fault(fault, now, || format!("connection {conn} breaks"));
+        shared.net.cut(conn, fault != Fault::HalfOpen);
+    }
+
+    fn strike_client(&mut self, fault: Fault) {
+        let shared = Arc::clone(&self.shared);
+        let client = self.rng.index(self.procs.len());
+        let Some(proc) = self.procs[client] else {
+            return;
+        };
+        let now = shared.exec.now();
+        let longest = shared.plan.lease * 3000;
+        if fault == Fault::Pause {
+            let span = self.rng.between(1_000, longest);
+            shared.watch.fault(fault, now, || {
+                format!("c{client} is not scheduled for {} ms", span / 1000)
+            });
+            shared.exec.pause(proc);
+            shared.exec.schedule(now + span, Event::Resume(proc));
+            return;
+        }
+        let away = self.rng.between(1_000, longest);
+        shared.watch.fault(fault, now, || {
+            format!("c{client} dies; it comes back after {} ms", away / 1000)
+        });
+        self.procs[client] = None;
+        shared.watch.died(proc);
+        let death = if fault == Fault::Crash {
+            Death::Unwound
+        } else {
+            Death::Killed
+        };
+        shared.exec.kill(proc, death);
+        shared.net.forsake(proc, fault != Fault::PowerLoss);
+        shared.exec.schedule(now + away, Event::Rebirth(client));
+    }
+}

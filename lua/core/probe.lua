@@ -1,7 +1,8 @@
 -- Tries every command that the scripts of the family use, to find rights that are missing before they are needed.
 --
 -- KEYS  1 a key that nobody else uses; it is gone afterwards
--- ARGV  1 verb and 2 channel of a message that nobody waits for; none for a client that wants no messages
+-- ARGV  1 verb of messages that nobody waits for, 2 the channel of one client, 3 the channel of one name; none for a client that wants
+--       no messages
 -- Reply {now, refusal, …}  the error of each command that was refused
 -- Cost  O(1).
 local time = redis.call('TIME')
@@ -25,10 +26,14 @@ try('ZADD', key, '1', 'a')
 try('ZREM', key, 'a')
 try('ZADD', key, '1', 'a')
 try('ZCOUNT', key, '-inf', '+inf')
+try('ZSCORE', key, 'a')
+try('ZRANGEBYSCORE', key, '-inf', '+inf')
 try('ZREMRANGEBYSCORE', key, '-inf', '0')
 try('ZPOPMIN', key)
+try('PERSIST', key)
 try('PEXPIRE', key, '1')
 if ARGV[1] then
   try(ARGV[1], ARGV[2], '')
+  try(ARGV[1], ARGV[3], '')
 end
 return refused

@@ -2,9 +2,11 @@
 #![warn(missing_docs)]
 
 mod core;
+mod latch;
 mod reentrant;
 
 pub use self::core::{CORE, Core};
+pub use latch::{LATCH, Latch};
 pub use reentrant::{REENTRANT, Reentrant};
 
 /// One Lua script: its name, its text, and what it may be handed.
@@ -18,5 +20,8 @@ pub struct Source {
 
 /// Lists every script of the family.
 pub fn all() -> impl Iterator<Item = &'static Source> {
-    CORE.all().into_iter().chain(REENTRANT.all())
+    CORE.all()
+        .into_iter()
+        .chain(REENTRANT.all())
+        .chain(LATCH.all())
 }

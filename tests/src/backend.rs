@@ -206,6 +206,24 @@ impl Backend {
         }
     }
 
+    /// Returns how many connections are subscribed to `channel`. On the embedded server by a message that says nothing.
+    pub fn subscribers(&self, channel: &str) -> u64 {
+        let count = match self {
+            Self::Embedded { server, .. } => {
+                let command = Command::new("PUBLISH").arg(channel).arg("");
+                server.execute(&command).unwrap().as_int().unwrap()
+            }
+            #[cfg(unix)]
+            Self::Real(server) => subscribers(server, channel),
+            #[cfg(unix)]
+            Self::Shared(servers) => {
+                let servers = servers.servers().iter();
+                servers.map(|server| subscribers(server, channel)).sum()
+            }
+        };
+        u64::try_from(count).unwrap()
+    }
+
     /// Checks that nothing is left on the server but counters, marks of undone attempts and the record of a hold that ended badly, all
     /// with an end.
     pub fn assert_only_counters_left(&self) {
@@ -230,6 +248,12 @@ fn script_calls(server: &crate::server::Server) -> u64 {
     let stats = server.commandstats();
     let calls = ["evalsha", "eval"].iter();
     calls.filter_map(|name| stats.get(*name)).sum()
+}
+
+#[cfg(unix)]
+fn subscribers(server: &crate::server::Server, channel: &str) -> i64 {
+    let mut reply = server.command(&["PUBSUB", "NUMSUB", channel]).array();
+    reply.remove(1).int()
 }
 
 /// Checks that `client` has nothing in its tables once its releases are answered.

@@ -57,6 +57,14 @@ impl Shared {
         }
     }
 
+    /// Returns all servers but sentinels.
+    pub fn servers(&self) -> &[Server] {
+        match &*self.0 {
+            Group::Cluster(cluster) => cluster.nodes(),
+            Group::Sentinel(group) => group.replicated().servers(),
+        }
+    }
+
     /// Returns the servers in charge.
     pub fn masters(&self) -> Vec<&Server> {
         match &*self.0 {

@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use futures_util::future::join;
 use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, LinkClass,
-    protocol::{acquisition::WaitStrategy, time::Moment},
+    protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
 };
@@ -16,18 +17,22 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 /// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_servers(client, deadline).await?;
-    for (key, slot) in client.probe_keys() {
-        check_commands(client, key, slot, deadline).await?;
+    let keys = client.probe_keys();
+    for key in &keys {
+        check_commands(client, key, deadline).await?;
     }
     if client.wait_strategy() != WaitStrategy::Notify {
         return Ok(());
     }
     client.pin_wakes();
-    client
-        .net()
-        .hub
-        .confirm(client.wake_channel(), deadline)
-        .await
+    let hub = &client.net().hub;
+    let wakes = hub.confirm(client.wake_channel(), deadline);
+    let Some(key) = keys.first() else {
+        return wakes.await;
+    };
+    let broadcast = client.broadcast_channel(key);
+    let (wakes, broadcasts) = join(wakes, hub.confirm(&broadcast, deadline)).await;
+    wakes.and(broadcasts)
 }
 
 async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {
@@ -88,17 +93,13 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
     Ok(())
 }
 
-async fn check_commands(
-    client: &Client,
-    key: String,
-    slot: u16,
-    deadline: Moment,
-) -> Result<(), Error> {
-    let mut call = ScriptCall::in_slot(&PROBE, slot).key(key);
+async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
+    let mut call = ScriptCall::new(&PROBE, key).key(key.part("probe"));
     if client.wait_strategy() == WaitStrategy::Notify {
         call = call
-            .arg(client.net().router.publish_verb())
-            .arg(client.wake_channel().to_string());
+            .arg(client.publish_verb())
+            .arg(client.wake_channel().to_string())
+            .arg(client.broadcast_channel(key).to_string());
     }
     let reply = client
         .net()
@@ -145,8 +146,8 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 impl Client {
-    /// Returns a key of our own on every node, and its slot.
-    fn probe_keys(&self) -> Vec<(String, u16)> {
+    /// Returns a key of our own on every node, all of names that nobody else uses.
+    fn probe_keys(&self) -> Vec<Key> {
         let router = &self.net().router;
         let nodes = router.one_slot_per_node().len();
         let mut found = BTreeMap::new();
@@ -157,9 +158,7 @@ impl Client {
             // The digits of an id with some more are a name.
             if let Ok(name) = crate::Name::parse(&format!("{}-{n}", self.id().as_str())) {
                 let key = self.key(&name);
-                found
-                    .entry(router.node(key.slot()))
-                    .or_insert_with(|| (key.part("probe"), key.slot()));
+                found.entry(router.node(key.slot())).or_insert(key);
             }
         }
         found.into_values().collect()

@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
-    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog},
+    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
     net::{Hub, Net, Router, World},
     owner::{ClientId, Numbers},
     presence::Presence,
@@ -52,6 +52,7 @@ struct Core {
     presence: Arc<Presence>,
     holds: Holds,
     turns: Arc<Turns>,
+    watches: Arc<Watches>,
     watchdog: Arc<Watchdog>,
     releaser: Arc<Releaser>,
     pace: Mutex<Pace>,
@@ -72,9 +73,9 @@ pub struct Tables {
     pub holds: usize,
     /// Holds that the watchdog renews.
     pub renewals: usize,
-    /// Acquisitions under way.
+    /// Acquisitions and watchers under way.
     pub waiters: usize,
-    /// Names with a local queue.
+    /// Names that somebody waits for.
     pub queues: usize,
     /// Listeners for wakes.
     pub listeners: usize,
@@ -151,6 +152,7 @@ impl Client {
             rules,
             holds: Holds::default(),
             turns: Arc::new(Turns::new(rules)),
+            watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             releaser: Arc::new(Releaser::new(
                 shutdown,
@@ -281,7 +283,7 @@ impl Client {
             holds: self.0.holds.len(),
             renewals: self.0.watchdog.len(),
             waiters: self.0.waiters.load(Ordering::Relaxed),
-            queues: self.0.turns.len(),
+            queues: self.0.turns.len() + self.0.watches.len(),
             listeners: self.0.net.hub.listeners(),
             partings: self.0.releaser.len(),
         }
@@ -332,6 +334,19 @@ impl Client {
             .await
     }
 
+    /// Returns the channel that everybody hears who waits for something about the object at `key`: one message reaches all of them, in all
+    /// clients. In the key's slot. For the crates of this family.
+    #[doc(hidden)]
+    pub fn broadcast_channel(&self, key: &Key) -> Arc<str> {
+        key.part(BROADCAST).into()
+    }
+
+    /// Returns the command that publishes. For the crates of this family.
+    #[doc(hidden)]
+    pub fn publish_verb(&self) -> &'static str {
+        self.net().router.publish_verb()
+    }
+
     /// Returns how long the token of a freed name is kept. For the crates of this family.
     #[doc(hidden)]
     pub fn retention(&self) -> Duration {
@@ -363,6 +378,10 @@ impl Client {
 
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.0.turns
+    }
+
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.0.watches
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {
@@ -526,6 +545,9 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
+
+/// The part of a key that its broadcast channel is called by.
+const BROADCAST: &str = "b";
 
 /// How long `close` waits for acquisitions under way to give up.
 const WIND_UP: Duration = Duration::from_secs(1);

@@ -37,6 +37,10 @@ pub enum ErrorKind {
     WrongKind,
     /// The server refuses user or password.
     Auth,
+    /// Nobody has set the object up, or it has been removed since. Nothing was changed.
+    NotSet,
+    /// The object was removed while this waited for it: deleted, ended by its own time, or lost by the server.
+    Deleted,
     /// The server's user may not do this.
     Permission,
     /// The server is out of memory and took nothing.

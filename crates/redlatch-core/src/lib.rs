@@ -22,11 +22,15 @@ mod scan;
 pub mod script;
 pub mod seam;
 pub mod transport;
+#[doc(hidden)]
+pub mod watched;
 
 pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
-pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait};
+pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait, WatchOptions};
+#[doc(hidden)]
+pub use engine::{Changed, REMEMBERED};
 pub use error::{Error, ErrorKind};
 pub use net::LinkClass;
 pub use owner::{AttemptId, ClientId, Owner};

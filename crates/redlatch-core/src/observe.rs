@@ -4,7 +4,9 @@ use std::{fmt, time::Duration};
 
 use tracing::{Span, field};
 
-use crate::{Error, primitive::Primitive, protocol::hold::LossCause, seam::Address};
+use crate::{
+    Error, primitive::Primitive, protocol::hold::LossCause, seam::Address, watched::Watched,
+};
 
 /// The labels of everything that is counted.
 #[derive(Clone, Debug)]
@@ -28,6 +30,23 @@ pub(crate) fn wait_span(primitive: &dyn Primitive, owner: &impl fmt::Display) ->
         target: "redlatch", "wait", kind = primitive.kind(), class = &*primitive.class(), name = %primitive.name(), %owner,
         attempts = field::Empty, outcome = field::Empty
     )
+}
+
+/// Opens the span of one wait for the end of a phase.
+pub(crate) fn watch_span(watched: &dyn Watched) -> Span {
+    tracing::debug_span!(
+        target: "redlatch", "wait", kind = watched.kind(), class = &*watched.class(), name = %watched.name(),
+        attempts = field::Empty, outcome = field::Empty
+    )
+}
+
+/// The phase that somebody waited for is over.
+pub(crate) fn watched(watched: &dyn Watched, waited: Duration) {
+    let labels = Labels {
+        kind: watched.kind(),
+        class: watched.class(),
+    };
+    meter::record("redlatch_wait_seconds", &labels, waited.as_secs_f64());
 }
 
 /// Notes in a wait span how it ended.

@@ -38,6 +38,10 @@ pub enum Rule {
     TellByClock,
     /// A waiter looks again after a while, woken or not.
     LookAgain,
+    /// A watcher counts only looks that began after it came.
+    LookAfresh,
+    /// A message ends the wait for the phase that it names, and for no other.
+    HearOwnPhase,
 }
 
 /// Which rules a client keeps: all of them, unless the simulator wants otherwise.

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use redlatch_core::Error;
+use redlatch_latch::CountDownLatch;
 use redlatch_reentrant::{Lock, Locks};
 
 /// Builds a [`Client`].
@@ -59,6 +60,11 @@ impl Client {
     /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn lock(&self, name: &str) -> Lock {
         Lock::new(&self.0, name)
+    }
+
+    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
+        CountDownLatch::new(&self.0, name)
     }
 
     /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.

@@ -2,18 +2,24 @@
 
 mod acquire;
 mod attempt;
+mod change;
 mod guard;
 mod hold;
 mod release;
 mod releaser;
 mod turns;
+mod watch;
 mod watchdog;
+mod watches;
 
 pub use acquire::{AcquireOptions, OwnerChoice, Wait};
+pub use change::{Changed, REMEMBERED};
 pub use guard::Held;
 pub(crate) use guard::invalid_lease;
 pub(crate) use hold::{Hold, Holds};
 pub use release::Released;
 pub(crate) use releaser::{Parting, Releaser};
 pub(crate) use turns::{Place, Turns};
+pub use watch::WatchOptions;
 pub(crate) use watchdog::Watchdog;
+pub(crate) use watches::Watches;

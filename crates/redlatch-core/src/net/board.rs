@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -32,8 +32,30 @@ pub(crate) struct Ear {
     pub(crate) wake: Notify,
     /// It was a message.
     pub(crate) called: AtomicBool,
+    /// What the last message said, for those who take any.
+    said: Mutex<Option<Arc<str>>>,
     /// The standing of its channel changed.
     pub(crate) settled: Notify,
+}
+
+impl Ear {
+    /// Takes what the last message said, unless it was taken before or no message came.
+    pub(super) fn take(&self) -> Option<Arc<str>> {
+        self.called.store(false, Ordering::Relaxed);
+        self.said().take()
+    }
+
+    fn call(&self, says: Option<&Arc<str>>) {
+        if let Some(says) = says {
+            *self.said() = Some(Arc::clone(says));
+        }
+        self.called.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    fn said(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Whether messages on a channel reach us.
@@ -305,10 +327,11 @@ impl Board {
         let Some(entry) = self.channels.get(channel) else {
             return;
         };
-        for topic in [Topic::Exact(payload.into()), Topic::Any] {
+        let payload = Arc::<str>::from(payload);
+        for topic in [Topic::Exact(Arc::clone(&payload)), Topic::Any] {
+            let says = (topic == Topic::Any).then_some(&payload);
             for (_, ear) in entry.ears.range((topic.clone(), 0)..=(topic, u64::MAX)) {
-                ear.called.store(true, Ordering::Relaxed);
-                ear.wake.notify_one();
+                ear.call(says);
             }
         }
     }

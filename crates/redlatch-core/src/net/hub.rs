@@ -202,6 +202,10 @@ impl Hub {
         if let Err(error) = &result
             && error.kind() == ErrorKind::Permission
         {
+            if let Change::Unsubscribe(_) = change {
+                tracing::debug!(target: "redlatch", %error, "no right to stop listening; messages nobody waits for go on coming");
+                return Ok(());
+            }
             tracing::warn!(target: "redlatch", %error, "no right to listen; waiters look by the clock");
             self.board().refused(channels, error);
             return Ok(());
@@ -276,6 +280,13 @@ impl Listener {
     pub(crate) async fn woken(&self) -> bool {
         self.ear.wake.notified().await;
         self.ear.called.swap(false, Ordering::Relaxed)
+    }
+
+    /// As [`woken`](Self::woken), for a listener that takes any message: what the last one said. `None`: no message came, but some may
+    /// have been missed. Of several that came since the last call only the last is told.
+    pub(crate) async fn heard(&self) -> Option<Arc<str>> {
+        self.ear.wake.notified().await;
+        self.ear.take()
     }
 }
 

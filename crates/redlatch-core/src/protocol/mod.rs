@@ -8,6 +8,7 @@ pub mod classify;
 pub mod glob;
 pub mod hold;
 pub mod lease;
+pub mod lookout;
 pub mod name;
 pub mod pace;
 pub mod renewal;

@@ -100,12 +100,17 @@ async fn missing_rights_are_told_when_connecting(binary: ServerBinary) {
         "-zrem",
         "-zcount",
         "-zpopmin",
+        "-zscore",
+        "-zrangebyscore",
+        "-persist",
         "-zremrangebyscore",
         "-publish",
         "-subscribe",
         "-set",
         "resetkeys",
         "resetchannels",
+        // One client's channel, and not those of names.
+        "resetchannels, &redlatch:w:*",
     ];
     for missing in needed {
         let admin = |rule: &str| {
@@ -115,7 +120,7 @@ async fn missing_rights_are_told_when_connecting(binary: ServerBinary) {
                 .command(&command.collect::<Vec<_>>())
                 .unwrap();
         };
-        admin(missing);
+        missing.split(", ").for_each(admin);
         backend.server().script_flush();
         let error = as_app(&backend).connect().await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Permission, "{missing}: {error:?}");

@@ -1,0 +1,96 @@
+//! Changes that are no holds: sent again until they are answered, and remembered by the server so that they count once.
+
+use std::time::Duration;
+
+use crate::{
+    Client, Error,
+    net::{Limit, LinkClass},
+    owner::AttemptId,
+    protocol::{backoff::Backoff, time::Moment},
+    rules::Rule,
+    script::{CallOutcome, Failure, ScriptCall},
+    seam::Value,
+};
+
+/// A script's answer to a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed<R> {
+    /// It ran, or had run before.
+    Done(R),
+    /// It came too late to act.
+    Late,
+}
+
+/// How long a script has to remember the id of a change, whatever it answered, so that no copy acts on it again.
+///
+/// Copies are sent for 20 s at most, and each may act for five seconds.
+pub const REMEMBERED: Duration = Duration::from_secs(30);
+
+impl Client {
+    /// Sends a change until it is answered, as long as the client is patient and for 20 s at most. For the crates of this family.
+    ///
+    /// `build` makes the call, dated, from the id that its script remembers for [`REMEMBERED`]; `read` reads the answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change may be made once or not at all; if so, at most 5 s after it was last sent.
+    pub async fn change<R>(
+        &self,
+        build: impl Fn(&AttemptId) -> ScriptCall + Send,
+        read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send,
+    ) -> Result<R, Error> {
+        self.check_open()?;
+        let deadline = self.now() + self.patience().min(INSIST);
+        let mut call = build(&AttemptId::draw(self.numbers()));
+        let mut unknown = false;
+        let mut failures = 0;
+        loop {
+            let failure = match self.change_once(&call, deadline).await {
+                CallOutcome::Replied(reply) => match read(&reply)? {
+                    Changed::Done(done) => return Ok(done),
+                    // The answer has told the server's time.
+                    Changed::Late => {
+                        Failure::NotSent("the server gets requests too late to act".to_owned())
+                    }
+                },
+                CallOutcome::Failed(failure) => failure,
+            };
+            unknown |= !failure.is_not_executed();
+            failures += 1;
+            let next = self.now() + RETRY.delay(failures, self.runtime().random());
+            if let Failure::Fatal(_) | Failure::Redirected(_) = failure {
+                return Err(failure.into_error(unknown));
+            }
+            if next >= deadline {
+                return Err(failure.into_error(unknown));
+            }
+            if !self.keeps(Rule::ResendSameId) {
+                call = build(&AttemptId::draw(self.numbers()));
+            }
+            self.alarm(next).await;
+        }
+    }
+
+    async fn change_once(&self, call: &ScriptCall, deadline: Moment) -> CallOutcome {
+        let silence = self.request_timeout();
+        let up_by = deadline.min(self.now() + silence);
+        let net = self.net();
+        let session = match net.session(call.slot(), LinkClass::Command, up_by).await {
+            Ok(session) => session,
+            Err(error) => return CallOutcome::Failed(Failure::of_session(error)),
+        };
+        let by = if self.keeps(Rule::LimitBy) {
+            session.by(self.now())
+        } else {
+            9_999_999_999_999
+        };
+        let limit = Limit { silence, deadline };
+        net.send(&session, &[call], by, limit).await.swap_remove(0)
+    }
+}
+
+/// How long copies of one change are sent at most.
+const INSIST: Duration = Duration::from_secs(20);
+
+/// Between copies of a change that had no clear answer.
+const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));

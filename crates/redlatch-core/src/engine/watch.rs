@@ -1,0 +1,408 @@
+//! The watch loop: waiting until a phase of an object is over, without acquiring anything.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use tokio::select;
+use tracing::{Instrument, Span};
+
+use super::{
+    Wait,
+    watches::{Looking, Post},
+};
+use crate::{
+    Client, Error, ErrorKind,
+    client::WaiterTicket,
+    net::{Limit, LinkClass, Listener, Topic},
+    observe,
+    protocol::{
+        acquisition::{Acquisition, Discipline, End, Plan, RECHECK, Step, WaitStrategy},
+        lookout::{Fate, Verdict},
+        time::Moment,
+    },
+    rules::Rule,
+    script::{CallOutcome, Failure},
+    watched::Watched,
+};
+
+/// What a caller wants of one wait for the end of a phase. For the crates of this family.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchOptions {
+    /// Which phase, if it is known; else the one that is found.
+    pub phase: Option<u64>,
+    /// How long to wait.
+    pub wait: Wait,
+    /// How to wait; the client's own way if absent.
+    pub strategy: Option<WaitStrategy>,
+}
+
+/// One watcher.
+struct Run<'a> {
+    client: &'a Client,
+    watched: &'a Arc<dyn Watched>,
+    wait: Wait,
+    deadline: Option<Moment>,
+    /// When the server last answered a look that counts for this watcher, or it began.
+    heard: Moment,
+    /// The last look that was taken into account.
+    seen: u64,
+    machine: Acquisition,
+    post: Post,
+    listener: Option<Listener>,
+    /// Why the last look had no clear answer.
+    trouble: Option<Error>,
+    requests: u32,
+    span: Span,
+}
+
+/// How a consultation of the server ended.
+enum Consulted {
+    /// Its phase lasts.
+    UnderWay,
+    /// Its phase is over.
+    Over,
+    /// Its own look had no clear answer.
+    Unclear,
+    /// The caller's time is up.
+    TimeUp,
+}
+
+impl Client {
+    /// Waits until a phase of `watched` is over; `false` if the caller's time is up before. For the crates of this family.
+    ///
+    /// Watchers of one object in one client share their looks at it. Each listens for itself, so that one message releases all of them
+    /// without a request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is taken and nothing is registered; the subscription ends with the last watcher.
+    pub async fn watch(
+        &self,
+        watched: &Arc<dyn Watched>,
+        options: &WatchOptions,
+    ) -> Result<bool, Error> {
+        self.check_open()?;
+        let _ticket: WaiterTicket = self.admit()?;
+        let span = observe::watch_span(watched.as_ref());
+        let run = Run::new(self, watched, options, span.clone());
+        async {
+            select! {
+                biased;
+                result = run.go() => result,
+                () = self.closing() => Err(Error::closed()),
+            }
+        }
+        .instrument(span)
+        .await
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        client: &'a Client,
+        watched: &'a Arc<dyn Watched>,
+        options: &WatchOptions,
+        span: Span,
+    ) -> Self {
+        let now = client.now();
+        let (deadline, once) = match options.wait {
+            Wait::Never | Wait::For(Duration::ZERO) => (None, true),
+            Wait::For(wait) => (Some(now + wait), false),
+            Wait::Forever => (None, false),
+        };
+        let plan = Plan {
+            deadline,
+            once,
+            strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
+            discipline: Discipline::Barging,
+            patience: client.patience(),
+        };
+        let channel = client.broadcast_channel(watched.key());
+        let listening = client.net().hub.hears(&channel);
+        let mut machine = Acquisition::new(plan, now, listening);
+        if options.phase.is_some() && !listening && !once {
+            // It was under way a moment ago: subscribe first, and look then.
+            machine.on_busy(now, Duration::MAX, false);
+        }
+        Self {
+            client,
+            watched,
+            wait: options.wait,
+            deadline,
+            heard: now,
+            seen: 0,
+            machine,
+            post: client.watches().join(watched.key(), options.phase),
+            listener: None,
+            trouble: None,
+            requests: 0,
+            span,
+        }
+    }
+
+    async fn go(mut self) -> Result<bool, Error> {
+        let started = self.client.now();
+        let result = self.run().await;
+        let outcome = match &result {
+            Ok(true) => "over",
+            Ok(false) => "under way",
+            Err(_) => "failed",
+        };
+        observe::waited(&self.span, self.requests, outcome);
+        if let Ok(true) = result {
+            observe::watched(self.watched.as_ref(), self.client.now() - started);
+        }
+        result
+    }
+
+    async fn run(&mut self) -> Result<bool, Error> {
+        loop {
+            self.client.check_open()?;
+            if let Some(verdict) = self.post.told()
+                && let Consulted::Over = self.consulted(verdict)?
+            {
+                return Ok(true);
+            }
+            let now = self.client.now();
+            match self.client.next_step(&mut self.machine, now) {
+                Step::Send { register } => {
+                    if register {
+                        // Whoever looks must hear what happens after the look.
+                        self.listen();
+                    }
+                    match self.consult().await? {
+                        Consulted::Over => return Ok(true),
+                        Consulted::UnderWay => self.on_under_way(),
+                        Consulted::Unclear => self.machine.on_failed(),
+                        Consulted::TimeUp => return Ok(false),
+                    }
+                }
+                Step::Subscribe => self.subscribe().await,
+                Step::Wait { until } => {
+                    let until = if self.client.keeps(Rule::LookAgain) {
+                        until
+                    } else {
+                        self.deadline.unwrap_or(Moment::FAR_FUTURE)
+                    };
+                    if self.wait(until, true).await? {
+                        return Ok(true);
+                    }
+                }
+                Step::Pause { until } => {
+                    if self.wait(until, false).await? {
+                        return Ok(true);
+                    }
+                }
+                Step::End(End::Busy) => return Ok(false),
+                Step::End(End::Unanswered) => return Err(self.unanswered()),
+            }
+        }
+    }
+
+    /// Learns how the object stands from a look that begins from now on, this watcher's own or another's.
+    async fn consult(&mut self) -> Result<Consulted, Error> {
+        if self.client.keeps(Rule::LookAfresh) {
+            self.post.want();
+        } else {
+            self.post.want_any();
+        }
+        loop {
+            if let Some(verdict) = self.post.told() {
+                return self.consulted(verdict);
+            }
+            let now = self.client.now();
+            let silence = self.client.request_timeout();
+            if let Some(looking) = self.post.begin(now, now + silence + OVERDUE) {
+                let (requests, trouble) =
+                    look(self.client, self.watched, &self.machine, looking).await;
+                self.requests += requests;
+                if trouble.is_some() {
+                    self.trouble = trouble;
+                    return Ok(Consulted::Unclear);
+                }
+                continue;
+            }
+            // Another is at it.
+            if self.deadline.is_some_and(|deadline| now >= deadline) {
+                return match self.post.phase() {
+                    Some(_) if self.seen > 0 => Ok(Consulted::TimeUp),
+                    _ => Err(self.unanswered()),
+                };
+            }
+            if now - self.heard >= self.client.patience() {
+                return Err(self.unanswered());
+            }
+            let until = self
+                .deadline
+                .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
+            select! {
+                biased;
+                () = self.post.rung() => {}
+                () = self.client.alarm(until) => {}
+            }
+        }
+    }
+
+    fn consulted(&mut self, verdict: Verdict<Error>) -> Result<Consulted, Error> {
+        self.trouble = None;
+        match verdict {
+            Verdict::UnderWay => Ok(Consulted::UnderWay),
+            Verdict::Over => Ok(Consulted::Over),
+            Verdict::Gone => Err(self.watched.gone()),
+            Verdict::Absent => Err(self.watched.absent()),
+            Verdict::Failed(error) => Err(error),
+        }
+    }
+
+    /// The phase lasts, as the last look says.
+    fn on_under_way(&mut self) {
+        let Some(seen) = self.post.last() else {
+            return;
+        };
+        self.seen = seen.number;
+        self.heard = self.heard.max(seen.at);
+        let listening = self.listener.is_some() && self.hears();
+        self.machine
+            .on_busy(seen.at, seen.sight.remaining, listening);
+    }
+
+    async fn subscribe(&mut self) {
+        let now = self.client.now();
+        let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
+        if self.listen().ready(deadline).await {
+            self.machine.on_subscribed();
+            if !self.client.keeps(Rule::TryAfterSubscribing) {
+                self.machine.on_busy(now, Duration::MAX, true);
+            }
+        } else {
+            self.machine.on_deaf();
+        }
+    }
+
+    /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase is known to be over.
+    async fn wait(&mut self, until: Moment, listens: bool) -> Result<bool, Error> {
+        let heard = async {
+            match self.listener.as_ref().filter(|_| listens) {
+                Some(listener) => listener.heard().await,
+                None => pending().await,
+            }
+        };
+        select! {
+            biased;
+            message = heard => match message {
+                Some(message) => return self.on_message(&message),
+                None => self.machine.on_elapsed(),
+            },
+            // The loop takes in what it was told.
+            () = self.post.rung() => {}
+            () = self.client.alarm(until) => match self.post.last() {
+                // Somebody else has looked meanwhile, and would have told if it were over.
+                Some(last) if last.number > self.seen => self.on_under_way(),
+                _ => self.machine.on_elapsed(),
+            },
+        }
+        Ok(false)
+    }
+
+    fn on_message(&mut self, message: &str) -> Result<bool, Error> {
+        let mine = self.post.phase();
+        match self.watched.heard(message) {
+            // What is said of another phase only tells that there is something to see.
+            Some((phase, fate))
+                if Some(phase) == mine || !self.client.keeps(Rule::HearOwnPhase) =>
+            {
+                match fate {
+                    Fate::Over => return Ok(true),
+                    Fate::Gone => return Err(self.watched.gone()),
+                    Fate::UnderWay => {}
+                }
+            }
+            _ => {}
+        }
+        self.machine.on_woken();
+        Ok(false)
+    }
+
+    fn listen(&mut self) -> &Listener {
+        let (client, watched) = (self.client, self.watched);
+        self.listener.get_or_insert_with(|| {
+            let channel = client.broadcast_channel(watched.key());
+            client.net().hub.listen(&channel, Topic::Any)
+        })
+    }
+
+    fn hears(&self) -> bool {
+        let channel = self.client.broadcast_channel(self.watched.key());
+        self.client.net().hub.hears(&channel)
+    }
+
+    fn unanswered(&mut self) -> Error {
+        self.trouble.take().unwrap_or_else(|| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "the server did not answer in time, within {:?} of patience or {:?}",
+                    self.client.patience(),
+                    self.wait
+                ),
+            )
+        })
+    }
+}
+
+/// Looks once and tells all watchers; returns how many requests that took, and why there was no clear answer.
+async fn look(
+    client: &Client,
+    watched: &Arc<dyn Watched>,
+    machine: &Acquisition,
+    looking: Looking<'_>,
+) -> (u32, Option<Error>) {
+    let now = client.now();
+    let silence = client.request_timeout();
+    let up_by = machine.attempt_deadline(now, silence);
+    let deadline = machine.patience_deadline(now, silence);
+    let net = client.net();
+    let slot = watched.key().slot();
+    let session = match net.session(slot, LinkClass::Command, up_by).await {
+        Ok(session) => session,
+        Err(error) => {
+            let error = Failure::of_session(error).into_error(false);
+            return (0, settle(looking, error));
+        }
+    };
+    let sent = client.now();
+    let call = watched.look(looking.phases());
+    let limit = Limit { silence, deadline };
+    let by = session.by(sent);
+    let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+    let trouble = match outcome {
+        CallOutcome::Replied(reply) => match watched.looked(looking.phases(), &reply) {
+            Ok(sight) => {
+                looking.saw(sent, sight);
+                None
+            }
+            Err(error) => settle(looking, error),
+        },
+        CallOutcome::Failed(Failure::Redirected(redirect)) => {
+            looking.failed(&Failure::Redirected(redirect).into_error(false));
+            None
+        }
+        // A look changes nothing, so that nothing is in doubt.
+        CallOutcome::Failed(failure) => settle(looking, failure.into_error(false)),
+    };
+    (1, trouble)
+}
+
+/// Tells all watchers of an error that will not go away; returns it if it may.
+fn settle(looking: Looking<'_>, error: Error) -> Option<Error> {
+    if error.is_transient() && error.kind() != ErrorKind::ServerFull {
+        return Some(error);
+    }
+    looking.failed(&error);
+    None
+}
+
+/// Longest wait for a subscription before the watcher goes by the clock.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A look that is so much later than its time-out has a future that nobody polls.
+const OVERDUE: Duration = RECHECK;

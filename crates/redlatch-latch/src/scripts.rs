@@ -1,0 +1,227 @@
+//! The scripts of the latch: the only place that knows the order of their keys and arguments.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redlatch_core::{
+    AttemptId, Changed, Error, ErrorKind, Key, REMEMBERED,
+    protocol::lookout::Fate,
+    script::{Items, Script, ScriptCall, millis},
+    seam::Value,
+};
+use redlatch_lua::LATCH;
+
+static SET: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.set));
+static COUNT_DOWN: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.count_down));
+static DELETE: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.delete));
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&LATCH.look));
+
+/// `latch/set.lua`.
+pub(crate) struct SetScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) op: &'a AttemptId,
+    pub(crate) count: u32,
+    pub(crate) ttl: Option<Duration>,
+}
+
+impl SetScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        change(&SET, self.key)
+            .arg(self.op.to_string())
+            .arg(self.count.to_string())
+            .arg(self.ttl.map(millis).unwrap_or_default())
+            .arg(millis(REMEMBERED))
+    }
+
+    /// Tells whether it was set by this call or an earlier copy of it.
+    pub(crate) fn decode(reply: &Value) -> Result<Changed<bool>, Error> {
+        let items = Items::new(&SET, reply)?;
+        Ok(match items.text(1)? {
+            "set" => Changed::Done(true),
+            "refused" => Changed::Done(false),
+            _ => return other(&items),
+        })
+    }
+}
+
+/// `latch/count_down.lua`.
+pub(crate) struct CountDownScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) op: &'a AttemptId,
+    pub(crate) n: u32,
+    pub(crate) verb: &'a str,
+    pub(crate) channel: &'a str,
+}
+
+/// What `latch/count_down.lua` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// It counted; `generation` is known unless a later one has begun.
+    Left { left: u32, generation: Option<u64> },
+    /// It had counted, and the latch was deleted since.
+    Deleted,
+    /// There is no latch.
+    Unset,
+}
+
+impl CountDownScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        change(&COUNT_DOWN, self.key)
+            .arg(self.op.to_string())
+            .arg(self.n.to_string())
+            .arg(millis(REMEMBERED))
+            .arg(self.verb)
+            .arg(self.channel)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Changed<Counted>, Error> {
+        let items = Items::new(&COUNT_DOWN, reply)?;
+        Ok(Changed::Done(match items.text(1)? {
+            "counted" => Counted::Left {
+                left: items.number(2)?,
+                generation: optional(&items, 3)?,
+            },
+            "deleted" => Counted::Deleted,
+            "unset" => Counted::Unset,
+            _ => return other(&items),
+        }))
+    }
+}
+
+/// `latch/delete.lua`.
+pub(crate) struct DeleteScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) op: &'a AttemptId,
+    pub(crate) trace: Duration,
+    pub(crate) verb: &'a str,
+    pub(crate) channel: &'a str,
+}
+
+impl DeleteScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        change(&DELETE, self.key)
+            .arg(self.op.to_string())
+            .arg(millis(REMEMBERED))
+            .arg(millis(self.trace))
+            .arg(self.verb)
+            .arg(self.channel)
+    }
+
+    /// Tells whether there was a latch that this call or an earlier copy of it has removed.
+    pub(crate) fn decode(reply: &Value) -> Result<Changed<bool>, Error> {
+        let items = Items::new(&DELETE, reply)?;
+        Ok(match items.text(1)? {
+            "deleted" => Changed::Done(true),
+            "unset" => Changed::Done(false),
+            _ => return other(&items),
+        })
+    }
+}
+
+/// `latch/look.lua`.
+pub(crate) struct LookScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) generations: &'a [u64],
+}
+
+/// What `latch/look.lua` found; the fates are those of the generations that were asked for, in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    Set {
+        now: u64,
+        generation: u64,
+        left: u32,
+        initial: u32,
+        remaining: Option<Duration>,
+        fates: Vec<(u64, Fate)>,
+    },
+    Unset {
+        fates: Vec<(u64, Fate)>,
+    },
+}
+
+impl LookScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let call = ScriptCall::new(&LOOK, self.key).key(self.key.as_str());
+        self.generations
+            .iter()
+            .fold(call, |call, generation| call.arg(generation.to_string()))
+    }
+
+    pub(crate) fn decode(reply: &Value, generations: &[u64]) -> Result<Looked, Error> {
+        let items = Items::new(&LOOK, reply)?;
+        let fates = || {
+            let fates = generations.iter().zip(6..);
+            fates
+                .map(|(&generation, at)| Ok((generation, fate(&items, at)?)))
+                .collect::<Result<Vec<_>, Error>>()
+        };
+        Ok(match items.text(1)? {
+            "set" => Looked::Set {
+                now: items.number(0)?,
+                generation: items.number(2)?,
+                left: items.number(3)?,
+                initial: items.number(4)?,
+                remaining: optional(&items, 5)?.map(Duration::from_millis),
+                fates: fates()?,
+            },
+            "unset" => Looked::Unset { fates: fates()? },
+            "kind" => return Err(wrong_kind(items.text(2)?)),
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// Reads what a latch publishes: a generation and what became of it.
+pub(crate) fn read_message(message: &str) -> Option<(u64, Fate)> {
+    let (what, generation) = message.split_once(' ')?;
+    let fate = match what {
+        "open" => Fate::Over,
+        "deleted" => Fate::Gone,
+        _ => return None,
+    };
+    Some((generation.parse().ok()?, fate))
+}
+
+/// Starts a call that changes the latch at `key`.
+fn change(script: &'static Script, key: &Key) -> ScriptCall {
+    ScriptCall::new(script, key)
+        .dated()
+        .key(key.as_str())
+        .key(key.part(OPERATIONS))
+}
+
+fn wrong_kind(found: &str) -> Error {
+    Error::new(
+        ErrorKind::WrongKind,
+        format!("the name belongs to an object of kind {found}, not to a latch:1"),
+    )
+}
+
+/// The answers that all changes have in common.
+fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
+    match items.text(1)? {
+        "late" => Ok(Changed::Late),
+        "kind" => Err(wrong_kind(items.text(2)?)),
+        _ => Err(items.bad()),
+    }
+}
+
+/// Reads a number that may be left out, as ''.
+fn optional(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
+    match items.text(at) {
+        Ok("") => Ok(None),
+        _ => items.number(at).map(Some),
+    }
+}
+
+fn fate(items: &Items<'_>, at: usize) -> Result<Fate, Error> {
+    Ok(match items.text(at)? {
+        "open" => Fate::Over,
+        "shut" => Fate::UnderWay,
+        "deleted" => Fate::Gone,
+        _ => return Err(items.bad()),
+    })
+}
+
+/// The part of a latch's key that remembers the operations that have run.
+const OPERATIONS: &str = "o";

@@ -1,0 +1,74 @@
+//! The builder that sets a count.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use redlatch_core::{Error, ErrorKind, Lease, watched::Watched};
+
+use crate::{CountDownLatch, scripts::SetScript};
+
+/// Sets the count of a latch; await it. See [`CountDownLatch::try_set_count`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is set until this is awaited"]
+pub struct TrySetCount {
+    latch: CountDownLatch,
+    count: u32,
+    ttl: Option<Duration>,
+}
+
+impl TrySetCount {
+    pub(crate) fn new(latch: &CountDownLatch, count: u32) -> Self {
+        Self {
+            latch: latch.clone(),
+            count,
+            ttl: None,
+        }
+    }
+
+    /// Lets the latch end by itself after `ttl`, open or not: 1 s to 365 days, else `InvalidOption`. Default: it stays until it is deleted.
+    ///
+    /// Counted from when it is set, and not prolonged by anything: counting down leaves it alone, setting it anew replaces it. Who waits
+    /// then gets `Deleted`.
+    pub const fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    async fn run(self) -> Result<bool, Error> {
+        if let Some(ttl) = self.ttl
+            && (ttl < MIN_TTL || ttl > Lease::MAX)
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                "the ttl of a latch is out of bounds; it is 1 s to 365 days",
+            ));
+        }
+        let key = self.latch.latch()?.key();
+        let call = |op: &_| {
+            SetScript {
+                key,
+                op,
+                count: self.count,
+                ttl: self.ttl,
+            }
+            .call()
+        };
+        self.latch.client().change(call, SetScript::decode).await
+    }
+}
+
+impl IntoFuture for TrySetCount {
+    /// Whether the count was set.
+    type Output = Result<bool, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Shortest life of a latch that ends by itself.
+const MIN_TTL: Duration = Duration::from_secs(1);

@@ -1,0 +1,155 @@
+//! The builders of a wait. Awaiting one runs it.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use redlatch_core::{
+    Error, ErrorKind, Wait as HowLong, WaitStrategy, WatchOptions, watched::Watched,
+};
+
+use crate::{CountDownLatch, scripts::Counted};
+
+/// What the builders have in common.
+#[derive(Clone, Debug)]
+struct Request {
+    latch: CountDownLatch,
+    strategy: Option<WaitStrategy>,
+}
+
+impl Request {
+    fn new(latch: &CountDownLatch) -> Self {
+        Self {
+            latch: latch.clone(),
+            strategy: None,
+        }
+    }
+
+    async fn run(&self, generation: Option<u64>, wait: HowLong) -> Result<bool, Error> {
+        let latch: Arc<dyn Watched> = self.latch.latch()?.clone();
+        let options = WatchOptions {
+            phase: generation,
+            wait,
+            strategy: self.strategy,
+        };
+        self.latch.client().watch(&latch, &options).await
+    }
+
+    async fn forever(&self, generation: Option<u64>) -> Result<(), Error> {
+        if self.run(generation, HowLong::Forever).await? {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Protocol,
+            "a wait without a deadline ended before the latch opened",
+        ))
+    }
+}
+
+macro_rules! strategy {
+    ($builder:ident) => {
+        impl $builder {
+            /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
+            pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.request.strategy = Some(strategy);
+                self
+            }
+        }
+    };
+}
+
+/// A wait until the latch is open; await it. See [`CountDownLatch::wait`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is waited for until this is awaited"]
+pub struct Wait {
+    request: Request,
+}
+
+/// A wait until the latch is open, for a while; await it. See [`CountDownLatch::wait_for`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is waited for until this is awaited"]
+pub struct WaitFor {
+    request: Request,
+    wait: Duration,
+}
+
+/// A count-down and the wait until the latch is open; await it. See [`CountDownLatch::count_down_and_wait`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is counted until this is awaited"]
+pub struct CountDownAndWait {
+    request: Request,
+    n: u32,
+}
+
+strategy!(Wait);
+strategy!(WaitFor);
+strategy!(CountDownAndWait);
+
+impl Wait {
+    pub(crate) fn new(latch: &CountDownLatch) -> Self {
+        Self {
+            request: Request::new(latch),
+        }
+    }
+}
+
+impl WaitFor {
+    pub(crate) fn new(latch: &CountDownLatch, wait: Duration) -> Self {
+        Self {
+            request: Request::new(latch),
+            wait,
+        }
+    }
+}
+
+impl CountDownAndWait {
+    pub(crate) fn new(latch: &CountDownLatch, n: u32) -> Self {
+        Self {
+            request: Request::new(latch),
+            n,
+        }
+    }
+
+    async fn run(self) -> Result<(), Error> {
+        if self.n == 0 {
+            return self.request.forever(None).await;
+        }
+        match self.request.latch.counted(self.n).await? {
+            Counted::Left { left: 0, .. } => Ok(()),
+            Counted::Left { generation, .. } => self.request.forever(generation).await,
+            Counted::Deleted => Err(self.request.latch.latch()?.gone()),
+            Counted::Unset => Err(self.request.latch.latch()?.absent()),
+        }
+    }
+}
+
+impl IntoFuture for Wait {
+    type Output = Result<(), Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.request.forever(None).await })
+    }
+}
+
+impl IntoFuture for WaitFor {
+    /// Whether the latch is open.
+    type Output = Result<bool, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.request.run(None, HowLong::For(self.wait)).await })
+    }
+}
+
+impl IntoFuture for CountDownAndWait {
+    type Output = Result<(), Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

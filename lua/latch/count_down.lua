@@ -1,0 +1,86 @@
+-- Counts a latch down by n, and opens it when nothing is left.
+--
+-- KEYS  1 K, 2 O the operations that have run; their fields stand in set.lua
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 op      `<client>:<n>`, never used twice
+--       3 n       1 to 4294967295; what is more than left is not counted
+--       4 keep    ms an operation is remembered; the same for all
+--       5 verb and 6 channel of the message that the latch is open, `open <g>`
+-- Reply {now, 'counted', left, g}   this op has counted, once; g = the generation it counted in, or '' if a later one has begun since, which
+--                                   means that it opened: then left is 0
+--       {now, 'deleted'}            an earlier copy had counted, and the latch was deleted since, before it opened
+--       {now, 'unset'}              there is no latch
+--       {now, 'late'}               by has passed
+--       {now, 'kind', kind}         the name is something else
+-- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE, ZADD, HSET; the one that opens + PUBLISH; once there are old ones
+--       + ZRANGEBYSCORE, ZREM of 32 at most.
+--
+-- A refusal is remembered too: a copy that comes late must not count when its caller was told that there is no latch.
+-- Begins with PEXPIRE, which a full server takes, and then the rest.
+local call = redis.call
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+
+local key, ops = KEYS[1], KEYS[2]
+local op, n, keep = ARGV[2], ARGV[3], ARGV[4]
+local f = call('HMGET', key, 'k', 'g', 'c', 't')
+if f[1] ~= 'latch:1' and f[1] then
+  return {now, 'kind', f[1]}
+end
+
+local known = call('ZSCORE', ops, op)
+if known then
+  -- When it counted. What counts stands between the beginning of its generation and that of the next.
+  local at = known - keep * 1000
+  if f[3] and at >= f[2] + 0 then
+    return {now, 'counted', f[3], f[2]}
+  elseif not f[2] then
+    return {now, 'deleted'}
+  end
+  for from, to in string.gmatch(call('HGET', key, 'd') or '', '(%d+)-(%d+)') do
+    if at >= from + 0 and at <= to + 0 then
+      return {now, 'deleted'}
+    end
+  end
+  return {now, 'counted', '0', ''}
+elseif call('ZSCORE', ops, op .. '!') then
+  return {now, 'unset'}
+end
+
+local stamp = micros
+if f[4] and f[4] > stamp then
+  stamp = f[4]
+end
+if not f[3] then
+  op = op .. '!'
+end
+local there = call('PEXPIRE', ops, keep)
+call('ZADD', ops, stamp + keep * 1000, op)
+if there == 0 then
+  call('PEXPIRE', ops, keep)
+else
+  local old = call('ZRANGEBYSCORE', ops, '-inf', micros, 'LIMIT', 0, 32)
+  if old[1] then
+    call('ZREM', ops, unpack(old))
+  end
+end
+if not f[3] then
+  return {now, 'unset'}
+end
+
+local left = f[3] - n
+if left < 0 then
+  left = 0
+end
+call('HSET', key, 'c', left, 't', stamp)
+if left == 0 and f[3] ~= '0' then
+  redis.pcall(ARGV[5], ARGV[6], 'open ' .. f[2])
+end
+return {now, 'counted', left, f[2]}

@@ -1,0 +1,74 @@
+-- Sets the count of a latch that nobody has set, or that is open, or that was deleted. That begins a new generation.
+--
+-- KEYS  1 K, 2 O the operations that have run: sorted set, id -> µs until which it is remembered
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 op      `<client>:<n>`, never used twice
+--       3 count   0 to 4294967295; 0 opens it at once
+--       4 ttl     ms after which the latch is gone, or '' for never
+--       5 keep    ms an operation is remembered; the same for all
+-- Reply {now, 'set'}          this op, or an earlier copy of it, has set the latch
+--       {now, 'refused'}      it was set before and is not open
+--       {now, 'late'}         by has passed
+--       {now, 'kind', kind}   the name is something else
+-- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, HSET, PEXPIRE or PERSIST, ZADD, PEXPIRE; once there are old ones
+--       + ZRANGEBYSCORE, ZREM of 32 at most.
+--
+-- A refusal is remembered too: a copy that comes late must not set what its caller was told is not set.
+-- Begins with HSET, which a full server refuses.
+--
+-- K  k kind
+--    g generation, in µs and rising     c count left, '0' once it is open; absent once it was deleted
+--    n count it was set to              e ms at which it ends, or ''
+--    t when an operation last ran, in µs and never falling; no two generations share one
+--    d ` <g>-<t> …`, the generations that were deleted before they opened, and when; the last 8
+-- Numbers of 16 digits never pass through `..` but as text.
+local call = redis.call
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+
+local key, ops = KEYS[1], KEYS[2]
+local op, count, ttl, keep = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local f = call('HMGET', key, 'k', 'c', 't')
+if f[1] ~= 'latch:1' and f[1] then
+  return {now, 'kind', f[1]}
+elseif call('ZSCORE', ops, op) then
+  return {now, 'set'}
+elseif call('ZSCORE', ops, op .. '!') then
+  return {now, 'refused'}
+end
+
+local verdict, stamp = 'set', micros
+if f[2] and f[2] ~= '0' then
+  verdict, op = 'refused', op .. '!'
+else
+  if f[3] and stamp <= f[3] then
+    stamp = string.format('%.0f', f[3] + 1)
+  end
+  local ends = ttl ~= '' and (now + ttl) .. '' or ''
+  call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp)
+  if ttl ~= '' then
+    call('PEXPIRE', key, ttl)
+  else
+    call('PERSIST', key)
+  end
+end
+
+-- The PEXPIRE makes a full server take the rest.
+local there = call('PEXPIRE', ops, keep)
+call('ZADD', ops, stamp + keep * 1000, op)
+if there == 0 then
+  call('PEXPIRE', ops, keep)
+else
+  local old = call('ZRANGEBYSCORE', ops, '-inf', micros, 'LIMIT', 0, 32)
+  if old[1] then
+    call('ZREM', ops, unpack(old))
+  end
+end
+return {now, verdict}

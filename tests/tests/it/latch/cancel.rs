@@ -1,0 +1,189 @@
+//! Every future of the latch may be dropped at every await: poll it k times, drop it, look what is left (L2).
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use redlatch::{Client, CountDownLatch};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What is polled and dropped.
+struct Task(Pin<Box<dyn Future<Output = ()>>>);
+
+fn task(future: impl Future<Output = ()> + 'static) -> Task {
+    Task(Box::pin(future))
+}
+
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop `client` has nothing, nobody is subscribed, and
+/// a latch of 3 has been counted down at most once by what was dropped.
+async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownLatch) -> Task) {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        super::preload(&backend);
+        let client = backend.client().await;
+        let latch = client.countdown_latch("x");
+        latch.try_set_count(3).await.unwrap();
+        let Task(mut task) = make(&backend, &client, latch.clone()).await;
+        let mut done = false;
+        for _ in 0..polls {
+            if futures_util::poll!(task.as_mut()).is_ready() {
+                done = true;
+                break;
+            }
+            // Lets the background work, timers and messages get one step ahead.
+            backend.pass(MS / 2).await;
+        }
+        drop(task);
+        assert_tables_empty(&client).await;
+        backend.pass(10 * MS).await;
+        assert_tables_empty(&client).await;
+        assert_eq!(backend.subscribers("redlatch:{x}:b"), 0);
+        backend.pass(Duration::from_secs(40)).await;
+        let keys = backend.keys();
+        assert!(keys.iter().all(|key| key == "redlatch:{x}"), "{keys:?}");
+        let left = latch.info().await.unwrap().map(|info| info.count);
+        assert!(
+            [None, Some(3), Some(2), Some(1), Some(0)].contains(&left),
+            "{left:?}"
+        );
+        if done {
+            assert!(polls > 1);
+            return;
+        }
+        assert!(polls < 10_000, "it never ends");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_wait() {
+    dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
+        task(async move {
+            let _ = latch.wait_for(30 * MS).await.unwrap();
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends() {
+    dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
+        let other = backend.client().await.countdown_latch("x");
+        tokio::spawn(async move {
+            tokio::time::sleep(3 * MS).await;
+            other.count_down(3).await.unwrap();
+        });
+        task(async move { latch.wait().await.unwrap() })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_with_the_hub_not_up_yet() {
+    dropped_at_every_await(async |backend: &Backend, _: &Client, _| {
+        let client = backend.builder().self_check(false).connect().await.unwrap();
+        let latch = client.countdown_latch("x");
+        task(async move {
+            let _ = latch.wait_for(30 * MS).await.unwrap();
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_waits_of_one_latch() {
+    dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
+        let other = backend.client().await.countdown_latch("x");
+        tokio::spawn(async move {
+            tokio::time::sleep(8 * MS).await;
+            other.count_down(3).await.unwrap();
+        });
+        task(async move {
+            let waits = (1..6).map(|i| latch.wait_for(i * 4 * MS).into_future());
+            futures_util::future::join_all(waits).await;
+        })
+    })
+    .await;
+}
+
+/// One waits on while others of the same client are dropped, also in the middle of the look that all of them share.
+#[tokio::test(start_paused = true)]
+async fn dropping_some_leaves_the_others_waiting() {
+    for polls in 1..30 {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let latch = client.countdown_latch("x");
+        latch.try_set_count(1).await.unwrap();
+        let mut dropped = Box::pin(latch.wait().into_future());
+        assert!(futures_util::poll!(dropped.as_mut()).is_pending());
+        let stays = super::waiting(latch.clone());
+        for _ in 0..polls {
+            assert!(futures_util::poll!(dropped.as_mut()).is_pending());
+            backend.pass(MS / 4).await;
+        }
+        drop(dropped);
+        backend.pass(20 * MS).await;
+        let start = tokio::time::Instant::now();
+        latch.count_down(1).await.unwrap();
+        stays.await.unwrap().unwrap();
+        assert!(
+            start.elapsed() < 10 * MS,
+            "after {polls} polls: {:?}",
+            start.elapsed()
+        );
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_down_and_waiting() {
+    dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
+        let other = backend.client().await.countdown_latch("x");
+        tokio::spawn(async move {
+            tokio::time::sleep(3 * MS).await;
+            other.count_down(2).await.unwrap();
+        });
+        task(async move { latch.count_down_and_wait(1).await.unwrap() })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_down() {
+    dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
+        task(async move {
+            let _ = latch.count_down(1).await.unwrap();
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn counting_down_with_a_reply_lost() {
+    dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
+        let is_it = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.count_down.text);
+        backend
+            .embedded_server()
+            .drop_reply(is_it, redlatch_embedded::LostReply::Cuts);
+        task(async move {
+            let _ = latch.count_down(1).await.unwrap();
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn setting_looking_and_deleting() {
+    dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
+        task(async move {
+            let _ = latch.try_set_count(7).await.unwrap();
+            let _ = latch.info().await.unwrap();
+            let _ = latch.count().await.unwrap();
+            let _ = latch.delete().await.unwrap();
+        })
+    })
+    .await;
+}

@@ -1,0 +1,406 @@
+//! A latch and a server that loses replies, stops, restarts and forgets.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, seam::ServerError};
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::LATCH;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    copies::Copies,
+};
+use tokio::time::Instant;
+
+use super::{listening, preload, waiting};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_count_down_whose_reply_is_lost_counts_once_l37() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        preload(&backend);
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let latch = client.countdown_latch("x");
+        latch.try_set_count(10).await.unwrap();
+        let copies = Copies::of_script(server, LATCH.count_down.text);
+        for left in (7..10).rev() {
+            server.drop_reply(calls::of_script(LATCH.count_down.text), how);
+            assert_eq!(latch.count_down(1).await.unwrap(), left);
+        }
+        assert!(copies.len() >= 6, "each was sent at least twice");
+        copies.deliver();
+        assert_eq!(latch.count().await.unwrap(), 7, "copies change nothing");
+        backend.pass(6 * SECOND).await;
+        let verdicts = copies.deliver();
+        assert!(
+            verdicts.iter().all(|verdict| verdict == "late"),
+            "{verdicts:?}"
+        );
+        assert_eq!(latch.count().await.unwrap(), 7);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_change_no_later_generation_l37() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    let texts = [&LATCH.set, &LATCH.count_down, &LATCH.delete].map(|source| source.text);
+    let copies = texts.map(|text| Copies::of_script(server, text));
+    // Told that there is none, that it was set before, and that it was deleted: none of this may come true afterwards.
+    assert_eq!(
+        latch.count_down(1).await.unwrap_err().kind(),
+        ErrorKind::NotSet
+    );
+    assert!(!latch.delete().await.unwrap());
+    latch.try_set_count(2).await.unwrap();
+    assert!(!latch.try_set_count(9).await.unwrap());
+    latch.count_down(1).await.unwrap();
+    assert!(latch.delete().await.unwrap());
+    latch.try_set_count(3).await.unwrap();
+    latch.count_down(3).await.unwrap();
+    latch.count_down(1).await.unwrap();
+    latch.try_set_count(5).await.unwrap();
+    let before = server.dump();
+    for copies in &copies {
+        copies.deliver();
+    }
+    assert_eq!(server.dump(), before);
+    assert_eq!(latch.count().await.unwrap(), 5);
+}
+
+/// The answer is lost, the latch opens, and is set and shut again before the copy arrives.
+#[tokio::test(start_paused = true)]
+async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generation_l37() {
+    for deleted in [false, true] {
+        let backend = Backend::embedded();
+        preload(&backend);
+        let server = backend.embedded_server();
+        let (a, b) = (backend.client().await, backend.client().await);
+        let (here, there) = (a.countdown_latch("x"), b.countdown_latch("x"));
+        there.try_set_count(2).await.unwrap();
+        server.drop_reply(calls::of_script(LATCH.count_down.text), LostReply::Hangs);
+        let party = tokio::spawn(async move { here.count_down_and_wait(1).await });
+        backend.pass(20 * MS).await;
+        if deleted {
+            there.delete().await.unwrap();
+        } else {
+            assert_eq!(there.count_down(1).await.unwrap(), 0);
+        }
+        assert!(there.try_set_count(2).await.unwrap());
+        let result = party.await.unwrap();
+        match deleted {
+            true => assert_eq!(result.unwrap_err().kind(), ErrorKind::Deleted),
+            false => result.unwrap(),
+        }
+        assert_eq!(
+            there.count().await.unwrap(),
+            2,
+            "counted in its own, and once"
+        );
+        assert_tables_empty(&a).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_whose_reply_is_lost_says_that_it_has_set_l1() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
+    assert!(latch.try_set_count(2).await.unwrap());
+    server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
+    assert!(!latch.try_set_count(2).await.unwrap());
+    server.drop_reply(calls::of_script(LATCH.delete.text), LostReply::Cuts);
+    assert!(latch.delete().await.unwrap());
+    server.drop_reply(calls::of_script(LATCH.delete.text), LostReply::Cuts);
+    assert!(!latch.delete().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_memory_of_operations_ends_by_itself_l40_l49() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(10_000).await.unwrap();
+    let size = || {
+        let command = redlatch::seam::Command::new("ZCARD").arg("redlatch:{x}:o");
+        backend
+            .embedded_server()
+            .execute(&command)
+            .unwrap()
+            .as_int()
+            .unwrap()
+    };
+    for _ in 0..40 {
+        for _ in 0..20 {
+            latch.count_down(1).await.unwrap();
+        }
+        backend.pass(SECOND).await;
+        assert!(size() <= 20 * 31, "{}", size());
+    }
+    assert!(
+        size() >= 20 * 29,
+        "what is young enough is kept: {}",
+        size()
+    );
+    backend.pass(31 * SECOND).await;
+    assert_eq!(backend.keys(), ["redlatch:{x}"]);
+    assert_eq!(latch.count().await.unwrap(), 10_000 - 800);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(2).await.unwrap();
+    let waiter = waiting(latch.clone());
+    listening(&client, 1).await;
+    backend.pass(60 * SECOND).await;
+    server.set_full(true);
+    assert!(!latch.try_set_count(2).await.unwrap());
+    assert_eq!(latch.count_down(1).await.unwrap(), 1);
+    assert_eq!(latch.count_down(1).await.unwrap(), 0);
+    waiter.await.unwrap().unwrap();
+    let before = server.dump();
+    let full = latch.try_set_count(2).await.unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::ServerFull);
+    assert!(full.is_not_executed());
+    assert_eq!(server.dump(), before);
+    assert!(latch.delete().await.unwrap());
+    let other = client.countdown_latch("y");
+    assert_eq!(
+        other.count_down(1).await.unwrap_err().kind(),
+        ErrorKind::NotSet
+    );
+    server.set_full(false);
+    assert!(latch.try_set_count(2).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_few_replicas_is_an_error_that_says_so() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(2).await.unwrap();
+    let before = server.dump();
+    server.set_short_of_replicas(true);
+    let error = latch.count_down(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas);
+    assert!(error.is_not_executed() && error.is_transient());
+    assert_eq!(server.dump(), before);
+    assert!(!latch.wait_for(SECOND).await.unwrap(), "looking needs none");
+    server.set_short_of_replicas(false);
+    assert_eq!(latch.count_down(1).await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_bounds_the_caller_l3_l4() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(3).await.unwrap();
+    server.stop();
+    let start = Instant::now();
+    let error = latch.count_down(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    assert!(!error.is_not_executed());
+    assert!(start.elapsed() <= 11 * SECOND, "{:?}", start.elapsed());
+    let start = Instant::now();
+    let error = latch.wait_for(200 * MS).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    assert_eq!(start.elapsed(), 200 * MS);
+    let start = Instant::now();
+    let error = latch.wait().await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    assert!(start.elapsed() <= 11 * SECOND, "{:?}", start.elapsed());
+    server.resume();
+    backend.pass(6 * SECOND).await;
+    let left = latch.count().await.unwrap();
+    assert!(left == 3 || left == 2, "once or not at all: {left}");
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_behind_one_another_hear_of_a_silent_server_too_l3_l4() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(3).await.unwrap();
+    server.stop();
+    let start = Instant::now();
+    let waiters: Vec<_> = (0..20)
+        .map(|i| {
+            let latch = latch.clone();
+            tokio::spawn(async move {
+                let wait = if i % 2 == 0 { 300 * MS } else { 60 * SECOND };
+                (wait, latch.wait_for(wait).await)
+            })
+        })
+        .collect();
+    for waiter in waiters {
+        let (wait, result) = waiter.await.unwrap();
+        let error = result.unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        assert!(
+            start.elapsed() <= wait.max(12 * SECOND),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+    server.resume();
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_lost_its_data_is_a_typed_error() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    for again in [false, true] {
+        let waiter = waiting(latch.clone());
+        listening(&client, 1).await;
+        server.restart_empty();
+        if again {
+            // A latch of that name is there again, and is not the one that was waited for.
+            assert!(latch.try_set_count(5).await.unwrap());
+        }
+        let error = waiter.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deleted);
+        if !again {
+            assert_eq!(latch.count().await.unwrap_err().kind(), ErrorKind::NotSet);
+            latch.try_set_count(1).await.unwrap();
+        }
+    }
+    assert_eq!(latch.count().await.unwrap(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_kept_its_data_costs_a_look_l7() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let latch = a.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters: Vec<_> = (0..10).map(|_| waiting(b.countdown_latch("x"))).collect();
+    listening(&b, 10).await;
+    server.restart(&server.snapshot());
+    assert_eq!(latch.count_down(1).await.unwrap(), 0);
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_tables_empty(&b).await;
+}
+
+/// A replica that lags takes over: it knows nothing of the generation that is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_failover_to_older_data_never_opens_too_early() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    latch.count_down(1).await.unwrap();
+    let older = server.snapshot();
+    latch.try_set_count(1).await.unwrap();
+    let waiter = waiting(latch.clone());
+    listening(&client, 1).await;
+    server.restore(&older);
+    let error = waiter.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deleted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn scripts_that_are_flushed_come_back_on_every_path_l44() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    server.flush_scripts();
+    latch.try_set_count(2).await.unwrap();
+    server.flush_scripts();
+    latch.count_down(1).await.unwrap();
+    server.flush_scripts();
+    assert!(!latch.wait_for(10 * MS).await.unwrap());
+    server.flush_scripts();
+    latch.delete().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_refuses_for_a_while_is_asked_for_again_l45() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    for error in [
+        "LOADING not ready",
+        "BUSY a script runs",
+        "READONLY a replica",
+    ] {
+        let fail = |text| server.fail_next(calls::of_script(text), ServerError::parse(error));
+        fail(LATCH.set.text);
+        assert!(latch.try_set_count(1).await.unwrap(), "{error}");
+        fail(LATCH.look.text);
+        assert!(!latch.wait_for(SECOND).await.unwrap(), "{error}");
+        fail(LATCH.count_down.text);
+        assert_eq!(latch.count_down(1).await.unwrap(), 0, "{error}");
+    }
+    let refusal = "NOPERM this user has no permissions to run the 'evalsha' command";
+    server.fail_next(
+        calls::of_script(LATCH.look.text),
+        ServerError::parse(refusal),
+    );
+    let error = latch.wait().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Permission);
+}
+
+/// A clock that is set back moves neither generations nor what is remembered the wrong way.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_breaks_no_generation() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiter = waiting(latch.clone());
+    listening(&client, 1).await;
+    server.set_back(60 * SECOND);
+    assert_eq!(latch.count_down(1).await.unwrap(), 0);
+    let first = latch.info().await.unwrap().unwrap().generation;
+    assert!(latch.try_set_count(1).await.unwrap());
+    let second = latch.info().await.unwrap().unwrap().generation;
+    assert!(second > first);
+    waiter.await.unwrap().unwrap();
+    let party = tokio::spawn({
+        let latch = latch.clone();
+        server.drop_reply(calls::of_script(LATCH.count_down.text), LostReply::Hangs);
+        async move { latch.count_down_and_wait(1).await }
+    });
+    backend.pass(10 * MS).await;
+    assert!(latch.try_set_count(1).await.unwrap(), "it is open");
+    party.await.unwrap().unwrap();
+}

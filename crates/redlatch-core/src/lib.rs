@@ -39,6 +39,7 @@ pub use primitive::Token;
 pub use protocol::{
     acquisition::{Discipline, WaitStrategy},
     backoff::{Backoff, Jitter},
+    durability::Durability,
     hold::{HoldState, LossCause},
     lease::Lease,
     name::{Key, Name, NameError, Prefix},

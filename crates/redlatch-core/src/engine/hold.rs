@@ -12,7 +12,7 @@ use tracing::Span;
 
 use super::{Parting, attempt::Delivered};
 use crate::{
-    Client, Owner,
+    Client, Durability, Owner,
     observe::{self, Labels},
     owner::AttemptId,
     primitive::{Primitive, RenewRequest, Token},
@@ -63,6 +63,8 @@ struct Share {
     until: Moment,
     /// The last server time at which a copy of its acquire may act, if copies may be under way.
     void_by: Option<u64>,
+    /// Who has to have a renewal before it counts.
+    durability: Durability,
 }
 
 /// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
@@ -126,6 +128,7 @@ pub(super) struct Granted<'a> {
     /// How long the server lets it last.
     pub(super) span: Duration,
     pub(super) max_hold: Option<Duration>,
+    pub(super) durability: Durability,
     /// When the request was sent.
     pub(super) sent: Moment,
 }
@@ -194,6 +197,7 @@ impl Hold {
             renewing: granted.lease.is_renewed().then_some(span),
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
             void_by: granted.delivered.void_by,
+            durability: granted.durability,
         };
         let mut inner = self.inner();
         inner.belief.extended(granted.sent, granted.span, now);
@@ -318,6 +322,23 @@ impl Hold {
     /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts.
     pub(crate) fn renewing(&self, now: Moment) -> Option<Duration> {
         self.inner().renewing(now)
+    }
+
+    /// Tells whether replicas have to know of renewals.
+    pub(super) fn is_durable(&self) -> bool {
+        let inner = self.inner();
+        inner
+            .attempts
+            .values()
+            .any(|share| share.durability.waits())
+    }
+
+    /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that needs the most.
+    pub(super) fn needs(&self, replicas: u32) -> u32 {
+        let inner = self.inner();
+        let shares = inner.attempts.values();
+        let needs = shares.map(|share| share.durability.needs(replicas));
+        needs.max().unwrap_or(0)
     }
 
     /// Notes that the watchdog has taken this hold off its table.

@@ -2,7 +2,10 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -12,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    Router, World,
+    LinkClass, Router, World,
     dialer::{Dialer, Target},
 };
 use crate::{
@@ -26,8 +29,11 @@ use crate::{
 pub(crate) struct Link {
     world: World,
     address: Address,
+    class: LinkClass,
     /// Whether a connection counts only if the server says that it is a master.
     asks_role: bool,
+    /// The most replicas the server was ever seen to have.
+    replicas: Arc<AtomicU32>,
     /// Told when the connection is gone: another server may be in charge.
     stale: Arc<Notify>,
     state: watch::Sender<LinkState>,
@@ -50,6 +56,7 @@ enum LinkState {
 pub(crate) struct Session {
     world: World,
     address: Address,
+    replicas: Arc<AtomicU32>,
     conn: Arc<dyn Conn>,
     clock: Mutex<ServerClock>,
     progress: Mutex<Progress>,
@@ -63,12 +70,20 @@ pub(crate) struct Session {
 
 impl Link {
     /// Starts to connect to `address`, and keeps at it until shutdown or until it is retired.
-    pub(super) fn start(router: &Router, address: &Address, asks_role: bool) -> Arc<Self> {
+    pub(super) fn start(
+        router: &Router,
+        address: &Address,
+        class: LinkClass,
+        asks_role: bool,
+        replicas: Arc<AtomicU32>,
+    ) -> Arc<Self> {
         let world = &router.world;
         let link = Arc::new(Self {
             world: world.clone(),
             address: address.clone(),
+            class,
             asks_role,
+            replicas,
             stale: Arc::clone(&router.stale),
             state: watch::Sender::new(LinkState::Connecting),
             retire: Notify::new(),
@@ -141,11 +156,11 @@ impl Link {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
-        let session = match Session::begin(&self.world, &self.address, conn).await {
+        let session = match Session::begin(self, conn).await {
             Ok(session) => Arc::new(session),
             Err(error) => return error,
         };
-        if self.asks_role
+        if (self.asks_role || self.class == LinkClass::Durable)
             && let Err(error) = session.check_role().await
         {
             return error;
@@ -195,11 +210,12 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
 
 impl Session {
     /// Learns the server's time, and so that it answers.
-    async fn begin(world: &World, address: &Address, conn: Arc<dyn Conn>) -> Result<Self, Error> {
-        let now = world.now();
+    async fn begin(link: &Link, conn: Arc<dyn Conn>) -> Result<Self, Error> {
+        let now = link.world.now();
         let session = Self {
-            world: world.clone(),
-            address: address.clone(),
+            world: link.world.clone(),
+            address: link.address.clone(),
+            replicas: Arc::clone(&link.replicas),
             conn,
             clock: Mutex::new(ServerClock::new(now, 0)),
             progress: Mutex::new(Progress::new(now)),
@@ -224,20 +240,30 @@ impl Session {
     async fn check_role(&self) -> Result<(), Error> {
         let deadline = self.world.now() + HANDSHAKE;
         match self.ask(Command::new("ROLE"), deadline).await {
-            Ok(role) => match role.as_array().and_then(|role| role.first()?.as_str()) {
-                Some("master") => Ok(()),
-                role => Err(Error::new(
+            Ok(role) => match role.as_array() {
+                Some([role, _, replicas]) if role.as_str() == Some("master") => {
+                    let replicas = replicas.as_array().map_or(0, <[Value]>::len);
+                    self.saw_replicas(u32::try_from(replicas).unwrap_or(u32::MAX));
+                    Ok(())
+                }
+                _ => Err(Error::new(
                     ErrorKind::Unavailable,
-                    format!(
-                        "{} is no master but {}",
-                        self.address,
-                        role.unwrap_or("nothing known")
-                    ),
+                    format!("{} is no master", self.address),
                 )),
             },
             Err(error) if error.kind() == ErrorKind::Permission => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the most replicas that the server was ever seen to have.
+    pub(crate) fn replicas(&self) -> u32 {
+        self.replicas.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the server has so many replicas.
+    pub(super) fn saw_replicas(&self, replicas: u32) {
+        self.replicas.fetch_max(replicas, Ordering::Relaxed);
     }
 
     /// Returns where it is connected to.

@@ -3,6 +3,7 @@
 mod alarm;
 mod board;
 mod dialer;
+mod durable;
 mod hub;
 mod link;
 mod redirect;
@@ -13,6 +14,7 @@ mod sender;
 mod sentinel;
 mod servers;
 
+pub(crate) use durable::{Acknowledged, shortfall};
 pub(crate) use hub::{Hub, Listener, Topic};
 pub(crate) use link::{Limit, Link, Session};
 pub use router::LinkClass;
@@ -105,6 +107,18 @@ impl Net {
         limit: Limit,
     ) -> Vec<CallOutcome> {
         let outcomes = sender::send(session, calls, by, limit, Asking::No).await;
+        self.settle(session, calls, by, limit, outcomes).await
+    }
+
+    /// Goes on with what was redirected or refused, if anything was.
+    async fn settle(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+        outcomes: Vec<CallOutcome>,
+    ) -> Vec<CallOutcome> {
         let settled = |outcome: &CallOutcome| {
             !matches!(
                 outcome,

@@ -201,7 +201,7 @@ impl Router {
                 self.servers.topology,
                 Topology::Sentinel(_) | Topology::Replicas(_)
             );
-            Link::start(self, address, asks_role)
+            Link::start(self, address, class, asks_role, Arc::clone(node.replicas()))
         });
         Arc::clone(link)
     }

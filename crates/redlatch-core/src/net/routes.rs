@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use super::{Link, LinkClass};
@@ -14,6 +17,8 @@ pub(super) struct Node {
     address: Address,
     command: OnceLock<Arc<Link>>,
     durable: OnceLock<Arc<Link>>,
+    /// The most replicas it was ever seen to have.
+    replicas: Arc<AtomicU32>,
 }
 
 /// A range of slots and who is in charge of it, as somebody told.
@@ -23,7 +28,7 @@ pub(super) struct Shard {
     pub(super) last: u16,
     pub(super) master: Address,
     /// How many replicas it has.
-    pub(super) replicas: usize,
+    pub(super) replicas: u32,
 }
 
 /// The node of every slot, as far as it is known.
@@ -41,6 +46,7 @@ impl Node {
             address,
             command: OnceLock::new(),
             durable: OnceLock::new(),
+            replicas: Arc::default(),
         })
     }
 
@@ -59,6 +65,11 @@ impl Node {
             LinkClass::Durable => &self.durable,
         };
         link.get_or_init(|| start(&self.address))
+    }
+
+    /// Returns the most replicas it was ever seen to have, which whoever sees more may raise.
+    pub(super) const fn replicas(&self) -> &Arc<AtomicU32> {
+        &self.replicas
     }
 
     /// Returns the links that have been made.
@@ -117,7 +128,13 @@ impl Routes {
             if shard.first > next {
                 ranges.insert(next, None);
             }
-            ranges.insert(shard.first, Some(Arc::clone(self.node_at(&shard.master))));
+            // Whoever takes over from another has a replica less, which does not make a majority of fewer.
+            let before = self.node(shard.first);
+            let before = before.map_or(0, |node| node.replicas.load(Ordering::Relaxed));
+            let node = self.node_at(&shard.master);
+            node.replicas
+                .fetch_max(before.max(shard.replicas), Ordering::Relaxed);
+            ranges.insert(shard.first, Some(Arc::clone(node)));
             next = shard.last + 1;
         }
         if next < SLOTS {
@@ -235,6 +252,21 @@ mod tests {
         assert_eq!(gone[0].address(), &at(2));
         assert_eq!(routes.masters(), [at(1), at(3)]);
         assert_eq!(routes.one_slot_per_node(), [0, 8192]);
+    }
+
+    #[test]
+    fn the_most_replicas_ever_seen_count() {
+        let mut routes = Routes::default();
+        let with = |replicas, port| Shard {
+            replicas,
+            ..shard(0, 16383, port)
+        };
+        let seen = |routes: &Routes| routes.node(0).unwrap().replicas().load(Ordering::Relaxed);
+        routes.replace(&[with(2, 1)]);
+        routes.replace(&[with(1, 1)]);
+        assert_eq!(seen(&routes), 2);
+        routes.replace(&[with(1, 2)]);
+        assert_eq!(seen(&routes), 2, "a failover makes no smaller group");
     }
 
     proptest! {

@@ -220,7 +220,7 @@ impl Scout {
         match masters.as_slice() {
             [(master, _)] => Ok(vec![all_slots(
                 master.clone(),
-                addresses.len().saturating_sub(1),
+                u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX),
             )]),
             [] => Err(trouble.unwrap_or_else(|| unavailable("none of the servers is the master"))),
             _ => Err(unavailable(
@@ -326,7 +326,7 @@ fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> 
                 first,
                 last,
                 master,
-                replicas: nodes.len() - 1,
+                replicas: u32::try_from(nodes.len() - 1).unwrap_or(u32::MAX),
             });
         }
     }
@@ -335,7 +335,7 @@ fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> 
     (!overlap).then_some(shards)
 }
 
-const fn all_slots(master: Address, replicas: usize) -> Shard {
+const fn all_slots(master: Address, replicas: u32) -> Shard {
     Shard {
         first: 0,
         last: SLOTS - 1,
@@ -375,7 +375,7 @@ mod tests {
         Value::Array(items)
     }
 
-    fn read(ranges: Vec<Value>) -> Option<Vec<(u16, u16, String, usize)>> {
+    fn read(ranges: Vec<Value>) -> Option<Vec<(u16, u16, String, u32)>> {
         let shards = read_slots(&Value::Array(ranges), |host, port| {
             Some(Address::Tcp {
                 host: if host.is_empty() { "asked" } else { host }.to_owned(),

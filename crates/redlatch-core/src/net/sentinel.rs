@@ -21,7 +21,7 @@ pub(super) struct Watched {
     pub(super) master: HostPort,
     /// Rises with each failover.
     pub(super) epoch: u64,
-    pub(super) replicas: usize,
+    pub(super) replicas: u32,
 }
 
 /// Asks one sentinel.
@@ -64,7 +64,7 @@ fn read(master: &Value, state: &Value) -> Option<Watched> {
             u16::try_from(port.as_int()?).ok()?,
         ),
         epoch: u64::try_from(field("config-epoch").unwrap_or(0)).ok()?,
-        replicas: usize::try_from(field("num-slaves").unwrap_or(0)).ok()?,
+        replicas: u32::try_from(field("num-slaves").unwrap_or(0)).ok()?,
     })
 }
 

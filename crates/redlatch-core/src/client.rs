@@ -325,6 +325,13 @@ impl Client {
         self.0.holds.revoked(key, token);
     }
 
+    /// Returns the address of the waiter of `owner` that came first for `key` in this process. For the crates of this family.
+    #[doc(hidden)]
+    pub fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
+        let own = owner.client() == self.id();
+        self.turns().address(key, owner.number()).filter(|_| own)
+    }
+
     /// Reads what the client of `owner` said about itself. For the crates of this family.
     #[doc(hidden)]
     pub async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {

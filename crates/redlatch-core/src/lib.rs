@@ -8,6 +8,7 @@ mod client;
 mod config;
 mod engine;
 mod error;
+pub mod exclusive;
 mod net;
 mod observe;
 mod owner;

@@ -89,11 +89,11 @@ impl ScriptCall {
         self
     }
 
-    /// Says that the script can do without the keys appended from here on. While a slot moves from node to node, a call that names a key which
-    /// is not there is refused; it then goes again without them.
+    /// Says that the script can do with the first `keys` of its keys. While a slot moves from node to node, a call that names a key which is not
+    /// there is refused; it then goes again with those alone.
     #[must_use]
-    pub const fn helped_by(mut self) -> Self {
-        self.needed = Some(self.keys.len());
+    pub const fn can_do_with(mut self, keys: usize) -> Self {
+        self.needed = Some(keys);
         self
     }
 

@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 
-use redlatch_core::Error;
+use redlatch_core::{Error, exclusive::Locks};
+use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
-use redlatch_reentrant::{Lock, Locks};
+use redlatch_reentrant::Lock;
 
 /// Builds a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
@@ -69,10 +70,20 @@ impl Client {
 
     /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.
     ///
-    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks::new`] says: it walks over all keys of the server. It is
+    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks`] says: it walks over all keys of the server. It is
     /// what a monitor of long-held locks needs; see the example `monitor`.
     pub fn locks(&self, pattern: &str) -> Locks {
-        Locks::new(&self.0, pattern)
+        redlatch_reentrant::locks(&self.0, pattern)
+    }
+
+    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn fair_lock(&self, name: &str) -> FairLock {
+        FairLock::new(&self.0, name)
+    }
+
+    /// Finds the fair locks that somebody holds, as [`locks`](Self::locks) finds plain ones.
+    pub fn fair_locks(&self, pattern: &str) -> Locks {
+        redlatch_fair::fair_locks(&self.0, pattern)
     }
 }
 

@@ -7,6 +7,7 @@
 // Tests say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+mod fair;
 mod latch;
 mod listen;
 mod lock;

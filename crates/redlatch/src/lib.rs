@@ -8,8 +8,9 @@ pub mod embedded;
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{
-    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, LossCause, Metadata,
-    Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy, seam,
+    Acquire, Backoff, ClientId, Durability, Error, ErrorKind, Held, HoldState, Jitter, LossCause,
+    Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor, WaitStrategy,
+    seam,
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};

@@ -2,7 +2,6 @@
 
 mod addresses;
 mod clocks;
-mod cluster;
 mod connections;
 mod cost;
 mod death;
@@ -18,3 +17,4 @@ mod rights;
 mod slots;
 mod stop;
 mod support;
+mod topology;

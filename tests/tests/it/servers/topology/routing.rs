@@ -10,7 +10,7 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
-use super::support::{SECOND, key, waiting};
+use crate::servers::support::{SECOND, key, waiting};
 
 redlatch_tests::on_every_server!(
     names_of_all_slots_are_held_through_any_node,

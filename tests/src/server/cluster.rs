@@ -70,7 +70,7 @@ impl Cluster {
                 .collect()
         });
         let cluster = Self { nodes };
-        cluster.form(options.masters);
+        cluster.form(options.masters, options.replicas);
         cluster
     }
 
@@ -201,7 +201,7 @@ impl Cluster {
         self.at(port)
     }
 
-    fn form(&self, masters: usize) {
+    fn form(&self, masters: usize, replicas: usize) {
         let (first, rest) = self.nodes.split_first().expect("there are nodes");
         for (at, node) in self.nodes.iter().enumerate() {
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])
@@ -230,6 +230,13 @@ impl Cluster {
         for (at, replica) in self.nodes[masters..].iter().enumerate() {
             let master = id(&self.nodes[at % masters]);
             replica.command(&["CLUSTER", "REPLICATE", &master]).unwrap();
+        }
+        for node in &self.nodes {
+            eventually_blocking("all replicas to be known", GENEROUS, || {
+                let view = view(node)?;
+                let known = view.values().all(|(_, known)| *known == replicas);
+                known.then_some(())
+            });
         }
         self.await_agreement();
     }

@@ -104,8 +104,8 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
         "it is confirmed and counts"
     );
     servers.servers()[1].stop();
-    assert_eq!(durable.lost().await, LossCause::Expired);
-    assert_ne!(plain.state(), HoldState::Lost(LossCause::Expired));
+    assert_eq!(durable.lost().await, LossCause::Unreachable);
+    assert_eq!(plain.state(), HoldState::Held);
     servers.servers()[1].cont();
     drop((durable, plain));
     assert_tables_empty(&client).await;

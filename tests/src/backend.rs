@@ -1,6 +1,13 @@
 //! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend by [`behaviours!`](crate::behaviours).
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use redlatch::{
     Client, ClientBuilder,
@@ -18,6 +25,8 @@ pub enum Backend {
         server: EmbeddedServer,
         /// Its clock.
         runtime: Arc<dyn Runtime>,
+        /// Its address, different from every other's.
+        name: String,
     },
     /// A real server.
     #[cfg(unix)]
@@ -27,6 +36,9 @@ pub enum Backend {
     Shared(crate::shared::Shared),
 }
 
+/// How many embedded servers have been started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
 impl Backend {
     /// Starts an embedded server. Inside of a tokio runtime, best a paused one.
     pub fn embedded() -> Self {
@@ -34,6 +46,7 @@ impl Backend {
         Self::Embedded {
             server: EmbeddedServer::new(Arc::clone(&runtime)),
             runtime,
+            name: format!("test-{}", STARTED.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
@@ -83,9 +96,13 @@ impl Backend {
     /// Starts to build a client of this server.
     pub fn builder(&self) -> ClientBuilder {
         match self {
-            Self::Embedded { server, runtime } => {
-                let transport = EmbeddedTransport::new().serve("test", server.clone());
-                ClientBuilder::at(Address::Embedded("test".to_owned()), Login::default())
+            Self::Embedded {
+                server,
+                runtime,
+                name,
+            } => {
+                let transport = EmbeddedTransport::new().serve(name, server.clone());
+                ClientBuilder::at(Address::Embedded(name.clone()), Login::default())
                     .transport(Arc::new(transport))
                     .runtime(Arc::clone(runtime))
             }

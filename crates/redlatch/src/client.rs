@@ -2,9 +2,10 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, exclusive::Locks};
+use redlatch_core::{Error, Lockable, exclusive::Locks};
 use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
+use redlatch_multi::{MultiLock, RedLock};
 use redlatch_reentrant::Lock;
 
 /// Builds a [`Client`].
@@ -61,6 +62,23 @@ impl Client {
     /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn lock(&self, name: &str) -> Lock {
         Lock::new(&self.0, name)
+    }
+
+    /// Returns a lock over several things, which may be of several clients: `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told
+    /// by the first acquisition.
+    pub fn multi_lock(&self, members: &[&dyn Lockable]) -> MultiLock {
+        MultiLock::new(members)
+    }
+
+    /// Returns the lock called `name` over a majority of independent servers: this client's and those of `others`, two at least. Does no I/O; what is wrong
+    /// with it is told by the first acquisition. [`RedLock::builder`] has more settings.
+    pub fn red_lock(&self, name: &str, others: &[Self]) -> RedLock {
+        let locks: Vec<_> = std::iter::once(self)
+            .chain(others)
+            .map(|client| client.lock(name))
+            .collect();
+        let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+        RedLock::new(&nodes)
     }
 
     /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.

@@ -11,6 +11,7 @@ mod fair;
 mod latch;
 mod listen;
 mod lock;
+mod multi;
 mod scripts;
 #[cfg(all(unix, feature = "servers"))]
 mod servers;

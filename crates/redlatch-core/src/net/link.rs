@@ -3,7 +3,7 @@
 use std::{
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -66,6 +66,8 @@ pub(crate) struct Session {
     suspect: Notify,
     /// The server is of no use any more.
     condemned: Notify,
+    /// For how long the server had been running when it was asked, and when that was.
+    age: OnceLock<(Duration, Moment)>,
 }
 
 impl Link {
@@ -222,6 +224,7 @@ impl Session {
             bearable: Mutex::new(HEALTH_TIMEOUT),
             suspect: Notify::new(),
             condemned: Notify::new(),
+            age: OnceLock::new(),
         };
         session.time(now + HANDSHAKE).await?;
         Ok(session)
@@ -337,6 +340,23 @@ impl Session {
         };
         let message = format!("no answer from {}: {why}", self.address);
         Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    /// Returns for how long the server has surely been running. A server that restarts ends the session.
+    pub(crate) async fn server_age(&self, deadline: Moment) -> Result<Duration, Error> {
+        let (uptime, asked) = match self.age.get() {
+            Some(known) => *known,
+            None => {
+                let asked = self.world.now();
+                let info = self
+                    .ask(Command::new("INFO").arg("server"), deadline)
+                    .await?;
+                let uptime = uptime(info.as_str().unwrap_or_default());
+                let uptime = uptime.ok_or_else(|| Error::bad_reply("INFO", &info))?;
+                *self.age.get_or_init(|| (uptime, asked))
+            }
+        };
+        Ok(uptime + (self.world.now() - asked))
     }
 
     /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than `silence`.
@@ -469,6 +489,15 @@ fn time_millis(reply: &Value) -> Option<u64> {
     let seconds = u64::try_from(seconds.as_int()?).ok()?;
     let micros = u64::try_from(micros.as_int()?).ok()?;
     Some(seconds * 1000 + micros / 1000)
+}
+
+/// Reads the uptime, which is told in whole seconds, from a server's INFO; a second less, to be sure.
+fn uptime(info: &str) -> Option<Duration> {
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("uptime_in_seconds:"))?;
+    let seconds: u64 = line.trim_end().parse().ok()?;
+    Some(Duration::from_secs(seconds.saturating_sub(1)))
 }
 
 /// Locks a mutex that guards plain values, which a panic elsewhere cannot leave half changed.

@@ -1,6 +1,9 @@
 //! Where the servers are, as the user says it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use crate::seam::{Address, Login, TlsOptions};
 
@@ -40,6 +43,21 @@ pub(crate) struct Sentinels {
 
 /// A host and a port.
 pub(crate) type HostPort = (String, u16);
+
+impl fmt::Display for Topology {
+    /// What two clients of the same servers have in common, if they name the same nodes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, addresses) = match self {
+            Self::Single(address) => return address.fmt(f),
+            Self::Cluster(nodes) => ("cluster", nodes),
+            Self::Sentinel(sentinels) => (sentinels.service.as_str(), &sentinels.addresses),
+            Self::Replicas(servers) => ("replicas", servers),
+        };
+        let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        addresses.sort();
+        write!(f, "{what}@{}", addresses.join(","))
+    }
+}
 
 impl Servers {
     /// Returns the address of the server that calls itself `host` and `port`, spoken to as `like` is.

@@ -28,9 +28,35 @@ impl SentinelGroup {
         down_after: Duration,
         options: &ServerOptions,
     ) -> Self {
+        Self::launch(binary, replicas, down_after, options, ServerOptions::new())
+    }
+
+    /// Starts them as [`start`](Self::start) does, with `password` for the sentinels; that of the servers is among their options.
+    #[track_caller]
+    pub fn start_with_password(
+        binary: &ServerBinary,
+        replicas: usize,
+        down_after: Duration,
+        options: &ServerOptions,
+        password: &str,
+    ) -> Self {
+        let sentinel = ServerOptions::new()
+            .password(password)
+            .config(format!("sentinel sentinel-pass {password}"));
+        Self::launch(binary, replicas, down_after, options, sentinel)
+    }
+
+    #[track_caller]
+    fn launch(
+        binary: &ServerBinary,
+        replicas: usize,
+        down_after: Duration,
+        options: &ServerOptions,
+        sentinel: ServerOptions,
+    ) -> Self {
         let replicated = Replicated::start(binary, replicas, options);
         let service = Self::SERVICE;
-        let mut sentinel = ServerOptions::new()
+        let mut sentinel = sentinel
             .sentinel()
             .config(format!(
                 "sentinel monitor {service} 127.0.0.1 {} 2",
@@ -41,6 +67,9 @@ impl SentinelGroup {
                 down_after.as_millis()
             ))
             .config(format!("sentinel failover-timeout {service} 10000"));
+        if let Some(password) = &options.password {
+            sentinel = sentinel.config(format!("sentinel auth-pass {service} {password}"));
+        }
         if options.shared {
             sentinel = sentinel.shared();
         }

@@ -30,12 +30,9 @@ fn three_and_three(binary: &ServerBinary) -> Cluster {
     Cluster::start(binary, &options)
 }
 
-fn three(binary: &ServerBinary) -> Cluster {
+fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
     let options = ClusterOptions {
-        // With less, what was answered last may not be in the file yet when the process dies.
-        node: ServerOptions::new()
-            .append_only()
-            .config("appendfsync always"),
+        node,
         ..ClusterOptions::default()
     };
     Cluster::start(binary, &options)
@@ -125,15 +122,17 @@ async fn scripts_come_back_after_a_failover_l44(binary: ServerBinary) {
 }
 
 async fn a_master_that_restarts_with_its_data_goes_on(binary: ServerBinary) {
-    let cluster = three(&binary);
+    // With less, what was answered last may not be in the file yet when the process dies.
+    let options = ServerOptions::new()
+        .append_only()
+        .config("appendfsync always");
+    let cluster = three(&binary, options);
     let client = Client::connect(&cluster.url()).await.unwrap();
     let guard = client.lock("x").lock().await.unwrap();
     let owner = cluster.owner(&key("x"));
     owner.kill();
-    let other = (0..).map(|n| format!("n{n}"));
-    let other = other
-        .into_iter()
-        .find(|name| cluster.owner(&key(name)).port() != owner.port());
+    let mut others = (0..).map(|n| format!("n{n}"));
+    let other = others.find(|name| cluster.owner(&key(name)).port() != owner.port());
     take_and_free(&client.lock(&other.unwrap()), 20).await;
     owner.restart();
     guard.extend(60 * SECOND).await.unwrap();
@@ -143,7 +142,7 @@ async fn a_master_that_restarts_with_its_data_goes_on(binary: ServerBinary) {
 }
 
 async fn one_stopped_shard_holds_up_no_other_l11(binary: ServerBinary) {
-    let cluster = three(&binary);
+    let cluster = three(&binary, ServerOptions::new());
     let client = Client::connect(&cluster.url()).await.unwrap();
     let mut guards = Vec::new();
     for n in 0..60 {
@@ -159,6 +158,7 @@ async fn one_stopped_shard_holds_up_no_other_l11(binary: ServerBinary) {
     }
     let masters = cluster.masters();
     let (stopped, others) = masters.split_first().unwrap();
+    let name = spare_name(&cluster, others[0]);
     let on_stopped = |port: u16| port == stopped.port();
     stopped.stop();
     // A release that nobody answers holds up no other release.
@@ -170,7 +170,6 @@ async fn one_stopped_shard_holds_up_no_other_l11(binary: ServerBinary) {
     for other in others {
         other.reset_stats();
     }
-    let name = spare_name(&cluster, others[0]);
     take_and_free(&client.lock(&name), PAIRS).await;
     drop(client.lock(&name).lock().await.unwrap());
     let again = client.lock(&name).lock().await.unwrap();
@@ -179,7 +178,10 @@ async fn one_stopped_shard_holds_up_no_other_l11(binary: ServerBinary) {
     // Those on the stopped shard are told, the others are renewed.
     for (port, guard) in &guards {
         if on_stopped(*port) {
-            assert_eq!(guard.lost().await, LossCause::Unreachable);
+            let cause = guard.lost().await;
+            // Which of the two depends on whether a renewal was under way when it was stopped.
+            let told = [LossCause::Unreachable, LossCause::Expired];
+            assert!(told.contains(&cause), "{cause}");
         }
     }
     tokio::time::sleep(LEASE).await;

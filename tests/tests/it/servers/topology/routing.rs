@@ -6,7 +6,7 @@ use redlatch::{Client, ErrorKind, Released};
 use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    server::{Cluster, Server, ServerBinary, ServerOptions},
+    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
@@ -17,6 +17,7 @@ redlatch_tests::on_every_server!(
     topology_is_asked_on_change_only_l46,
     a_moved_slot_is_followed,
     a_server_without_a_cluster_is_told,
+    announced_addresses_are_mapped,
 );
 
 async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
@@ -120,6 +121,48 @@ async fn a_server_without_a_cluster_is_told(binary: ServerBinary) {
     let error = Client::connect(&url).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedServer, "{error:?}");
     assert_eq!(server.keys(), [""; 0]);
+}
+
+/// The servers call themselves by a name that nobody resolves.
+async fn announced_addresses_are_mapped(binary: ServerBinary) {
+    let options = ClusterOptions {
+        node: ServerOptions::new().config("cluster-preferred-endpoint-type hostname"),
+        ..ClusterOptions::default()
+    };
+    if binary.version < redlatch_tests::server::Version(7, 0, 0) {
+        // It has no names for nodes, only addresses, which the nodes themselves use.
+        let server = Server::start(&binary, ServerOptions::new());
+        let set = ["CONFIG", "SET", "cluster-announce-hostname", "x"];
+        assert!(server.command(&set).error().is_some());
+        return;
+    }
+    let cluster = Cluster::start(&binary, &options);
+    let mut builder = Client::builder(&cluster.url());
+    for node in cluster.nodes() {
+        node.config_set("cluster-announce-hostname", "nowhere.invalid");
+        let announced = format!("nowhere.invalid:{}", node.port());
+        builder = builder.announced_as(&announced, &node.address().to_string());
+    }
+    eventually(
+        "the nodes to know each other's names",
+        GENEROUS,
+        async || {
+            cluster.nodes().iter().all(|node| {
+                let slots = node.command(&["CLUSTER", "SLOTS"]).array();
+                slots.into_iter().all(|range| {
+                    let owner = range.array()[2].clone().array();
+                    owner[0] == redlatch_tests::server::Reply::Bulk(b"nowhere.invalid".to_vec())
+                })
+            })
+        },
+    )
+    .await;
+    let client = builder.connect().await.unwrap();
+    for n in 0..20 {
+        let guard = client.lock(&format!("n{n}")).lock().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    assert_tables_empty(&client).await;
 }
 
 /// Waits until the cluster knows that somebody waits for `name`.

@@ -17,6 +17,8 @@ redlatch_tests::on_every_server!(
     a_hold_and_its_waiter_outlive_the_crash_of_the_master,
     all_sentinels_may_be_away,
     a_service_that_nobody_knows_is_told,
+    servers_and_sentinels_have_credentials_of_their_own,
+    a_password_can_change_while_connected,
 );
 
 fn group(binary: &ServerBinary) -> SentinelGroup {
@@ -126,4 +128,42 @@ async fn a_service_that_nobody_knows_is_told(binary: ServerBinary) {
     let error = Client::connect(&url).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedServer, "{error:?}");
     assert!(format!("{error}").contains("mane"), "{error}");
+}
+
+async fn servers_and_sentinels_have_credentials_of_their_own(binary: ServerBinary) {
+    let options = ServerOptions::new()
+        .password("server")
+        .config("masterauth server");
+    let group = SentinelGroup::start_with_password(&binary, 1, 1_000 * MS, &options, "sentinel");
+    let client = Client::connect(&group.url()).await.unwrap_err();
+    assert_eq!(client.kind(), ErrorKind::Auth, "{client:?}");
+    let url = group.url().replace("://", "://:server@") + "?sentinel_password=sentinel";
+    let client = Client::connect(&url).await.unwrap();
+    take_and_free(&client.lock("x"), 5).await;
+    let sentinels: Vec<_> = group.sentinels().iter().map(Server::url).collect();
+    let built = redlatch::ClientBuilder::sentinel(SentinelGroup::SERVICE, sentinels)
+        .credentials(None, Some("server"))
+        .sentinel_credentials(None, Some("sentinel"))
+        .connect()
+        .await
+        .unwrap();
+    take_and_free(&built.lock("x"), 5).await;
+    group.fail_over();
+    take_and_free(&client.lock("x"), 5).await;
+    take_and_free(&built.lock("x"), 5).await;
+    assert_tables_empty(&client).await;
+}
+
+async fn a_password_can_change_while_connected(binary: ServerBinary) {
+    let server = Server::start(&binary, ServerOptions::new().password("old"));
+    let url = server.url().replace("://", "://:old@");
+    let client = Client::connect(&url).await.unwrap();
+    take_and_free(&client.lock("x"), 1).await;
+    server.config_set("requirepass", "new");
+    // What is connected stays so; the next connection needs the new one.
+    take_and_free(&client.lock("x"), 1).await;
+    client.set_credentials(None, Some("new"));
+    server.client_kill(redlatch_tests::server::ClientType::Normal);
+    take_and_free(&client.lock("x"), 5).await;
+    assert_tables_empty(&client).await;
 }

@@ -363,9 +363,12 @@ impl<'a> Run<'a> {
         };
         match outcome {
             CallOutcome::Replied(reply) => {
+                let answer = self.primitive.acquired(&reply);
                 // A reply that cannot be read may have been a grant: the attempt stays armed.
-                let answer = self.primitive.acquired(&reply)?;
-                self.attempt.answered();
+                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+                    self.attempt.answered();
+                }
+                let answer = answer?;
                 let acknowledged = match (&answer, acknowledged) {
                     (Answer::Granted(_), Ok(Some(replicas))) => replicas,
                     (Answer::Granted(_), told) => {

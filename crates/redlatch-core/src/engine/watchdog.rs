@@ -193,8 +193,13 @@ impl Watchdog {
             CallOutcome::Failed(failure) => return self.failed(job, failure.into_error(true)),
         };
         match job.hold.primitive().renewed(&reply) {
-            Ok(Renewed::Renewed) if !confirmed.suffices(job) => {
+            Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
                 self.failed(job, "too few replicas have confirmed it");
+            }
+            Ok(Renewed::Ends(span)) => {
+                job.hold.extended(sent, span);
+                self.table()
+                    .renewed(job.id, job.span, sent, self.runtime.random());
             }
             Ok(Renewed::Renewed) => {
                 let left = job.hold.valid_until() - self.runtime.now();

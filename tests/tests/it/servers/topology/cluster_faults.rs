@@ -103,8 +103,10 @@ async fn scripts_come_back_after_a_failover_l44(binary: ServerBinary) {
     take_and_free(&client.lock("x"), 1).await;
     let before = cluster.owner(&key("x"));
     cluster.fail_over_to(cluster.replicas_of(before)[0]);
+    cluster.await_agreement();
     let after = cluster.owner(&key("x"));
     after.script_flush();
+    after.reset_stats();
     take_and_free(&client.lock("x"), 2).await;
     let stats = after.commandstats();
     assert_eq!(

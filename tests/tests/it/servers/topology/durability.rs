@@ -7,7 +7,7 @@ use redlatch_tests::{
 };
 
 use super::support::cut_off;
-use crate::servers::support::{MS, SECOND, key};
+use crate::servers::support::{SECOND, key};
 
 redlatch_tests::on_every_server!(
     a_guard_says_who_has_its_grant,
@@ -95,9 +95,11 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
     let client = Client::connect(&servers.url()).await.unwrap();
     let durable = client.lock("x");
     let durable = durable.lock().durability(Durability::Replicas(1));
-    let durable = durable.renewed_lease(SECOND).await.unwrap();
-    let plain = client.lock("y").lock().renewed_lease(SECOND).await.unwrap();
-    tokio::time::sleep(1_500 * MS).await;
+    // A replica has a sixth of the lease to confirm.
+    let durable = durable.renewed_lease(6 * SECOND).await.unwrap();
+    let plain = client.lock("y").lock().renewed_lease(6 * SECOND).await.unwrap();
+    tokio::time::sleep(3 * SECOND).await;
+    assert!(durable.remaining() > 3 * SECOND, "{durable:?}");
     assert_eq!(
         durable.state(),
         HoldState::Held,

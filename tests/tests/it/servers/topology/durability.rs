@@ -97,7 +97,12 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
     let durable = durable.lock().durability(Durability::Replicas(1));
     // A replica has a sixth of the lease to confirm.
     let durable = durable.renewed_lease(6 * SECOND).await.unwrap();
-    let plain = client.lock("y").lock().renewed_lease(6 * SECOND).await.unwrap();
+    let plain = client
+        .lock("y")
+        .lock()
+        .renewed_lease(6 * SECOND)
+        .await
+        .unwrap();
     tokio::time::sleep(3 * SECOND).await;
     assert!(durable.remaining() > 3 * SECOND, "{durable:?}");
     assert_eq!(

@@ -6,7 +6,7 @@ use redlatch_core::seam::Value;
 
 use super::{
     Prompt,
-    model::{Latch, Outcome},
+    model::{Generation, Latch, Outcome},
 };
 use crate::{
     exec::ProcId,
@@ -54,7 +54,7 @@ impl Checker for Ledger {
             Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
                 Some(Deed::Passes { since, prompt }) => {
                     record.tally.grants += 1;
-                    self.passes(name, *since, *prompt, view)
+                    self.passes(proc, name, *since, *prompt, view)
                 }
                 Some(deed) => self.did(proc, name, *deed),
                 None => None,
@@ -81,52 +81,40 @@ impl Ledger {
     /// The server has run a script.
     fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, now: u64) -> Broken {
         let name = ran.name()?;
-        let what = |what: String| Some(("P5", format!("{}: {what}", label(name))));
+        let broken = |what: String| ("P5", format!("{}: {what}", label(name)));
         let latch = &mut self.latches[name];
         if ran.source.name == "latch/look" {
-            return looked(latch, ran).and_then(|wrong| what(wrong));
+            return looked(latch, ran).map(broken);
         }
-        let op = ran.arg(2);
-        let outcome = match (ran.source.name, ran.verdict()) {
-            ("latch/set", "set") | ("latch/count_down", "counted") => Outcome::Acted,
-            ("latch/count_down", "deleted") => {
-                // Only a copy of one that has counted may say so.
-                return (latch.operations.get(op) != Some(&Outcome::Acted))
-                    .then(|| format!("{op} is told that it was deleted"))
-                    .and_then(what);
-            }
-            ("latch/delete", "deleted") => Outcome::Acted,
-            ("latch/set", "refused") | ("latch/count_down" | "latch/delete", "unset") => {
-                Outcome::Refused
-            }
+        let acted = match (ran.source.name, ran.verdict()) {
+            ("latch/set", "set")
+            | ("latch/count_down", "counted" | "deleted")
+            | ("latch/delete", "deleted") => true,
+            ("latch/set", "refused") | ("latch/count_down" | "latch/delete", "unset") => false,
             _ => return None,
         };
-        let before = latch.operations.get(op).copied();
-        if let Some(before) = before {
-            let acted_again = ran.source.name == "latch/set" && number(ran.item(3)).is_some();
-            if before != outcome || acted_again && outcome == Outcome::Acted {
-                return what(format!(
-                    "a copy of {op}, which was {before:?}, is {outcome:?}"
-                ));
-            }
-        } else {
-            latch.operations.insert(op.to_owned(), outcome);
-            if let Some(wrong) = first_run(latch, ran, outcome, now) {
-                return what(wrong);
-            }
-            if ran.source.name == "latch/count_down" && outcome == Outcome::Acted {
-                let counts = self.counts.entry((proc, name)).or_default();
-                counts.ran += 1;
-                if counts.ran > counts.begun {
-                    let Counts { begun, ran, .. } = *counts;
-                    return what(format!(
-                        "{begun} count-downs of process {proc:?} counted {ran} times"
-                    ));
-                }
-            }
+        let op = ran.arg(2);
+        if let Some(before) = latch.operations.get(op).copied() {
+            return copy(latch, ran, before, acted).map(broken);
         }
-        if ran.source.name == "latch/count_down" && outcome == Outcome::Acted {
-            return left(latch, ran).and_then(|wrong| what(wrong));
+        if let Some(wrong) = first_run(latch, ran, acted, now) {
+            return Some(broken(wrong));
+        }
+        let present = latch.generations.last().map_or(0, |last| last.number);
+        let outcome = if acted {
+            Outcome::Acted(present)
+        } else {
+            Outcome::Refused
+        };
+        latch.operations.insert(op.to_owned(), outcome);
+        if ran.source.name == "latch/count_down" && acted {
+            let counts = self.counts.entry((proc, name)).or_default();
+            counts.ran += 1;
+            if counts.ran > counts.begun {
+                let Counts { begun, ran, .. } = *counts;
+                let what = format!("{begun} count-downs of process {proc:?} counted {ran} times");
+                return Some(broken(what));
+            }
         }
         None
     }
@@ -181,7 +169,7 @@ impl Ledger {
     }
 
     /// A waiter passes: a generation that was there while it waited must have opened, and where nothing goes wrong just now.
-    fn passes(&self, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
+    fn passes(&self, proc: ProcId, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
         let mut generations = self.latches[name].generations.iter();
         let Some(opened) = generations
             .find(|it| it.lasted_to(since) && it.opened.is_some())
@@ -193,9 +181,22 @@ impl Ledger {
             );
             return Some(("L3", what));
         };
-        let due = opened + PROMPT + 6 * view.conditions.delay;
-        let settled = since + SETTLING + 8 * view.conditions.delay < opened;
-        if view.conditions.calm && prompt == Prompt::Yes && settled && view.now > due {
+        let conditions = &view.conditions;
+        let settled = since + SETTLING + 8 * conditions.delay < opened;
+        if prompt == Prompt::No || !settled {
+            return None;
+        }
+        // Told at once, or as soon as messages reach it again; if the message is lost it looks by itself.
+        let due = if conditions.calm {
+            opened + PROMPT
+        } else if conditions.calm_but_for_pubsub && !view.is_deaf(proc) {
+            opened.max(view.resubscribed) + PROMPT
+        } else if conditions.calm_but_for_messages {
+            opened + LOOK
+        } else {
+            return None;
+        };
+        if view.now > due + 6 * conditions.delay {
             let late = (view.now - opened) / 1_000;
             let what = format!("a waiter passes {} {late} ms after it opened", label(name));
             return Some(("P8", what));
@@ -205,10 +206,11 @@ impl Ledger {
 }
 
 /// An operation runs for the first time.
-fn first_run(latch: &mut Latch, ran: &Ran<'_>, outcome: Outcome, now: u64) -> Option<String> {
+fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<String> {
     let op = ran.arg(2);
-    match (ran.source.name, outcome) {
-        ("latch/set", Outcome::Acted) => {
+    let argument = ran.arg(3).parse().unwrap_or(0);
+    match (ran.source.name, acted) {
+        ("latch/set", true) => {
             let Some(number) = number(ran.item(3)) else {
                 return Some(format!("{op} set it without ever having run"));
             };
@@ -216,40 +218,68 @@ fn first_run(latch: &mut Latch, ran: &Ran<'_>, outcome: Outcome, now: u64) -> Op
                 return Some(format!("{op} sets it while it is set and shut"));
             }
             let before = latch.generations.last().map_or(0, |last| last.number);
-            latch.set(number, ran.arg(3).parse().unwrap_or(0), now);
+            latch.set(number, argument, now);
             (number <= before).then(|| format!("generation {number} follows {before}"))
         }
-        ("latch/set", Outcome::Refused) if !latch.is_shut() => {
+        ("latch/set", false) if !latch.is_shut() => {
             Some(format!("{op} is refused, and it is not set or open"))
         }
-        ("latch/count_down", Outcome::Acted) => {
-            latch.count_down(ran.arg(3).parse().unwrap_or(0), now);
-            None
+        ("latch/count_down", true) if ran.verdict() == "deleted" => Some(format!(
+            "{op} is told that what it never counted was deleted"
+        )),
+        ("latch/count_down", true) => {
+            latch.count_down(argument, now);
+            let left = latch
+                .present()
+                .map(|present| (present.left, present.number));
+            said_left(ran, left)
         }
-        ("latch/delete", Outcome::Acted) => {
+        ("latch/delete", true) => {
             latch.delete(now);
             None
         }
-        ("latch/count_down" | "latch/delete", Outcome::Refused) if latch.present().is_some() => {
+        ("latch/count_down" | "latch/delete", false) if latch.present().is_some() => {
             Some(format!("{op} finds none, and there is one"))
         }
         _ => None,
     }
 }
 
-/// What a count-down says is left.
-fn left(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
-    let said = ran.item(3).and_then(Value::as_int);
-    let (expected, number) = match number(ran.item(4)) {
-        Some(number) => {
-            let generation = latch.find(number);
-            (generation.map(|it| i64::from(it.left)), number)
-        }
-        None => (Some(0), 0),
+/// A copy of an operation that has run before: it changes nothing, and says what became of the first.
+fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Option<String> {
+    let op = ran.arg(2);
+    let Outcome::Acted(generation) = before else {
+        return acted.then(|| format!("a copy of {op}, which was refused, acts"));
     };
-    (said != expected).then(|| {
-        format!("{said:?} are said to be left of generation {number}, and {expected:?} are")
-    })
+    if !acted || ran.source.name == "latch/set" && number(ran.item(3)).is_some() {
+        return Some(format!(
+            "a copy of {op}, which has acted, is {}",
+            ran.verdict()
+        ));
+    }
+    if ran.source.name != "latch/count_down" {
+        return None;
+    }
+    let present = latch
+        .present()
+        .filter(|present| present.number == generation);
+    let left = present.map(|present| (present.left, generation));
+    let cut_off = latch.find(generation).is_some_and(Generation::was_cut_off);
+    if cut_off != (ran.verdict() == "deleted") {
+        return Some(format!("a copy of {op} is {}", ran.verdict()));
+    }
+    if cut_off { None } else { said_left(ran, left) }
+}
+
+/// What a count-down says is left, and of which generation; `None` for one that is over.
+fn said_left(ran: &Ran<'_>, expected: Option<(u32, u64)>) -> Option<String> {
+    let left = ran.item(3).and_then(Value::as_int);
+    let said = (left, number(ran.item(4)));
+    let expected = match expected {
+        Some((left, generation)) => (Some(i64::from(left)), Some(generation)),
+        None => (Some(0), None),
+    };
+    (said != expected).then(|| format!("said to be left: {said:?}, and it is {expected:?}"))
 }
 
 /// What a look shows.
@@ -300,6 +330,9 @@ fn number(item: Option<&Value>) -> Option<u64> {
 
 /// A message takes no longer when nothing is wrong, besides six delays.
 const PROMPT: u64 = 10_000;
+
+/// The longest time between two looks, and what a subscription that breaks in between may add.
+const LOOK: u64 = 2_400_000 + 1_000_000;
 
 /// Somebody who has waited so long is subscribed.
 const SETTLING: u64 = 30_000;

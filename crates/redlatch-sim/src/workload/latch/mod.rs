@@ -55,8 +55,17 @@ impl Workload for CountDown {
         Box::pin(get_on(worker, name))
     }
 
-    fn seen(&self, _: &Ran<'_>) -> Vec<Seen> {
-        Vec::new()
+    /// What acts must not come late.
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        let acts = matches!(
+            (ran.source.name, ran.verdict()),
+            ("latch/set", "set") | ("latch/count_down", "counted") | ("latch/delete", "deleted")
+        );
+        let Some(name) = ran.name().filter(|_| acts) else {
+            return Vec::new();
+        };
+        let attempt = ran.arg(2).to_owned();
+        vec![Seen::Granted { name, attempt }]
     }
 
     fn holders(&self, _: &KeyDump, _: u64) -> Vec<String> {
@@ -79,7 +88,10 @@ impl Workload for CountDown {
 
 /// One round: sets, counts, waits, deletes.
 async fn round(worker: &mut Worker) {
+    // Where little happens, what was missed is not made up for by what comes next.
+    let slow = worker.plan().patience.is_multiple_of(4);
     let think = match worker.rng.below(4) {
+        _ if slow => worker.rng.between(0, 6_000_000),
         0 => 0,
         1 => worker.rng.between(0, 500_000),
         _ => worker.rng.between(0, 50_000),

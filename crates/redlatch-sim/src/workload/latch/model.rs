@@ -19,7 +19,8 @@ pub(super) struct Generation {
 /// What an operation came to when it first ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Acted,
+    /// It acted on this generation.
+    Acted(u64),
     Refused,
 }
 

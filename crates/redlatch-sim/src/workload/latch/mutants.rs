@@ -3,7 +3,10 @@
 use redlatch_core::rules::Rule;
 use redlatch_lua::{LATCH, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, client, script},
+};
 
 const SET: &Source = &LATCH.set;
 const COUNT_DOWN: &Source = &LATCH.count_down;
@@ -114,5 +117,5 @@ pub(super) const ALL: &[Mutant] = &[
     client("latch-any-message-counts", Rule::HearOwnPhase),
     client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
     client("latch-no-wake-after-gap", Rule::WakeAfterGap),
-    client("latch-never-looks-again", Rule::LookAgain),
+    client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),
 ];

@@ -2,7 +2,7 @@
 -- by itself.
 --
 -- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of arrival
--- L  sorted set, member `<verb> <channel>`, a client -> ms until which its waiters count as alive
+-- L  sorted set, member `<channel>`, a client -> ms until which its waiters count as alive
 -- K  fields: n  ms until which anybody may wait; nobody does if it is absent or over
 --            y  `<ms> <member>`, who was called last, and until when it may take its time to come
 --
@@ -14,7 +14,12 @@
 local GRACE = 5000
 
 local function queue_client(member)
-  return string.match(member, '^%u+ %S+')
+  return string.match(member, '^%u+ (%S+)')
+end
+
+-- Tells whether `called`, the field y, names `member`.
+local function queue_is_called(called, member)
+  return called and string.sub(called, 15) == member
 end
 
 -- Returns the first member that is alive and until when it is, in ms; nil when there is none; nil, true when too many dead ones were in front of it.
@@ -28,7 +33,7 @@ local function queue_head(q, l, now, called)
     for i = 1, #members do
       local member = members[i]
       local alive = redis.call('ZSCORE', l, queue_client(member))
-      if alive and called and string.sub(called, 15) == member then
+      if alive and queue_is_called(called, member) then
         local patience = string.sub(called, 1, 13)
         if patience < alive then
           alive = patience
@@ -47,32 +52,49 @@ local function queue_head(q, l, now, called)
   return nil, true
 end
 
--- Enters a waiter behind all others, unless it is there already, and its client as alive until `alive`. A full server refuses the first write.
--- O(log n).
-local function queue_enter(k, q, l, now, micros, member, alive, flag, called)
+-- Enters the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until which K surely lives. A full server refuses the first write.
+-- O(log clients).
+local function queue_touch(k, q, l, now, member, alive, flag, ends)
   local last = alive
   if flag and flag > alive then
     last = flag
   end
   redis.call('HSET', k, 'n', last)
-  if not redis.call('ZSCORE', q, member) then
-    local newest = redis.call('ZREVRANGE', q, 0, 0, 'WITHSCORES')[2]
-    if newest and micros <= newest then
-      micros = string.format('%.0f', newest + 1)
-    end
-    redis.call('ZADD', q, micros, member)
-    if called and string.sub(called, 15) == member then
-      -- It was called, did not come, and comes now: at the end, like everybody.
-      redis.call('HDEL', k, 'y')
+  if not ends or ends < last then
+    if redis.call('PTTL', k) < last - now then
+      redis.call('PEXPIRE', k, last - now)
     end
   end
   redis.call('ZADD', l, alive, queue_client(member))
-  redis.call('PEXPIRE', q, last - now)
   redis.call('PEXPIRE', l, last - now)
+  redis.call('PEXPIRE', q, last - now)
+  return last
 end
 
--- Tells a waiter that its turn has come.
+-- Enters a waiter, whose client was entered as alive, behind all others; returns 1, or 0 if it is there already. Q lives until `last`.
+-- O(log n).
+local function queue_enter(k, q, now, micros, member, last, called)
+  if redis.call('ZSCORE', q, member) then
+    return 0
+  end
+  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
+  if newest and micros <= newest then
+    micros = string.format('%.0f', newest + 1)
+  end
+  redis.call('ZADD', q, micros, member)
+  if not newest then
+    redis.call('PEXPIRE', q, last - now)
+  end
+  if queue_is_called(called, member) then
+    -- It was called, did not come, and comes now: at the end, like everybody.
+    redis.call('HDEL', k, 'y')
+  end
+  return 1
+end
+
+-- Tells a waiter that its turn has come. Begins with a write that a full server takes.
 local function queue_call(k, now, member)
+  redis.call('HDEL', k, '')
   redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
   local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
   if verb ~= 'NONE' then
@@ -80,28 +102,41 @@ local function queue_call(k, now, member)
   end
 end
 
--- Makes some living client look, when the dead at the front are too many for one script.
-local function queue_call_any(k, l, now)
-  local latest = redis.call('ZREVRANGE', l, 0, 0)[1]
-  local verb, channel = string.match(latest or '', '^(%u+) (%S+)')
-  if verb and verb ~= 'NONE' then
-    redis.pcall(verb, channel, k)
+-- Makes some living client look, when the dead at the front are too many for one script: one of those who came last.
+local function queue_call_any(k, q, l, now)
+  for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
+    local verb, channel = string.match(member, '^(%u+) (%S+)')
+    local alive = redis.call('ZSCORE', l, channel)
+    if verb ~= 'NONE' and alive and alive > now then
+      redis.pcall(verb, channel, k)
+      return
+    end
   end
 end
 
--- Returns whether `member` is the one to see to it that the queue goes on should the head, alive until `alive`, not come: the first waiter of another
--- client, among the first 16.
-local function queue_is_second(q, head, member)
-  local first, own = queue_client(head), queue_client(member)
-  if first == own then
-    return false
-  end
-  for _, other in ipairs(redis.call('ZRANGE', q, 1, 15)) do
-    local client = queue_client(other)
-    if client ~= first then
-      return client == own
+-- Returns the ms until which anybody before the first waiter of `client` counts as alive, where the head does until `alive`; nil if that waiter is not
+-- among the first 16, or is the head itself. When that time is over and nobody has come, it is the client's turn to look.
+local function queue_before(q, l, client, alive)
+  local members = redis.call('ZRANGE', q, 0, 15)
+  local ahead = {}
+  for i = 1, #members do
+    local other = queue_client(members[i])
+    if other == client then
+      if i == 1 then
+        return nil
+      end
+      for one in pairs(ahead) do
+        local until_then = redis.call('ZSCORE', l, one)
+        if until_then and until_then > alive then
+          alive = until_then
+        end
+      end
+      return alive
+    end
+    if i > 1 and not ahead[other] then
+      ahead[other] = true
     end
   end
-  return false
+  return nil
 end
 

@@ -2,12 +2,16 @@
 #![warn(missing_docs)]
 
 mod core;
+mod exclusive;
+mod fair;
 mod latch;
 mod reentrant;
 
 pub use self::core::{CORE, Core};
+pub use exclusive::Exclusive;
+pub use fair::{FAIR, Fair};
 pub use latch::{LATCH, Latch};
-pub use reentrant::{REENTRANT, Reentrant};
+pub use reentrant::REENTRANT;
 
 /// One Lua script: its name, its text, and what it may be handed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,5 +27,6 @@ pub fn all() -> impl Iterator<Item = &'static Source> {
     CORE.all()
         .into_iter()
         .chain(REENTRANT.all())
+        .chain(FAIR.all())
         .chain(LATCH.all())
 }

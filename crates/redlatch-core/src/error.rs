@@ -78,7 +78,9 @@ impl Error {
         }))
     }
 
-    pub(crate) fn with_source(
+    /// Makes an error with its cause. For the crates of this family.
+    #[doc(hidden)]
+    pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,
         source: impl error::Error + Send + Sync + 'static,
@@ -104,7 +106,9 @@ impl Error {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    pub(crate) fn lost(cause: LossCause) -> Self {
+    /// Makes the error of a hold that is lost. For the crates of this family.
+    #[doc(hidden)]
+    pub fn lost(cause: LossCause) -> Self {
         Self::new(
             ErrorKind::Lost(cause),
             format!("the hold was lost: {cause}"),

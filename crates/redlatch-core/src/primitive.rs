@@ -111,6 +111,8 @@ pub enum Answer {
         holder: String,
         /// It is free, and this attempt of this client has its turn.
         called: Option<u64>,
+        /// This waiter was not in the queue before; it is now.
+        entered: bool,
     },
     /// The server removed many waiters that had died, and is not through: ask again at once.
     Unfinished,

@@ -2,9 +2,11 @@
 
 use std::ops::Deref;
 
-use redlatch_core::Error;
+use redlatch_core::{Error, Lockable, exclusive::Locks};
+use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
-use redlatch_reentrant::{Lock, Locks};
+use redlatch_multi::{MultiLock, RedLock};
+use redlatch_reentrant::Lock;
 
 /// Builds a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
@@ -62,6 +64,23 @@ impl Client {
         Lock::new(&self.0, name)
     }
 
+    /// Returns a lock over several things, which may be of several clients: `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told
+    /// by the first acquisition.
+    pub fn multi_lock(&self, members: &[&dyn Lockable]) -> MultiLock {
+        MultiLock::new(members)
+    }
+
+    /// Returns the lock called `name` over a majority of independent servers: this client's and those of `others`, two at least. Does no I/O; what is wrong
+    /// with it is told by the first acquisition. [`RedLock::builder`] has more settings.
+    pub fn red_lock(&self, name: &str, others: &[Self]) -> RedLock {
+        let locks: Vec<_> = std::iter::once(self)
+            .chain(others)
+            .map(|client| client.lock(name))
+            .collect();
+        let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+        RedLock::new(&nodes)
+    }
+
     /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
@@ -69,10 +88,20 @@ impl Client {
 
     /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.
     ///
-    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks::new`] says: it walks over all keys of the server. It is
+    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks`] says: it walks over all keys of the server. It is
     /// what a monitor of long-held locks needs; see the example `monitor`.
     pub fn locks(&self, pattern: &str) -> Locks {
-        Locks::new(&self.0, pattern)
+        redlatch_reentrant::locks(&self.0, pattern)
+    }
+
+    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn fair_lock(&self, name: &str) -> FairLock {
+        FairLock::new(&self.0, name)
+    }
+
+    /// Finds the fair locks that somebody holds, as [`locks`](Self::locks) finds plain ones.
+    pub fn fair_locks(&self, pattern: &str) -> Locks {
+        redlatch_fair::fair_locks(&self.0, pattern)
     }
 }
 

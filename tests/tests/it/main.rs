@@ -7,9 +7,11 @@
 // Tests say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+mod fair;
 mod latch;
 mod listen;
 mod lock;
+mod multi;
 mod scripts;
 #[cfg(all(unix, feature = "servers"))]
 mod servers;

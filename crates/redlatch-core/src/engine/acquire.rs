@@ -88,6 +88,8 @@ struct Run<'a> {
     attempt: Attempt,
     place: Option<Place>,
     listener: Option<Listener>,
+    /// The server has told that this attempt is in its queue.
+    queued: bool,
     /// Why the last request had no clear answer.
     trouble: Option<Error>,
     /// Whether any request may have been executed without an answer.
@@ -156,9 +158,8 @@ impl<'a> Run<'a> {
         let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy);
         let key = primitive.key();
         let place = (!once).then(|| {
-            client
-                .turns()
-                .join(key, attempt.id().number(), owner.number(), now)
+            let (turns, number) = (client.turns(), attempt.id().number());
+            turns.join(key, number, owner.number(), attempt.address(), now)
         });
         let run = Self {
             client,
@@ -173,6 +174,7 @@ impl<'a> Run<'a> {
             attempt,
             place,
             listener: None,
+            queued: false,
             trouble: None,
             unknown: false,
             contended: false,
@@ -281,7 +283,8 @@ impl<'a> Run<'a> {
 
     /// Tells whether the server knows this waiter and will call it, or another of its line.
     fn waits_to_be_called(&self) -> bool {
-        self.attempt.is_registered()
+        self.queued
+            && self.machine.is_busy()
             && self.listener.is_some()
             && self.strategy == WaitStrategy::Notify
             && self.trouble.is_none()
@@ -316,7 +319,7 @@ impl<'a> Run<'a> {
         let up_by = self.machine.attempt_deadline(now, silence);
         let deadline = self.machine.patience_deadline(now, silence);
         self.expect(deadline);
-        if register {
+        if register && self.strategy == WaitStrategy::Notify {
             // Whoever registers must hear the wake, which may come before the answer.
             self.listen();
         }
@@ -379,10 +382,18 @@ impl<'a> Run<'a> {
                 remaining,
                 holder,
                 called,
+                entered,
             } => {
                 self.contended = true;
-                if let (Some(place), Some(attempt)) = (&self.place, called) {
-                    place.call(attempt);
+                if let Some(place) = &self.place {
+                    if let Some(attempt) = called {
+                        place.call(attempt);
+                    }
+                    if entered && self.queued {
+                        // It had a place and lost it, and so may have the others: each asks for a new one.
+                        place.call_all();
+                    }
+                    self.queued = self.is_queued();
                 }
                 let listening = self.listener.is_some() && self.client.listens();
                 self.machine.on_busy(now, remaining, listening);
@@ -437,9 +448,13 @@ impl<'a> Run<'a> {
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
     fn start_over(&mut self, why: &str) {
         self.attempt = self.fresh_attempt();
+        // A call names the attempt.
+        self.queued = false;
         if self.is_queued() {
-            // A call names the attempt.
             self.listener = None;
+        }
+        if let Some(place) = &self.place {
+            place.asks_with(self.attempt.id().number(), self.attempt.address());
         }
         self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
         self.machine.on_failed();

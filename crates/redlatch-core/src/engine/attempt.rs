@@ -75,11 +75,6 @@ impl Attempt {
         &self.address
     }
 
-    /// Tells whether a request may have registered us.
-    pub(super) const fn is_registered(&self) -> bool {
-        self.registered
-    }
-
     /// A request is about to be sent.
     pub(super) fn sending(&mut self, by: u64, register: bool) {
         self.by = self.by.max(by);

@@ -84,6 +84,11 @@ impl Held {
         self.hold.state(self.hold.client().now())
     }
 
+    /// Returns the kind of what is held, as it stands in events and metrics.
+    pub fn kind(&self) -> &'static str {
+        self.hold.primitive().kind()
+    }
+
     /// Fails with the cause if the hold is lost; call it before each step that relies on it. Asks nobody.
     ///
     /// # Errors

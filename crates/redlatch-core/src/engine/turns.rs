@@ -25,7 +25,7 @@ pub(crate) struct Turns {
 #[derive(Debug, Default)]
 struct Line {
     queue: TurnQueue,
-    bells: BTreeMap<u64, Arc<Notify>>,
+    waiters: BTreeMap<u64, Waiter>,
     /// Waiters whose turn at the server another of the line has learnt of.
     called: BTreeSet<u64>,
     /// When the server last answered somebody in this line, or the line began.
@@ -34,6 +34,16 @@ struct Line {
     answered: bool,
     /// What keeps the one who speaks from getting an answer.
     trouble: Option<Error>,
+}
+
+/// One waiter of a line.
+#[derive(Debug)]
+struct Waiter {
+    bell: Arc<Notify>,
+    owner: u64,
+    /// The attempt that it asks with, another one once it had to start over.
+    attempt: u64,
+    address: String,
 }
 
 /// A place in a line. Dropping it passes the turn on.
@@ -65,8 +75,16 @@ impl Turns {
         }
     }
 
-    /// Queues waiter `id` of `owner` for `key`.
-    pub(crate) fn join(self: &Arc<Self>, key: &Key, id: u64, owner: u64, now: Moment) -> Place {
+    /// Queues `attempt` of `owner`, to be called at `address`, for `key`.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        key: &Key,
+        attempt: u64,
+        owner: u64,
+        address: &str,
+        now: Moment,
+    ) -> Place {
+        let id = attempt;
         let bell = Arc::new(Notify::new());
         let mut names = self.names();
         let line = names.entry(key.clone()).or_insert_with(|| Line {
@@ -74,7 +92,13 @@ impl Turns {
             ..Line::default()
         });
         line.queue.join(id, owner, now);
-        line.bells.insert(id, Arc::clone(&bell));
+        let waiter = Waiter {
+            bell: Arc::clone(&bell),
+            owner,
+            attempt,
+            address: address.to_owned(),
+        };
+        line.waiters.insert(id, waiter);
         Place {
             turns: Arc::clone(self),
             key: key.clone(),
@@ -99,6 +123,14 @@ impl Turns {
         }
     }
 
+    /// Returns the address of the waiter of `owner` that came first for `key`.
+    pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
+        let names = self.names();
+        let mut waiters = names.get(key)?.waiters.values();
+        let first = waiters.find(|waiter| waiter.owner == owner)?;
+        Some(first.address.clone())
+    }
+
     /// Returns the number of names that somebody waits for.
     pub(crate) fn len(&self) -> usize {
         self.names().len()
@@ -111,9 +143,26 @@ impl Turns {
 
 impl Line {
     fn ring(&self, id: u64) {
-        if let Some(bell) = self.bells.get(&id) {
-            bell.notify_one();
+        if let Some(waiter) = self.waiters.get(&id) {
+            waiter.bell.notify_one();
         }
+    }
+
+    fn call(&mut self, id: u64) {
+        self.called.insert(id);
+        self.ring(id);
+    }
+
+    /// Returns the waiter that asks with `attempt`.
+    fn asking_with(&self, attempt: u64) -> Option<u64> {
+        // Nearly nobody ever starts over.
+        if let Some(waiter) = self.waiters.get(&attempt) {
+            return (waiter.attempt == attempt).then_some(attempt);
+        }
+        let mut waiters = self.waiters.iter();
+        waiters
+            .find(|(_, waiter)| waiter.attempt == attempt)
+            .map(|(&id, _)| id)
     }
 }
 
@@ -133,12 +182,31 @@ impl Place {
         let _ = self.bell.notified().now_or_never();
     }
 
-    /// Tells waiter `id` of this line that its turn at the server has come.
-    pub(crate) fn call(&self, id: u64) {
+    /// Notes that this waiter asks with another attempt from now on.
+    pub(crate) fn asks_with(&self, attempt: u64, address: &str) {
         self.with(|line| {
-            if id != self.id && line.bells.contains_key(&id) {
-                line.called.insert(id);
-                line.ring(id);
+            if let Some(waiter) = line.waiters.get_mut(&self.id) {
+                waiter.attempt = attempt;
+                waiter.address = address.to_owned();
+            }
+        });
+    }
+
+    /// Tells the waiter of this line that asks with `attempt` that its turn at the server has come.
+    pub(crate) fn call(&self, attempt: u64) {
+        self.with(|line| {
+            if let Some(id) = line.asking_with(attempt).filter(|&id| id != self.id) {
+                line.call(id);
+            }
+        });
+    }
+
+    /// Makes every other waiter of this line ask the server.
+    pub(crate) fn call_all(&self) {
+        self.with(|line| {
+            let others: Vec<_> = line.waiters.keys().copied().collect();
+            for id in others.into_iter().filter(|&id| id != self.id) {
+                line.call(id);
             }
         });
     }
@@ -200,7 +268,7 @@ impl Drop for Place {
         let Some(line) = names.get_mut(&self.key) else {
             return;
         };
-        line.bells.remove(&self.id);
+        line.waiters.remove(&self.id);
         line.called.remove(&self.id);
         if let Some(next) = line.queue.leave(self.id)
             && self.turns.rules.keeps(Rule::PassTurn)

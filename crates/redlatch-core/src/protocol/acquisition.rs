@@ -174,6 +174,11 @@ impl Acquisition {
         }
     }
 
+    /// Tells whether its last answer was that it has to wait, and nothing has happened since.
+    pub const fn is_busy(&self) -> bool {
+        matches!(self.phase, Phase::Busy { .. } | Phase::Due | Phase::Booked)
+    }
+
     /// The name is held by another for `remaining`. `listening`: wakes would still reach us.
     pub fn on_busy(&mut self, now: Moment, remaining: Duration, listening: bool) {
         let heard_of = self.registers() && self.listening;
@@ -266,8 +271,14 @@ impl Acquisition {
         let until = match self.plan.strategy {
             WaitStrategy::Poll(backoff) => {
                 self.polls = self.polls.saturating_add(1);
+                let delay = backoff.delay(self.polls, random);
+                let delay = match self.plan.discipline {
+                    Discipline::Barging => delay,
+                    // Who is silent for longer counts as dead.
+                    Discipline::Queued => delay.min(RECHECK),
+                };
                 return Step::Pause {
-                    until: self.until_deadline(now + backoff.delay(self.polls, random)),
+                    until: self.until_deadline(now + delay),
                 };
             }
             WaitStrategy::Notify if self.listening => {

@@ -14,8 +14,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "early-grant",
         ACQUIRE,
-        "f[2] and f[4] > now and f[2] ~= owner",
-        "f[2] and f[4] > (now + 100) .. '' and f[2] ~= owner",
+        "if held and f[2] ~= owner or",
+        "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
     ),
     script("void-ignored", ACQUIRE, "return {now, 'void'}", ""),
     script("late-accepted", ACQUIRE, "if now > ARGV[1] or", "if"),
@@ -42,16 +42,21 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "waiter-not-registered",
         ACQUIRE,
-        "call('ZADD', KEYS[m + i], alive, address)",
+        "redis.call('ZADD', KEYS[m + i], alive, ARGV[7])",
         "",
     ),
     script(
         "queue-without-end",
         ACQUIRE,
-        "call('PEXPIRE', KEYS[m + i], last - now)",
+        "redis.call('PEXPIRE', KEYS[m + i], last - now)",
         "",
     ),
-    script("hold-without-end", ACQUIRE, "call('PEXPIRE', key, ttl)", ""),
+    script(
+        "hold-without-end",
+        ACQUIRE,
+        "call('PEXPIRE', key, life)",
+        "",
+    ),
     script(
         "release-frees-all",
         RELEASE,

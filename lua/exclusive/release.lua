@@ -1,8 +1,8 @@
--- Ends what one attempt has on m plain locks: its hold, its place among the waiters, its late copies.
--- A release, the undo of an abandoned acquire and a waiter's leave are the same act.
+-- Ends what one attempt has on m names: its hold, its place among the waiters, its late copies.
+-- A release, the undo of an abandoned acquire and a waiter's leave are the same act. Goes behind the kind.lua of its kind, which has KIND and `wake`.
 --
 -- KEYS  1..m      K of each name
---       m+1..2m   Q of each name; may be left out (a slot on the move), then nobody is woken
+--       m+1..     the indexes of its waiters, first Q of each; may be left out (a slot on the move), then nobody is woken
 -- ARGV  1 owner   `<client>:<n>`
 --       2 attempt `<client>:<n>`, or '' to end no hold
 --       3 void    last ms at which a copy of the acquire may act, or '' when none is under way
@@ -17,8 +17,8 @@
 --       taken     the name has passed to a later hold
 --       gone      nothing is known of it
 --       kind      the name is something else
--- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters + ZREMRANGEBYSCORE, ZPOPMIN, PUBLISH
---       and O(dead waiters); with copies under way + HGET, HDEL, HSET.
+-- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters what waking one costs, see the kind; with copies under way
+--       + HGET, HDEL, HSET.
 --
 -- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
 -- ends what that attempt has. Begins with writes that a full server takes.
@@ -34,7 +34,7 @@ for i = 1, m do
   -- k kind, o owner, h attempts, t token, u until, n waiters until
   local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
   local verdict, left = 'kind', 0
-  if f[1] == 'lock:1' or not f[1] then
+  if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]
     local from, to
     if f[2] == owner and attempt ~= '' then
@@ -74,8 +74,13 @@ for i = 1, m do
         verdict = 'gone'
       end
     end
+    -- Who waits may need the key longer than the token does.
+    local life = keep
+    if f[6] and f[6] - now > keep + 0 then
+      life = f[6] - now
+    end
     if not live then
-      call('PEXPIRE', key, keep)
+      call('PEXPIRE', key, life)
     elseif f[2] == owner then
       local _, spaces = string.gsub(rest, ' ', ' ')
       left = spaces - 1
@@ -97,26 +102,18 @@ for i = 1, m do
       if not string.find(marks, ';' .. attempt .. ';', 1, true) then
         marks = marks .. attempt .. ';'
       end
-      call('HSET', key, 'k', 'lock:1', 'v', seconds, 'v' .. ends, marks)
+      call('HSET', key, 'k', KIND, 'v', seconds, 'v' .. ends, marks)
       if not live then
-        call('PEXPIRE', key, keep)
+        call('PEXPIRE', key, life)
       end
     end
 
-    if f[6] and queue then
+    if queue then
       if address ~= '' then
         call('ZREM', queue, address)
       end
-      if not live then
-        -- Wakes one waiter that is alive.
-        call('ZREMRANGEBYSCORE', queue, '-inf', now)
-        local first = call('ZPOPMIN', queue)
-        if first[1] then
-          local verb, channel = string.match(first[1], '^(%u+) (%S+)')
-          redis.pcall(verb, channel, key)
-        else
-          call('HDEL', key, 'n')
-        end
+      if f[6] and not live then
+        wake(i, m, now)
       end
     end
   end

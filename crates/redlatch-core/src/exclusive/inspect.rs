@@ -1,8 +1,7 @@
-//! Looking at locks from outside, and ending holds by force.
+//! Looking at what is held from outside.
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -10,14 +9,9 @@ use std::{
 
 use futures_core::Stream;
 use futures_util::stream;
-use redlatch_core::{
-    Client, Error, ErrorKind, Key, Metadata, Name, Scan, Token, primitive::Primitive,
-};
 
-use crate::{
-    Lock,
-    scripts::{Force, ForceScript, InspectScript, Inspected, wrong_kind},
-};
+use super::{Kind, kind::Inspected};
+use crate::{Client, Error, ErrorKind, Key, Metadata, Name, Scan, Token};
 
 /// A lock that somebody holds, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +29,8 @@ pub struct LockInfo {
     pub age: Duration,
     /// How long the lease lasts if it is not renewed.
     pub remaining: Duration,
-    /// Waiters that are registered on the server, of all clients. Usually one per client, however many of its tasks wait; those that poll
-    /// are not among them, and one that died may be for 5 s.
+    /// Waiters that the server knows of, of all clients. For a plain lock usually one per client, however many of its tasks wait, without those
+    /// that poll; for a fair lock all that wait. One that died may be counted for a while.
     pub waiters: u64,
 }
 
@@ -50,20 +44,25 @@ pub struct Holder {
     pub metadata: Option<Metadata>,
 }
 
-pub(crate) async fn info(
+pub(super) async fn info(
     client: &Client,
+    kind: &'static Kind,
     name: &Name,
     key: &Key,
 ) -> Result<Option<LockInfo>, Error> {
-    match inspected(client, key).await? {
-        Inspected::OtherKind(kind) => Err(wrong_kind(&kind)),
+    match inspected(client, kind, key).await? {
+        Inspected::OtherKind(found) => Err(kind.wrong(&found)),
         found => Ok(live(name, found)),
     }
 }
 
-async fn inspected(client: &Client, key: &Key) -> Result<Inspected, Error> {
-    let reply = client.query(&InspectScript { key }.call()).await?;
-    InspectScript::decode(&reply)
+pub(super) async fn holder(client: &Client, info: LockInfo) -> Result<Holder, Error> {
+    let metadata = client.metadata(&info.owner).await?;
+    Ok(Holder { info, metadata })
+}
+
+async fn inspected(client: &Client, kind: &'static Kind, key: &Key) -> Result<Inspected, Error> {
+    kind.inspected(&client.query(&kind.inspect(key)).await?)
 }
 
 fn live(name: &Name, found: Inspected) -> Option<LockInfo> {
@@ -95,12 +94,14 @@ fn live(name: &Name, found: Inspected) -> Option<LockInfo> {
 pub struct Locks(Pin<Box<dyn Stream<Item = Result<Holder, Error>> + Send>>);
 
 impl Locks {
-    /// Starts to look for locks that are held and whose name matches `pattern`: `*`, `?`, `[a-z]`, and `\` before a character that stands for itself.
+    /// Starts to look for locks of this kind that are held and whose name matches `pattern`: `*`, `?`, `[a-z]`, and `\` before a character that stands for itself.
     ///
     /// Each step costs one `SCAN` of 256 keys, one command per name it finds, held or not, and one more per name that is held. A lock that is
     /// taken or freed meanwhile may be missed, and one may come twice, as with `SCAN`.
-    pub fn new(client: &Client, pattern: &str) -> Self {
+    #[doc(hidden)]
+    pub fn new(client: &Client, kind: &'static Kind, pattern: &str) -> Self {
         let walk = Walk {
+            kind,
             scan: Scan::new(client, pattern),
             client: client.clone(),
             names: Vec::new(),
@@ -145,6 +146,7 @@ impl fmt::Debug for Locks {
 }
 
 struct Walk {
+    kind: &'static Kind,
     client: Client,
     scan: Scan,
     names: Vec<Name>,
@@ -154,14 +156,14 @@ impl Walk {
     async fn next(&mut self) -> Result<Option<Holder>, Error> {
         loop {
             while let Some(name) = self.names.pop() {
-                let found = match inspected(&self.client, &self.client.key(&name)).await {
+                let found = match inspected(&self.client, self.kind, &self.client.key(&name)).await
+                {
                     // Somebody else's value under our prefix is no lock.
                     Err(error) if error.kind() == ErrorKind::WrongKind => continue,
                     found => found?,
                 };
                 if let Some(info) = live(&name, found) {
-                    let metadata = self.client.metadata(&info.owner).await?;
-                    return Ok(Some(Holder { info, metadata }));
+                    return holder(&self.client, info).await.map(Some);
                 }
             }
             match self.scan.step().await? {
@@ -169,81 +171,5 @@ impl Walk {
                 None => return Ok(None),
             }
         }
-    }
-}
-
-/// A forced release; await it. See [`Lock::force_release`].
-///
-/// `true` if there was such a hold and this, or an earlier copy of this, ended it. Costs two commands, one if the token is given.
-///
-/// # Errors
-///
-/// As [`Lock::info`].
-///
-/// # Cancel safety
-///
-/// Dropped, the hold may have been ended or not.
-#[derive(Clone, Debug)]
-#[must_use = "nothing is released until this is awaited"]
-pub struct ForceRelease {
-    lock: Lock,
-    token: Option<Token>,
-    how: Force,
-}
-
-impl ForceRelease {
-    pub(crate) fn new(lock: &Lock) -> Self {
-        Self {
-            lock: lock.clone(),
-            token: None,
-            how: Force::Now,
-        }
-    }
-
-    /// Ends only the hold with this token. Default: the one that is found when this is awaited.
-    pub const fn token(mut self, token: Token) -> Self {
-        self.token = Some(token);
-        self
-    }
-
-    /// Forbids the hold's renewal instead of ending it: the name is free when the lease ends, and exclusion is kept.
-    ///
-    /// A renewed hold is told that it is revoked by its next renewal; one with a fixed lease ends at its deadline as it would have.
-    pub const fn after_lease(mut self) -> Self {
-        self.how = Force::AfterLease;
-        self
-    }
-
-    async fn run(self) -> Result<bool, Error> {
-        let token = match self.token {
-            Some(token) => token,
-            None => match self.lock.info().await? {
-                Some(info) => info.token,
-                None => return Ok(false),
-            },
-        };
-        let client = self.lock.client();
-        let key = self.lock.plain()?.key();
-        let script = ForceScript {
-            key,
-            token,
-            how: self.how,
-            retention: client.retention(),
-        };
-        let ended = ForceScript::decode(&client.query(&script.call()).await?)?;
-        if ended && self.how == Force::Now {
-            client.revoked(key, token);
-        }
-        Ok(ended)
-    }
-}
-
-impl IntoFuture for ForceRelease {
-    /// Whether there was such a hold.
-    type Output = Result<bool, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
     }
 }

@@ -1,21 +1,23 @@
--- Takes m plain locks for one owner: all of them or none.
+-- Takes m names for one owner, exclusively: all of them or none. Goes behind the kind.lua of its kind, which has KIND, PARTS and `wait`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
---       m+1..2m   Q of each name: sorted set, waiter's address -> ms until which it counts as alive
+--       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
 -- ARGV  1 by      last server time in ms at which this may act
 --       2 owner   who is to hold, `<client>:<n>`
 --       3 attempt `<client>:<n>`, never used twice
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
---       6 waiter  ms the waiter stays registered when busy, or '' not to register
+--       6 waiter  ms the waiter stays registered when it has to wait, or '' not to register
 --       7 address where a wake goes and whose it is, `<verb> <channel> <n>`, or ''
 -- Reply {now, 'granted', count, token, abandoned, lasts, …}  four more items per further name; abandoned = 1 if the holder before never released,
 --                            lasts = ms from now if that is less than the lease asked for (its renewal is forbidden), else ''
---       {now, 'busy', i, remaining ms, holder}        name i is held by another owner
+--       {now, 'busy', i, look ms, holder, …}          name i is held by another owner, or another's turn; look = ms until it is worth
+--                            to look again; see the kind
+--       {now, 'more'}                                 too much to tidy up for one call: ask again at once
 --       {now, 'late'}                                 by has passed
 --       {now, 'void'}                                 this attempt was undone
 --       {now, 'kind', i, kind}                        name i is something else
--- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET, HSET, ZADD, PEXPIRE; while marks of undone attempts are
+-- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and what the kind says; while marks of undone attempts are
 --       kept, HGET for each second of them, at most 7.
 --
 -- Times are compared as text of equal length, which spares the conversions, and `..` makes text of ms, which have 13 digits;
@@ -32,12 +34,12 @@ if now > ARGV[1] or #ARGV[1] ~= 13 then
 end
 
 local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
-local m = #KEYS / 2
+local m = #KEYS / PARTS
 local names = {}
 for i = 1, m do
   -- k kind, o owner, t token, u until, v voids, n waiters until
   local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
-  if f[1] ~= 'lock:1' and f[1] then
+  if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
   -- v lists the seconds in which marks of undone attempts end; v<second> has the marks.
@@ -49,18 +51,12 @@ for i = 1, m do
       end
     end
   end
-  if f[2] and f[4] > now and f[2] ~= owner then
-    if ARGV[6] ~= '' then
-      local alive = (now + ARGV[6]) .. ''
-      local last = alive
-      if f[6] and f[6] > alive then
-        last = f[6]
-      end
-      call('HSET', KEYS[i], 'n', last)
-      call('ZADD', KEYS[m + i], alive, address)
-      call('PEXPIRE', KEYS[m + i], last - now)
+  local held = f[2] and f[4] > now
+  if held and f[2] ~= owner or f[6] and not held then
+    local answer = wait(i, m, f, now, time[1] .. micros)
+    if answer then
+      return answer
     end
-    return {now, 'busy', i, f[4] - now, f[2]}
   end
   names[i] = f
 end
@@ -70,6 +66,11 @@ local replies = m > 1 and {}
 for i = 1, m do
   local key, f = KEYS[i], names[i]
   local count, token, abandoned, lasts, last = 1, f[3], 0, '', f[3]
+  -- Who waits may need the key longer than this hold does.
+  local life = ttl
+  if f[6] and f[6] - now > ttl + 0 then
+    life = f[6] - now
+  end
   if not f[2] or f[4] <= now then
     token = time[1] .. micros
     if last and token <= last then
@@ -87,9 +88,9 @@ for i = 1, m do
       -- No owner beside a token: that token was released, and z remembers it for a release sent again.
       call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', last)
     else
-      call('HSET', key, 'k', 'lock:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+      call('HSET', key, 'k', KIND, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
     end
-    call('PEXPIRE', key, ttl)
+    call('PEXPIRE', key, life)
   else
     -- Re-entry: the attempt joins the set, the lease never gets shorter.
     -- h attempts, f token whose renewal is forbidden, b token that followed a holder who died
@@ -110,7 +111,7 @@ for i = 1, m do
       abandoned = 1
     end
     call('HSET', key, 'h', held, 'u', later)
-    call('PEXPIRE', key, later - ends + ttl)
+    call('PEXPIRE', key, later - ends + life)
     local _, spaces = string.gsub(held, ' ', ' ')
     count = spaces - 1
   end

@@ -1,4 +1,4 @@
--- Moves the end of m holds of one owner, each for itself. Never creates and never shortens.
+-- Moves the end of m holds of one owner, each for itself. Never creates and never shortens. Goes behind a line that says KIND.
 --
 -- KEYS  1..m      K of each name
 -- ARGV  1 by      last server time in ms at which this may act
@@ -26,7 +26,7 @@ for i = 1, #KEYS do
   -- k kind, o owner, t token, u until, f token whose renewal is forbidden
   local f = call('HMGET', key, 'k', 'o', 't', 'u', 'f')
   local verdict = 'gone'
-  if f[1] and f[1] ~= 'lock:1' then
+  if f[1] and f[1] ~= KIND then
     verdict = 'kind'
   elseif f[5] == token then
     verdict = 'revoked'

@@ -1,0 +1,80 @@
+//! Ending a hold by force.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+};
+
+use super::{Exclusive, kind::Force};
+use crate::{Error, Token};
+
+/// A forced release; await it. See [`Exclusive::force_release`].
+///
+/// `true` if there was such a hold and this, or an earlier copy of this, ended it. Costs two commands, one if the token is given.
+///
+/// # Errors
+///
+/// As [`Exclusive::info`].
+///
+/// # Cancel safety
+///
+/// Dropped, the hold may have been ended or not.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is released until this is awaited"]
+pub struct ForceRelease {
+    handle: Exclusive,
+    token: Option<Token>,
+    how: Force,
+}
+
+impl ForceRelease {
+    pub(super) fn new(handle: &Exclusive) -> Self {
+        Self {
+            handle: handle.clone(),
+            token: None,
+            how: Force::Now,
+        }
+    }
+
+    /// Ends only the hold with this token. Default: the one that is found when this is awaited.
+    pub const fn token(mut self, token: Token) -> Self {
+        self.token = Some(token);
+        self
+    }
+
+    /// Forbids the hold's renewal instead of ending it: the name is free when the lease ends, and exclusion is kept.
+    ///
+    /// A renewed hold is told that it is revoked by its next renewal; one with a fixed lease ends at its deadline as it would have.
+    pub const fn after_lease(mut self) -> Self {
+        self.how = Force::AfterLease;
+        self
+    }
+
+    async fn run(self) -> Result<bool, Error> {
+        let token = match self.token {
+            Some(token) => token,
+            None => match self.handle.info().await? {
+                Some(info) => info.token,
+                None => return Ok(false),
+            },
+        };
+        let (client, kind) = (self.handle.client(), self.handle.kind());
+        let key = self.handle.key()?;
+        let call = kind.force(key, token, self.how, client.retention());
+        let ended = kind.forced(&client.query(&call).await?)?;
+        if ended && self.how == Force::Now {
+            client.revoked(key, token);
+        }
+        Ok(ended)
+    }
+}
+
+impl IntoFuture for ForceRelease {
+    /// Whether there was such a hold.
+    type Output = Result<bool, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

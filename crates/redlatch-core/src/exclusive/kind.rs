@@ -1,0 +1,261 @@
+//! The scripts in `exclusive`: the only place that knows the order of their keys and arguments.
+
+use std::time::Duration;
+
+use redlatch_lua::Exclusive as Sources;
+
+use crate::{
+    Error, ErrorKind, Key, LossCause, Token,
+    primitive::{AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed},
+    protocol::acquisition::Discipline,
+    script::{Items, Script, ScriptCall, millis},
+    seam::Value,
+};
+
+/// One kind of exclusive hold. Meant for a `static LazyLock`.
+#[derive(Debug)]
+pub struct Kind {
+    /// The kind as it stands in events and metrics.
+    pub label: &'static str,
+    /// Kind and version as the server stores them.
+    pub stored: &'static str,
+    /// How its waiters are served.
+    pub discipline: Discipline,
+    /// The parts of its key that list its waiters.
+    pub parts: &'static [&'static str],
+    acquire: Script,
+    renew: Script,
+    release: Script,
+    inspect: Script,
+    force: Script,
+}
+
+impl Kind {
+    /// Makes a kind of its scripts.
+    pub fn new(
+        label: &'static str,
+        stored: &'static str,
+        discipline: Discipline,
+        parts: &'static [&'static str],
+        sources: &'static Sources,
+    ) -> Self {
+        Self {
+            label,
+            stored,
+            discipline,
+            parts,
+            acquire: Script::new(&sources.acquire),
+            renew: Script::new(&sources.renew),
+            release: Script::new(&sources.release),
+            inspect: Script::new(&sources.inspect),
+            force: Script::new(&sources.force),
+        }
+    }
+
+    /// Returns the text of the script that renews.
+    pub const fn renewal(&self) -> &'static str {
+        self.renew.text()
+    }
+
+    /// Returns the error of a name that belongs to an object of another kind.
+    pub fn wrong(&self, found: &str) -> Error {
+        Error::new(
+            ErrorKind::WrongKind,
+            format!(
+                "the name belongs to an object of kind {found}, not to a {}",
+                self.stored
+            ),
+        )
+    }
+
+    /// Starts a call with the key and all its parts.
+    pub fn call(&self, script: &'static Script, key: &Key) -> ScriptCall {
+        let call = ScriptCall::new(script, key).key(key.as_str());
+        self.parts
+            .iter()
+            .fold(call, |call, part| call.key(key.part(part)))
+    }
+
+    /// The address of a waiter; one that is served in order says also whose it is.
+    fn address(&self, address: &str, owner: &crate::Owner) -> String {
+        match self.discipline {
+            Discipline::Queued if !address.is_empty() => queued_address(address, owner),
+            _ => address.to_owned(),
+        }
+    }
+}
+
+/// The codecs of `exclusive/acquire`, `renew` and `release`, for one name.
+impl Kind {
+    pub(super) fn acquire(&'static self, key: &Key, request: &AcquireRequest<'_>) -> ScriptCall {
+        self.call(&self.acquire, key)
+            .dated()
+            .arg(request.owner.to_string())
+            .arg(request.attempt.to_string())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .arg(request.register.map(millis).unwrap_or_default())
+            .arg(self.address(request.address, request.owner))
+    }
+
+    pub(super) fn acquired(&'static self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(&self.acquire, reply)?;
+        Ok(match items.text(1)? {
+            "granted" => Answer::Granted(Grant {
+                count: items.number(2)?,
+                token: Token::from_u64(items.number(3)?),
+                abandoned: items.number::<u8>(4)? == 1,
+                lasts: maybe(&items, 5)?.map(Duration::from_millis),
+            }),
+            "busy" => Answer::Busy {
+                remaining: maybe(&items, 3)?.map_or(Duration::MAX, Duration::from_millis),
+                holder: items.text(4)?.to_owned(),
+                called: if items.len() > 5 {
+                    maybe(&items, 5)?
+                } else {
+                    None
+                },
+                entered: items.len() > 6 && items.number::<u8>(6)? == 1,
+            },
+            "more" => Answer::Unfinished,
+            "late" => Answer::Late,
+            "void" => Answer::Void,
+            "kind" => return Err(self.wrong(items.text(3)?)),
+            _ => return Err(items.bad()),
+        })
+    }
+
+    pub(super) fn renew(&'static self, key: &Key, request: &RenewRequest<'_>) -> ScriptCall {
+        ScriptCall::new(&self.renew, key)
+            .dated()
+            .key(key.as_str())
+            .arg(request.owner.to_string())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .arg(request.token.to_string())
+    }
+
+    pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
+        let items = Items::new(&self.renew, reply)?;
+        Ok(match items.text(1)? {
+            "renewed" => Renewed::Renewed,
+            "late" => Renewed::Late,
+            "expired" => Renewed::Lost(LossCause::Expired),
+            "taken" => Renewed::Lost(LossCause::Taken),
+            "revoked" => Renewed::Lost(LossCause::Revoked),
+            "gone" | "kind" => Renewed::Lost(LossCause::Forgotten),
+            _ => return Err(items.bad()),
+        })
+    }
+
+    pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
+        let token = request.token.map(|token| token.to_string());
+        self.call(&self.release, key)
+            .arg(request.owner.to_string())
+            .arg(request.attempt.to_string())
+            .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
+            .arg(millis(request.retention))
+            .arg(self.address(request.address, request.owner))
+            .arg(token.unwrap_or_default())
+    }
+
+    pub(super) fn released(&'static self, reply: &Value) -> Result<Parted, Error> {
+        let items = Items::new(&self.release, reply)?;
+        Ok(match items.text(1)? {
+            "released" => Parted::Released(items.number(2)?),
+            "expired" => Parted::Expired,
+            "already" => Parted::Already(items.number(2)?),
+            "revoked" => Parted::Revoked,
+            "taken" => Parted::Taken,
+            "gone" | "kind" => Parted::Gone,
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// What `exclusive/inspect` found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inspected {
+    Free,
+    OtherKind(String),
+    Held {
+        now: u64,
+        owner: String,
+        count: u32,
+        token: Token,
+        remaining: Duration,
+        waiters: u64,
+    },
+}
+
+/// How a hold is ended by force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Force {
+    Now,
+    AfterLease,
+}
+
+/// The codecs of `exclusive/inspect` and `force`.
+impl Kind {
+    pub(super) fn inspect(&'static self, key: &Key) -> ScriptCall {
+        self.call(&self.inspect, key)
+    }
+
+    pub(super) fn inspected(&'static self, reply: &Value) -> Result<Inspected, Error> {
+        let items = Items::new(&self.inspect, reply)?;
+        Ok(match items.text(1)? {
+            "free" => Inspected::Free,
+            "kind" => Inspected::OtherKind(items.text(2)?.to_owned()),
+            "held" => Inspected::Held {
+                now: items.number(0)?,
+                owner: items.text(2)?.to_owned(),
+                count: items.number(3)?,
+                token: Token::from_u64(items.number(4)?),
+                remaining: Duration::from_millis(items.number(5)?),
+                waiters: items.number(6)?,
+            },
+            _ => return Err(items.bad()),
+        })
+    }
+
+    pub(super) fn force(
+        &'static self,
+        key: &Key,
+        token: Token,
+        how: Force,
+        retention: Duration,
+    ) -> ScriptCall {
+        let how = match how {
+            Force::Now => "now",
+            Force::AfterLease => "after",
+        };
+        self.call(&self.force, key)
+            .arg(token.to_string())
+            .arg(how)
+            .arg(millis(retention))
+    }
+
+    /// Tells whether the hold was there to be ended, by this call or by an earlier copy of it.
+    pub(super) fn forced(&'static self, reply: &Value) -> Result<bool, Error> {
+        let items = Items::new(&self.force, reply)?;
+        match items.text(1)? {
+            "done" | "already" => Ok(true),
+            "gone" => Ok(false),
+            "kind" => Err(self.wrong(items.text(2)?)),
+            _ => Err(items.bad()),
+        }
+    }
+}
+
+/// The address of a waiter of `owner` who is served in order.
+pub(super) fn queued_address(address: &str, owner: &crate::Owner) -> String {
+    format!("{address} {}", owner.number())
+}
+
+/// Reads a number that an empty text may stand for.
+fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
+    match items.text(at) {
+        Ok("") => Ok(None),
+        _ => items.number(at).map(Some),
+    }
+}

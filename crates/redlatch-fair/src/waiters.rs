@@ -1,0 +1,141 @@
+//! Who waits for a fair lock.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_core::Stream;
+use futures_util::stream;
+use redlatch_core::{Client, Error, Key, Metadata, exclusive::Exclusive};
+
+use crate::scripts::{Listed, WaitersScript};
+
+/// Somebody who waits for a fair lock, as the server knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// Who waits, `<client>:<n>`.
+    pub owner: String,
+    /// How many were before it when this was looked up, the dead counted until somebody comes across them.
+    pub position: u64,
+    /// For how long it has waited, by the server's clock.
+    pub waiting: Duration,
+    /// For how long it counts as alive if nothing more is heard of its client; zero for one that is dead and will be passed over.
+    pub alive_for: Duration,
+    /// Host, process and application; `None` if the client's record is gone.
+    pub metadata: Option<Metadata>,
+}
+
+/// The waiters of a fair lock, those who came first first. A stream; see [`FairLock::waiters`](crate::FairLock::waiters).
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct Waiters(Pin<Box<dyn Stream<Item = Result<Waiter, Error>> + Send>>);
+
+impl Waiters {
+    pub(crate) fn new(handle: &Exclusive) -> Self {
+        let walk = handle.key().map(|key| Walk {
+            client: handle.client().clone(),
+            key: key.clone(),
+            after: None,
+            found: VecDeque::new(),
+            position: 0,
+            records: BTreeMap::new(),
+            ended: false,
+        });
+        Self(Box::pin(stream::unfold(Some(walk), |walk| async move {
+            let mut walk = match walk? {
+                Ok(walk) => walk,
+                Err(error) => return Some((Err(error), None)),
+            };
+            match walk.next().await {
+                Ok(Some(waiter)) => Some((Ok(waiter), Some(Ok(walk)))),
+                Ok(None) => None,
+                Err(error) => Some((Err(error), None)),
+            }
+        })))
+    }
+
+    /// Returns the next waiter; `None` at the end, and after an error.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the server did not answer for as long
+    /// as the client is patient.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads. An item that is under way when this is dropped comes with the next call.
+    pub async fn next(&mut self) -> Option<Result<Waiter, Error>> {
+        std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
+    }
+}
+
+impl Stream for Waiters {
+    type Item = Result<Waiter, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for Waiters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiters").finish_non_exhaustive()
+    }
+}
+
+struct Walk {
+    client: Client,
+    key: Key,
+    /// Ticket of the last one found.
+    after: Option<u64>,
+    found: VecDeque<Listed>,
+    position: u64,
+    /// What clients say about themselves, asked once for each.
+    records: BTreeMap<String, Option<Metadata>>,
+    ended: bool,
+}
+
+impl Walk {
+    async fn next(&mut self) -> Result<Option<Waiter>, Error> {
+        if self.found.is_empty() && !self.ended {
+            let script = WaitersScript {
+                key: &self.key,
+                after: self.after,
+                count: STEP,
+            };
+            self.found = WaitersScript::decode(&self.client.query(&script.call()).await?)?.into();
+            self.ended = self.found.len() < STEP;
+        }
+        let Some(listed) = self.found.pop_front() else {
+            return Ok(None);
+        };
+        self.after = Some(listed.ticket);
+        let position = self.position;
+        self.position += 1;
+        let metadata = self.metadata(&listed.owner).await?;
+        Ok(Some(Waiter {
+            owner: listed.owner,
+            position,
+            waiting: listed.age,
+            alive_for: listed.alive,
+            metadata,
+        }))
+    }
+
+    async fn metadata(&mut self, owner: &str) -> Result<Option<Metadata>, Error> {
+        let client = owner.split(':').next().unwrap_or_default();
+        if let Some(known) = self.records.get(client) {
+            return Ok(known.clone());
+        }
+        let metadata = self.client.metadata(owner).await?;
+        self.records.insert(client.to_owned(), metadata.clone());
+        Ok(metadata)
+    }
+}
+
+/// Waiters that one command asks for.
+const STEP: usize = 128;

@@ -1,0 +1,89 @@
+-- What is special about the fair lock: it serves waiters in order. Goes behind core/queue.lua and in front of the scripts in `exclusive`.
+--
+-- Q, L  of each name, see core/queue.lua
+local KIND = 'fair:1'
+local PARTS = 3
+
+-- Lets name i be taken if it is free and nobody who is alive came before; else returns the answer, with the waiter entered if it asks for that.
+-- The answer is {now, 'busy', i, look, holder, called, entered}: look = '' to leave it to others; called = n of the head, if the name is free
+-- and the head is a waiter of the same client; entered = 1 if this waiter was not in the queue before.
+-- Whoever finds the name free and the head not called calls it. O(log waiters) and O(dead, at most 64), at most 30 commands and 2 for each dead.
+local function wait(i, m, f, now, micros)
+  local held = f[2] and f[4] > now
+  if not held and f[6] <= now then
+    return nil
+  end
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local register, member = ARGV[6], ARGV[7]
+  local called = redis.call('HGET', key, 'y')
+  local entered, last = 0, nil
+  if register ~= '' then
+    last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
+    f[6] = last
+    if held then
+      entered = queue_enter(key, q, now, micros, member, last, called)
+    end
+  end
+
+  local head, alive = queue_head(q, l, now, called)
+  if held then
+    local look = f[4] - now
+    if head and member ~= '' and queue_client(head) ~= queue_client(member) then
+      local before = queue_before(q, l, queue_client(member), alive)
+      if not before then
+        look = ''
+      elseif before > f[4] then
+        look = before - now
+      end
+    end
+    return {now, 'busy', i, look, f[2], '', entered}
+  end
+
+  if not head then
+    return alive and {now, 'more'}
+  elseif head == member then
+    return nil
+  end
+  if last then
+    entered = queue_enter(key, q, now, micros, member, last, called)
+  end
+  if not queue_is_called(called, head) then
+    queue_call(key, now, head)
+    if now + GRACE < alive + 0 then
+      alive = (now + GRACE) .. ''
+    end
+  end
+  local look, ring = alive - now, ''
+  if member ~= '' then
+    if queue_client(head) == queue_client(member) then
+      ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+    else
+      local before = queue_before(q, l, queue_client(member), alive)
+      look = before and before - now or ''
+    end
+  end
+  return {now, 'busy', i, look, '', ring, entered}
+end
+
+-- Calls the first waiter of name i, unless it was called before. O(log waiters) and O(dead, at most 64).
+local function wake(i, m, now)
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local called = redis.call('HGET', key, 'y')
+  local head, more = queue_head(q, l, now, called)
+  if not head then
+    if more then
+      queue_call_any(key, q, l, now)
+    else
+      redis.call('HDEL', key, 'n', 'y')
+      redis.call('DEL', l)
+    end
+  elseif not queue_is_called(called, head) then
+    queue_call(key, now, head)
+  end
+end
+
+-- Returns how many wait; those who died are counted until somebody comes across them. O(1): ZCARD.
+local function waiting()
+  return redis.call('ZCARD', KEYS[2])
+end
+

@@ -1,0 +1,19 @@
+-- Tells how many are before a waiter of one fair lock. Writes nothing. Goes behind a line that says KIND.
+--
+-- KEYS  1 K, 2 Q
+-- ARGV  1 address the waiter, `<verb> <channel> <n> <owner>`
+-- Reply {now, 'at', before}   before = those in front of it, the dead counted until somebody comes across them
+--       {now, 'none'}         it does not wait
+--       {now, 'kind', kind}
+-- Cost  O(log waiters): TIME, HGET, ZRANK.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local kind = redis.call('HGET', KEYS[1], 'k')
+if kind and kind ~= KIND then
+  return {now, 'kind', kind}
+end
+local rank = redis.call('ZRANK', KEYS[2], ARGV[1])
+if rank then
+  return {now, 'at', rank}
+end
+return {now, 'none'}

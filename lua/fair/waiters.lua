@@ -1,0 +1,31 @@
+-- Shows waiters of one fair lock, those who came first first. Writes nothing. Goes behind core/queue.lua and fair/kind.lua.
+--
+-- KEYS  1 K, 2 Q, 3 L
+-- ARGV  1 after   ticket of the last waiter that is known already, or ''
+--       2 count   how many at most
+-- Reply {now, 'waiters', member, ticket, alive, …}  three items per waiter; alive = ms for which it counts as alive, 0 for a dead one
+--       {now, 'kind', kind}
+-- Cost  O(log waiters + count): TIME, HMGET, ZRANGE, ZSCORE for each waiter.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local f = redis.call('HMGET', KEYS[1], 'k', 'y')
+if f[1] and f[1] ~= KIND then
+  return {now, 'kind', f[1]}
+end
+local from = '-inf'
+if ARGV[1] ~= '' then
+  from = '(' .. ARGV[1]
+end
+local reply = {now, 'waiters'}
+local found = redis.call('ZRANGE', KEYS[2], from, '+inf', 'BYSCORE', 'LIMIT', 0, ARGV[2], 'WITHSCORES')
+for i = 1, #found, 2 do
+  local member = found[i]
+  local alive = redis.call('ZSCORE', KEYS[3], queue_client(member))
+  if alive and queue_is_called(f[2], member) and string.sub(f[2], 1, 13) < alive then
+    alive = string.sub(f[2], 1, 13)
+  end
+  local at = #reply
+  reply[at + 1], reply[at + 2] = member, found[i + 1]
+  reply[at + 3] = alive and alive > now and alive - now or 0
+end
+return reply

@@ -1,0 +1,43 @@
+-- What is special about the plain lock: how it waits. Goes in front of the scripts in `exclusive`.
+--
+-- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one for each name
+local KIND = 'lock:1'
+local PARTS = 2
+
+-- Registers a waiter for name i, if it asks for that. A newcomer may take what is free.
+-- The answer's look is what is left of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
+local function wait(i, m, f, now)
+  if not f[2] or f[4] <= now then
+    return nil
+  end
+  if ARGV[6] ~= '' then
+    local alive = (now + ARGV[6]) .. ''
+    local last = alive
+    if f[6] and f[6] > alive then
+      last = f[6]
+    end
+    redis.call('HSET', KEYS[i], 'n', last)
+    redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
+    redis.call('PEXPIRE', KEYS[m + i], last - now)
+  end
+  return {now, 'busy', i, f[4] - now, f[2]}
+end
+
+-- Wakes one waiter of name i that is alive. O(log waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, PUBLISH.
+local function wake(i, m, now)
+  local key, queue = KEYS[i], KEYS[m + i]
+  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
+  local first = redis.call('ZPOPMIN', queue)
+  if first[1] then
+    local verb, channel = string.match(first[1], '^(%u+) (%S+)')
+    redis.pcall(verb, channel, key)
+  else
+    redis.call('HDEL', key, 'n')
+  end
+end
+
+-- Returns how many waiters are alive. O(log waiters): ZCOUNT.
+local function waiting(now)
+  return redis.call('ZCOUNT', KEYS[2], now, '+inf')
+end
+

@@ -1,0 +1,43 @@
+use crate::{Exclusive, Source, exclusive::exclusive};
+
+/// The scripts of the fair lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Fair {
+    /// What it has in common with every kind that one owner holds at a time.
+    pub exclusive: Exclusive,
+    /// Shows waiters in order.
+    pub waiters: Source,
+    /// Tells how many are before a waiter.
+    pub position: Source,
+}
+
+/// The scripts of the fair lock.
+pub static FAIR: Fair = Fair {
+    exclusive: exclusive!(
+        "fair",
+        renewal: "local KIND = 'fair:1'\n",
+        prelude: include_str!("../core/queue.lua"), include_str!("../fair/kind.lua")
+    ),
+    waiters: Source {
+        name: "fair/waiters",
+        text: concat!(
+            include_str!("../core/queue.lua"),
+            include_str!("../fair/kind.lua"),
+            include_str!("../fair/waiters.lua")
+        ),
+    },
+    position: Source {
+        name: "fair/position",
+        text: concat!(
+            "local KIND = 'fair:1'\n",
+            include_str!("../fair/position.lua")
+        ),
+    },
+};
+
+impl Fair {
+    pub(crate) fn all(&'static self) -> impl Iterator<Item = &'static Source> {
+        let own = [&self.waiters, &self.position];
+        self.exclusive.all().into_iter().chain(own)
+    }
+}

@@ -1,0 +1,5 @@
+//! The fair lock.
+
+mod order;
+mod support;
+mod surface;

@@ -170,7 +170,8 @@ impl Ledger {
 
     /// A waiter passes: a generation that was there while it waited must have opened, and where nothing goes wrong just now.
     fn passes(&self, proc: ProcId, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
-        let mut generations = self.latches[name].generations.iter();
+        // The latest that it may have waited for.
+        let mut generations = self.latches[name].generations.iter().rev();
         let Some(opened) = generations
             .find(|it| it.lasted_to(since) && it.opened.is_some())
             .and_then(|it| it.opened)
@@ -182,17 +183,17 @@ impl Ledger {
             return Some(("L3", what));
         };
         let conditions = &view.conditions;
-        let settled = since + SETTLING + 8 * conditions.delay < opened;
-        if prompt == Prompt::No || !settled {
+        if prompt == Prompt::No {
             return None;
         }
-        // Told at once, or as soon as messages reach it again; if the message is lost it looks by itself.
+        // Told at once, or as soon as messages reach it; if a message is lost it looks by itself.
+        let hears = opened.max(since + SETTLING + 16 * conditions.delay);
         let due = if conditions.calm {
-            opened + PROMPT
+            hears + PROMPT
         } else if conditions.calm_but_for_pubsub && !view.is_deaf(proc) {
-            opened.max(view.resubscribed) + PROMPT
+            hears.max(view.resubscribed) + PROMPT
         } else if conditions.calm_but_for_messages {
-            opened + LOOK
+            hears + LOOK
         } else {
             return None;
         };

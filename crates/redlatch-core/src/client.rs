@@ -330,6 +330,15 @@ impl Client {
             .await
     }
 
+    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
+        self.check_open()?;
+        self.net()
+            .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
+            .await
+    }
+
     /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection. For the crates of this family.
     #[doc(hidden)]
     pub async fn server_age(&self, slot: u16) -> Result<Duration, Error> {

@@ -41,6 +41,8 @@ pub enum ErrorKind {
     NotSet,
     /// The object was removed while this waited for it: deleted, ended by its own time, or lost by the server.
     Deleted,
+    /// More is asked for than there is at all, or the object would get more or less than it can have. Nothing was changed.
+    OutOfRange,
     /// The server's user may not do this.
     Permission,
     /// The server is out of memory and took nothing.

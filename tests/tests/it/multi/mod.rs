@@ -3,6 +3,7 @@
 mod cancel;
 mod multi_lock;
 mod red_lock;
+mod striped;
 
 use std::time::Duration;
 

@@ -7,3 +7,4 @@ mod latch;
 mod latch_model;
 mod laws;
 mod model;
+mod pool;

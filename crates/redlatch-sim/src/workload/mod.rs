@@ -2,6 +2,7 @@
 
 mod guard;
 mod holding;
+mod latch;
 mod life;
 mod lock;
 mod worker;
@@ -28,7 +29,7 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain];
+pub static KINDS: &[Kind] = &[&lock::Plain, &latch::CountDown];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -237,8 +237,20 @@ impl Watch {
     pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
         let mut state = self.state();
         let Some(ran) = Ran::of(command, reply) else {
-            let text = || format!("the server runs {command:?}: {reply:?}");
-            state.record.story.say(now, text);
+            state.record.story.say(now, || {
+                // What else is in it may differ between machines.
+                let words: Vec<_> = command
+                    .args()
+                    .take(2)
+                    .map(String::from_utf8_lossy)
+                    .collect();
+                let failed = reply.as_ref().err().map(|error| format!(": {error}"));
+                format!(
+                    "the server runs {}{}",
+                    words.join(" "),
+                    failed.unwrap_or_default()
+                )
+            });
             return;
         };
         state.record.story.say(now, || ran.to_string());

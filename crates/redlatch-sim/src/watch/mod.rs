@@ -10,6 +10,7 @@ mod lateness;
 mod notice;
 mod record;
 mod register;
+mod results;
 mod token;
 mod view;
 
@@ -301,12 +302,6 @@ impl Watch {
         state.record.story.say(now, text);
     }
 
-    /// Returns how long faults have been over, in µs.
-    pub fn healed_for(&self) -> u64 {
-        let healed = self.state().view.healed;
-        healed.map_or(0, |healed| self.exec.now() - healed)
-    }
-
     /// Looks at everything, after each step.
     pub fn look(&self) {
         let mut state = self.state();
@@ -315,32 +310,6 @@ impl Watch {
             state.checked = state.view.now;
             state.note(&self.exec, |_| Some(Event::Looked));
         }
-    }
-
-    /// Returns the violations so far.
-    pub fn violations(&self) -> Vec<Violation> {
-        self.state().record.violations.clone()
-    }
-
-    /// Tells whether there were two holders where they are expected.
-    pub fn saw_two_holders(&self) -> bool {
-        self.state().record.two_holders
-    }
-
-    /// Returns the sums.
-    pub fn tally(&self) -> Tally {
-        self.state().record.tally.clone()
-    }
-
-    /// Takes the story.
-    pub fn story(&self) -> Vec<String> {
-        self.state().record.story.take()
-    }
-
-    /// Drops what it keeps alive.
-    pub fn clear(&self) {
-        let claims = std::mem::take(&mut self.state().view.claims);
-        drop(claims);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

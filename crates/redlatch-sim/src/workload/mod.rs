@@ -4,6 +4,7 @@ mod guard;
 mod holding;
 mod life;
 mod lock;
+mod terms;
 mod worker;
 
 use std::{fmt, future::Future, pin::Pin};
@@ -13,8 +14,9 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 
 pub use self::{
     guard::Guard,
-    holding::{Acquiring, Hold, Holding, How, Terms},
+    holding::{Acquiring, Hold, Holding},
     life::Life,
+    terms::{How, Terms},
     worker::Worker,
 };
 use crate::{

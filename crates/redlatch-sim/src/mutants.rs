@@ -30,6 +30,8 @@ pub enum What {
     Script(&'static Source, &'static str, &'static str),
     /// In the client: it does not keep this rule.
     Client(Rule),
+    /// In the client: an acquisition whose caller is gone goes on, and what it gets is held and renewed. Planted around the call.
+    Detached,
 }
 
 /// Lists all mutants, each with the kind of the seeds that have to find it.
@@ -65,11 +67,16 @@ impl Mutant {
         })
     }
 
+    /// Tells whether acquisitions go on without their callers.
+    pub const fn detaches(self) -> bool {
+        matches!(self.what, What::Detached)
+    }
+
     /// Returns the rules that its clients keep.
     pub const fn rules(self) -> Option<Rules> {
         match self.what {
             What::Client(rule) => Some(Rules::all_but(rule)),
-            What::Script(..) => None,
+            What::Script(..) | What::Detached => None,
         }
     }
 }
@@ -105,6 +112,14 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
         name,
         what: What::Client(rule),
         under: None,
+    }
+}
+
+/// An acquisition that does not end with its caller.
+pub(crate) const fn detached(name: &'static str) -> Mutant {
+    Mutant {
+        name,
+        what: What::Detached,
     }
 }
 

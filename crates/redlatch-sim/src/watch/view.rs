@@ -12,6 +12,7 @@ use crate::{
     exec::{Exec, ProcId},
     faults::{Fault, Faults},
     runtime::Clock,
+    scripts::Seen,
 };
 
 /// The number of a call or of a delivered guard.
@@ -113,8 +114,6 @@ pub struct Conditions {
     pub expects_trouble: bool,
     /// The server may forget what it has answered.
     pub loses_writes: bool,
-    /// Holds are ended by force.
-    pub forced: bool,
     /// The longest usual delay of a message in µs.
     pub delay: u64,
 }
@@ -134,6 +133,8 @@ pub struct View {
     pub claims: BTreeMap<Id, Claim>,
     /// Per name: the greatest token delivered.
     pub acked: Vec<u64>,
+    /// Holds (name, hold) that somebody has forced, and whether they were ended and not only to be renewed no more.
+    pub forced: BTreeMap<(usize, Arc<str>), bool>,
     /// When all faults ended.
     pub healed: Option<u64>,
     /// When a subscription last came or went.
@@ -150,7 +151,6 @@ impl Conditions {
             calm_but_for_messages: faults.is_calm_but_for_messages(),
             expects_trouble: faults.expects_trouble(),
             loses_writes: faults.has(Fault::LossyFailover),
-            forced: faults.has(Fault::Force),
             delay: faults.delays().1,
         }
     }
@@ -165,6 +165,7 @@ impl View {
             calls: BTreeMap::new(),
             claims: BTreeMap::new(),
             acked: vec![0; names],
+            forced: BTreeMap::new(),
             healed: None,
             resubscribed: 0,
             subscribed: BTreeMap::new(),
@@ -188,6 +189,30 @@ impl View {
     pub fn believers(&self, name: usize) -> impl Iterator<Item = (Id, &Claim)> {
         self.of_name(name)
             .filter(|(_, claim)| self.exec.is_alive(claim.proc) && claim.believes(self.now))
+    }
+
+    /// Tells whether the hold of a guard was ended by force, so that it is believed in until its holder hears of it.
+    pub fn was_ended_by_force(&self, claim: &Claim) -> bool {
+        let hold = (claim.name, Arc::clone(&claim.hold));
+        self.forced.get(&hold).is_some_and(|&ended| ended)
+    }
+
+    /// Tells whether a hold was forced at all.
+    pub fn was_forced(&self, name: usize, hold: &Arc<str>) -> bool {
+        self.forced.contains_key(&(name, Arc::clone(hold)))
+    }
+
+    /// Takes note of what a script has done.
+    pub(super) fn saw(&mut self, seen: &[Seen]) {
+        for seen in seen {
+            if let Seen::Forced { name, hold, ended } = seen {
+                let before = self
+                    .forced
+                    .entry((*name, hold.as_str().into()))
+                    .or_default();
+                *before |= ended;
+            }
+        }
     }
 
     /// Tells whether some process is without its subscription.

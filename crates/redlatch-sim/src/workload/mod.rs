@@ -5,6 +5,7 @@ mod holding;
 mod latch;
 mod life;
 mod lock;
+mod terms;
 mod worker;
 
 use std::{fmt, future::Future, pin::Pin};
@@ -14,12 +15,14 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 
 pub use self::{
     guard::Guard,
-    holding::{Acquiring, Hold, Holding, How, Terms},
+    holding::{Acquiring, Hold, Holding},
     life::Life,
+    terms::{How, Terms},
     worker::Worker,
 };
 use crate::{
     mutants::Mutant,
+    plan::Plan,
     rng::Rng,
     scripts::{Ran, Seen},
     watch::Checker,
@@ -68,6 +71,13 @@ pub trait Workload: fmt::Debug + Sync {
         members
             .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
             .collect()
+    }
+
+    /// Returns how long a key may live on, in ms, if nobody touches it; `None` if it may stay for good. By default the longest lease, which is
+    /// an extension by two, the retention of a token, and the time for which a waiter is registered.
+    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
+        let _ = key;
+        Some(plan.lease * 2 + plan.retention + 5_200)
     }
 
     /// Makes the checkers of what only this kind promises.

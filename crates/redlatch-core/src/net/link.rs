@@ -230,7 +230,7 @@ impl Session {
             age: OnceLock::new(),
         };
         session.time(now + HANDSHAKE).await?;
-        session.usual = ((world.now() - now) * 2).min(HEALTH_TIMEOUT);
+        session.usual = ((link.world.now() - now) * 2).min(HEALTH_TIMEOUT);
         Ok(session)
     }
 

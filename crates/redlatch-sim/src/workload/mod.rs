@@ -5,6 +5,7 @@ mod holding;
 mod latch;
 mod life;
 mod lock;
+mod pool;
 mod terms;
 mod worker;
 
@@ -32,7 +33,12 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain, &latch::CountDown];
+pub static KINDS: &[Kind] = &[
+    &lock::Plain,
+    &latch::CountDown,
+    &pool::Semaphore,
+    &pool::Permits,
+];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -1,5 +1,6 @@
 //! What clients do. The seam for primitives: each is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
 
+mod fair;
 mod guard;
 mod holding;
 mod life;
@@ -28,7 +29,7 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain];
+pub static KINDS: &[Kind] = &[&lock::Plain, &fair::Fair];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -1,7 +1,7 @@
 //! The scripts of the plain lock by themselves, on the embedded engine: replies and data against a model that forgets nothing.
 
-mod bed;
-mod costs;
+pub(crate) mod bed;
+pub(crate) mod costs;
 mod fuzz;
 mod laws;
-mod model;
+pub(crate) mod model;

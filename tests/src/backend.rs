@@ -1,6 +1,13 @@
 //! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend by [`behaviours!`](crate::behaviours).
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use redlatch::{
     Client, ClientBuilder,
@@ -18,11 +25,16 @@ pub enum Backend {
         server: EmbeddedServer,
         /// Its clock.
         runtime: Arc<dyn Runtime>,
+        /// Its address, different from every other's.
+        name: String,
     },
     /// A real server.
     #[cfg(unix)]
     Real(crate::server::Server),
 }
+
+/// How many embedded servers have been started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Backend {
     /// Starts an embedded server. Inside of a tokio runtime, best a paused one.
@@ -31,6 +43,7 @@ impl Backend {
         Self::Embedded {
             server: EmbeddedServer::new(Arc::clone(&runtime)),
             runtime,
+            name: format!("test-{}", STARTED.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
@@ -59,9 +72,13 @@ impl Backend {
     /// Starts to build a client of this server.
     pub fn builder(&self) -> ClientBuilder {
         match self {
-            Self::Embedded { server, runtime } => {
-                let transport = EmbeddedTransport::new().serve("test", server.clone());
-                ClientBuilder::at(Address::Embedded("test".to_owned()), Login::default())
+            Self::Embedded {
+                server,
+                runtime,
+                name,
+            } => {
+                let transport = EmbeddedTransport::new().serve(name, server.clone());
+                ClientBuilder::at(Address::Embedded(name.clone()), Login::default())
                     .transport(Arc::new(transport))
                     .runtime(Arc::clone(runtime))
             }

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     future::{Future, IntoFuture},
-    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     time::Duration,
@@ -17,19 +16,36 @@ use crate::{
 };
 
 /// What the three builders have in common.
-#[derive(Clone, Debug)]
-struct Request {
-    client: Client,
-    primitive: Result<Arc<dyn Primitive>, Error>,
+struct Request<G> {
+    source: Source<G>,
     options: AcquireOptions,
     wrong: Option<Error>,
 }
 
-impl Request {
-    fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>, wait: Wait) -> Self {
+/// What is acquired.
+enum Source<G> {
+    One {
+        client: Client,
+        primitive: Result<Arc<dyn Primitive>, Error>,
+        wrap: fn(Held) -> G,
+    },
+    Many(Arc<dyn AcquireMany<G>>),
+}
+
+/// Several things that are acquired as one. For the crates of this family.
+#[doc(hidden)]
+pub trait AcquireMany<G>: fmt::Debug + Send + Sync + 'static {
+    /// Acquires all of them, or none.
+    fn acquire(
+        self: Arc<Self>,
+        options: AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
+}
+
+impl<G> Request<G> {
+    fn new(source: Source<G>, wait: Wait) -> Self {
         Self {
-            client: client.clone(),
-            primitive,
+            source,
             options: AcquireOptions {
                 wait,
                 ..AcquireOptions::default()
@@ -48,13 +64,75 @@ impl Request {
         }
     }
 
-    async fn run<G: From<Held>>(self) -> Result<Option<G>, Error> {
+    async fn run(self) -> Result<Option<G>, Error>
+    where
+        G: 'static,
+    {
         if let Some(error) = self.wrong {
             return Err(error);
         }
-        let primitive = self.primitive?;
-        let held = self.client.acquire(&primitive, &self.options).await?;
-        Ok(held.map(G::from))
+        match self.source {
+            Source::One {
+                client,
+                primitive,
+                wrap,
+            } => {
+                let held = client.acquire(&primitive?, &self.options).await?;
+                Ok(held.map(wrap))
+            }
+            Source::Many(many) => many.acquire(self.options).await,
+        }
+    }
+}
+
+impl<G> Source<G> {
+    fn one(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
+    where
+        G: From<Held>,
+    {
+        Self::One {
+            client: client.clone(),
+            primitive,
+            wrap: G::from,
+        }
+    }
+}
+
+impl<G> Clone for Source<G> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::One {
+                client,
+                primitive,
+                wrap,
+            } => Self::One {
+                client: client.clone(),
+                primitive: primitive.clone(),
+                wrap: *wrap,
+            },
+            Self::Many(many) => Self::Many(Arc::clone(many)),
+        }
+    }
+}
+
+impl<G> Clone for Request<G> {
+    fn clone(&self) -> Self {
+        Self {
+            source: self.source.clone(),
+            options: self.options.clone(),
+            wrong: self.wrong.clone(),
+        }
+    }
+}
+
+impl<G> fmt::Debug for Request<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Request");
+        match &self.source {
+            Source::One { primitive, .. } => shown.field("primitive", primitive),
+            Source::Many(many) => shown.field("all", many),
+        };
+        shown.field("options", &self.options).finish()
     }
 }
 
@@ -111,21 +189,21 @@ macro_rules! acquire_options {
 
 /// An acquisition that waits; await it. `G` is the guard it gives.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct Acquire<G>(Request, PhantomData<fn() -> G>);
+pub struct Acquire<G>(Request<G>);
 
 /// An acquisition that does not wait; await it. `None` if another has it.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct TryAcquire<G>(Request, PhantomData<fn() -> G>);
+pub struct TryAcquire<G>(Request<G>);
 
 /// An acquisition that waits for a while; await it. `None` if another had it whenever this looked.
 #[must_use = "nothing is acquired until this is awaited"]
-pub struct TryAcquireFor<G>(Request, PhantomData<fn() -> G>);
+pub struct TryAcquireFor<G>(Request<G>);
 
 macro_rules! same_whatever_the_guard {
     ($($builder:ident),*) => {$(
         impl<G> Clone for $builder<G> {
             fn clone(&self) -> Self {
-                Self(self.0.clone(), PhantomData)
+                Self(self.0.clone())
             }
         }
 
@@ -146,16 +224,34 @@ acquire_options!(TryAcquireFor);
 impl<G> Acquire<G> {
     /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
     #[doc(hidden)]
-    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self {
-        Self(Request::new(client, primitive, Wait::Forever), PhantomData)
+    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
+    where
+        G: From<Held>,
+    {
+        Self(Request::new(Source::one(client, primitive), Wait::Forever))
+    }
+
+    /// Starts a builder for several things at once; for the crates of this family.
+    #[doc(hidden)]
+    pub fn many(many: Arc<dyn AcquireMany<G>>) -> Self {
+        Self(Request::new(Source::Many(many), Wait::Forever))
     }
 }
 
 impl<G> TryAcquire<G> {
     /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
     #[doc(hidden)]
-    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self {
-        Self(Request::new(client, primitive, Wait::Never), PhantomData)
+    pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
+    where
+        G: From<Held>,
+    {
+        Self(Request::new(Source::one(client, primitive), Wait::Never))
+    }
+
+    /// Starts a builder for several things at once; for the crates of this family.
+    #[doc(hidden)]
+    pub fn many(many: Arc<dyn AcquireMany<G>>) -> Self {
+        Self(Request::new(Source::Many(many), Wait::Never))
     }
 }
 
@@ -166,15 +262,24 @@ impl<G> TryAcquireFor<G> {
         client: &Client,
         primitive: Result<Arc<dyn Primitive>, Error>,
         wait: Duration,
-    ) -> Self {
-        Self(
-            Request::new(client, primitive, Wait::For(wait)),
-            PhantomData,
-        )
+    ) -> Self
+    where
+        G: From<Held>,
+    {
+        Self(Request::new(
+            Source::one(client, primitive),
+            Wait::For(wait),
+        ))
+    }
+
+    /// Starts a builder for several things at once; for the crates of this family.
+    #[doc(hidden)]
+    pub fn many(many: Arc<dyn AcquireMany<G>>, wait: Duration) -> Self {
+        Self(Request::new(Source::Many(many), Wait::For(wait)))
     }
 }
 
-impl<G: From<Held> + 'static> IntoFuture for Acquire<G> {
+impl<G: 'static> IntoFuture for Acquire<G> {
     type Output = Result<G, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -191,7 +296,7 @@ impl<G: From<Held> + 'static> IntoFuture for Acquire<G> {
     }
 }
 
-impl<G: From<Held> + 'static> IntoFuture for TryAcquire<G> {
+impl<G: 'static> IntoFuture for TryAcquire<G> {
     type Output = Result<Option<G>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -200,7 +305,7 @@ impl<G: From<Held> + 'static> IntoFuture for TryAcquire<G> {
     }
 }
 
-impl<G: From<Held> + 'static> IntoFuture for TryAcquireFor<G> {
+impl<G: 'static> IntoFuture for TryAcquireFor<G> {
     type Output = Result<Option<G>, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

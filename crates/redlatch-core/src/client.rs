@@ -43,6 +43,7 @@ struct Core {
     prefix: Prefix,
     lease: Lease,
     strategy: WaitStrategy,
+    address: Arc<str>,
     trust: Trust,
     retention: Duration,
     patience: Duration,
@@ -127,6 +128,7 @@ impl Client {
 
     fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
         let rules = config.rules;
+        let address = config.address.to_string().into();
         let (shutdown, ended) = watch::channel(false);
         let id = ClientId::from_random(runtime.random(), runtime.random());
         let world = World::new(Arc::clone(&runtime), config.transport, ended);
@@ -150,6 +152,7 @@ impl Client {
             prefix: config.prefix,
             lease: config.lease,
             strategy: config.strategy,
+            address,
             trust: if rules.keeps(Rule::TakeMargin) {
                 config.trust
             } else {
@@ -275,6 +278,11 @@ impl Client {
         self.0.numbers.client()
     }
 
+    /// Returns where this client was told to connect to, without user and password.
+    pub fn address(&self) -> &str {
+        &self.0.address
+    }
+
     /// Returns the prefix of all keys and channels.
     pub fn prefix(&self) -> &Prefix {
         &self.0.prefix
@@ -320,6 +328,36 @@ impl Client {
         self.net()
             .insist(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
             .await
+    }
+
+    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
+        self.check_open()?;
+        self.net()
+            .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
+            .await
+    }
+
+    /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
+        let deadline = self.now() + REQUEST_TIMEOUT;
+        let net = self.net();
+        let session = net.session(slot, LinkClass::Command, deadline).await?;
+        session.server_age(deadline).await
+    }
+
+    /// Pauses on this client's clock. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn pause(&self, span: Duration) {
+        self.runtime().sleep_until(self.now() + span).await;
+    }
+
+    /// Draws 64 random bits. For the crates of this family.
+    #[doc(hidden)]
+    pub fn random(&self) -> u64 {
+        self.runtime().random()
     }
 
     /// Tells a hold of this client that it was ended by force. For the crates of this family.
@@ -406,11 +444,15 @@ impl Client {
         self.0.trust
     }
 
-    pub(crate) fn patience(&self) -> Duration {
+    /// Returns how long this client goes on without an answer. For the crates of this family.
+    #[doc(hidden)]
+    pub fn patience(&self) -> Duration {
         self.0.patience
     }
 
-    pub(crate) fn default_lease(&self) -> Lease {
+    /// Returns the lease of acquisitions that name none. For the crates of this family.
+    #[doc(hidden)]
+    pub fn default_lease(&self) -> Lease {
         self.0.lease
     }
 

@@ -41,6 +41,8 @@ pub enum ErrorKind {
     NotSet,
     /// The object was removed while this waited for it: deleted, ended by its own time, or lost by the server.
     Deleted,
+    /// More is asked for than there is at all, or the object would get more or less than it can have. Nothing was changed.
+    OutOfRange,
     /// The server's user may not do this.
     Permission,
     /// The server is out of memory and took nothing.
@@ -78,7 +80,9 @@ impl Error {
         }))
     }
 
-    pub(crate) fn with_source(
+    /// Makes an error with its cause. For the crates of this family.
+    #[doc(hidden)]
+    pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,
         source: impl error::Error + Send + Sync + 'static,
@@ -104,7 +108,9 @@ impl Error {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    pub(crate) fn lost(cause: LossCause) -> Self {
+    /// Makes the error of a hold that is lost. For the crates of this family.
+    #[doc(hidden)]
+    pub fn lost(cause: LossCause) -> Self {
         Self::new(
             ErrorKind::Lost(cause),
             format!("the hold was lost: {cause}"),

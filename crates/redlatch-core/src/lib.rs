@@ -8,6 +8,7 @@ mod config;
 mod engine;
 mod error;
 pub mod exclusive;
+mod member;
 mod net;
 mod observe;
 mod owner;
@@ -25,13 +26,16 @@ pub mod transport;
 #[doc(hidden)]
 pub mod watched;
 
+#[doc(hidden)]
+pub use builder::AcquireMany;
 pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait, WatchOptions};
 #[doc(hidden)]
-pub use engine::{Changed, REMEMBERED};
+pub use engine::{Changed, Portion, REMEMBERED};
 pub use error::{Error, ErrorKind};
+pub use member::{Lockable, Member};
 pub use net::LinkClass;
 pub use owner::{AttemptId, ClientId, Owner};
 pub use presence::Metadata;

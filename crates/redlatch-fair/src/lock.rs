@@ -3,7 +3,7 @@
 use std::{fmt, ops::Deref, time::Duration};
 
 use redlatch_core::{
-    Acquire, Client, Error, Owner, TryAcquire, TryAcquireFor,
+    Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
     exclusive::{Exclusive, Locks},
 };
 
@@ -137,6 +137,12 @@ impl FairLock {
             address: &address,
         };
         PositionScript::decode(&self.client().query(&script.call()).await?)
+    }
+}
+
+impl Lockable for FairLock {
+    fn member(&self) -> Result<Member, Error> {
+        self.0.member()
     }
 }
 

@@ -4,9 +4,11 @@
 mod guard;
 mod kind;
 mod lock;
+mod striped;
 
 pub use guard::LockGuard;
 pub use lock::{Lock, locks};
+pub use striped::StripedLock;
 
 /// Returns the text of the script that renews, for tests that tell it from others.
 #[doc(hidden)]

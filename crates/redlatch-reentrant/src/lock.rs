@@ -3,7 +3,7 @@
 use std::{fmt, ops::Deref, time::Duration};
 
 use redlatch_core::{
-    Acquire, Client, TryAcquire, TryAcquireFor,
+    Acquire, Client, Error, Lockable, Member, TryAcquire, TryAcquireFor,
     exclusive::{Exclusive, Locks},
 };
 
@@ -110,6 +110,12 @@ impl Deref for Lock {
 
     fn deref(&self) -> &Exclusive {
         &self.0
+    }
+}
+
+impl Lockable for Lock {
+    fn member(&self) -> Result<Member, Error> {
+        self.0.member()
     }
 }
 

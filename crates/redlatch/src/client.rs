@@ -2,10 +2,13 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, exclusive::Locks};
+use redlatch_core::{Error, Lockable, exclusive::Locks};
 use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
-use redlatch_reentrant::Lock;
+use redlatch_multi::{MultiLock, RedLock};
+use redlatch_permits::PermitExpirableSemaphore;
+use redlatch_reentrant::{Lock, StripedLock};
+use redlatch_semaphore::Semaphore;
 
 /// Builds a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
@@ -63,9 +66,45 @@ impl Client {
         Lock::new(&self.0, name)
     }
 
+    /// Returns `stripes` locks under `name` that stand for any number of keys: each key belongs to one of them, the same in every process. Does no I/O.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` for no stripes.
+    pub fn striped_lock(&self, name: &str, stripes: u32) -> Result<StripedLock, Error> {
+        StripedLock::new(&self.0, name, stripes)
+    }
+
+    /// Returns a lock over several things, which may be of several clients: `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told
+    /// by the first acquisition.
+    pub fn multi_lock(&self, members: &[&dyn Lockable]) -> MultiLock {
+        MultiLock::new(members)
+    }
+
+    /// Returns the lock called `name` over a majority of independent servers: this client's and those of `others`, two at least. Does no I/O; what is wrong
+    /// with it is told by the first acquisition. [`RedLock::builder`] has more settings.
+    pub fn red_lock(&self, name: &str, others: &[Self]) -> RedLock {
+        let locks: Vec<_> = std::iter::once(self)
+            .chain(others)
+            .map(|client| client.lock(name))
+            .collect();
+        let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+        RedLock::new(&nodes)
+    }
+
     /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
+    }
+
+    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        Semaphore::new(&self.0, name)
+    }
+
+    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn permit_expirable_semaphore(&self, name: &str) -> PermitExpirableSemaphore {
+        PermitExpirableSemaphore::new(&self.0, name)
     }
 
     /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.

@@ -11,6 +11,9 @@ mod fair;
 mod latch;
 mod listen;
 mod lock;
+mod multi;
+mod permits;
 mod scripts;
+mod semaphore;
 #[cfg(all(unix, feature = "servers"))]
 mod servers;

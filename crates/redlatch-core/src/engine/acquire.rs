@@ -359,9 +359,12 @@ impl<'a> Run<'a> {
         let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
         match outcome {
             CallOutcome::Replied(reply) => {
+                let answer = self.primitive.acquired(&reply);
                 // A reply that cannot be read may have been a grant: the attempt stays armed.
-                let answer = self.primitive.acquired(&reply)?;
-                self.attempt.answered();
+                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+                    self.attempt.answered();
+                }
+                let answer = answer?;
                 Ok(self.answered(answer, sent))
             }
             CallOutcome::Failed(failure) => {

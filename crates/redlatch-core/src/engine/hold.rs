@@ -37,6 +37,8 @@ pub(crate) struct Hold {
     labels: Labels,
     owner: Owner,
     token: Token,
+    /// By which it was taken.
+    attempt: AttemptId,
     since: Moment,
     span: Span,
     inner: Mutex<Inner>,
@@ -63,6 +65,8 @@ struct Share {
     until: Moment,
     /// The last server time at which a copy of its acquire may act, if copies may be under way.
     void_by: Option<u64>,
+    /// Units of it that are gone for good.
+    forgotten: u32,
 }
 
 /// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
@@ -175,6 +179,7 @@ impl Hold {
             labels: Labels::of(granted.primitive.as_ref()),
             owner: granted.owner.clone(),
             token: granted.token,
+            attempt: granted.delivered.id.clone(),
             since: granted.sent,
             span: observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token),
             inner: Mutex::new(Inner {
@@ -194,6 +199,7 @@ impl Hold {
             renewing: granted.lease.is_renewed().then_some(span),
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
             void_by: granted.delivered.void_by,
+            forgotten: 0,
         };
         let mut inner = self.inner();
         inner.belief.extended(granted.sent, granted.span, now);
@@ -310,6 +316,7 @@ impl Hold {
         self.primitive.renew(&RenewRequest {
             owner: &self.owner,
             token: self.token,
+            attempt: &self.attempt,
             lease: span,
             retention: self.client.retention(),
         })
@@ -362,6 +369,7 @@ impl Hold {
 
     /// Returns what ends `attempt` of this hold on the server.
     pub(super) fn parting(&self, attempt: AttemptId, void_by: Option<u64>) -> Parting {
+        let number = attempt.number();
         Parting {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
@@ -370,8 +378,25 @@ impl Hold {
             void_by,
             address: String::new(),
             undo: false,
+            left: 0,
+            forgotten: self.forgotten(number),
             give_up_at: self.over_by(),
         }
+    }
+
+    /// Notes that of `attempt`'s units so many are gone for good by now.
+    pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
+        if let Some(share) = self.inner().attempts.get_mut(&attempt) {
+            share.forgotten = forgotten;
+        }
+    }
+
+    fn forgotten(&self, attempt: u64) -> u32 {
+        let inner = self.inner();
+        inner
+            .attempts
+            .get(&attempt)
+            .map_or(0, |share| share.forgotten)
     }
 
     /// Brings the watchdog's table in line with what the guards want. What is scheduled stays unless the lease differs.

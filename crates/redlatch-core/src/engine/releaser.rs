@@ -36,6 +36,9 @@ pub(crate) struct Parting {
     pub(crate) address: String,
     /// Whether it undoes an acquisition that nobody waits for any more, and not a delivered hold.
     pub(crate) undo: bool,
+    /// Units of a hold that can be divided which stay, and which are gone for good.
+    pub(crate) left: u32,
+    pub(crate) forgotten: u32,
     /// When the server has surely ended it by itself.
     pub(crate) give_up_at: Moment,
 }
@@ -49,6 +52,8 @@ impl Parting {
             void_by: self.void_by,
             retention,
             address: &self.address,
+            left: self.left,
+            forgotten: self.forgotten,
         })
     }
 }

@@ -176,6 +176,11 @@ impl Watchdog {
             CallOutcome::Failed(failure) => return self.failed(job, failure.into_error(true)),
         };
         match job.hold.primitive().renewed(&reply) {
+            Ok(Renewed::Ends(span)) => {
+                job.hold.extended(sent, span);
+                self.table()
+                    .renewed(job.id, job.span, sent, self.runtime.random());
+            }
             Ok(Renewed::Renewed) => {
                 let left = job.hold.valid_until() - self.runtime.now();
                 observe::renewed(job.hold.labels(), left < job.span / 3);

@@ -8,7 +8,7 @@ use super::{
     kind::queued_address,
 };
 use crate::{
-    Client, Error, ErrorKind, Key, Name, NameError, Owner,
+    Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner,
     primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
     protocol::acquisition::Discipline,
     script::ScriptCall,
@@ -198,6 +198,12 @@ impl Exclusive {
     /// Returns the client it talks through.
     pub const fn client(&self) -> &Client {
         &self.client
+    }
+}
+
+impl Lockable for Exclusive {
+    fn member(&self) -> Result<Member, Error> {
+        Ok(Member::new(self.client(), self.primitive()?))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -46,6 +46,8 @@ pub(crate) struct Session {
     bearable: Mutex<Duration>,
     /// A request was not answered in its time: ask whether anybody is there.
     suspect: Notify,
+    /// For how long the server had been running when it was asked, and when that was.
+    age: OnceLock<(Duration, Moment)>,
 }
 
 impl Link {
@@ -140,6 +142,7 @@ impl Session {
             progress: Mutex::new(Progress::new(now)),
             bearable: Mutex::new(HEALTH_TIMEOUT),
             suspect: Notify::new(),
+            age: OnceLock::new(),
         };
         session.time(now + HANDSHAKE).await?;
         Ok(session)
@@ -219,6 +222,23 @@ impl Session {
                 format!("no answer from {}: {why}", self.address),
             )),
         }
+    }
+
+    /// Returns for how long the server has surely been running. A server that restarts ends the session.
+    pub(crate) async fn server_age(&self, deadline: Moment) -> Result<Duration, Error> {
+        let (uptime, asked) = match self.age.get() {
+            Some(known) => *known,
+            None => {
+                let asked = self.world.now();
+                let info = self
+                    .ask(Command::new("INFO").arg("server"), deadline)
+                    .await?;
+                let uptime = uptime(info.as_str().unwrap_or_default());
+                let uptime = uptime.ok_or_else(|| Error::bad_reply("INFO", &info))?;
+                *self.age.get_or_init(|| (uptime, asked))
+            }
+        };
+        Ok(uptime + (self.world.now() - asked))
     }
 
     /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than `silence`.
@@ -342,6 +362,15 @@ fn time_millis(reply: &Value) -> Option<u64> {
     let seconds = u64::try_from(seconds.as_int()?).ok()?;
     let micros = u64::try_from(micros.as_int()?).ok()?;
     Some(seconds * 1000 + micros / 1000)
+}
+
+/// Reads the uptime, which is told in whole seconds, from a server's INFO; a second less, to be sure.
+fn uptime(info: &str) -> Option<Duration> {
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("uptime_in_seconds:"))?;
+    let seconds: u64 = line.trim_end().parse().ok()?;
+    Some(Duration::from_secs(seconds.saturating_sub(1)))
 }
 
 /// Locks a mutex that guards plain values, which a panic elsewhere cannot leave half changed.

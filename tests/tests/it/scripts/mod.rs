@@ -5,3 +5,4 @@ pub(crate) mod costs;
 mod fuzz;
 mod laws;
 pub(crate) mod model;
+mod pool;

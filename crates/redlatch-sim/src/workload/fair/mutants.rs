@@ -25,8 +25,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-head-not-called",
         RELEASE,
-        "queue_call(key, now, head)",
-        "",
+        "elseif not queue_is_called(called, head) then",
+        "elseif false then",
     ),
     script(
         "fair-dead-not-skipped",

@@ -57,11 +57,13 @@ impl Checker for Order {
                 }
             }
             "fair/release" => {
-                queue.forget_the_dead(now);
-                queue.waiters.retain(|waiter| waiter != ran.arg(5));
                 let left = ran.item(3).and_then(number);
                 if ran.verdict() == "released" && left == Some(0) {
                     queue.until = now;
+                }
+                queue.waiters.retain(|waiter| waiter != ran.arg(5));
+                if queue.until <= now {
+                    queue.forget_the_dead(now);
                 }
             }
             "fair/renew" if ran.verdict() == "renewed" => {
@@ -95,10 +97,12 @@ impl Queue {
                 if let (Ok(register), Some(1)) = (registers, ran.item(7).and_then(number)) {
                     self.lives(address, now + register);
                 }
-                self.forget_the_dead(now);
                 let first = ran.item(3).and_then(number) == Some(1);
                 // A copy of an answer that was lost takes nothing.
                 let taken = self.until <= now;
+                if first && taken {
+                    self.forget_the_dead(now);
+                }
                 let passed = self.waiters.iter().position(|waiter| waiter == address);
                 let before = &self.waiters[..passed.unwrap_or(self.waiters.len())];
                 // Who was called may have been passed over, once that is long enough ago; nobody is called before the name is free.

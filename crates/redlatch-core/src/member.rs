@@ -1,0 +1,64 @@
+//! What can be held together with others.
+
+use std::{fmt, sync::Arc};
+
+use crate::{Client, Error, primitive::Primitive};
+
+/// Something that can be a member of a lock over several: the plain lock, the fair lock, either side of a read-write lock.
+pub trait Lockable: Send + Sync {
+    /// Returns what is to be acquired.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`.
+    fn member(&self) -> Result<Member, Error>;
+}
+
+/// One thing that can be acquired, and by which client. Opaque.
+#[derive(Clone)]
+pub struct Member {
+    client: Client,
+    primitive: Arc<dyn Primitive>,
+}
+
+impl Member {
+    /// Makes a member. For the crates of this family.
+    #[doc(hidden)]
+    pub fn new(client: &Client, primitive: Arc<dyn Primitive>) -> Self {
+        Self {
+            client: client.clone(),
+            primitive,
+        }
+    }
+
+    /// Returns the client that acquires it.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.primitive.name().as_str()
+    }
+
+    /// Returns the kind, as it stands in events and metrics.
+    pub fn kind(&self) -> &'static str {
+        self.primitive.kind()
+    }
+
+    /// Returns what the engine acquires. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn primitive(&self) -> &Arc<dyn Primitive> {
+        &self.primitive
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("kind", &self.kind())
+            .field("name", &self.name())
+            .field("address", &self.client.address())
+            .finish()
+    }
+}

@@ -1,0 +1,113 @@
+//! The guard of a multi-lock.
+
+use std::{fmt, future::Future, time::Duration};
+
+use redlatch_core::{Error, Held, HoldState, LossCause, Released, Token};
+
+use crate::bundle::Bundle;
+
+/// All members of a [`MultiLock`](crate::MultiLock), held as one: the loss of any is the loss of the whole. Dropping it releases all of them in
+/// the background; [`release`](Self::release) also tells what became of each.
+///
+/// After a loss the members that are left are still held, and renewed, until this guard goes.
+#[must_use = "a guard that is dropped at once releases at once"]
+pub struct MultiGuard(Bundle);
+
+impl MultiGuard {
+    pub(crate) fn new(holds: Vec<Held>) -> Self {
+        let needed = holds.len();
+        Self(Bundle::new(holds, needed))
+    }
+
+    /// Returns the members' guards, in the order in which they were taken: sorted by key.
+    pub fn members(&self) -> &[Held] {
+        self.0.holds()
+    }
+
+    /// Returns the fencing token of the member called `name`; of the first, if several of different servers or kinds are.
+    pub fn token(&self, name: &str) -> Option<Token> {
+        let member = self.members().iter().find(|member| member.name() == name);
+        member.map(Held::token)
+    }
+
+    /// Returns the state at this instant: lost if any member is. Asks nobody.
+    pub fn state(&self) -> HoldState {
+        self.0.state()
+    }
+
+    /// Fails with the cause if any member is lost. Asks nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
+    pub fn check(&self) -> Result<(), Error> {
+        self.0.check()
+    }
+
+    /// Returns how long all members may be relied on if nothing renews them; zero once one is lost.
+    pub fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    /// Resolves when any member is lost, without any reply having to arrive. Owns what it needs and keeps nothing held.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost; call it again.
+    pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        self.0.lost()
+    }
+
+    /// Runs `future` for as long as all members are held; dropped at its next await when one is lost. Each poll compares the clock first.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost) with the cause.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `future` itself; the guard stays as it is.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+        self.0.run(future).await
+    }
+
+    /// Makes each member's lease last at least `span` from now, once: 50 ms to 365 days. Costs one command per member, all at once.
+    ///
+    /// # Errors
+    ///
+    /// The first of what [`Held::extend`] fails with; other members may have been extended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, each member keeps the deadline it had or got.
+    pub async fn extend(&self, span: Duration) -> Result<(), Error> {
+        self.0.extend(span).await
+    }
+
+    /// Releases all members at once and says what became of each, by name in the order of [`members`](Self::members). Costs one command per member.
+    ///
+    /// # Errors
+    ///
+    /// Per member, as its own release: what was not answered goes on in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the releases go on in the background.
+    pub async fn release(self) -> Vec<(String, Result<Released, Error>)> {
+        let names: Vec<_> = self
+            .members()
+            .iter()
+            .map(|member| member.name().to_owned())
+            .collect();
+        names.into_iter().zip(self.0.release().await).collect()
+    }
+}
+
+impl fmt::Debug for MultiGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiGuard")
+            .field("members", &self.members())
+            .field("state", &self.state())
+            .finish()
+    }
+}

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod bundle;
+mod guard;
+mod members;
+mod multi;
+mod node;
+mod red;
+mod red_guard;
+
+pub use guard::MultiGuard;
+pub use multi::MultiLock;
+pub use node::{NodeOutcome, NodeOutcomes};
+pub use red::{RedLock, RedLockBuilder};
+pub use red_guard::RedGuard;

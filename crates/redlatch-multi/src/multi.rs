@@ -1,0 +1,270 @@
+//! The handle of a multi-lock, and how its members are taken.
+
+use std::{fmt, future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::{Either, join_all, select};
+use redlatch_core::{
+    Acquire, AcquireMany, AcquireOptions, Client, Error, ErrorKind, Held, HoldState, Lockable,
+    Member, Moment, Owner, OwnerChoice, TryAcquire, TryAcquireFor, Wait,
+};
+
+use crate::{MultiGuard, bundle::Bundle, members::Members};
+
+/// Several locks held as one: all of them or none.
+///
+/// Members may be of any kind that is [`Lockable`], of one client or of several. They are taken one after another in the order of their keys, whatever
+/// order they are given in, so that two multi-locks that overlap never wait for each other in a circle. The same member twice is one member: the same
+/// name and kind at the same address.
+///
+/// * While it waits for one member it holds those before it, and its watchdog renews them. A member that is lost meanwhile makes it give back
+///   everything and begin anew.
+/// * **Mixed orders**: code that takes some of the same names one by one, in another order, can wait in a circle with it; give such waits a deadline.
+/// * **Two addresses of one server** are two members to it, and it would wait for itself. Use one client per server.
+/// * A fixed lease is counted for all members from when the last was granted: those before it are extended then.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(a: redlatch_reentrant::Lock, b: redlatch_reentrant::Lock) -> Result<(), redlatch_core::Error> {
+/// use redlatch_multi::MultiLock;
+///
+/// let both = MultiLock::new(&[&a, &b]);
+/// let guard = both.lock().await?;
+/// guard.run(async { /* move something from one to the other */ }).await?;
+/// guard.release().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct MultiLock {
+    members: Result<Arc<Multi>, Error>,
+}
+
+/// Members to be taken as one.
+#[derive(Debug)]
+struct Multi(Members);
+
+impl MultiLock {
+    /// Makes a handle. Does no I/O; what is wrong with a member, or that there is none, is told by the first acquisition.
+    pub fn new(members: &[&dyn Lockable]) -> Self {
+        Self {
+            members: Members::collect(members).map(|members| Arc::new(Multi(members))),
+        }
+    }
+
+    /// Acquires all members, waiting until they are free. Awaiting the returned builder does it.
+    ///
+    /// # Cost
+    ///
+    /// For each member what it costs alone, one member after the other; with a fixed lease one command more for each but the last.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` without members, and what a member's own acquisition fails with; then nothing is held. An owner is used for the members of
+    /// its own client; the others get a fresh one. `ForeignOwner` if it belongs to none of the members' clients.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any await, it leaves nothing: what was taken is given back in the background, all at once.
+    pub fn lock(&self) -> Acquire<MultiGuard> {
+        Acquire::many(self.many())
+    }
+
+    /// Acquires all members if all are free now; `None` if another has one of them. Otherwise as [`lock`](Self::lock).
+    pub fn try_lock(&self) -> TryAcquire<MultiGuard> {
+        TryAcquire::many(self.many())
+    }
+
+    /// Acquires all members, waiting up to `wait` for all together; `None` if one was held by another whenever this looked. Otherwise as
+    /// [`lock`](Self::lock).
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
+        TryAcquireFor::many(self.many(), wait)
+    }
+
+    /// Returns the number of members, duplicates counted once; zero if something is wrong with them.
+    pub fn len(&self) -> usize {
+        self.members.as_ref().map_or(0, |multi| multi.0.len())
+    }
+
+    /// Tells whether there is no member that can be taken.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn many(&self) -> Arc<dyn AcquireMany<MultiGuard>> {
+        match &self.members {
+            Ok(multi) => Arc::clone(multi) as _,
+            Err(error) => Arc::new(Wrong(error.clone())),
+        }
+    }
+}
+
+impl fmt::Debug for MultiLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MultiLock")
+            .field("members", &self.members)
+            .finish()
+    }
+}
+
+/// Members that cannot be taken.
+#[derive(Debug)]
+pub(crate) struct Wrong(pub(crate) Error);
+
+impl<G: 'static> AcquireMany<G> for Wrong {
+    fn acquire(
+        self: Arc<Self>,
+        _: AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>> {
+        Box::pin(async move { Err(self.0.clone()) })
+    }
+}
+
+impl AcquireMany<MultiGuard> for Multi {
+    fn acquire(
+        self: Arc<Self>,
+        options: AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<MultiGuard>, Error>> + Send>> {
+        Box::pin(async move { self.take(options).await })
+    }
+}
+
+/// What became of one go at all members.
+enum Taken {
+    All(Vec<Held>),
+    Busy,
+    /// A member was lost while another was waited for.
+    Lost,
+}
+
+impl Multi {
+    async fn take(&self, options: AcquireOptions) -> Result<Option<MultiGuard>, Error> {
+        let owners = Owners::resolve(&self.0, &options.owner)?;
+        let deadline = Deadline::of(&self.0, options.wait);
+        loop {
+            match self.take_in_turn(&options, &owners, &deadline).await? {
+                Taken::All(holds) => return Ok(Some(MultiGuard::new(holds))),
+                Taken::Busy => return Ok(None),
+                Taken::Lost if options.wait == Wait::Never || deadline.is_over() => {
+                    return Ok(None);
+                }
+                Taken::Lost => {}
+            }
+        }
+    }
+
+    /// Takes one member after the other. What it has goes back, in the background, when it does not get all.
+    async fn take_in_turn(
+        &self,
+        options: &AcquireOptions,
+        owners: &Owners,
+        deadline: &Deadline,
+    ) -> Result<Taken, Error> {
+        let mut bundle = Bundle::new(Vec::new(), 0);
+        for member in self.0.iter() {
+            if deadline.is_over() && !bundle.holds().is_empty() {
+                return Ok(Taken::Busy);
+            }
+            let options = AcquireOptions {
+                owner: owners.of(member),
+                wait: deadline.left(options.wait),
+                ..options.clone()
+            };
+            let next = pin!(member.client().acquire(member.primitive(), &options));
+            let held = match select(pin!(bundle.lost()), next).await {
+                Either::Left(_) => return Ok(Taken::Lost),
+                Either::Right((held, _)) => held?,
+            };
+            let Some(held) = held else {
+                return Ok(Taken::Busy);
+            };
+            bundle = bundle.and(held);
+        }
+        even_out(&bundle, options).await?;
+        match bundle.state() {
+            HoldState::Lost(_) => Ok(Taken::Lost),
+            _ => Ok(Taken::All(bundle.into_holds())),
+        }
+    }
+}
+
+/// Extends what was granted before the last member, if nothing renews it.
+async fn even_out(bundle: &Bundle, options: &AcquireOptions) -> Result<(), Error> {
+    let Some(lease) = options.lease.filter(|lease| !lease.is_renewed()) else {
+        return Ok(());
+    };
+    let earlier = bundle
+        .holds()
+        .split_last()
+        .map_or(&[][..], |(_, rest)| rest);
+    let extended = join_all(earlier.iter().map(|held| held.extend(lease.span()))).await;
+    // One that is lost is seen by its state.
+    if bundle.check().is_ok() {
+        extended.into_iter().collect::<Result<(), _>>()?;
+    }
+    Ok(())
+}
+
+/// One owner per client, for all its members.
+#[derive(Debug)]
+struct Owners(Vec<Owner>);
+
+impl Owners {
+    fn resolve(members: &Members, choice: &OwnerChoice) -> Result<Self, Error> {
+        let wanted = match choice {
+            OwnerChoice::Given(owner) => Some(owner.clone()),
+            OwnerChoice::Scope => Owner::current(),
+            _ => None,
+        };
+        let mut owners: Vec<Owner> = Vec::new();
+        for member in members.iter() {
+            let client = member.client();
+            if !owners.iter().any(|owner| owner.client() == client.id()) {
+                let own = wanted.clone().filter(|owner| owner.client() == client.id());
+                owners.push(own.unwrap_or_else(|| client.owner()));
+            }
+        }
+        match choice {
+            OwnerChoice::Given(owner) if !owners.contains(owner) => Err(Error::new(
+                ErrorKind::ForeignOwner,
+                format!("owner {owner} belongs to no member's client"),
+            )),
+            _ => Ok(Self(owners)),
+        }
+    }
+
+    fn of(&self, member: &Member) -> OwnerChoice {
+        let id = member.client().id();
+        let owner = self.0.iter().find(|owner| owner.client() == id);
+        owner.map_or(OwnerChoice::Fresh, |owner| {
+            OwnerChoice::Given(owner.clone())
+        })
+    }
+}
+
+/// When the time for all members together is over, by the clock of the first one's client.
+struct Deadline(Option<(Client, Moment)>);
+
+impl Deadline {
+    fn of(members: &Members, wait: Wait) -> Self {
+        let (Wait::For(span), Some(first)) = (wait, members.iter().next()) else {
+            return Self(None);
+        };
+        let client = first.client().clone();
+        let until = client.now() + span;
+        Self(Some((client, until)))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|(client, until)| client.now() >= *until)
+    }
+
+    fn left(&self, wait: Wait) -> Wait {
+        match &self.0 {
+            Some((client, until)) => Wait::For(*until - client.now()),
+            None => wait,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What the nodes of a red-lock answered.
+
+use std::{error, fmt};
+
+use redlatch_core::Error;
+
+/// What one node answered to one attempt.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum NodeOutcome {
+    /// It granted.
+    Granted,
+    /// Another holds the name there.
+    Busy,
+    /// It did not answer in its time; what it may grant yet is given back.
+    Late,
+    /// The others had settled it before this one answered; what it may grant yet is given back.
+    NotAwaited,
+    /// It has been running for less than the lease, and may have forgotten a hold that lives; what it granted was given back.
+    TooYoung,
+    /// It could not be asked.
+    Failed(Error),
+}
+
+impl fmt::Display for NodeOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Busy => f.write_str("held by another"),
+            Self::Late => f.write_str("no answer in time"),
+            Self::NotAwaited => f.write_str("not waited for"),
+            Self::TooYoung => f.write_str("restarted less than a lease ago"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What each node answered: the source of the error of a red-lock that too few nodes could serve.
+#[derive(Clone, Debug)]
+pub struct NodeOutcomes(pub(crate) Vec<(String, NodeOutcome)>);
+
+impl NodeOutcomes {
+    /// Returns each node's address and its outcome.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &NodeOutcome)> {
+        self.0
+            .iter()
+            .map(|(node, outcome)| (node.as_str(), outcome))
+    }
+
+    /// Counts the nodes that could not serve the attempt, whoever holds the name.
+    pub(crate) fn unserved(&self) -> usize {
+        let unserved = |(_, outcome): &&(String, NodeOutcome)| {
+            matches!(
+                outcome,
+                NodeOutcome::Late | NodeOutcome::TooYoung | NodeOutcome::Failed(_)
+            )
+        };
+        self.0.iter().filter(unserved).count()
+    }
+}
+
+impl fmt::Display for NodeOutcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (node, outcome)) in self.0.iter().enumerate() {
+            let gap = if at == 0 { "" } else { "; " };
+            write!(f, "{gap}{node}: {outcome}")?;
+        }
+        Ok(())
+    }
+}
+
+impl error::Error for NodeOutcomes {}

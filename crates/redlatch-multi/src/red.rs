@@ -1,0 +1,395 @@
+//! The handle of a red-lock, and how a quorum is taken.
+
+use std::{fmt, future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::{
+    StreamExt,
+    future::{Either, select},
+    stream::FuturesUnordered,
+};
+use redlatch_core::{
+    Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Jitter, Lockable,
+    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy,
+};
+
+use crate::{NodeOutcome, NodeOutcomes, RedGuard, bundle::Bundle, multi::Wrong};
+
+/// A lock over a majority of independent servers.
+///
+/// Each member is a lock of the same name on a server of its own: at least three masters that share nothing and replicate nothing. Whoever holds it on a
+/// quorum holds it; a minority of servers may be away, slow or wiped.
+///
+/// * **An attempt** asks all nodes at once, each for its own time at most. Once a quorum has granted, the others get as long again and not less than 10 ms.
+///   What is not a quorum is given back everywhere at once, also on nodes that answer later.
+/// * **Validity**: each node's hold ends, by this process's clock, a lease after its request was sent, less the margin for clock drift. The whole is
+///   valid for as long as a quorum of nodes is. Renewals run per node.
+/// * **Waiting** is by asking again after a pause with full jitter, so that an even split resolves itself.
+/// * **A node that was restarted** less than a lease ago is not counted, since it may have forgotten a hold; see
+///   [`durable_nodes`](RedLockBuilder::durable_nodes).
+/// * **What it does not give**: fencing tokens, re-entry, an order of waiters, and safety against clocks or processes that break the bounds.
+///
+/// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of per attempt. The project's page on
+/// red-lock says what its published criticism means here.
+#[derive(Clone)]
+pub struct RedLock(Result<Arc<Red>, Error>);
+
+/// Sets up a [`RedLock`].
+#[derive(Clone, Debug)]
+pub struct RedLockBuilder {
+    nodes: Result<Vec<Member>, Error>,
+    quorum: Option<usize>,
+    node_timeout: Option<Duration>,
+    backoff: Backoff,
+    durable: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Red {
+    nodes: Vec<Member>,
+    quorum: usize,
+    node_timeout: Option<Duration>,
+    backoff: Backoff,
+    durable: bool,
+}
+
+impl RedLock {
+    /// Makes a red-lock over the same name on at least three independent servers, with the default settings. What is wrong with it is told by
+    /// [`RedLockBuilder::build`], or here by the first acquisition.
+    pub fn new(nodes: &[&dyn Lockable]) -> Self {
+        Self(Self::builder(nodes).check().map(Arc::new))
+    }
+
+    /// Starts to set up a red-lock.
+    pub fn builder(nodes: &[&dyn Lockable]) -> RedLockBuilder {
+        RedLockBuilder {
+            nodes: nodes.iter().map(|node| node.member()).collect(),
+            quorum: None,
+            node_timeout: None,
+            backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500))
+                .jitter(Jitter::Full),
+            durable: false,
+        }
+    }
+
+    /// Acquires on a quorum of nodes, waiting until that is possible. Awaiting the returned builder does it.
+    ///
+    /// # Cost
+    ///
+    /// One command per node for each attempt, one per node for the release; one more per node and connection to ask how long it has been running.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an owner: there is no re-entry. `Unavailable`, with
+    /// [`NodeOutcomes`] as its source, after the patience of the first node's client without an attempt that a quorum of nodes could serve.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any await, it leaves nothing: what was taken, or is granted later, is given back in the background.
+    pub fn lock(&self) -> Acquire<RedGuard> {
+        Acquire::many(self.many())
+    }
+
+    /// Acquires on a quorum of nodes if that is possible now; `None` if others hold it on too many. Otherwise as [`lock`](Self::lock), but
+    /// too few nodes are an error at once.
+    pub fn try_lock(&self) -> TryAcquire<RedGuard> {
+        TryAcquire::many(self.many())
+    }
+
+    /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt, `Unavailable` if too few
+    /// nodes could serve that. Otherwise as [`lock`](Self::lock).
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
+        TryAcquireFor::many(self.many(), wait)
+    }
+
+    fn many(&self) -> Arc<dyn AcquireMany<RedGuard>> {
+        match &self.0 {
+            Ok(red) => Arc::clone(red) as _,
+            Err(error) => Arc::new(Wrong(error.clone())),
+        }
+    }
+}
+
+impl fmt::Debug for RedLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RedLock").field(&self.0).finish()
+    }
+}
+
+impl RedLockBuilder {
+    /// Sets how many nodes have to hold it: more than half, at most all. Default: the smallest majority.
+    #[must_use]
+    pub const fn quorum(mut self, quorum: usize) -> Self {
+        self.quorum = Some(quorum);
+        self
+    }
+
+    /// Sets how long one attempt waits for one node, at least 1 ms. Default: a fiftieth of the lease, 50 ms to 500 ms.
+    #[must_use]
+    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets the pauses between attempts. Default: 10 ms, doubled up to 500 ms, with full jitter.
+    #[must_use]
+    pub const fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Says that nodes lose nothing when they restart (an append-only file that is synced with every write), so that one that just did may be counted.
+    /// Wrong where it is not true: two can then hold it.
+    #[must_use]
+    pub const fn durable_nodes(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
+    /// Finishes.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no majority or more than all, and a time per node under 1 ms;
+    /// `InvalidName`.
+    pub fn build(self) -> Result<RedLock, Error> {
+        self.check().map(|red| RedLock(Ok(Arc::new(red))))
+    }
+
+    fn check(self) -> Result<Red, Error> {
+        let nodes = self.nodes?;
+        if nodes.len() < 3 {
+            return Err(wrong(format!(
+                "a red-lock needs three independent servers or more, not {}",
+                nodes.len()
+            )));
+        }
+        for (at, node) in nodes.iter().enumerate() {
+            let address = node.client().address();
+            if nodes[..at]
+                .iter()
+                .any(|other| other.client().address() == address)
+            {
+                return Err(wrong(format!(
+                    "two nodes of the red-lock are one server: {address}"
+                )));
+            }
+        }
+        let majority = nodes.len() / 2 + 1;
+        let quorum = self.quorum.unwrap_or(majority);
+        if quorum < majority || quorum > nodes.len() {
+            return Err(wrong(format!(
+                "a quorum of {} nodes is {majority} to {}, not {quorum}",
+                nodes.len(),
+                nodes.len()
+            )));
+        }
+        if self
+            .node_timeout
+            .is_some_and(|timeout| timeout < MIN_NODE_TIMEOUT)
+        {
+            return Err(wrong("node_timeout is 1 ms or more".to_owned()));
+        }
+        Ok(Red {
+            nodes,
+            quorum,
+            node_timeout: self.node_timeout,
+            backoff: self.backoff,
+            durable: self.durable,
+        })
+    }
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+impl AcquireMany<RedGuard> for Red {
+    fn acquire(
+        self: Arc<Self>,
+        options: AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<RedGuard>, Error>> + Send>> {
+        Box::pin(async move { self.take(&options).await })
+    }
+}
+
+/// What became of an attempt.
+enum Attempt {
+    Granted(RedGuard),
+    /// Others hold it on too many nodes.
+    Busy,
+    /// Too few nodes could serve it.
+    Unserved(NodeOutcomes),
+}
+
+impl Red {
+    async fn take(&self, options: &AcquireOptions) -> Result<Option<RedGuard>, Error> {
+        if let OwnerChoice::Given(_) = options.owner {
+            return Err(wrong(
+                "a red-lock has no re-entry, and so no owner".to_owned(),
+            ));
+        }
+        let client = self.nodes[0].client();
+        let started = client.now();
+        let deadline = match options.wait {
+            Wait::For(wait) => Some(started + wait),
+            _ => None,
+        };
+        let backoff = match options.strategy {
+            Some(WaitStrategy::Poll(backoff)) => backoff,
+            _ => self.backoff,
+        };
+        let mut served = started;
+        for attempts in 1.. {
+            let attempt = self.attempt(options, deadline).await?;
+            let now = client.now();
+            let over = options.wait == Wait::Never
+                || deadline.is_some_and(|deadline| now >= deadline)
+                || backoff.is_exhausted(attempts);
+            match attempt {
+                Attempt::Granted(guard) => return Ok(Some(guard)),
+                Attempt::Busy if over => return Ok(None),
+                Attempt::Busy => served = now,
+                Attempt::Unserved(outcomes) if over || now - served >= client.patience() => {
+                    return Err(self.unserved(outcomes));
+                }
+                Attempt::Unserved(_) => {}
+            }
+            let pause = backoff.delay(attempts, client.random());
+            let left = deadline.map_or(pause, |deadline| deadline - now);
+            client.pause(pause.min(left)).await;
+        }
+        Ok(None)
+    }
+
+    /// Asks all nodes at once.
+    async fn attempt(
+        &self,
+        options: &AcquireOptions,
+        deadline: Option<Moment>,
+    ) -> Result<Attempt, Error> {
+        let client = self.nodes[0].client();
+        let started = client.now();
+        let mut time = self.time_per_node(options);
+        if let Some(deadline) = deadline {
+            time = time.min(deadline - started).max(MIN_NODE_TIMEOUT);
+        }
+        let mut until = started + time;
+        let asked = self.nodes.iter().enumerate();
+        let mut asked: FuturesUnordered<_> = asked
+            .map(|(at, node)| async move { (at, self.ask(node, options).await) })
+            .collect();
+        let mut outcomes = vec![NodeOutcome::NotAwaited; self.nodes.len()];
+        let mut granted: Vec<(usize, Held)> = Vec::new();
+        let mut refused = 0;
+        // Without a majority left there is nothing to wait for.
+        while refused <= self.nodes.len() - self.quorum {
+            let answer = match select(pin!(client.pause(until - client.now())), asked.next()).await
+            {
+                Either::Left(_) => {
+                    late(&mut outcomes);
+                    break;
+                }
+                Either::Right((None, _)) => break,
+                Either::Right((Some(answer), _)) => answer,
+            };
+            match answer {
+                (at, Ok(held)) => {
+                    outcomes[at] = NodeOutcome::Granted;
+                    granted.push((at, held));
+                }
+                (at, Err(outcome)) => {
+                    refused += 1;
+                    outcomes[at] = outcome;
+                }
+            }
+            if granted.len() == self.quorum {
+                let now = client.now();
+                until = until.min(now + (now - started).max(GRACE));
+            }
+        }
+        // What was not answered is undone from here on.
+        drop(asked);
+        Ok(self.judge(granted, outcomes))
+    }
+
+    fn judge(&self, mut granted: Vec<(usize, Held)>, outcomes: Vec<NodeOutcome>) -> Attempt {
+        let addresses = self
+            .nodes
+            .iter()
+            .map(|node| node.client().address().to_owned());
+        let outcomes = NodeOutcomes(addresses.zip(outcomes).collect());
+        tracing::debug!(target: "redlatch", name = self.nodes[0].name(), %outcomes, "a red-lock asked its nodes");
+        granted.sort_by_key(|(at, _)| *at);
+        let nodes: Vec<_> = granted
+            .iter()
+            .map(|(at, _)| outcomes.0[*at].0.clone())
+            .collect();
+        let holds = granted.into_iter().map(|(_, held)| held).collect();
+        let bundle = Bundle::new(holds, self.quorum);
+        if bundle.check().is_ok() {
+            return Attempt::Granted(RedGuard::new(bundle, nodes, outcomes));
+        }
+        // Dropping the bundle gives back what there is, everywhere at once.
+        if outcomes.unserved() > self.nodes.len() - self.quorum {
+            return Attempt::Unserved(outcomes);
+        }
+        Attempt::Busy
+    }
+
+    async fn ask(&self, node: &Member, options: &AcquireOptions) -> Result<Held, NodeOutcome> {
+        let options = AcquireOptions {
+            owner: OwnerChoice::Fresh,
+            wait: Wait::Never,
+            ..options.clone()
+        };
+        let client = node.client();
+        let held = client.acquire(node.primitive(), &options).await;
+        let held = held
+            .map_err(NodeOutcome::Failed)?
+            .ok_or(NodeOutcome::Busy)?;
+        if self.durable {
+            return Ok(held);
+        }
+        let slot = node.primitive().key().slot();
+        let age = client.server_age(slot).await.map_err(NodeOutcome::Failed)?;
+        if age < self.lease(&options) {
+            return Err(NodeOutcome::TooYoung);
+        }
+        Ok(held)
+    }
+
+    fn unserved(&self, outcomes: NodeOutcomes) -> Error {
+        let message = format!(
+            "fewer than {} of {} nodes could serve the red-lock: {outcomes}",
+            self.quorum,
+            self.nodes.len()
+        );
+        Error::with_source(ErrorKind::Unavailable, message, outcomes)
+    }
+
+    fn time_per_node(&self, options: &AcquireOptions) -> Duration {
+        let share = self.lease(options) / 50;
+        let default = share.clamp(Duration::from_millis(50), Duration::from_millis(500));
+        self.node_timeout.unwrap_or(default)
+    }
+
+    fn lease(&self, options: &AcquireOptions) -> Duration {
+        let default = || self.nodes[0].client().default_lease();
+        options.lease.unwrap_or_else(default).span()
+    }
+}
+
+/// The time is over for those who have not answered.
+fn late(outcomes: &mut [NodeOutcome]) {
+    for outcome in outcomes {
+        if let NodeOutcome::NotAwaited = outcome {
+            *outcome = NodeOutcome::Late;
+        }
+    }
+}
+
+/// Shortest time per node.
+const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
+
+/// Shortest time for the other nodes once a quorum has granted.
+const GRACE: Duration = Duration::from_millis(10);

@@ -1,0 +1,121 @@
+//! The guard of a red-lock.
+
+use std::{fmt, future::Future, time::Duration};
+
+use redlatch_core::{Error, Held, HoldState, LossCause, Released};
+
+use crate::{NodeOutcomes, bundle::Bundle};
+
+/// A name held on a quorum of independent servers. Dropping it releases everywhere in the background; [`release`](Self::release) also tells what
+/// became of it on each node.
+///
+/// Each node's hold has its own deadline by this process's clock, and its own renewal; the whole is lost when fewer than a quorum are left.
+///
+/// There is no fencing token: the tokens of independent servers cannot be compared. See the project's page on red-lock for what to do
+/// where two holders must not write.
+#[must_use = "a guard that is dropped at once releases at once"]
+pub struct RedGuard {
+    bundle: Bundle,
+    nodes: Vec<String>,
+    outcomes: NodeOutcomes,
+}
+
+impl RedGuard {
+    pub(crate) const fn new(bundle: Bundle, nodes: Vec<String>, outcomes: NodeOutcomes) -> Self {
+        Self {
+            bundle,
+            nodes,
+            outcomes,
+        }
+    }
+
+    /// Returns what each node answered when this was acquired.
+    pub const fn outcomes(&self) -> &NodeOutcomes {
+        &self.outcomes
+    }
+
+    /// Returns on how many nodes it is held at this instant, as far as this process knows.
+    pub fn nodes_held(&self) -> usize {
+        let lives = |hold: &&Held| !matches!(hold.state(), HoldState::Lost(_));
+        self.bundle.holds().iter().filter(lives).count()
+    }
+
+    /// Returns the state at this instant: lost when fewer than a quorum of nodes are left. Asks nobody.
+    pub fn state(&self) -> HoldState {
+        self.bundle.state()
+    }
+
+    /// Fails with a cause if fewer than a quorum of nodes are left. Asks nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
+    pub fn check(&self) -> Result<(), Error> {
+        self.bundle.check()
+    }
+
+    /// Returns how long a quorum may be relied on if nothing renews it: the time left on the last node that makes it up.
+    pub fn remaining(&self) -> Duration {
+        self.bundle.remaining()
+    }
+
+    /// Resolves when fewer than a quorum of nodes are left, without any reply having to arrive. Owns what it needs and keeps nothing held.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost; call it again.
+    pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        self.bundle.lost()
+    }
+
+    /// Runs `future` for as long as a quorum lasts; dropped at its next await when it does not. Each poll compares the clock first.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost) with a cause.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `future` itself; the guard stays as it is.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+        self.bundle.run(future).await
+    }
+
+    /// Makes the lease last at least `span` from now, once, on a quorum of nodes: 50 ms to 365 days. Costs one command per node, all at once.
+    ///
+    /// # Errors
+    ///
+    /// What [`Held::extend`] fails with on one of the nodes, when fewer than a quorum could be extended; some may have been.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, each node keeps the deadline it had or got.
+    pub async fn extend(&self, span: Duration) -> Result<(), Error> {
+        self.bundle.extend(span).await
+    }
+
+    /// Releases on all nodes at once and says what became of it on each that granted. Costs one command per node.
+    ///
+    /// # Errors
+    ///
+    /// Per node, as its own release: what was not answered goes on in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the releases go on in the background.
+    pub async fn release(self) -> Vec<(String, Result<Released, Error>)> {
+        self.nodes
+            .into_iter()
+            .zip(self.bundle.release().await)
+            .collect()
+    }
+}
+
+impl fmt::Debug for RedGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedGuard")
+            .field("nodes", &self.nodes)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

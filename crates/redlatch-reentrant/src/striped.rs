@@ -1,0 +1,142 @@
+//! A fixed number of locks for any number of keys.
+
+use std::fmt;
+
+use redlatch_core::{Client, Error, ErrorKind};
+
+use crate::Lock;
+
+/// `n` locks that stand for any number of keys: each key belongs to one of them, the same in every process.
+///
+/// For many keys of which few are in use at a time, such as the rows of a table: the server keeps at most `n` names, and a lock over
+/// everything is a lock over `n`. Two keys that share a stripe exclude each other, so take one key's lock at a time, or several of them
+/// as members of a multi-lock, which takes a stripe once.
+///
+/// The stripe of a key is part of the protocol between processes: FNV-1a of its bytes, 64 bits, mixed by the finalizer of MurmurHash3, modulo `n`. It never changes;
+/// a better one would get other names. The stripes of `accounts` by 64 are called `accounts/s1/64/0` to `accounts/s1/64/63`, so that
+/// handles with another `n` use other names, and do not exclude these.
+///
+/// Sources: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm"; A. Appleby, MurmurHash3 (`fmix64`).
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: &redlatch_core::Client) -> Result<(), redlatch_core::Error> {
+/// use redlatch_reentrant::StripedLock;
+///
+/// let accounts = StripedLock::new(client, "accounts", 64)?;
+/// let guard = accounts.of("account:4711").lock().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct StripedLock {
+    client: Client,
+    name: String,
+    class: String,
+    stripes: u32,
+}
+
+impl StripedLock {
+    /// Makes a handle of `stripes` locks, one at least, under `name`. Does no I/O. A name that is not allowed is told by the first acquisition.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` for no stripes.
+    pub fn new(client: &Client, name: &str, stripes: u32) -> Result<Self, Error> {
+        if stripes == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                "a striped lock has one stripe at least, not 0",
+            ));
+        }
+        Ok(Self {
+            client: client.clone(),
+            name: name.to_owned(),
+            class: String::new(),
+            stripes,
+        })
+    }
+
+    /// Labels the metrics and events of all stripes with `class`.
+    #[must_use]
+    pub fn class(mut self, class: &str) -> Self {
+        class.clone_into(&mut self.class);
+        self
+    }
+
+    /// Returns the lock that `key` belongs to.
+    pub fn of(&self, key: impl AsRef<[u8]>) -> Lock {
+        self.stripe(self.index(key))
+    }
+
+    /// Returns the number of the stripe that `key` belongs to, from 0.
+    pub fn index(&self, key: impl AsRef<[u8]>) -> u32 {
+        let index = hash(key.as_ref()) % u64::from(self.stripes);
+        // Less than `stripes`, which has 32 bits.
+        index as u32
+    }
+
+    /// Returns all stripes, in order: together they stand for every key.
+    pub fn stripes(&self) -> impl ExactSizeIterator<Item = Lock> + '_ {
+        // A range of u32 has no exact size on every machine; a vector has.
+        let indexes: Vec<_> = (0..self.stripes).collect();
+        indexes.into_iter().map(|index| self.stripe(index))
+    }
+
+    fn stripe(&self, index: u32) -> Lock {
+        // An empty name stays a wrong one.
+        let name = match self.name.as_str() {
+            "" => String::new(),
+            name => format!("{name}/s1/{}/{index}", self.stripes),
+        };
+        Lock::new(&self.client, &name).class(&self.class)
+    }
+}
+
+impl fmt::Debug for StripedLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StripedLock")
+            .field("name", &self.name)
+            .field("stripes", &self.stripes)
+            .finish_non_exhaustive()
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    let fnv = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let mixed = (fnv ^ (fnv >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    mixed ^ (mixed >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hash;
+
+    /// Processes of different versions share stripes: these numbers never change.
+    #[test]
+    fn the_hash_is_for_ever() {
+        for (key, expected) in [
+            ("", 0xefd0_1f60_ba99_2926),
+            ("a", 0x82a2_a958_a9be_ce5b),
+            ("account:4711", 0x978f_fc3c_239c_1a3a),
+        ] {
+            assert_eq!(hash(key.as_bytes()), expected, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn neighbours_are_spread_evenly() {
+        let mut counts = [0_u32; 16];
+        for number in 0..16_000 {
+            counts[(hash(format!("account:{number}").as_bytes()) % 16) as usize] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (850..1150).contains(count)),
+            "{counts:?}"
+        );
+    }
+}

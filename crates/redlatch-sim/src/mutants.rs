@@ -120,6 +120,7 @@ pub(crate) const fn detached(name: &'static str) -> Mutant {
     Mutant {
         name,
         what: What::Detached,
+        under: None,
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Conditions {
     pub expects_trouble: bool,
     /// The server may forget what it has answered.
     pub loses_writes: bool,
+    /// Holds are ended by force.
+    pub forced: bool,
     /// The longest usual delay of a message in µs.
     pub delay: u64,
 }
@@ -151,6 +153,7 @@ impl Conditions {
             calm_but_for_messages: faults.is_calm_but_for_messages(),
             expects_trouble: faults.expects_trouble(),
             loses_writes: faults.has(Fault::LossyFailover),
+            forced: faults.has(Fault::Force),
             delay: faults.delays().1,
         }
     }

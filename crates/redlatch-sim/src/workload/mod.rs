@@ -1,5 +1,6 @@
 //! What clients do. The seam for primitives: each is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
 
+mod fair;
 mod guard;
 mod holding;
 mod latch;
@@ -35,6 +36,7 @@ pub type Kind = &'static dyn Workload;
 /// All kinds. A seed draws one of them, unless it is told which.
 pub static KINDS: &[Kind] = &[
     &lock::Plain,
+    &fair::Fair,
     &latch::CountDown,
     &pool::Semaphore,
     &pool::Permits,

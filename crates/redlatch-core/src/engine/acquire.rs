@@ -238,6 +238,9 @@ impl<'a> Run<'a> {
             return Ok(true);
         };
         if place.may_speak() || self.is_queued() && !self.waits_to_be_called() {
+            if self.machine.is_busy() && place.take_call() {
+                self.machine.on_woken();
+            }
             place.hush();
             return Ok(true);
         }

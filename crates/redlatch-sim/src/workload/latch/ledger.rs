@@ -191,7 +191,7 @@ impl Ledger {
         let due = if conditions.calm {
             hears + PROMPT
         } else if conditions.calm_but_for_pubsub && !view.is_deaf(proc) {
-            hears.max(view.resubscribed) + PROMPT
+            hears.max(view.resubscribed + NOTICED) + PROMPT
         } else if conditions.calm_but_for_messages {
             hears + LOOK
         } else {
@@ -331,6 +331,9 @@ fn number(item: Option<&Value>) -> Option<u64> {
 
 /// A message takes no longer when nothing is wrong, besides six delays.
 const PROMPT: u64 = 10_000;
+
+/// A subscription that breaks as it is confirmed is noticed that much later.
+const NOTICED: u64 = 400_000;
 
 /// The longest time between two looks, and what a subscription that breaks in between may add.
 const LOOK: u64 = 2_400_000 + 1_000_000;

@@ -10,10 +10,12 @@ mod lateness;
 mod notice;
 mod record;
 mod register;
+mod results;
 mod token;
 mod view;
 
 use std::{
+    any::Any,
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
@@ -233,12 +235,30 @@ impl Watch {
             .collect()
     }
 
+    /// A worker tells its kind's checkers what it did.
+    pub fn did(&self, proc: ProcId, name: usize, deed: &dyn Any) {
+        let event = Event::Did { proc, name, deed };
+        self.state().note(&self.exec, |_| Some(event));
+    }
+
     /// The server has run a command.
     pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
         let mut state = self.state();
         let Some(ran) = Ran::of(command, reply) else {
-            let text = || format!("the server runs {command:?}: {reply:?}");
-            state.record.story.say(now, text);
+            state.record.story.say(now, || {
+                // What else is in it may differ between machines.
+                let words: Vec<_> = command
+                    .args()
+                    .take(2)
+                    .map(String::from_utf8_lossy)
+                    .collect();
+                let failed = reply.as_ref().err().map(|error| format!(": {error}"));
+                format!(
+                    "the server runs {}{}",
+                    words.join(" "),
+                    failed.unwrap_or_default()
+                )
+            });
             return;
         };
         state.record.story.say(now, || ran.to_string());
@@ -289,12 +309,6 @@ impl Watch {
         state.record.story.say(now, text);
     }
 
-    /// Returns how long faults have been over, in µs.
-    pub fn healed_for(&self) -> u64 {
-        let healed = self.state().view.healed;
-        healed.map_or(0, |healed| self.exec.now() - healed)
-    }
-
     /// Looks at everything, after each step.
     pub fn look(&self) {
         let mut state = self.state();
@@ -303,32 +317,6 @@ impl Watch {
             state.checked = state.view.now;
             state.note(&self.exec, |_| Some(Event::Looked));
         }
-    }
-
-    /// Returns the violations so far.
-    pub fn violations(&self) -> Vec<Violation> {
-        self.state().record.violations.clone()
-    }
-
-    /// Tells whether there were two holders where they are expected.
-    pub fn saw_two_holders(&self) -> bool {
-        self.state().record.two_holders
-    }
-
-    /// Returns the sums.
-    pub fn tally(&self) -> Tally {
-        self.state().record.tally.clone()
-    }
-
-    /// Takes the story.
-    pub fn story(&self) -> Vec<String> {
-        self.state().record.story.take()
-    }
-
-    /// Drops what it keeps alive.
-    pub fn clear(&self) {
-        let claims = std::mem::take(&mut self.state().view.claims);
-        drop(claims);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

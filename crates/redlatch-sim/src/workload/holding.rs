@@ -2,9 +2,9 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy};
+use redlatch_core::{Error, Owner, Released, WaitStrategy};
 
-use super::{Guard, Work, Worker, worker::fragile};
+use super::{Guard, How, Terms, Work, Worker, worker::fragile};
 use crate::{
     faults::Fault,
     names::{label, name_of},
@@ -34,30 +34,6 @@ pub trait Holding: Sync {
 
 /// An acquisition under way; nothing is granted where it would have to wait and may not.
 pub type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
-
-/// How an acquisition is made.
-#[derive(Clone, Debug)]
-pub struct Terms {
-    /// How long it waits.
-    pub how: How,
-    /// Whether the lease is renewed.
-    pub renewed: bool,
-    /// The lease.
-    pub lease: Duration,
-    /// How it waits.
-    pub strategy: WaitStrategy,
-}
-
-/// How long an acquisition waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Not at all: the `try_` method.
-    Once,
-    /// So long: the `try_…_for` method.
-    For(Duration),
-    /// As long as it takes.
-    Patiently,
-}
 
 /// A delivered guard in its holder's hands; dropping it drops the guard.
 #[derive(Debug)]
@@ -302,65 +278,6 @@ async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, E
         worker.watch().violate("P5", what);
     }
     released
-}
-
-impl Terms {
-    fn draw(worker: &mut Worker) -> Self {
-        let lease = worker.plan().lease;
-        let renewed = worker.rng.chance(600);
-        let span = if renewed {
-            lease
-        } else {
-            worker.rng.between(60, lease)
-        };
-        let strategy = if worker.rng.chance(80) {
-            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
-        } else {
-            WaitStrategy::Notify
-        };
-        let way = worker.rng.below(10);
-        let wait = worker.rng.between(0, lease * 2);
-        Self {
-            how: match way {
-                0 => How::Once,
-                1..=3 => How::For(ms(wait)),
-                _ => How::Patiently,
-            },
-            renewed,
-            lease: ms(span),
-            strategy,
-        }
-    }
-
-    fn waits(&self) -> Waits {
-        match (&self.strategy, self.how) {
-            (WaitStrategy::Poll(_), _) => Waits::Polling,
-            (_, How::Patiently) => Waits::Patiently,
-            _ => Waits::Briefly,
-        }
-    }
-
-    /// How long the call may take in µs.
-    fn limit(&self, worker: &Worker) -> u64 {
-        match self.how {
-            How::For(wait) if !wait.is_zero() => {
-                u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
-            }
-            How::Once | How::For(_) => worker.patience(),
-            How::Patiently => u64::MAX,
-        }
-    }
-
-    fn tell(&self, name: usize, owner: &Owner) -> String {
-        let how = match self.how {
-            How::Once => "tries to get".to_owned(),
-            How::For(wait) => format!("waits {wait:?} for"),
-            How::Patiently => "waits for".to_owned(),
-        };
-        let kind = if self.renewed { "renewed" } else { "fixed" };
-        let lease = self.lease;
-        format!("{how} {} for {owner}, {kind} lease {lease:?}", label(name))
-    }
 }
 
 impl<G: Guard> Hold<G> {

@@ -1,10 +1,13 @@
 //! What clients do. The seam for primitives: each is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
 
+mod fair;
 mod guard;
 mod holding;
+mod latch;
 mod life;
 mod lock;
 mod pool;
+mod terms;
 mod worker;
 
 use std::{fmt, future::Future, pin::Pin};
@@ -14,8 +17,9 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 
 pub use self::{
     guard::Guard,
-    holding::{Acquiring, Hold, Holding, How, Terms},
+    holding::{Acquiring, Hold, Holding},
     life::Life,
+    terms::{How, Terms},
     worker::Worker,
 };
 use crate::{
@@ -30,7 +34,13 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain, &pool::Semaphore, &pool::Permits];
+pub static KINDS: &[Kind] = &[
+    &lock::Plain,
+    &fair::Fair,
+    &latch::CountDown,
+    &pool::Semaphore,
+    &pool::Permits,
+];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -18,3 +18,4 @@ mod rights;
 mod slots;
 mod stop;
 mod support;
+mod topology;

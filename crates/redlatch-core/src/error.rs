@@ -47,7 +47,8 @@ pub enum ErrorKind {
     Permission,
     /// The server is out of memory and took nothing.
     ServerFull,
-    /// The server has fewer replicas than it is configured to need, and took nothing.
+    /// The server has fewer replicas than it is configured to need, and took nothing; or fewer have confirmed than the acquisition asked for, and
+    /// what was taken is given back in the background.
     NotEnoughReplicas,
     /// The server could not be reached in time, and surely nothing was executed.
     Unavailable,

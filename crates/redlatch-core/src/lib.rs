@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod address;
 mod builder;
 mod check;
 mod client;
@@ -43,6 +44,7 @@ pub use primitive::Token;
 pub use protocol::{
     acquisition::{Discipline, WaitStrategy},
     backoff::{Backoff, Jitter},
+    durability::Durability,
     hold::{HoldState, LossCause},
     lease::Lease,
     name::{Key, Name, NameError, Prefix},

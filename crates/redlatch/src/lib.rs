@@ -8,8 +8,8 @@ pub mod embedded;
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{
-    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, Lockable, LossCause,
-    Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
+    Acquire, Backoff, ClientId, Durability, Error, ErrorKind, Held, HoldState, Jitter, Lockable,
+    LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
     WaitStrategy, seam,
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};

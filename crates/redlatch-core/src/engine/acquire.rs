@@ -7,9 +7,9 @@ use tracing::{Instrument, Span};
 
 use super::{Held, Hold, Place, attempt::Attempt, hold::Granted, turns::OVERDUE};
 use crate::{
-    Client, Error, ErrorKind, Owner,
+    Client, Durability, Error, ErrorKind, Owner,
     client::WaiterTicket,
-    net::{Limit, LinkClass, Listener, Topic},
+    net::{Acknowledged, Limit, Listener, Session, Topic, shortfall},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{AcquireRequest, Answer, Grant, Primitive},
@@ -20,7 +20,7 @@ use crate::{
         time::Moment,
     },
     rules::Rule,
-    script::{CallOutcome, Failure},
+    script::{CallOutcome, Failure, ScriptCall},
 };
 
 /// What a caller wants of one acquisition. For the crates of this family, which put builders in front.
@@ -36,6 +36,8 @@ pub struct AcquireOptions {
     pub strategy: Option<WaitStrategy>,
     /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
     pub max_hold: Option<Duration>,
+    /// Who has to have the grant, and each renewal, before it counts.
+    pub durability: Durability,
 }
 
 impl Default for AcquireOptions {
@@ -46,6 +48,7 @@ impl Default for AcquireOptions {
             wait: Wait::Forever,
             strategy: None,
             max_hold: None,
+            durability: Durability::Master,
         }
     }
 }
@@ -333,7 +336,8 @@ impl<'a> Run<'a> {
         }
         let net = self.client.net();
         let slot = self.primitive.key().slot();
-        let session = match net.session(slot, LinkClass::Command, up_by).await {
+        let durability = self.options.durability;
+        let session = match net.session(slot, durability.link_class(), up_by).await {
             Ok(session) => session,
             Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
         };
@@ -359,7 +363,12 @@ impl<'a> Run<'a> {
         self.attempt.sending(by, register);
         self.requests += 1;
         let limit = Limit { silence, deadline };
-        let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+        let (outcome, acknowledged) = if durability.waits() {
+            Box::pin(self.send_durably(&session, &call, by, limit)).await
+        } else {
+            let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+            (outcome, Ok(Some(0)))
+        };
         match outcome {
             CallOutcome::Replied(reply) => {
                 let answer = self.primitive.acquired(&reply);
@@ -368,7 +377,18 @@ impl<'a> Run<'a> {
                     self.attempt.answered();
                 }
                 let answer = answer?;
-                Ok(self.answered(answer, sent))
+                let acknowledged = match (&answer, acknowledged) {
+                    (Answer::Granted(_), Ok(Some(replicas))) => replicas,
+                    (Answer::Granted(_), told) => {
+                        self.attempt.granted();
+                        told?;
+                        // Sent again it writes again, and that can be waited for.
+                        self.machine.on_failed();
+                        return Ok(None);
+                    }
+                    _ => 0,
+                };
+                Ok(self.answered(answer, sent, acknowledged))
             }
             CallOutcome::Failed(failure) => {
                 if failure.is_not_executed() {
@@ -381,14 +401,37 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn answered(&mut self, answer: Answer, sent: Moment) -> Option<Held> {
+    /// Also returns how many replicas have confirmed, `None` if nobody knows, and an error if they are too few.
+    async fn send_durably(
+        &self,
+        session: &Session,
+        call: &ScriptCall,
+        by: u64,
+        limit: Limit,
+    ) -> (CallOutcome, Result<Option<u32>, Error>) {
+        let needed = self.options.durability.needs(session.replicas());
+        let timeout = self.lease.attempt_timeout();
+        let net = self.client.net();
+        let (mut outcomes, acknowledged) = net
+            .send_durably(session, &[call], by, limit, needed, timeout)
+            .await;
+        let acknowledged = match acknowledged {
+            Acknowledged::By(replicas) if replicas < needed => Err(shortfall(replicas, needed)),
+            Acknowledged::By(replicas) => Ok(Some(replicas)),
+            Acknowledged::Unknown => Ok(None),
+            Acknowledged::Refused(error) => Err(error.in_doubt()),
+        };
+        (outcomes.swap_remove(0), acknowledged)
+    }
+
+    fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
         let now = self.client.now();
         self.trouble = None;
         if let Some(place) = &self.place {
             place.heard(now);
         }
         match answer {
-            Answer::Granted(grant) => return self.granted(grant, sent, now),
+            Answer::Granted(grant) => return self.granted(grant, sent, now, acknowledged),
             Answer::Busy {
                 remaining,
                 holder,
@@ -424,7 +467,13 @@ impl<'a> Run<'a> {
     }
 
     /// Delivers the grant, unless its reply took so long that the lease may have ended.
-    fn granted(&mut self, grant: Grant, sent: Moment, now: Moment) -> Option<Held> {
+    fn granted(
+        &mut self,
+        grant: Grant,
+        sent: Moment,
+        now: Moment,
+        acknowledged: u32,
+    ) -> Option<Held> {
         self.attempt.granted();
         let sent = if self.client.keeps(Rule::CountFromSend) {
             sent
@@ -455,12 +504,13 @@ impl<'a> Run<'a> {
             lease: self.lease,
             span,
             max_hold: self.options.max_hold,
+            durability: self.options.durability,
             sent,
         };
         let hold = Hold::enter(self.client, &granted, now);
         let labels = Labels::of(self.primitive.as_ref());
         observe::acquired(&labels, now - self.started, self.requests, self.contended);
-        Some(Held::new(hold, delivered, grant))
+        Some(Held::new(hold, delivered, grant, acknowledged))
     }
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.

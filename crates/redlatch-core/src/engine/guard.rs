@@ -32,15 +32,23 @@ pub struct Held {
     hold: Arc<Hold>,
     delivered: Delivered,
     grant: Grant,
+    /// How many replicas have confirmed the grant.
+    acknowledged: u32,
     released: AtomicBool,
 }
 
 impl Held {
-    pub(super) const fn new(hold: Arc<Hold>, delivered: Delivered, grant: Grant) -> Self {
+    pub(super) const fn new(
+        hold: Arc<Hold>,
+        delivered: Delivered,
+        grant: Grant,
+        acknowledged: u32,
+    ) -> Self {
         Self {
             hold,
             delivered,
             grant,
+            acknowledged,
             released: AtomicBool::new(false),
         }
     }
@@ -80,6 +88,11 @@ impl Held {
     /// its token's retention, and with an answer that was lost and asked for again.
     pub const fn is_after_abandonment(&self) -> bool {
         self.grant.abandoned
+    }
+
+    /// Returns how many replicas had confirmed the grant when it was given: 0 unless its [`Durability`](crate::Durability) asked for some.
+    pub const fn acknowledged(&self) -> u32 {
+        self.acknowledged
     }
 
     /// Returns the state at this instant. Asks nobody: compares this client's clock.

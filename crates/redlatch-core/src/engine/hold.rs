@@ -12,7 +12,7 @@ use tracing::Span;
 
 use super::{Parting, attempt::Delivered};
 use crate::{
-    Client, Owner,
+    Client, Durability, Owner,
     observe::{self, Labels},
     owner::AttemptId,
     primitive::{Primitive, RenewRequest, Token},
@@ -65,6 +65,8 @@ struct Share {
     until: Moment,
     /// The last server time at which a copy of its acquire may act, if copies may be under way.
     void_by: Option<u64>,
+    /// Who has to have a renewal before it counts.
+    durability: Durability,
     /// Units of it that are gone for good.
     forgotten: u32,
 }
@@ -130,6 +132,7 @@ pub(super) struct Granted<'a> {
     /// How long the server lets it last.
     pub(super) span: Duration,
     pub(super) max_hold: Option<Duration>,
+    pub(super) durability: Durability,
     /// When the request was sent.
     pub(super) sent: Moment,
 }
@@ -199,6 +202,7 @@ impl Hold {
             renewing: granted.lease.is_renewed().then_some(span),
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
             void_by: granted.delivered.void_by,
+            durability: granted.durability,
             forgotten: 0,
         };
         let mut inner = self.inner();
@@ -325,6 +329,23 @@ impl Hold {
     /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts.
     pub(crate) fn renewing(&self, now: Moment) -> Option<Duration> {
         self.inner().renewing(now)
+    }
+
+    /// Tells whether replicas have to know of renewals.
+    pub(super) fn is_durable(&self) -> bool {
+        let inner = self.inner();
+        inner
+            .attempts
+            .values()
+            .any(|share| share.durability.waits())
+    }
+
+    /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that needs the most.
+    pub(super) fn needs(&self, replicas: u32) -> u32 {
+        let inner = self.inner();
+        let shares = inner.attempts.values();
+        let needs = shares.map(|share| share.durability.needs(replicas));
+        needs.max().unwrap_or(0)
     }
 
     /// Notes that the watchdog has taken this hold off its table.

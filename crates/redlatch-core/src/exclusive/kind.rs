@@ -154,6 +154,7 @@ impl Kind {
     pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
         let token = request.token.map(|token| token.to_string());
         self.call(&self.release, key)
+            .can_do_with(1)
             .arg(request.owner.to_string())
             .arg(request.attempt.to_string())
             .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
@@ -233,6 +234,7 @@ impl Kind {
             Force::AfterLease => "after",
         };
         self.call(&self.force, key)
+            .can_do_with(1)
             .arg(token.to_string())
             .arg(how)
             .arg(millis(retention))

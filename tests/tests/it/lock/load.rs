@@ -178,12 +178,14 @@ async fn a_server_too_slow_for_anybodys_patience_fails_and_keeps_nothing() {
 /// Connects a client that reaches the server through a queue, each command of which takes `service`.
 async fn slow(backend: &Backend, service: Duration) -> Client {
     let Backend::Embedded {
-        server, runtime, ..
+        server,
+        runtime,
+        name,
     } = backend
     else {
         panic!("this needs the embedded server");
     };
-    let transport = EmbeddedTransport::new().serve("test", server.clone());
+    let transport = EmbeddedTransport::new().serve(name, server.clone());
     let transport = SlowTransport::new(Arc::new(transport), service);
     let builder = backend.builder().transport(Arc::new(transport));
     let client = builder

@@ -17,3 +17,4 @@ mod rights;
 mod slots;
 mod stop;
 mod support;
+mod topology;

@@ -52,7 +52,7 @@ async fn a_queue_of_ten_thousand(backend: &Backend) {
     let many = match backend {
         Backend::Embedded { .. } => 2_000,
         #[cfg(unix)]
-        Backend::Real(_) => 10_000,
+        _ => 10_000,
     };
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();

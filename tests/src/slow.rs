@@ -1,4 +1,5 @@
-//! A server that is slow and not gone: commands wait in line, each takes its time, and all are answered in order.
+//! Servers that are slow and not gone. One has much to do: commands wait in line, each takes its time, and all are answered in order. The
+//! other is far away.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,6 +34,55 @@ impl Transport for SlowTransport {
             dialed.conn = Arc::new(SlowConn { line });
         }
         Ok(dialed)
+    }
+}
+
+/// A transport to a server that is far away: each request and each answer takes its time, any number of them at once.
+#[derive(Debug)]
+pub struct FarTransport {
+    inner: Arc<dyn Transport>,
+    way: Duration,
+}
+
+impl FarTransport {
+    /// Puts the server behind `inner` so far away that a message takes `way`. Messages of pub/sub are not slowed down.
+    pub fn new(inner: Arc<dyn Transport>, way: Duration) -> Self {
+        Self { inner, way }
+    }
+}
+
+#[async_trait]
+impl Transport for FarTransport {
+    async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
+        let mut dialed = self.inner.dial(dial).await?;
+        if dial.purpose == Purpose::Command {
+            let (inner, way) = (Arc::clone(&dialed.conn), self.way);
+            dialed.conn = Arc::new(FarConn { inner, way });
+        }
+        Ok(dialed)
+    }
+}
+
+#[derive(Debug)]
+struct FarConn {
+    inner: Arc<dyn Conn>,
+    way: Duration,
+}
+
+#[async_trait]
+impl Conn for FarConn {
+    async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
+        let commands = batch.len();
+        let (inner, way) = (Arc::clone(&self.inner), self.way);
+        // What is on its way arrives, whether its sender still waits or not.
+        let journey = tokio::spawn(async move {
+            tokio::time::sleep(way).await;
+            let outcomes = inner.send(batch).await;
+            tokio::time::sleep(way).await;
+            outcomes
+        });
+        let lost = || vec![Outcome::Unknown("the far server has gone".to_owned()); commands];
+        journey.await.unwrap_or_else(|_| lost())
     }
 }
 

@@ -143,6 +143,9 @@ macro_rules! acquire_options {
             /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews it; [`Held::extend`] may.
             ///
             /// A re-entry never shortens the hold, and does not end its renewal while a guard lives that wants it.
+            ///
+            /// A lease has to be longer than a request and its answer take, by the margin at least: what is granted later than that is given back, and
+            /// the acquisition tries again for as long as it may.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::fixed(lease));
                 self

@@ -319,6 +319,10 @@ impl Client {
     }
 
     /// Sends a script that is idempotent until it is answered, as long as the client is patient. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
     #[doc(hidden)]
     pub async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
         self.check_open()?;
@@ -337,6 +341,10 @@ impl Client {
     }
 
     /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost; ask again.
     #[doc(hidden)]
     pub async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
         let deadline = self.now() + REQUEST_TIMEOUT;
@@ -346,6 +354,10 @@ impl Client {
     }
 
     /// Pauses on this client's clock. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
     #[doc(hidden)]
     pub async fn pause(&self, span: Duration) {
         self.runtime().sleep_until(self.now() + span).await;
@@ -371,6 +383,10 @@ impl Client {
     }
 
     /// Reads what the client of `owner` said about itself. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost; ask again.
     #[doc(hidden)]
     pub async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
         self.0

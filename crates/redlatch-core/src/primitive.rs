@@ -139,6 +139,8 @@ pub struct Grant {
     pub abandoned: bool,
     /// How long it lasts if that is less than was asked for.
     pub lasts: Option<Duration>,
+    /// Its place in the queue, had it one, was lost, and those of others of its client may be.
+    pub unqueued: bool,
 }
 
 /// A renewal script's answer.

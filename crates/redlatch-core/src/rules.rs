@@ -28,6 +28,8 @@ pub enum Rule {
     ReleaseOnDrop,
     /// The watchdog renews.
     Renew,
+    /// Renewal goes on while any guard of a hold wants it.
+    RenewForEach,
     /// A waiter that goes passes its turn on.
     PassTurn,
     /// A waiter registers with the server.

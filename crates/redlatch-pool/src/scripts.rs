@@ -53,6 +53,7 @@ impl AcquireScript<'_> {
                 token: Token::from_u64(items.number(3)?),
                 abandoned: false,
                 lasts: span(&items, 4)?,
+                unqueued: false,
             }),
             "busy" => Answer::Busy {
                 remaining: span(&items, 2)?.unwrap_or(Duration::MAX),

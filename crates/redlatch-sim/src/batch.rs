@@ -33,6 +33,8 @@ pub struct Sum {
     pub tally: Tally,
     /// Virtual time in µs.
     pub lasted: u64,
+    /// The longest that any run took, once all was healed, until everybody had got everything, in µs.
+    pub converged: u64,
     /// Wall time.
     pub took: Duration,
 }
@@ -77,6 +79,7 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
     let options = Options {
         kind: Some(kind),
         mutant: Some(mutant),
+        faults: mutant.under.into_iter().collect(),
         ..Options::default()
     };
     seeds(first, count, &options, true)
@@ -132,6 +135,7 @@ fn guarded(seed: u64, options: &Options) -> Report {
         two_holders: false,
         tally: Tally::default(),
         lasted: 0,
+        converged: 0,
         steps: 0,
         story: Vec::new(),
     })
@@ -142,6 +146,7 @@ impl Sum {
         self.seeds += 1;
         self.two_holders += u64::from(report.two_holders);
         self.lasted += report.lasted;
+        self.converged = self.converged.max(report.converged);
         self.add_tally(&report.tally);
         if !report.violations.is_empty() {
             self.broken.push(report);
@@ -152,6 +157,7 @@ impl Sum {
         self.seeds += other.seeds;
         self.two_holders += other.two_holders;
         self.lasted += other.lasted;
+        self.converged = self.converged.max(other.converged);
         self.add_tally(&other.tally);
         self.broken.extend(other.broken);
     }
@@ -189,6 +195,11 @@ impl fmt::Display for Sum {
             })
             .collect();
         writeln!(f, "faults: {}", faults.join(", "))?;
+        let converged = self.converged as f64 / 1e6;
+        writeln!(
+            f,
+            "once all was healed everybody got on within {converged:.1} s"
+        )?;
         write!(
             f,
             "{} seeds with two holders where expected, {} with violations",

@@ -17,6 +17,8 @@ pub enum Fault {
     LateBytes,
     /// A connection breaks; some of what is on its way arrives.
     Cut,
+    /// A pipeline is on its way when its connection breaks: the server gets the first commands of it, or the client the first answers.
+    Torn,
     /// As `Cut`, and the client is not told.
     HalfOpen,
     /// A connection for subscriptions breaks.
@@ -37,7 +39,7 @@ pub enum Fault {
     PowerLoss,
     /// The server restarts with all its data.
     Restart,
-    /// Somebody releases by force. Breaks exclusion by definition.
+    /// Somebody releases by force. Breaks exclusion by definition, until the holder hears of it.
     Force,
     /// Clocks of clients and server run up to 1 % fast or slow.
     Drift,
@@ -53,13 +55,14 @@ pub enum Fault {
 
 impl Fault {
     /// All classes.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
         Self::Delay,
         Self::LateBytes,
         Self::Cut,
+        Self::Torn,
         Self::HalfOpen,
         Self::PubSubCut,
         Self::Stall,
@@ -119,6 +122,14 @@ impl Fault {
         )
     }
 
+    /// Whether nothing happens by it to messages, server or processes.
+    const fn is_harmless(self) -> bool {
+        matches!(
+            self,
+            Self::Drift | Self::Cancel | Self::Force | Self::ScriptFlush
+        )
+    }
+
     const fn is_expected(self) -> bool {
         matches!(
             self,
@@ -139,19 +150,20 @@ pub struct Faults {
 
 impl Faults {
     /// Draws the faults of a seed: each class is on in a part of the seeds, and some seeds have none. `forced` is on in any case; those
-    /// that break promises, and forced releases, only if forced.
+    /// that break promises only if forced.
     pub fn draw(rng: &mut Rng, forced: &[Fault]) -> Self {
         let mut faults = Self {
             rates: [0; Fault::ALL.len()],
             delays: (50, 50 + rng.below(750)),
             mean_gap: rng.between(100_000, 1_500_000),
         };
-        // One seed in eight is calm, one has a single class, the rest have many.
+        // One seed in eight is calm but for what does no harm, one has a single class, the rest have many.
         let density = match rng.below(8) {
             0 => 0,
             1 => 1,
             _ => rng.between(150, 500),
         };
+        let calm = density == 0;
         // Lost wakes show best where nothing else is wrong.
         let single = match rng.below(3) {
             0 => Fault::PubSubCut,
@@ -161,11 +173,14 @@ impl Faults {
             let drawn = if density == 1 {
                 fault == single
             } else {
-                rng.chance(density)
+                rng.chance(if calm && fault.is_harmless() {
+                    300
+                } else {
+                    density
+                })
             };
-            let special = fault.is_expected() || fault == Fault::Force;
-            let on = forced.contains(&fault) || (drawn && !special);
-            let rate = if fault == Fault::LateBytes {
+            let on = forced.contains(&fault) || (drawn && !fault.is_expected());
+            let rate = if matches!(fault, Fault::LateBytes | Fault::Torn) {
                 rng.between(200, 1000)
             } else if fault.is_timed() {
                 rng.between(1, 10)
@@ -204,21 +219,23 @@ impl Faults {
 
     /// Tells whether nothing happens to messages, server or processes.
     pub fn is_calm(&self) -> bool {
-        let harmless = [
-            Fault::Drift,
-            Fault::Cancel,
-            Fault::Force,
-            Fault::ScriptFlush,
-        ];
         Fault::ALL
             .iter()
-            .all(|&fault| harmless.contains(&fault) || !self.has(fault))
+            .all(|&fault| fault.is_harmless() || !self.has(fault))
     }
 
     /// Tells whether nothing but subscriptions suffers.
     pub fn is_calm_but_for_pubsub(&self) -> bool {
         let mut rest = self.clone();
         rest.rates[Fault::PubSubCut as usize] = 0;
+        rest.is_calm()
+    }
+
+    /// Tells whether nothing but messages suffers: subscriptions break, and single ones vanish.
+    pub fn is_calm_but_for_messages(&self) -> bool {
+        let mut rest = self.clone();
+        rest.rates[Fault::PubSubCut as usize] = 0;
+        rest.rates[Fault::MessageLost as usize] = 0;
         rest.is_calm()
     }
 

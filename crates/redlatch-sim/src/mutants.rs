@@ -7,6 +7,7 @@ use redlatch_core::{
 use redlatch_lua::Source;
 
 use crate::{
+    faults::Fault,
     scripts::sha,
     workload::{KINDS, Kind},
 };
@@ -18,6 +19,8 @@ pub struct Mutant {
     pub name: &'static str,
     /// What it does.
     pub what: What,
+    /// A fault that is on in every seed of its hunt, because it does harm under no other.
+    pub under: Option<Fault>,
 }
 
 /// Where a mutant sits.
@@ -27,6 +30,8 @@ pub enum What {
     Script(&'static Source, &'static str, &'static str),
     /// In the client: it does not keep this rule.
     Client(Rule),
+    /// In the client: an acquisition whose caller is gone goes on, and what it gets is held and renewed. Planted around the call.
+    Detached,
 }
 
 /// Lists all mutants, each with the kind of the seeds that have to find it.
@@ -41,6 +46,12 @@ pub fn find(name: &str) -> Option<(Kind, Mutant)> {
 }
 
 impl Mutant {
+    /// Hunts it with `fault` on in every seed.
+    pub(crate) const fn under(mut self, fault: Fault) -> Self {
+        self.under = Some(fault);
+        self
+    }
+
     /// Returns what it makes of a script, if it sits in one.
     pub fn forgery(self) -> Option<Forgery> {
         let What::Script(source, from, to) = self.what else {
@@ -56,11 +67,16 @@ impl Mutant {
         })
     }
 
+    /// Tells whether acquisitions go on without their callers.
+    pub const fn detaches(self) -> bool {
+        matches!(self.what, What::Detached)
+    }
+
     /// Returns the rules that its clients keep.
     pub const fn rules(self) -> Option<Rules> {
         match self.what {
             What::Client(rule) => Some(Rules::all_but(rule)),
-            What::Script(..) => None,
+            What::Script(..) | What::Detached => None,
         }
     }
 }
@@ -95,6 +111,16 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
     Mutant {
         name,
         what: What::Client(rule),
+        under: None,
+    }
+}
+
+/// An acquisition that does not end with its caller.
+pub(crate) const fn detached(name: &'static str) -> Mutant {
+    Mutant {
+        name,
+        what: What::Detached,
+        under: None,
     }
 }
 
@@ -108,5 +134,6 @@ pub(crate) const fn script(
     Mutant {
         name,
         what: What::Script(source, from, to),
+        under: None,
     }
 }

@@ -44,9 +44,12 @@ impl Plan {
                 (true, 1) => -10_000,
                 (true, _) => rng.between(0, 20_000).cast_signed() - 10_000,
             };
-            Clock {
-                offset: offset + rng.below(1_000_000_000),
-                drift,
+            let offset = offset + rng.below(1_000_000_000);
+            // Half of them change their rates.
+            if drifts && offset.is_multiple_of(2) {
+                Clock::wandering(offset, 10_000, &mut Rng::new(offset))
+            } else {
+                Clock::steady(offset, drift)
             }
         };
         let clocks = (0..clients).map(|_| clock(1_000_000)).collect();
@@ -65,8 +68,9 @@ impl Plan {
         }
     }
 
-    /// How long after healing everybody must have got everything, in µs.
+    /// How long after healing everybody must have got everything, in µs: a hold of the dead may last two leases, it may take 6 s until a
+    /// client misses its subscription, and it looks without one every 2.4 s; one request may wait 1 s for a connection that is gone. The rest is for the hand-offs.
     pub const fn liveness(&self) -> u64 {
-        25_000_000 + self.lease * 4000
+        self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
     }
 }

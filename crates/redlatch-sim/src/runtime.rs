@@ -18,27 +18,76 @@ use crate::{
     rng::Rng,
 };
 
-/// A clock that runs at a rate of its own.
+/// A clock that runs fast or slow, always as much or sometimes more and sometimes less.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<[Stretch]>);
+
+/// A time in which a clock runs at one rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    /// What it says at true time zero, in microseconds.
-    pub offset: u64,
+struct Stretch {
+    /// The true time at which it begins, in microseconds.
+    from: u64,
+    /// What the clock says then.
+    reading: u64,
     /// How many parts per million it runs fast; negative if slow.
-    pub drift: i64,
+    drift: i64,
 }
 
 impl Clock {
+    /// Makes a clock that says `offset` at true time zero, in microseconds, and gains `drift` parts per million.
+    pub fn steady(offset: u64, drift: i64) -> Self {
+        Self(Arc::new([Stretch {
+            from: 0,
+            reading: offset,
+            drift,
+        }]))
+    }
+
+    /// Makes a clock that gains or loses up to `most` parts per million, and changes its rate every now and then.
+    pub fn wandering(offset: u64, most: u64, rng: &mut Rng) -> Self {
+        let mut stretches = Vec::new();
+        let (mut from, mut reading) = (0, offset);
+        while from < WANDERS {
+            let drift = match rng.below(3) {
+                0 => most.cast_signed(),
+                1 => -most.cast_signed(),
+                _ => rng.below(2 * most + 1).cast_signed() - most.cast_signed(),
+            };
+            let stretch = Stretch {
+                from,
+                reading,
+                drift,
+            };
+            from += rng.between(20_000, 5_000_000);
+            reading = stretch.read(from);
+            stretches.push(stretch);
+        }
+        Self(stretches.into())
+    }
+
     /// Returns what it says at the true time `at`.
-    pub fn read(self, at: u64) -> u64 {
-        self.offset + at * self.rate() / MILLION
+    pub fn read(&self, at: u64) -> u64 {
+        let next = self.0.partition_point(|stretch| stretch.from <= at);
+        self.0[next - 1].read(at)
     }
 
     /// Returns the first true time at which it says `reading` or more.
-    pub fn when(self, reading: u64) -> u64 {
-        (reading.saturating_sub(self.offset) * MILLION).div_ceil(self.rate())
+    pub fn when(&self, reading: u64) -> u64 {
+        let next = self.0.partition_point(|stretch| stretch.reading < reading);
+        let stretch = &self.0[next.saturating_sub(1)];
+        let ahead = reading.saturating_sub(stretch.reading) * MILLION;
+        let at = stretch.from + ahead.div_ceil(stretch.rate());
+        // A reading that falls between the end of one stretch and the beginning of the next is shown by the latter.
+        self.0.get(next).map_or(at, |after| at.min(after.from))
+    }
+}
+
+impl Stretch {
+    fn read(&self, at: u64) -> u64 {
+        self.reading + (at - self.from) * self.rate() / MILLION
     }
 
-    fn rate(self) -> u64 {
+    const fn rate(&self) -> u64 {
         MILLION.saturating_add_signed(self.drift)
     }
 }
@@ -140,3 +189,42 @@ const MILLION: u64 = 1_000_000;
 
 /// No run lasts so long, in microseconds.
 const NEVER: u64 = 1_000_000 * MILLION;
+
+/// A clock's rate changes until then, in microseconds; no run lasts much longer.
+const WANDERS: u64 = 150 * MILLION;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_shows_a_reading_when_it_says_so() {
+        let mut rng = Rng::new(7);
+        for clock in [
+            Clock::steady(5, -10_000),
+            Clock::steady(5, 10_000),
+            Clock::wandering(1_000_000, 10_000, &mut rng),
+        ] {
+            let mut last = clock.read(0);
+            for at in (0..200 * MILLION).step_by(9_973) {
+                let reading = clock.read(at);
+                assert!(reading >= last, "it never goes back");
+                last = reading;
+                let when = clock.when(reading);
+                assert!(when <= at && clock.read(when) >= reading, "{at}: {when}");
+                assert!(when == 0 || clock.read(when - 1) < reading, "{at}: {when}");
+                let next = clock.when(reading + 1);
+                assert!(next > at && clock.read(next) > reading, "{at}: {next}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_keeps_within_its_bound() {
+        let clock = Clock::wandering(0, 10_000, &mut Rng::new(3));
+        for from in (0..140 * MILLION).step_by(1_300_007) {
+            let gone = clock.read(from + MILLION) - clock.read(from);
+            assert!((989_999..=1_010_001).contains(&gone), "{from}: {gone}");
+        }
+    }
+}

@@ -123,6 +123,15 @@ pub enum Seen {
         /// By this somebody who waits can have the name.
         freed: bool,
     },
+    /// A hold was ended by force, or its renewal was forbidden.
+    Forced {
+        /// The name.
+        name: usize,
+        /// The hold.
+        hold: String,
+        /// It is over, and not only to be renewed no more.
+        ended: bool,
+    },
 }
 
 /// Returns a script's digest.

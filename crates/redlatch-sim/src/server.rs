@@ -1,5 +1,11 @@
 //! The server: the embedded engine, its clock, and scripts that a mutant may have replaced.
 
+use std::{
+    cell::RefCell,
+    ops::{Deref, DerefMut},
+    thread,
+};
+
 use redlatch_core::seam::{Command, Reply};
 use redlatch_embedded::{
     Model, ServerTime,
@@ -11,7 +17,7 @@ use crate::{mutants::Forgery, runtime::Clock};
 /// One server with its clock.
 #[derive(Debug)]
 pub struct Server {
-    engine: Engine,
+    engine: Lent,
     clock: Clock,
     /// What steps of the clock come to, in microseconds.
     stepped: i64,
@@ -21,8 +27,9 @@ pub struct Server {
 impl Server {
     /// Starts an empty server.
     pub fn new(model: Model, clock: Clock, forgery: Option<Forgery>) -> Self {
+        let now = ServerTime::from_micros(clock.read(0));
         Self {
-            engine: Engine::new(model, ServerTime::from_micros(clock.read(0))),
+            engine: Lent::new(model, now),
             clock,
             stepped: 0,
             forgery,
@@ -82,7 +89,58 @@ impl Server {
     }
 
     /// Returns the engine, to look into it.
-    pub const fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &Engine {
         &self.engine
     }
+}
+
+/// An engine that goes back to its thread when the seed is over: to make one, and to compile its scripts, costs as much as a tenth of a seed.
+#[derive(Debug)]
+struct Lent(Option<Engine>);
+
+impl Lent {
+    fn new(model: Model, now: ServerTime) -> Self {
+        let used = USED.with_borrow_mut(|used| {
+            let at = used.iter().position(|engine| engine.model() == model)?;
+            Some(used.swap_remove(at))
+        });
+        let engine = used.map_or_else(
+            || Engine::new(model, now),
+            |mut engine| {
+                engine.start_over(now);
+                engine
+            },
+        );
+        Self(Some(engine))
+    }
+}
+
+impl Deref for Lent {
+    type Target = Engine;
+
+    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn deref(&self) -> &Engine {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl DerefMut for Lent {
+    #[expect(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn deref_mut(&mut self) -> &mut Engine {
+        self.0.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // After a panic nobody knows what is in it, and when the thread ends there is nobody to keep it.
+        if let Some(engine) = self.0.take().filter(|_| !thread::panicking()) {
+            let _ = USED.try_with(|used| used.borrow_mut().push(engine));
+        }
+    }
+}
+
+thread_local! {
+    /// The engines of the seeds that are over.
+    static USED: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
 }

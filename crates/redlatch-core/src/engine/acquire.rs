@@ -238,6 +238,9 @@ impl<'a> Run<'a> {
             return Ok(true);
         };
         if place.may_speak() || self.is_queued() && !self.waits_to_be_called() {
+            if self.machine.is_busy() && place.take_call() {
+                self.machine.on_woken();
+            }
             place.hush();
             return Ok(true);
         }
@@ -262,9 +265,14 @@ impl<'a> Run<'a> {
                 None if over => return Ok(false),
                 _ => {}
             }
-            let until = self
-                .deadline
-                .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
+            let patience = if self.is_queued() {
+                SOON_OVERDUE
+            } else {
+                OVERDUE
+            };
+            let late = place.challenge_at(patience).filter(|&late| late > now);
+            let look = late.unwrap_or(now + patience).min(now + OVERDUE);
+            let until = self.deadline.map_or(look, |deadline| deadline.min(look));
             select! {
                 biased;
                 () = self.called() => {
@@ -273,7 +281,7 @@ impl<'a> Run<'a> {
                 }
                 () = place.rung() => {}
                 () = self.client.alarm(until) => {
-                    place.challenge(self.client.now());
+                    place.challenge(self.client.now(), patience);
                     self.excuse();
                 }
             }
@@ -479,6 +487,13 @@ impl<'a> Run<'a> {
             self.start_over("the reply came after the lease could have ended");
             return None;
         }
+        if let Some(place) = self
+            .place
+            .as_ref()
+            .filter(|_| grant.unqueued && self.queued)
+        {
+            place.call_all();
+        }
         self.machine.on_granted();
         let delivered = self.attempt.deliver();
         let granted = Granted {
@@ -656,6 +671,10 @@ fn not_asked(why: String) -> Error {
 
 /// Longest wait for a subscription before the waiter goes by the clock.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The same as [`OVERDUE`] where a whole client counts as dead when the first of its line is silent for long. It costs such a waiter nothing but the task of
+/// asking for the others.
+const SOON_OVERDUE: Duration = Duration::from_secs(1);
 
 /// Waiting so long for a name that another owner of the same client holds is worth a warning.
 const SELF_WAIT: Duration = Duration::from_secs(5);

@@ -247,6 +247,12 @@ impl Held {
         self.grant.count
     }
 
+    /// Returns the attempt by which it was taken. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn attempt(&self) -> &AttemptId {
+        &self.delivered.id
+    }
+
     pub(super) const fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }

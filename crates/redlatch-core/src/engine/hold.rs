@@ -365,6 +365,9 @@ impl Hold {
         inner.ended |= last;
         self.reschedule(&mut inner, now);
         drop(inner);
+        if !self.client.keeps(Rule::RenewForEach) {
+            self.client.watchdog().remove(self.id);
+        }
         let removed = last && self.take_out(&mut table);
         drop(table);
         if removed {

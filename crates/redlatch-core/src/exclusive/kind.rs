@@ -106,6 +106,9 @@ impl Kind {
                 token: Token::from_u64(items.number(3)?),
                 abandoned: items.number::<u8>(4)? == 1,
                 lasts: maybe(&items, 5)?.map(Duration::from_millis),
+                unqueued: self.discipline == Discipline::Queued
+                    && items.number::<u32>(2)? == 1
+                    && items.len() < 7,
             }),
             "busy" => Answer::Busy {
                 remaining: maybe(&items, 3)?.map_or(Duration::MAX, Duration::from_millis),

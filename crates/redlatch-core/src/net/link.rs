@@ -60,6 +60,8 @@ pub(crate) struct Session {
     conn: Arc<dyn Conn>,
     clock: Mutex<ServerClock>,
     progress: Mutex<Progress>,
+    /// A silence shorter than this says nothing: two round trips, as they were when the connection began.
+    usual: Duration,
     /// The shortest silence that made somebody suspicious.
     bearable: Mutex<Duration>,
     /// A request was not answered in its time: ask whether anybody is there.
@@ -214,9 +216,10 @@ impl Session {
     /// Learns the server's time, and so that it answers.
     async fn begin(link: &Link, conn: Arc<dyn Conn>) -> Result<Self, Error> {
         let now = link.world.now();
-        let session = Self {
+        let mut session = Self {
             world: link.world.clone(),
             address: link.address.clone(),
+            usual: Duration::ZERO,
             replicas: Arc::clone(&link.replicas),
             conn,
             clock: Mutex::new(ServerClock::new(now, 0)),
@@ -227,6 +230,7 @@ impl Session {
             age: OnceLock::new(),
         };
         session.time(now + HANDSHAKE).await?;
+        session.usual = ((link.world.now() - now) * 2).min(HEALTH_TIMEOUT);
         Ok(session)
     }
 
@@ -297,7 +301,8 @@ impl Session {
         let place = lock(&self.progress).sent();
         let mut answer = pin!(self.conn.send(batch));
         loop {
-            let until = limit.deadline.min(quiet_since + limit.silence);
+            let silence = limit.silence.max(self.usual);
+            let until = limit.deadline.min(quiet_since + silence);
             select! {
                 biased;
                 outcomes = &mut answer => {
@@ -362,7 +367,8 @@ impl Session {
     /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than `silence`.
     pub(crate) fn suspect(&self, silence: Duration) {
         let mut bearable = lock(&self.bearable);
-        *bearable = silence.clamp(HEALTH_TIMEOUT_MIN, *bearable);
+        let least = HEALTH_TIMEOUT_MIN.max(self.usual);
+        *bearable = silence.max(least).min(*bearable);
         drop(bearable);
         self.suspect.notify_one();
     }
@@ -424,7 +430,7 @@ impl Session {
 /// How long a request waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
-    /// How long the connection may be silent. While answers to earlier requests come, the server is slow and not gone, and
+    /// How long the connection may be silent, if that is more than two round trips. While answers to earlier requests come, the server is slow and not gone, and
     /// asking again would only make it slower: replies come in order.
     pub(crate) silence: Duration,
     /// When to give up in any case.

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use redlatch_core::seam::{Purpose, Push};
+use redlatch_core::seam::{Command, Purpose, Push};
 
 use self::link::Link;
 pub use self::{
@@ -90,19 +90,40 @@ impl Net {
             return;
         }
         link.upward.arrived += 1;
-        if link
+        let beyond = link
             .upward
             .limit
-            .is_some_and(|limit| link.upward.arrived > limit)
-            && !matches!(message, Upward::Bye)
-        {
-            return;
-        }
+            .map_or(0, |limit| link.upward.arrived.saturating_sub(limit));
+        let message = match message {
+            message if beyond == 0 => message,
+            Upward::Bye => Upward::Bye,
+            Upward::Request(request, batch, sent) if beyond == 1 => {
+                match self.tear(&mut state, id, batch) {
+                    Some(batch) => Upward::Request(request, batch, sent),
+                    None => return,
+                }
+            }
+            _ => return,
+        };
         if state.stopped {
             state.inbox.push_back((id, message));
             return;
         }
         self.serve(&mut state, id, message);
+    }
+
+    /// The connection broke in the middle of a pipeline: returns what the server gets of it.
+    fn tear(&self, state: &mut State, id: ConnId, mut batch: Vec<Command>) -> Option<Vec<Command>> {
+        if batch.len() < 2 || !state.roll(Fault::Torn) {
+            return None;
+        }
+        let whole = batch.len();
+        batch.truncate(1 + state.rng.index(whole - 1));
+        let part = batch.len();
+        self.watch.fault(Fault::Torn, self.exec.now(), || {
+            format!("the server gets {part} of {whole} commands on connection {id}")
+        });
+        Some(batch)
     }
 
     /// A message has reached a client.

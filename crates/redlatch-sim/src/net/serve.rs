@@ -39,13 +39,14 @@ impl Net {
                     outcomes.push(Outcome::Replied(reply));
                     self.deliver(state);
                 }
-                self.post_down(state, id, Downward::Reply(request, outcomes));
                 if state.roll(Fault::ReplyLost) {
-                    // The reply is on its way; the cut catches it.
                     self.watch.fault(Fault::ReplyLost, now, || {
                         format!("connection {id} breaks before the answer is out")
                     });
+                    self.tear_reply(state, id, request, outcomes);
                     self.exec.schedule(now, Event::Cut(id));
+                } else {
+                    self.post_down(state, id, Downward::Reply(request, outcomes));
                 }
             }
             Upward::Bye => {
@@ -56,7 +57,23 @@ impl Net {
         }
     }
 
-    /// P6: every key of a lock ends by itself at any time, whatever dies.
+    /// Some of the answers to a pipeline may get out before its connection breaks.
+    fn tear_reply(&self, state: &mut State, id: ConnId, request: u64, mut outcomes: Vec<Outcome>) {
+        if outcomes.len() < 2 || !state.roll(Fault::Torn) {
+            return;
+        }
+        let whole = outcomes.len();
+        let part = 1 + state.rng.index(whole - 1);
+        self.watch.fault(Fault::Torn, self.exec.now(), || {
+            format!("{part} of {whole} answers on connection {id} get out")
+        });
+        for outcome in &mut outcomes[part..] {
+            *outcome = Outcome::Unknown("the connection broke".to_owned());
+        }
+        self.post_down(state, id, Downward::Reply(request, outcomes));
+    }
+
+    /// P6: every key that a script may have written ends by itself.
     fn check_end(&self, state: &State, command: &Command, now: u64) {
         let mut args = command.args();
         if !args.next().is_some_and(|verb| verb.starts_with(b"EVAL")) {
@@ -68,9 +85,9 @@ impl Net {
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
         let time = state.server.time(now);
         for key in args.take(number) {
-            if state.server.engine().ttl(key, time) == Some(None) {
-                let key = String::from_utf8_lossy(key).into_owned();
-                self.watch.violate("P6", format!("{key} has no end"));
+            if let Some(ttl) = state.server.engine().ttl(key, time) {
+                let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+                self.watch.lives(&String::from_utf8_lossy(key), ttl);
             }
         }
     }

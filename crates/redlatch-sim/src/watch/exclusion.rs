@@ -21,16 +21,15 @@ impl Exclusion {
     }
 
     fn check(&mut self, view: &View, record: &mut Record) {
-        // A hold that was ended by force is believed in until its holder hears of it.
-        if view.conditions.forced {
-            return;
-        }
         for name in 0..view.names() {
             if !self.crowded[name] {
                 continue;
             }
             let mut holds: Vec<&Claim> = Vec::new();
             for (_, claim) in view.believers(name) {
+                if view.was_ended_by_force(claim) {
+                    continue;
+                }
                 if holds.iter().all(|known| known.hold != claim.hold) {
                     holds.push(claim);
                 }

@@ -70,6 +70,9 @@ impl Checker for HandOff {
                         Seen::Granted { name, .. } => self.freed[name] = None,
                         Seen::Ended {
                             name, freed: true, ..
+                        }
+                        | Seen::Forced {
+                            name, ended: true, ..
                         } if view.conditions.calm || view.conditions.calm_but_for_pubsub => {
                             self.freed[name] = Some(view.now);
                         }

@@ -10,10 +10,12 @@ mod lateness;
 mod notice;
 mod record;
 mod register;
+mod results;
 mod token;
 mod view;
 
 use std::{
+    any::Any,
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
@@ -34,6 +36,7 @@ use crate::{
     exec::{Exec, ProcId, lock},
     faults::{Fault, Faults},
     names::label,
+    plan::Plan,
     scripts::Ran,
     workload::Kind,
 };
@@ -42,6 +45,7 @@ use crate::{
 pub struct Watch {
     exec: Arc<Exec>,
     kind: Kind,
+    plan: Plan,
     state: Mutex<State>,
 }
 
@@ -56,13 +60,8 @@ struct State {
 
 impl Watch {
     /// Starts to watch.
-    pub fn new(
-        exec: Arc<Exec>,
-        kind: Kind,
-        names: usize,
-        faults: &Faults,
-        told: bool,
-    ) -> Arc<Self> {
+    pub fn new(exec: Arc<Exec>, kind: Kind, plan: &Plan, faults: &Faults, told: bool) -> Arc<Self> {
+        let names = plan.names;
         let conditions = Conditions::of(faults);
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
@@ -77,6 +76,7 @@ impl Watch {
         Arc::new(Self {
             exec,
             kind,
+            plan: plan.clone(),
             state: Mutex::new(state),
         })
     }
@@ -193,21 +193,19 @@ impl Watch {
         });
     }
 
-    /// A guard passed its check; its holder writes to what the name protects. Returns whether the register took the write.
-    pub fn writes(&self, who: &str, name: usize, token: u64, newest: bool) -> bool {
+    /// A holder writes to what the name protects, `rightful` if its guard has just passed its check. Returns whether the register took the write.
+    pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
         let now = self.exec.now();
         let state = &mut *self.state();
         let written = state.register.write(name, token);
         state.record.story.say(now, || {
             let verdict = if written.is_ok() { "taken" } else { "refused" };
-            format!(
-                "{who}'s write to {} with token {token} is {verdict}",
-                label(name)
-            )
+            let name = label(name);
+            format!("{who}'s write to {name} with token {token} is {verdict}")
         });
         if let Err(fence) = written {
             state.record.tally.stopped += 1;
-            if newest {
+            if rightful {
                 let what = format!(
                     "{who} holds {} rightfully with token {token}, and its write is refused: {fence} has been there",
                     label(name)
@@ -218,13 +216,13 @@ impl Watch {
         written.is_ok()
     }
 
-    /// Tells whether the guard is of the hold that was delivered last.
-    pub fn is_newest(&self, id: Id) -> bool {
+    /// Tells whether nobody else may have had the name since this guard got it: it was not ended by force, and the server forgets nothing.
+    pub fn is_rightful(&self, id: Id) -> bool {
         let view = &self.state().view;
         let Some(claim) = view.claims.get(&id) else {
             return false;
         };
-        claim.token == Some(view.acked[claim.name]) && !view.conditions.expects_trouble
+        !view.was_ended_by_force(claim) && !view.conditions.expects_trouble
     }
 
     /// Returns the guards of a hold that are out and believed in.
@@ -237,12 +235,30 @@ impl Watch {
             .collect()
     }
 
+    /// A worker tells its kind's checkers what it did.
+    pub fn did(&self, proc: ProcId, name: usize, deed: &dyn Any) {
+        let event = Event::Did { proc, name, deed };
+        self.state().note(&self.exec, |_| Some(event));
+    }
+
     /// The server has run a command.
     pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
         let mut state = self.state();
         let Some(ran) = Ran::of(command, reply) else {
-            let text = || format!("the server runs {command:?}: {reply:?}");
-            state.record.story.say(now, text);
+            state.record.story.say(now, || {
+                // What else is in it may differ between machines.
+                let words: Vec<_> = command
+                    .args()
+                    .take(2)
+                    .map(String::from_utf8_lossy)
+                    .collect();
+                let failed = reply.as_ref().err().map(|error| format!(": {error}"));
+                format!(
+                    "the server runs {}{}",
+                    words.join(" "),
+                    failed.unwrap_or_default()
+                )
+            });
             return;
         };
         state.record.story.say(now, || ran.to_string());
@@ -253,7 +269,19 @@ impl Watch {
             seen: &seen,
             sent,
         };
+        state.view.saw(&seen);
         state.note(&self.exec, |_| Some(event));
+    }
+
+    /// P6: every key ends by itself at any time, whatever dies. `ttl` is how long it still lives, in ms.
+    pub fn lives(&self, key: &str, ttl: Option<u64>) {
+        match (self.kind.lives(key, &self.plan), ttl) {
+            (Some(_), None) => self.violate("P6", format!("{key} has no end")),
+            (Some(most), Some(ttl)) if ttl > most => {
+                self.violate("P6", format!("{key} may live on for {ttl} ms"));
+            }
+            _ => {}
+        }
     }
 
     /// A process hears messages from now on.
@@ -289,32 +317,6 @@ impl Watch {
             state.checked = state.view.now;
             state.note(&self.exec, |_| Some(Event::Looked));
         }
-    }
-
-    /// Returns the violations so far.
-    pub fn violations(&self) -> Vec<Violation> {
-        self.state().record.violations.clone()
-    }
-
-    /// Tells whether there were two holders where they are expected.
-    pub fn saw_two_holders(&self) -> bool {
-        self.state().record.two_holders
-    }
-
-    /// Returns the sums.
-    pub fn tally(&self) -> Tally {
-        self.state().record.tally.clone()
-    }
-
-    /// Takes the story.
-    pub fn story(&self) -> Vec<String> {
-        self.state().record.story.take()
-    }
-
-    /// Drops what it keeps alive.
-    pub fn clear(&self) {
-        let claims = std::mem::take(&mut self.state().view.claims);
-        drop(claims);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

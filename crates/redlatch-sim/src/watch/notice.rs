@@ -7,7 +7,7 @@ use redlatch_core::LossCause;
 use super::{
     checker::{Checker, Event},
     record::Record,
-    view::{GRAIN, View},
+    view::{Claim, GRAIN, View},
 };
 use crate::{names::label, scripts::Seen};
 
@@ -15,6 +15,8 @@ use crate::{names::label, scripts::Seen};
 #[derive(Debug, Default)]
 pub(super) struct Notice {
     told: BTreeMap<(usize, Arc<str>), u64>,
+    /// Per name and owner the hold delivered last.
+    latest: BTreeMap<(usize, Arc<str>), Arc<str>>,
 }
 
 impl Checker for Notice {
@@ -22,17 +24,20 @@ impl Checker for Notice {
         match *event {
             Event::Delivered { claim, .. } => {
                 self.told.remove(&(claim.name, Arc::clone(&claim.hold)));
+                let owner = (claim.name, Arc::clone(&claim.owner));
+                self.latest.insert(owner, Arc::clone(&claim.hold));
             }
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
                 self.told.insert(lost, view.now);
-                let conditions = &view.conditions;
-                let calm = conditions.calm && !conditions.forced && view.healed.is_none();
-                if claim.renewed && calm && cause != LossCause::Revoked {
-                    let (who, name) = (&claim.who, label(claim.name));
-                    let what =
-                        format!("{who} lost a renewed hold of {name} without any fault: {cause}");
-                    record.violate("P4", view.now, what);
+                // Who gets the name anew learns by that that it had lost it before.
+                let owner = (claim.name, Arc::clone(&claim.owner));
+                let again = self
+                    .latest
+                    .get(&owner)
+                    .is_some_and(|hold| *hold != claim.hold);
+                if !(again && cause == LossCause::Taken) {
+                    check_cause(claim, cause, view, record);
                 }
             }
             Event::Ran { seen, sent, .. } => {
@@ -40,7 +45,13 @@ impl Checker for Notice {
                     let Seen::Renewed { name, hold } = seen else {
                         continue;
                     };
-                    let told = self.told.get(&(*name, Arc::from(hold.as_str())));
+                    let hold = Arc::from(hold.as_str());
+                    if view.was_forced(*name, &hold) && !view.conditions.expects_trouble {
+                        let what =
+                            format!("a hold of {} is renewed though it was forced", label(*name));
+                        record.violate("P4", view.now, what);
+                    }
+                    let told = self.told.get(&(*name, hold));
                     if told.is_some_and(|told| sent > told + ON_ITS_WAY) {
                         let what =
                             format!("a hold of {} is renewed though it is lost", label(*name));
@@ -51,6 +62,33 @@ impl Checker for Notice {
             Event::Looked => look(view, record),
             _ => {}
         }
+    }
+}
+
+/// Who is told why: only what was forced is told so, and where nothing is wrong nothing else is lost.
+fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record) {
+    let (who, name) = (&claim.who, label(claim.name));
+    let forced = view.was_forced(claim.name, &claim.hold);
+    if cause == LossCause::Revoked && !forced && !view.conditions.expects_trouble {
+        let what =
+            format!("{who} is told that its hold of {name} was ended by force, which nobody did");
+        record.violate("P4", view.now, what);
+    }
+    if !claim.renewed || !view.conditions.calm || view.healed.is_some() {
+        return;
+    }
+    if !forced {
+        let what = format!("{who} lost a renewed hold of {name} without any fault: {cause}");
+        record.violate("P4", view.now, what);
+    }
+    // The server remembers one forced hold per name.
+    let latest = view.forced.keys().rfind(|(of, _)| *of == claim.name);
+    let is_latest = latest.is_some_and(|(_, hold)| *hold == claim.hold);
+    // A re-entry of a hold that must not be renewed lasts as long as that, and may end before any renewal is tried.
+    let runs_out = cause == LossCause::Expired && !view.was_ended_by_force(claim);
+    if is_latest && cause != LossCause::Revoked && !runs_out {
+        let what = format!("{who} lost {name} by force and is told: {cause}");
+        record.violate("P4", view.now, what);
     }
 }
 

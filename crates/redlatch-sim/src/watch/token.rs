@@ -31,16 +31,19 @@ impl Checker for Tokens {
         let (Some(token), owner, name) = (claim.token, &claim.owner, label(claim.name)) else {
             return;
         };
-        let known = self.owners[claim.name]
-            .entry(token)
-            .or_insert_with(|| Arc::clone(owner));
-        if known != owner && claim.part == Part::Whole {
+        let known = self.owners[claim.name].get(&token).cloned();
+        let again = known.as_ref() == Some(owner);
+        if let Some(known) = known.filter(|known| known != owner && claim.part == Part::Whole) {
             let what = format!("{known} and {owner} hold {name} with the same token {token}");
             record.violate("P2", view.now, what);
         }
-        // After a failover that lost a release, its hold is there again, and so is its token: what the register has seen stays.
+        self.owners[claim.name]
+            .entry(token)
+            .or_insert_with(|| Arc::clone(owner));
+        // A failover that lost a release brings its hold back, and whoever enters it again has its token again. A new hold's rises even then.
+        let brought_back = again && view.conditions.loses_writes;
         let acked = call.map_or(0, |call| call.acked);
-        if token < acked && !view.conditions.loses_writes {
+        if token < acked && !brought_back {
             let what = format!("{owner} holds {name} with token {token}, after {acked} was known");
             record.violate("P2", view.now, what);
         }

@@ -12,6 +12,7 @@ use crate::{
     exec::{Exec, ProcId},
     faults::{Fault, Faults},
     runtime::Clock,
+    scripts::Seen,
 };
 
 /// The number of a call or of a delivered guard.
@@ -107,6 +108,8 @@ pub struct Conditions {
     pub calm: bool,
     /// Nothing but subscriptions suffers.
     pub calm_but_for_pubsub: bool,
+    /// Nothing but messages suffers: they are lost one by one too.
+    pub calm_but_for_messages: bool,
     /// Two holders are expected.
     pub expects_trouble: bool,
     /// The server may forget what it has answered.
@@ -132,6 +135,8 @@ pub struct View {
     pub claims: BTreeMap<Id, Claim>,
     /// Per name: the greatest token delivered.
     pub acked: Vec<u64>,
+    /// Holds (name, hold) that somebody has forced, and whether they were ended and not only to be renewed no more.
+    pub forced: BTreeMap<(usize, Arc<str>), bool>,
     /// When all faults ended.
     pub healed: Option<u64>,
     /// When a subscription last came or went.
@@ -145,6 +150,7 @@ impl Conditions {
         Self {
             calm: faults.is_calm(),
             calm_but_for_pubsub: faults.is_calm_but_for_pubsub(),
+            calm_but_for_messages: faults.is_calm_but_for_messages(),
             expects_trouble: faults.expects_trouble(),
             loses_writes: faults.has(Fault::LossyFailover),
             forced: faults.has(Fault::Force),
@@ -162,6 +168,7 @@ impl View {
             calls: BTreeMap::new(),
             claims: BTreeMap::new(),
             acked: vec![0; names],
+            forced: BTreeMap::new(),
             healed: None,
             resubscribed: 0,
             subscribed: BTreeMap::new(),
@@ -187,9 +194,38 @@ impl View {
             .filter(|(_, claim)| self.exec.is_alive(claim.proc) && claim.believes(self.now))
     }
 
+    /// Tells whether the hold of a guard was ended by force, so that it is believed in until its holder hears of it.
+    pub fn was_ended_by_force(&self, claim: &Claim) -> bool {
+        let hold = (claim.name, Arc::clone(&claim.hold));
+        self.forced.get(&hold).is_some_and(|&ended| ended)
+    }
+
+    /// Tells whether a hold was forced at all.
+    pub fn was_forced(&self, name: usize, hold: &Arc<str>) -> bool {
+        self.forced.contains_key(&(name, Arc::clone(hold)))
+    }
+
+    /// Takes note of what a script has done.
+    pub(super) fn saw(&mut self, seen: &[Seen]) {
+        for seen in seen {
+            if let Seen::Forced { name, hold, ended } = seen {
+                let before = self
+                    .forced
+                    .entry((*name, hold.as_str().into()))
+                    .or_default();
+                *before |= ended;
+            }
+        }
+    }
+
     /// Tells whether some process is without its subscription.
     pub fn somebody_is_deaf(&self) -> bool {
         self.subscribed.values().any(|heard| !heard)
+    }
+
+    /// Tells whether a process has lost its subscriptions and not got them back.
+    pub fn is_deaf(&self, proc: ProcId) -> bool {
+        self.subscribed.get(&proc) == Some(&false)
     }
 
     /// Counts the holds of a name that have guards out.

@@ -2,9 +2,9 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy};
+use redlatch_core::{Error, Owner, Released, WaitStrategy};
 
-use super::{Guard, Work, Worker, worker::fragile};
+use super::{Guard, How, Terms, Work, Worker, worker::fragile};
 use crate::{
     faults::Fault,
     names::{label, name_of},
@@ -34,30 +34,6 @@ pub trait Holding: Sync {
 
 /// An acquisition under way; nothing is granted where it would have to wait and may not.
 pub type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
-
-/// How an acquisition is made.
-#[derive(Clone, Debug)]
-pub struct Terms {
-    /// How long it waits.
-    pub how: How,
-    /// Whether the lease is renewed.
-    pub renewed: bool,
-    /// The lease.
-    pub lease: Duration,
-    /// How it waits.
-    pub strategy: WaitStrategy,
-}
-
-/// How long an acquisition waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Not at all: the `try_` method.
-    Once,
-    /// So long: the `try_…_for` method.
-    For(Duration),
-    /// As long as it takes.
-    Patiently,
-}
 
 /// A delivered guard in its holder's hands; dropping it drops the guard.
 #[derive(Debug)]
@@ -144,6 +120,7 @@ async fn acquire<K: Holding>(
     let terms = Terms::draw(worker);
     worker.say(|| terms.tell(name, owner));
     let future = kind.acquire(worker, name, owner, &terms);
+    let future = worker.call(future);
     let call = worker.watch().asks(worker.life.proc, name, terms.waits());
     let cancels = worker.has(Fault::Cancel) && worker.rng.chance(200);
     let result = if cancels {
@@ -194,7 +171,7 @@ fn work<'a, K: Holding>(
     Box::pin(async move {
         let lease = worker.plan().lease * 1000;
         let mut inner = Vec::new();
-        for _ in 0..worker.rng.below(4) {
+        for _ in 0..worker.rng.below(5) {
             let span = match worker.rng.below(20) {
                 0 => worker.rng.between(0, lease * 3),
                 1..=3 => worker.rng.between(0, lease),
@@ -207,6 +184,10 @@ fn work<'a, K: Holding>(
                 }
                 2 => extend(worker, &hold).await,
                 3 => run(worker, &hold, span).await,
+                4 | 5 if !inner.is_empty() => {
+                    let at = worker.rng.index(inner.len());
+                    end(worker, inner.swap_remove(at)).await;
+                }
                 _ => worker.think(span).await,
             }
             write(worker, &hold);
@@ -246,10 +227,10 @@ fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
         .as_ref()
         .is_some_and(|guard| guard.check().is_ok())
     {
-        let newest = worker.watch().is_newest(hold.id);
+        let rightful = worker.watch().is_rightful(hold.id);
         worker
             .watch()
-            .writes(&worker.label, hold.name, token, newest);
+            .writes(&worker.label, hold.name, token, rightful);
     }
     if worker.rng.chance(100) {
         let late = worker.rng.between(0, worker.plan().lease * 3000);
@@ -289,7 +270,7 @@ async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, E
         Ok(Released::StillHeld(left)) => left as usize,
         _ => usize::MAX,
     };
-    if left < stayed && !worker.has(Fault::Force) {
+    if left < stayed {
         let (who, name) = (&worker.label, label(name));
         let what = format!(
             "{who} released one guard of {name}, {left} are said to be left and {stayed} are out"
@@ -297,65 +278,6 @@ async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, E
         worker.watch().violate("P5", what);
     }
     released
-}
-
-impl Terms {
-    fn draw(worker: &mut Worker) -> Self {
-        let lease = worker.plan().lease;
-        let renewed = worker.rng.chance(600);
-        let span = if renewed {
-            lease
-        } else {
-            worker.rng.between(60, lease)
-        };
-        let strategy = if worker.rng.chance(80) {
-            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
-        } else {
-            WaitStrategy::Notify
-        };
-        let way = worker.rng.below(10);
-        let wait = worker.rng.between(0, lease * 2);
-        Self {
-            how: match way {
-                0 => How::Once,
-                1..=3 => How::For(ms(wait)),
-                _ => How::Patiently,
-            },
-            renewed,
-            lease: ms(span),
-            strategy,
-        }
-    }
-
-    fn waits(&self) -> Waits {
-        match (&self.strategy, self.how) {
-            (WaitStrategy::Poll(_), _) => Waits::Polling,
-            (_, How::Patiently) => Waits::Patiently,
-            _ => Waits::Briefly,
-        }
-    }
-
-    /// How long the call may take in µs.
-    fn limit(&self, worker: &Worker) -> u64 {
-        match self.how {
-            How::For(wait) if !wait.is_zero() => {
-                u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
-            }
-            How::Once | How::For(_) => worker.patience(),
-            How::Patiently => u64::MAX,
-        }
-    }
-
-    fn tell(&self, name: usize, owner: &Owner) -> String {
-        let how = match self.how {
-            How::Once => "tries to get".to_owned(),
-            How::For(wait) => format!("waits {wait:?} for"),
-            How::Patiently => "waits for".to_owned(),
-        };
-        let kind = if self.renewed { "renewed" } else { "fixed" };
-        let lease = self.lease;
-        format!("{how} {} for {owner}, {kind} lease {lease:?}", label(name))
-    }
 }
 
 impl<G: Guard> Hold<G> {

@@ -30,8 +30,8 @@ pub struct Life {
 impl Life {
     /// Begins a life of client `number` as process `proc`.
     pub fn begin(shared: &Arc<Shared>, proc: ProcId, number: usize, mut rng: Rng) {
-        let clock = shared.plan.clocks[number];
-        let runtime = SimRuntime::new(Arc::clone(&shared.exec), proc, clock, rng.fork());
+        let clock = shared.plan.clocks[number].clone();
+        let runtime = SimRuntime::new(Arc::clone(&shared.exec), proc, clock.clone(), rng.fork());
         let life = Arc::new(Self {
             shared: Arc::clone(shared),
             runtime: Arc::new(runtime),

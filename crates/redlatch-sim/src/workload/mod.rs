@@ -1,9 +1,13 @@
 //! What clients do. The seam for primitives: each is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
 
+mod fair;
 mod guard;
 mod holding;
+mod latch;
 mod life;
 mod lock;
+mod pool;
+mod terms;
 mod worker;
 
 use std::{fmt, future::Future, pin::Pin};
@@ -13,12 +17,14 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 
 pub use self::{
     guard::Guard,
-    holding::{Acquiring, Hold, Holding, How, Terms},
+    holding::{Acquiring, Hold, Holding},
     life::Life,
+    terms::{How, Terms},
     worker::Worker,
 };
 use crate::{
     mutants::Mutant,
+    plan::Plan,
     rng::Rng,
     scripts::{Ran, Seen},
     watch::Checker,
@@ -28,7 +34,13 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain];
+pub static KINDS: &[Kind] = &[
+    &lock::Plain,
+    &fair::Fair,
+    &latch::CountDown,
+    &pool::Semaphore,
+    &pool::Permits,
+];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -67,6 +79,13 @@ pub trait Workload: fmt::Debug + Sync {
         members
             .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
             .collect()
+    }
+
+    /// Returns how long a key may live on, in ms, if nobody touches it; `None` if it may stay for good. By default the longest lease, which is
+    /// an extension by two, the retention of a token, and the time for which a waiter is registered.
+    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
+        let _ = key;
+        Some(plan.lease * 2 + plan.retention + 5_200)
     }
 
     /// Makes the checkers of what only this kind promises.

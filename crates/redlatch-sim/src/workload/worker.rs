@@ -8,9 +8,9 @@ use std::{
 };
 
 use redlatch_core::{Client, Owner, seam::Runtime};
-use tokio::select;
+use tokio::{select, sync::oneshot};
 
-use super::{Guard, Life};
+use super::{Acquiring, Guard, Life};
 use crate::{
     faults::Fault,
     names::{label, name_of},
@@ -147,6 +147,21 @@ impl Worker {
         result
     }
 
+    /// Returns the acquisition as its caller has it: the library's, or one that a planted fault has spoilt.
+    pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
+        if !self.life.shared.detaches {
+            return future;
+        }
+        let (done, result) = oneshot::channel();
+        let going_on = async move {
+            if let Err(undelivered) = done.send(future.await) {
+                std::mem::forget(undelivered);
+            }
+        };
+        self.life.runtime.spawn("detached", Box::pin(going_on));
+        Box::pin(async move { result.await.unwrap_or(Ok(None)) })
+    }
+
     /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left. Looks in some cases only, since it has to wait.
     pub async fn leaves_nothing(&mut self, name: usize, owner: &Owner) {
         if self.rng.chance(700) {
@@ -179,7 +194,7 @@ impl Worker {
             owner: guard.owner().to_string().into(),
             token: guard.fence(),
             part: guard.part(),
-            clock: self.life.clock,
+            clock: self.life.clock.clone(),
             sight: Arc::downgrade(&sight) as Sight,
             delivered: shared.exec.now(),
             renewed,

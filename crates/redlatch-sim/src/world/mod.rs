@@ -79,6 +79,8 @@ pub struct Report {
     pub tally: Tally,
     /// Virtual time in µs.
     pub lasted: u64,
+    /// How long it took until everybody had got everything once all was healed, in µs.
+    pub converged: u64,
     /// Steps of the executor.
     pub steps: u64,
     /// The story, if it was told.
@@ -107,6 +109,7 @@ pub fn run(seed: u64, options: &Options) -> Report {
         two_holders: shared.watch.saw_two_holders(),
         tally: shared.watch.tally(),
         lasted: shared.exec.now(),
+        converged: shared.watch.healed_for(),
         steps,
         story: shared.watch.story(),
     };
@@ -122,10 +125,10 @@ impl World {
         let faults = Faults::draw(&mut rng, &options.faults);
         let plan = Plan::draw(&mut rng, &faults);
         let exec = Exec::new(rng.fork(), rng.below(1_000));
-        let watch = Watch::new(Arc::clone(&exec), kind, plan.names, &faults, options.told);
+        let watch = Watch::new(Arc::clone(&exec), kind, &plan, &faults, options.told);
         let forgery = options.mutant.and_then(Mutant::forgery);
         let model = Model::ALL[rng.index(Model::ALL.len())];
-        let server = Server::new(model, plan.server_clock, forgery);
+        let server = Server::new(model, plan.server_clock.clone(), forgery);
         let net = Net::new(
             Arc::clone(&exec),
             rng.fork(),
@@ -142,6 +145,7 @@ impl World {
                 changed: Notify::new(),
             },
             rules: options.mutant.and_then(Mutant::rules).unwrap_or_default(),
+            detaches: options.mutant.is_some_and(Mutant::detaches),
             rounds: Mutex::new(vec![plan.rounds; plan.clients]),
             healed: AtomicBool::new(false),
             heal: Notify::new(),

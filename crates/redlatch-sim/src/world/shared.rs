@@ -40,6 +40,8 @@ pub struct Shared {
     pub faults: Faults,
     /// The rules that clients keep.
     pub rules: redlatch_core::rules::Rules,
+    /// A planted fault: acquisitions go on without their callers.
+    pub detaches: bool,
     /// How far the workers of each client have come.
     pub done: Done,
     pub(super) rounds: Mutex<Vec<u64>>,
@@ -133,10 +135,7 @@ impl Shared {
         let sleep = crate::runtime::SimRuntime::new(
             Arc::clone(&self.exec),
             self.outside,
-            crate::runtime::Clock {
-                offset: 0,
-                drift: 0,
-            },
+            crate::runtime::Clock::steady(0, 0),
             Rng::new(0),
         );
         let until = redlatch_core::Moment::from_origin(std::time::Duration::from_micros(

@@ -4,6 +4,7 @@ mod behaviour;
 mod cancel;
 mod closing;
 mod documented;
+mod far;
 mod foreign;
 mod load;
 mod local_line;

@@ -6,6 +6,7 @@ mod connections;
 mod cost;
 mod death;
 mod full;
+mod latch;
 mod late;
 mod lifecycle;
 mod lost_replies;

@@ -23,10 +23,18 @@ pub(super) struct ScriptHost {
     lua: Lua,
     env: Table,
     run: Function,
-    /// Where in `bodies` each script is.
-    places: BTreeMap<Sha, usize>,
+    /// The scripts that were compiled.
+    scripts: BTreeMap<Sha, Compiled>,
     /// The compiled scripts. They are kept on Lua's side, where any number fits; handles to them would not.
     bodies: Table,
+}
+
+/// A script that was compiled.
+struct Compiled {
+    /// Where in `bodies` it is.
+    place: usize,
+    /// Whether the server has it; one that was flushed need not be compiled again, since a script leaves nothing in its function.
+    known: bool,
 }
 
 impl ScriptHost {
@@ -41,32 +49,40 @@ impl ScriptHost {
     /// Compiles a script unless it is known; returns its name.
     pub(super) fn load(&mut self, source: &[u8]) -> Result<Sha, ServerError> {
         let sha = sha1_hex(source);
-        if !self.places.contains_key(&sha) {
-            let place = self
-                .compile(source)
-                .map_err(|error| errors::compile(&error))?;
-            self.places.insert(sha.clone(), place);
+        if let Some(script) = self.scripts.get_mut(&sha) {
+            script.known = true;
+            return Ok(sha);
         }
+        let place = self
+            .compile(source)
+            .map_err(|error| errors::compile(&error))?;
+        let script = Compiled { place, known: true };
+        self.scripts.insert(sha.clone(), script);
         Ok(sha)
     }
 
     pub(super) fn knows(&self, sha: &str) -> bool {
-        self.places.contains_key(sha)
+        self.scripts.get(sha).is_some_and(|script| script.known)
     }
 
     pub(super) fn flush(&mut self) {
-        self.places.clear();
-        // Clearing a table takes an error only from a metamethod, and this one has none.
-        drop(self.bodies.clear());
+        self.scripts
+            .values_mut()
+            .for_each(|script| script.known = false);
+        if self.scripts.len() > KEPT {
+            self.scripts.clear();
+            // Clearing a table takes an error only from a metamethod, and this one has none.
+            drop(self.bodies.clear());
+        }
     }
 
     /// Runs a known script.
     pub(super) fn run(&self, sha: &str, keys: &[&[u8]], argv: &[&[u8]]) -> Reply {
-        let Some(place) = self.places.get(sha) else {
+        let Some(script) = self.scripts.get(sha).filter(|script| script.known) else {
             return Err(error("NOSCRIPT No matching script. Please use EVAL."));
         };
         let (ok, value) = self
-            .call(*place, keys, argv)
+            .call(script.place, keys, argv)
             .map_err(|failure| error(&format!("ERR the script engine failed: {failure}")))?;
         if ok {
             return convert::to_reply(&value);
@@ -92,16 +108,11 @@ impl ScriptHost {
 
     fn call(&self, place: usize, keys: &[&[u8]], argv: &[&[u8]]) -> mlua::Result<(bool, LuaValue)> {
         let body: Function = self.bodies.raw_get(place)?;
-        self.run
-            .call((body, self.strings(keys)?, self.strings(argv)?))
-    }
-
-    fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
-        for item in items {
-            table.raw_push(self.lua.create_string(item)?)?;
-        }
-        Ok(table)
+        self.run.call((
+            body,
+            convert::list(&self.lua, keys)?,
+            convert::list(&self.lua, argv)?,
+        ))
     }
 
     fn build(core: Arc<Mutex<Core>>, model: Model) -> mlua::Result<Self> {
@@ -118,7 +129,7 @@ impl ScriptHost {
             lua,
             env,
             run,
-            places: BTreeMap::new(),
+            scripts: BTreeMap::new(),
             bodies,
         })
     }
@@ -131,3 +142,6 @@ pub(crate) fn sha1_hex(bytes: &[u8]) -> Sha {
 
 /// What Lua calls the text of every script, as servers do.
 const CHUNK: &str = "@user_script";
+
+/// With more scripts than this a flush drops what was compiled.
+const KEPT: usize = 256;

@@ -3,11 +3,12 @@
 use redlatch_core::rules::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::mutants::{Mutant, client, detached, script};
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
 const RELEASE: &Source = &REENTRANT.release;
 const RENEW: &Source = &REENTRANT.renew;
+const FORCE: &Source = &REENTRANT.force;
 
 /// All of them.
 pub(super) const ALL: &[Mutant] = &[
@@ -81,6 +82,44 @@ pub(super) const ALL: &[Mutant] = &[
         "if f[4] > ends then",
         "if false then",
     ),
+    script(
+        "force-leaves-no-trace",
+        FORCE,
+        "'u', now, 'f', token)",
+        "'u', now)",
+    ),
+    script(
+        "force-hits-any-hold",
+        FORCE,
+        "f[4] > now and f[3] == token",
+        "f[4] > now",
+    ),
+    script(
+        "forced-is-renewed",
+        RENEW,
+        "elseif f[5] == token then",
+        "elseif false then",
+    ),
+    script(
+        "force-wakes-nobody",
+        FORCE,
+        "redis.pcall(verb, channel, key)",
+        "",
+    ),
+    script(
+        "key-outlives-retention",
+        ACQUIRE,
+        "call('PEXPIRE', key, ttl)",
+        "call('PEXPIRE', key, ttl * 100)",
+    ),
+    script(
+        "queue-outlives-waiters",
+        ACQUIRE,
+        "call('PEXPIRE', KEYS[m + i], last - now)",
+        "call('PEXPIRE', KEYS[m + i], (last - now) * 100)",
+    ),
+    detached("undelivered-is-renewed"),
+    client("renewal-ends-with-one-guard", Rule::RenewForEach),
     client("abandoned-not-undone", Rule::UndoAbandoned),
     client("copies-not-marked", Rule::MarkCopies),
     client("lease-from-reply", Rule::CountFromSend),

@@ -22,6 +22,11 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
             attempt: ran.arg(2).to_owned(),
             freed: verdict == "released" && ran.item(3).and_then(Value::as_int) == Some(0),
         },
+        ("reentrant/force", "done") => Seen::Forced {
+            name,
+            hold: ran.arg(1).to_owned(),
+            ended: ran.arg(2) == "now",
+        },
         _ => return Vec::new(),
     };
     vec![seen]

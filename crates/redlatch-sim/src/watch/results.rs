@@ -1,0 +1,37 @@
+//! What the observer has to say in the end.
+
+use super::{Tally, Violation, Watch};
+
+impl Watch {
+    /// Returns the violations so far.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.state().record.violations.clone()
+    }
+
+    /// Tells whether there were two holders where they are expected.
+    pub fn saw_two_holders(&self) -> bool {
+        self.state().record.two_holders
+    }
+
+    /// Returns the sums.
+    pub fn tally(&self) -> Tally {
+        self.state().record.tally.clone()
+    }
+
+    /// Takes the story.
+    pub fn story(&self) -> Vec<String> {
+        self.state().record.story.take()
+    }
+
+    /// Drops what it keeps alive.
+    pub fn clear(&self) {
+        let claims = std::mem::take(&mut self.state().view.claims);
+        drop(claims);
+    }
+
+    /// Returns how long faults have been over, in µs.
+    pub fn healed_for(&self) -> u64 {
+        let healed = self.state().view.healed;
+        healed.map_or(0, |healed| self.exec.now() - healed)
+    }
+}

@@ -1,0 +1,95 @@
+//! The ways in which guards are acquired.
+
+use std::time::Duration;
+
+use redlatch_core::{Backoff, Owner, WaitStrategy};
+
+use super::Worker;
+use crate::{names::label, watch::Waits};
+
+/// How an acquisition is made.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// How long it waits.
+    pub how: How,
+    /// Whether the lease is renewed.
+    pub renewed: bool,
+    /// The lease.
+    pub lease: Duration,
+    /// How it waits.
+    pub strategy: WaitStrategy,
+}
+
+/// How long an acquisition waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Not at all: the `try_` method.
+    Once,
+    /// So long: the `try_…_for` method.
+    For(Duration),
+    /// As long as it takes.
+    Patiently,
+}
+
+impl Terms {
+    pub(super) fn draw(worker: &mut Worker) -> Self {
+        let lease = worker.plan().lease;
+        let renewed = worker.rng.chance(600);
+        let span = if renewed {
+            lease
+        } else {
+            worker.rng.between(60, lease)
+        };
+        let strategy = if worker.rng.chance(80) {
+            WaitStrategy::Poll(Backoff::exponential(ms(5), ms(200)))
+        } else {
+            WaitStrategy::Notify
+        };
+        let way = worker.rng.below(10);
+        let wait = worker.rng.between(0, lease * 2);
+        Self {
+            how: match way {
+                0 => How::Once,
+                1..=3 => How::For(ms(wait)),
+                _ => How::Patiently,
+            },
+            renewed,
+            lease: ms(span),
+            strategy,
+        }
+    }
+
+    pub(super) fn waits(&self) -> Waits {
+        match (&self.strategy, self.how) {
+            (WaitStrategy::Poll(_), _) => Waits::Polling,
+            (_, How::Patiently) => Waits::Patiently,
+            _ => Waits::Briefly,
+        }
+    }
+
+    /// How long the call may take in µs.
+    pub(super) fn limit(&self, worker: &Worker) -> u64 {
+        match self.how {
+            How::For(wait) if !wait.is_zero() => {
+                u64::try_from(wait.as_micros()).unwrap_or(u64::MAX) + 10_000
+            }
+            How::Once | How::For(_) => worker.patience(),
+            How::Patiently => u64::MAX,
+        }
+    }
+
+    pub(super) fn tell(&self, name: usize, owner: &Owner) -> String {
+        let how = match self.how {
+            How::Once => "tries to get".to_owned(),
+            How::For(wait) => format!("waits {wait:?} for"),
+            How::Patiently => "waits for".to_owned(),
+        };
+        let kind = if self.renewed { "renewed" } else { "fixed" };
+        let lease = self.lease;
+        format!("{how} {} for {owner}, {kind} lease {lease:?}", label(name))
+    }
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

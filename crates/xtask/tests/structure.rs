@@ -1,0 +1,245 @@
+//! The rules of `docs/ARCHITECTURE.md` that can be checked by reading the sources.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a source that cannot be read fails the test"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+#[test]
+fn protocol_uses_std_only() {
+    for file in sources("crates/redlatch-core/src/protocol") {
+        for line in file.code() {
+            let import = line.trim_start().strip_prefix("use ");
+            let alien = import.filter(|path| {
+                let root = path.split("::").next().unwrap_or_default();
+                !["std", "super", "self"].contains(&root) && !path.starts_with("crate::protocol")
+            });
+            assert!(alien.is_none(), "{}: {line}", file.name());
+            for word in [
+                ".await",
+                "async ",
+                "Instant",
+                "SystemTime",
+                "fastrand",
+                "thread::",
+            ] {
+                assert!(!line.contains(word), "{}: {line}", file.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn only_its_transport_names_the_redis_crate() {
+    for file in sources("crates").into_iter().chain(sources("lua")) {
+        if file
+            .path
+            .starts_with("crates/redlatch-core/src/transport/redis")
+            || file.is_test()
+        {
+            continue;
+        }
+        for line in file.code() {
+            let named = line.match_indices("redis::").any(|(at, _)| {
+                let before = line[..at].chars().next_back();
+                !before.is_some_and(|before| before.is_alphanumeric() || "_:".contains(before))
+            });
+            assert!(!named, "{}: {line}", file.name());
+        }
+    }
+    for (name, manifest) in manifests() {
+        let depends = dependencies(&manifest).iter().any(|name| name == "redis");
+        assert_eq!(depends, name == "redlatch-core", "{name} and redis");
+    }
+}
+
+#[test]
+fn siblings_depend_on_the_core_and_the_scripts_only() {
+    let mut siblings = 0;
+    let ours = |name: &String| name.starts_with("redlatch");
+    for (name, manifest) in manifests() {
+        let family: Vec<_> = dependencies(&manifest).into_iter().filter(ours).collect();
+        match name.as_str() {
+            "redlatch-core" => assert_eq!(family, ["redlatch-lua"], "{name}"),
+            "redlatch" | "redlatch-sim" | "redlatch-embedded" | "xtask" => {}
+            _ => {
+                siblings += 1;
+                let allowed = ["redlatch-core", "redlatch-lua"];
+                assert!(
+                    family.iter().all(|name| allowed.contains(&name.as_str())),
+                    "{name}: {family:?}"
+                );
+            }
+        }
+    }
+    assert!(siblings >= 2, "only {siblings} siblings were found");
+}
+
+#[test]
+fn a_siblings_scripts_file_alone_knows_calls_and_replies() {
+    for (name, _) in manifests() {
+        if [
+            "redlatch-core",
+            "redlatch-embedded",
+            "redlatch-sim",
+            "xtask",
+        ]
+        .contains(&name.as_str())
+        {
+            continue;
+        }
+        for file in sources(&format!("crates/{name}/src")) {
+            if file.path.ends_with("scripts.rs") {
+                continue;
+            }
+            for line in file.code() {
+                for word in [
+                    "ScriptCall::new",
+                    "Script::new",
+                    ".as_array()",
+                    "Items::new",
+                ] {
+                    assert!(!line.contains(word), "{}: {line}", file.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn one_loop_acquires_and_two_places_renew() {
+    let engine = "crates/redlatch-core/src/engine";
+    let places = |word: &str| -> Vec<String> {
+        let files = sources("crates/redlatch-core/src").into_iter();
+        let files = files.filter(|file| file.code().iter().any(|line| line.contains(word)));
+        files.map(|file| file.name()).collect()
+    };
+    assert_eq!(
+        places(".acquire(&AcquireRequest {"),
+        [format!("{engine}/acquire.rs")]
+    );
+    assert_eq!(
+        places(".renew(&RenewRequest {"),
+        [format!("{engine}/hold.rs")]
+    );
+    assert_eq!(
+        places("hold.renewal("),
+        [
+            format!("{engine}/guard.rs"),
+            format!("{engine}/watchdog.rs")
+        ]
+    );
+}
+
+#[test]
+fn every_public_async_function_says_what_a_dropped_future_leaves() {
+    let (mut seen, mut silent) = (0, Vec::new());
+    for (name, _) in manifests() {
+        if ["redlatch-sim", "xtask"].contains(&name.as_str()) {
+            continue;
+        }
+        for file in sources(&format!("crates/{name}/src")) {
+            let lines: Vec<_> = file.text.lines().collect();
+            for (at, line) in lines.iter().enumerate() {
+                if !line.trim_start().starts_with("pub async fn ") {
+                    continue;
+                }
+                seen += 1;
+                let above = lines[..at].iter().rev().map(|line| line.trim_start());
+                let doc = above.take_while(|line| line.starts_with("///") || line.starts_with('#'));
+                let said = doc.into_iter().any(|line| line == "/// # Cancel safety");
+                if !said {
+                    silent.push(format!("{}: {}", file.name(), line.trim()));
+                }
+            }
+        }
+    }
+    assert!(silent.is_empty(), "without `# Cancel safety`: {silent:#?}");
+    assert!(seen >= 5, "only {seen} were found");
+}
+
+/// A source file.
+struct Source {
+    /// Relative to the workspace.
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn is_test(&self) -> bool {
+        self.path
+            .components()
+            .any(|part| part.as_os_str() == "tests")
+    }
+
+    /// Returns its lines without comments and without its test module, which is the last thing in it.
+    fn code(&self) -> Vec<&str> {
+        let lines = self.text.lines();
+        lines
+            .take_while(|line| *line != "#[cfg(test)]")
+            .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+            .collect()
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Returns the Rust files under a folder of the workspace, in order.
+fn sources(folder: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                found.push(Source {
+                    text: fs::read_to_string(&path).unwrap(),
+                    path: path.strip_prefix(root()).unwrap().to_owned(),
+                });
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has no sources");
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// Returns name and manifest of each crate.
+fn manifests() -> Vec<(String, String)> {
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    crates
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().join("Cargo.toml").exists())
+        .map(|entry| {
+            let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).unwrap();
+            (entry.file_name().into_string().unwrap(), manifest)
+        })
+        .collect()
+}
+
+/// Returns the names under `[dependencies]`.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let lines = manifest
+        .lines()
+        .skip_while(|line| *line != "[dependencies]");
+    lines
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}

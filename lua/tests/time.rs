@@ -1,0 +1,36 @@
+//! What every script does first: the server's time is read once, before anything else, so that all of a script happens at one instant.
+
+#[test]
+fn time_is_read_once_and_first() {
+    let mut scripts = 0;
+    for source in redlatch_lua::all() {
+        let code: Vec<_> = source.text.lines().map(without_comment).collect();
+        let reads = code.iter().filter(|line| line.contains("'TIME'")).count();
+        assert_eq!(reads, 1, "{} reads TIME {reads} times", source.name);
+        // What is indented belongs to a function, which runs when it is called.
+        let first = code
+            .iter()
+            .filter(|line| !line.starts_with(char::is_whitespace))
+            .find(|line| line.contains("call('"));
+        assert!(
+            first.is_some_and(|line| line.contains("call('TIME')")),
+            "{} calls something else first: {first:?}",
+            source.name
+        );
+        scripts += 1;
+    }
+    assert!(scripts >= 6, "only {scripts} scripts were found");
+}
+
+#[test]
+fn a_script_that_reads_late_would_be_noticed() {
+    assert_eq!(
+        without_comment("local a = 1 -- call('TIME')"),
+        "local a = 1 "
+    );
+    assert_eq!(without_comment("-- 'TIME'"), "");
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once("--").map_or(line, |(code, _)| code)
+}

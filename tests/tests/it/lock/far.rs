@@ -1,0 +1,90 @@
+//! A server that is far away: leases that are not long against a round trip.
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch::Client;
+use redlatch_embedded::EmbeddedTransport;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    slow::FarTransport,
+};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_a_little_longer_than_a_round_trip_can_be_had() {
+    for (lease, round_trip) in [(60, 40), (136, 100), (300, 250), (500, 350)] {
+        let backend = Backend::embedded();
+        let client = far(&backend, round_trip * MS / 2).await;
+        let start = Instant::now();
+        let guard = client.lock("x").lock().lease(lease * MS).await.unwrap();
+        guard.check().unwrap();
+        // One round trip for the script's digest, one for its text, which is too late, and one that is answered in time.
+        let took = start.elapsed();
+        assert!(took <= 4 * lease * MS, "{lease} ms took {took:?}");
+        drop(guard);
+        assert_tables_empty(&client).await;
+        backend.assert_only_counters_left();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_shorter_than_a_round_trip_ends_with_the_callers_time_and_leaves_nothing() {
+    let backend = Backend::embedded();
+    let client = far(&backend, 50 * MS).await;
+    let start = Instant::now();
+    let request = client.lock("x").try_lock_for(2 * SECOND).lease(100 * MS);
+    let result = request.await;
+    assert!(matches!(result, Ok(None) | Err(_)), "{result:?}");
+    assert!(start.elapsed() <= 2 * SECOND + 5 * MS);
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_extension_gets_through() {
+    let backend = Backend::embedded();
+    let client = far(&backend, 40 * MS).await;
+    let guard = client.lock("x").lock().lease(3 * SECOND).await.unwrap();
+    guard.extend(60 * MS).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_renewed_lease_is_kept_up() {
+    let backend = Backend::embedded();
+    // Scripts that are not there yet would cost a round trip more.
+    let near = backend.client().await.lock("x").lock().await.unwrap();
+    near.extend(SECOND).await.unwrap();
+    near.release().await.unwrap();
+    let client = far(&backend, 120 * MS).await;
+    let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
+    for _ in 0..40 {
+        backend.pass(250 * MS).await;
+        guard.check().unwrap();
+    }
+    guard.release().await.unwrap();
+}
+
+/// Connects a client to whose server a message takes `way`.
+async fn far(backend: &Backend, way: Duration) -> Client {
+    let Backend::Embedded {
+        server,
+        runtime,
+        name,
+        ..
+    } = backend
+    else {
+        panic!("this needs the embedded server");
+    };
+    let transport = EmbeddedTransport::new().serve(name, server.clone());
+    let transport = FarTransport::new(Arc::new(transport), way);
+    let builder = backend.builder().transport(Arc::new(transport));
+    builder
+        .runtime(Arc::clone(runtime))
+        .connect()
+        .await
+        .unwrap()
+}

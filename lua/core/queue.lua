@@ -71,11 +71,11 @@ local function queue_touch(k, q, l, now, member, alive, flag, ends)
   return last
 end
 
--- Enters a waiter, whose client was entered as alive, behind all others; returns 1, or 0 if it is there already. Q lives until `last`.
--- O(log n).
+-- Enters a waiter, whose client was entered as alive, behind all others; returns 1, or 0 if it is there already, and the field y as it is from now on.
+-- Q lives until `last`. O(log n).
 local function queue_enter(k, q, now, micros, member, last, called)
   if redis.call('ZSCORE', q, member) then
-    return 0
+    return 0, called
   end
   local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
   if newest and micros <= newest then
@@ -88,8 +88,9 @@ local function queue_enter(k, q, now, micros, member, last, called)
   if queue_is_called(called, member) then
     -- It was called, did not come, and comes now: at the end, like everybody.
     redis.call('HDEL', k, 'y')
+    called = false
   end
-  return 1
+  return 1, called
 end
 
 -- Tells a waiter that its turn has come. Begins with a write that a full server takes.

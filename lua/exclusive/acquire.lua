@@ -9,7 +9,7 @@
 --       5 ttl     ms, lease + retention of the token
 --       6 waiter  ms the waiter stays registered when it has to wait, or '' not to register
 --       7 address where a wake goes and whose it is, `<verb> <channel> <n>`, or ''
--- Reply {now, 'granted', count, token, abandoned, lasts, …}  four more items per further name; abandoned = 1 if the holder before never released,
+-- Reply {now, 'granted', count, token, abandoned, lasts, …}  for one name what the kind adds, else four more items per further name; abandoned = 1 if the holder before never released,
 --                            lasts = ms from now if that is less than the lease asked for (its renewal is forbidden), else ''
 --       {now, 'busy', i, look ms, holder, …}          name i is held by another owner, or another's turn; look = ms until it is worth
 --                            to look again; see the kind
@@ -119,7 +119,7 @@ for i = 1, m do
     call('ZREM', KEYS[m + i], address)
   end
   if m == 1 then
-    return {now, 'granted', count, token, abandoned, lasts}
+    return {now, 'granted', count, token, abandoned, lasts, f.place}
   end
   local at = 4 * i
   replies[at - 3], replies[at - 2], replies[at - 1], replies[at] = count, token, abandoned, lasts

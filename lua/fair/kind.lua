@@ -7,6 +7,7 @@ local PARTS = 3
 -- Lets name i be taken if it is free and nobody who is alive came before; else returns the answer, with the waiter entered if it asks for that.
 -- The answer is {now, 'busy', i, look, holder, called, entered}: look = '' to leave it to others; called = n of the head, if the name is free
 -- and the head is a waiter of the same client; entered = 1 if this waiter was not in the queue before.
+-- A grant has one item more: 1 if this waiter was the first in the queue.
 -- Whoever finds the name free and the head not called calls it. O(log waiters) and O(dead, at most 64), at most 30 commands and 2 for each dead.
 local function wait(i, m, f, now, micros)
   local held = f[2] and f[4] > now
@@ -21,7 +22,7 @@ local function wait(i, m, f, now, micros)
     last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
     f[6] = last
     if held then
-      entered = queue_enter(key, q, now, micros, member, last, called)
+      entered, called = queue_enter(key, q, now, micros, member, last, called)
     end
   end
 
@@ -42,10 +43,11 @@ local function wait(i, m, f, now, micros)
   if not head then
     return alive and {now, 'more'}
   elseif head == member then
+    f.place = 1
     return nil
   end
   if last then
-    entered = queue_enter(key, q, now, micros, member, last, called)
+    entered, called = queue_enter(key, q, now, micros, member, last, called)
   end
   if not queue_is_called(called, head) then
     queue_call(key, now, head)

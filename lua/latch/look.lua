@@ -18,7 +18,8 @@ end
 
 local reply = {now, 'unset', '', 0, 0, ''}
 if f[3] then
-  reply = {now, 'set', f[2], f[3], f[4], f[5] ~= '' and f[5] - now or ''}
+  -- Where time moves during a script, a key outlives its end by what has passed since the script began.
+  reply = {now, 'set', f[2], f[3], f[4], f[5] ~= '' and math.max(f[5] - now, 0) or ''}
 end
 local deleted = f[6] or ' '
 local _, count = string.gsub(deleted, '-', '')

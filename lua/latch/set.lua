@@ -6,8 +6,8 @@
 --       3 count   0 to 4294967295; 0 opens it at once
 --       4 ttl     ms after which the latch is gone, or '' for never
 --       5 keep    ms an operation is remembered; the same for all
--- Reply {now, 'set'}          this op, or an earlier copy of it, has set the latch
---       {now, 'refused'}      it was set before and is not open
+-- Reply {now, 'set', g}       this op, or an earlier copy of it, has set the latch; g = the generation that began, '' for a copy
+--       {now, 'refused', ''}  it was set before and is not open
 --       {now, 'late'}         by has passed
 --       {now, 'kind', kind}   the name is something else
 -- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, HSET, PEXPIRE or PERSIST, ZADD, PEXPIRE; once there are old ones
@@ -39,9 +39,9 @@ local f = call('HMGET', key, 'k', 'c', 't')
 if f[1] ~= 'latch:1' and f[1] then
   return {now, 'kind', f[1]}
 elseif call('ZSCORE', ops, op) then
-  return {now, 'set'}
+  return {now, 'set', ''}
 elseif call('ZSCORE', ops, op .. '!') then
-  return {now, 'refused'}
+  return {now, 'refused', ''}
 end
 
 local verdict, stamp = 'set', micros
@@ -71,4 +71,4 @@ else
     call('ZREM', ops, unpack(old))
   end
 end
-return {now, verdict}
+return {now, verdict, verdict == 'set' and stamp or ''}

@@ -5,12 +5,14 @@ mod core;
 mod exclusive;
 mod fair;
 mod latch;
+mod pool;
 mod reentrant;
 
 pub use self::core::{CORE, Core};
 pub use exclusive::Exclusive;
 pub use fair::{FAIR, Fair};
 pub use latch::{LATCH, Latch};
+pub use pool::{POOL, Pool};
 pub use reentrant::REENTRANT;
 
 /// One Lua script: its name, its text, and what it may be handed.
@@ -29,4 +31,5 @@ pub fn all() -> impl Iterator<Item = &'static Source> {
         .chain(REENTRANT.all())
         .chain(FAIR.all())
         .chain(LATCH.all())
+        .chain(POOL.all())
 }

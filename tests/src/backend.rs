@@ -31,6 +31,9 @@ pub enum Backend {
     /// A real server.
     #[cfg(unix)]
     Real(crate::server::Server),
+    /// Several real servers, shared with the other tests of this process, one after the other.
+    #[cfg(unix)]
+    Shared(crate::shared::Shared),
 }
 
 /// How many embedded servers have been started.
@@ -56,16 +59,37 @@ impl Backend {
         ))
     }
 
+    /// Takes the cluster of three masters of this process.
+    #[cfg(unix)]
+    pub async fn cluster(binary: &crate::server::ServerBinary) -> Self {
+        Self::Shared(crate::shared::Shared::cluster(binary).await)
+    }
+
+    /// Takes the sentinels of this process, with a master and a replica.
+    #[cfg(unix)]
+    pub async fn sentinel(binary: &crate::server::ServerBinary) -> Self {
+        Self::Shared(crate::shared::Shared::sentinel(binary).await)
+    }
+
     /// Returns the real server.
     ///
     /// # Panics
     ///
-    /// If this is the embedded one.
+    /// If this is the embedded one, or several.
     #[cfg(unix)]
     pub fn server(&self) -> &crate::server::Server {
         match self {
-            Self::Embedded { .. } => panic!("this needs a real server"),
+            Self::Embedded { .. } | Self::Shared(_) => panic!("this needs a real server"),
             Self::Real(server) => server,
+        }
+    }
+
+    /// Returns the real server that is in charge of `key`.
+    #[cfg(unix)]
+    fn owner(&self, key: &str) -> &crate::server::Server {
+        match self {
+            Self::Shared(servers) => servers.owner(key),
+            _ => self.server(),
         }
     }
 
@@ -84,6 +108,8 @@ impl Backend {
             }
             #[cfg(unix)]
             Self::Real(server) => Client::builder(&server.url()),
+            #[cfg(unix)]
+            Self::Shared(servers) => Client::builder(&servers.url()),
         }
     }
 
@@ -101,7 +127,7 @@ impl Backend {
         match self {
             Self::Embedded { server, .. } => server,
             #[cfg(unix)]
-            Self::Real(_) => panic!("this needs the embedded server"),
+            Self::Real(_) | Self::Shared(_) => panic!("this needs the embedded server"),
         }
     }
 
@@ -121,6 +147,11 @@ impl Backend {
             }
             #[cfg(unix)]
             Self::Real(server) => server.keys(),
+            #[cfg(unix)]
+            Self::Shared(servers) => {
+                let masters = servers.masters().into_iter();
+                masters.flat_map(crate::server::Server::keys).collect()
+            }
         };
         keys.retain(|key| !key.ends_with("}:m"));
         keys.sort();
@@ -138,8 +169,8 @@ impl Backend {
                     .collect::<Vec<_>>()
             }
             #[cfg(unix)]
-            Self::Real(server) => {
-                let items = server.command(&["HGETALL", key]).array();
+            Self::Real(_) | Self::Shared(_) => {
+                let items = self.owner(key).command(&["HGETALL", key]).array();
                 items.into_iter().map(crate::server::Reply::text).collect()
             }
         };
@@ -158,12 +189,12 @@ impl Backend {
                 .as_int()
                 .unwrap(),
             #[cfg(unix)]
-            Self::Real(server) => server.command(&["PTTL", key]).int(),
+            Self::Real(_) | Self::Shared(_) => self.owner(key).command(&["PTTL", key]).int(),
         };
         u64::try_from(millis).ok().map(Duration::from_millis)
     }
 
-    /// Sends a command past redlatch. Errors of the server are failures of the test.
+    /// Sends a command past redlatch, where there are several servers to the one in charge of its first argument. Errors of the server are failures of the test.
     pub fn command(&self, args: &[&str]) {
         match self {
             Self::Embedded { server, .. } => {
@@ -175,7 +206,7 @@ impl Backend {
                 server.execute(&command).unwrap();
             }
             #[cfg(unix)]
-            Self::Real(server) => drop(server.command(args).unwrap()),
+            Self::Real(_) | Self::Shared(_) => drop(self.owner(args[1]).command(args).unwrap()),
         }
     }
 
@@ -186,13 +217,9 @@ impl Backend {
                 server.command_count("EVALSHA") + server.command_count("EVAL")
             }
             #[cfg(unix)]
-            Self::Real(server) => {
-                let stats = server.commandstats();
-                ["evalsha", "eval"]
-                    .iter()
-                    .filter_map(|name| stats.get(*name))
-                    .sum()
-            }
+            Self::Real(server) => script_calls(server),
+            #[cfg(unix)]
+            Self::Shared(servers) => servers.masters().into_iter().map(script_calls).sum(),
         }
     }
 
@@ -204,9 +231,11 @@ impl Backend {
                 server.execute(&command).unwrap().as_int().unwrap()
             }
             #[cfg(unix)]
-            Self::Real(server) => {
-                let mut reply = server.command(&["PUBSUB", "NUMSUB", channel]).array();
-                reply.remove(1).int()
+            Self::Real(server) => subscribers(server, channel),
+            #[cfg(unix)]
+            Self::Shared(servers) => {
+                let servers = servers.servers().iter();
+                servers.map(|server| subscribers(server, channel)).sum()
             }
         };
         u64::try_from(count).unwrap()
@@ -231,6 +260,19 @@ impl Backend {
     }
 }
 
+#[cfg(unix)]
+fn script_calls(server: &crate::server::Server) -> u64 {
+    let stats = server.commandstats();
+    let calls = ["evalsha", "eval"].iter();
+    calls.filter_map(|name| stats.get(*name)).sum()
+}
+
+#[cfg(unix)]
+fn subscribers(server: &crate::server::Server, channel: &str) -> i64 {
+    let mut reply = server.command(&["PUBSUB", "NUMSUB", channel]).array();
+    reply.remove(1).int()
+}
+
 /// Checks that `client` has nothing in its tables once its releases are answered.
 pub async fn assert_tables_empty(client: &Client) {
     client.settled().await;
@@ -238,8 +280,9 @@ pub async fn assert_tables_empty(client: &Client) {
     assert_eq!(tables, redlatch::Tables::default());
 }
 
-/// Makes a test of each behaviour, an `async fn(&Backend)`, on each backend: the embedded one always, every real server with the feature
-/// `servers`.
+/// Makes a test of each behaviour, an `async fn(&Backend)`, on each backend: the embedded one always, with the feature `servers` every real
+/// server, a cluster and sentinels of each. A process has one cluster and one group of sentinels of each, which its tests use one after the
+/// other.
 #[macro_export]
 macro_rules! behaviours {
     ($($behaviour:ident),+ $(,)?) => {
@@ -256,6 +299,26 @@ macro_rules! behaviours {
             async fn $behaviour() {
                 for binary in $crate::server::ServerBinary::all() {
                     super::$behaviour(&$crate::backend::Backend::real(&binary)).await;
+                }
+            })+
+        }
+
+        #[cfg(all(unix, feature = "servers"))]
+        mod cluster {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                for binary in $crate::server::ServerBinary::all() {
+                    super::$behaviour(&$crate::backend::Backend::cluster(&binary).await).await;
+                }
+            })+
+        }
+
+        #[cfg(all(unix, feature = "servers"))]
+        mod sentinel {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $behaviour() {
+                for binary in $crate::server::ServerBinary::all() {
+                    super::$behaviour(&$crate::backend::Backend::sentinel(&binary).await).await;
                 }
             })+
         }

@@ -5,7 +5,8 @@
 //!
 //! * [`backend`]: what a behaviour is tested on, the embedded engine or a real server, from one text.
 //! * [`copies`]: delivers once more what was sent to an embedded server.
-//! * [`server`]: finds server binaries, starts, stops, kills and inspects servers.
+//! * [`server`]: finds server binaries, starts, stops, kills and inspects servers, clusters and sentinels.
+//! * [`shared`]: clusters and sentinels that live as long as the test process.
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
 //! * [`matrix`]: runs a test on every server at once.
 //! * [`split`], [`skewed`]: a client whose messages go another way than its commands, and one whose clock is wrong.
@@ -29,6 +30,8 @@ pub mod matrix;
 pub mod proxy;
 #[cfg(unix)]
 pub mod server;
+#[cfg(unix)]
+pub mod shared;
 pub mod skewed;
 pub mod slow;
 pub mod split;

@@ -16,6 +16,8 @@ use tokio::net::{TcpListener, TcpSocket};
 pub(crate) struct ReservedPort {
     port: u16,
     _placeholder: Option<TcpSocket>,
+    /// Keeps the port of a cluster's bus.
+    _bus: Option<Box<Self>>,
 }
 
 impl ReservedPort {
@@ -27,7 +29,30 @@ impl ReservedPort {
         Ok(Self {
             port,
             _placeholder: placeholder,
+            _bus: None,
         })
+    }
+
+    /// Takes a port that was free for a node of a cluster, together with the one 10,000 above it, on which nodes talk to each other.
+    pub(crate) fn take_for_cluster() -> io::Result<Self> {
+        for _ in 0..TRIES {
+            let port = Self::take()?;
+            let Some(bus) = port.port.checked_add(BUS) else {
+                continue;
+            };
+            if let Ok(socket) = reusable_socket(bus) {
+                let bus = Self {
+                    port: bus,
+                    _placeholder: Some(socket).filter(|_| cfg!(target_os = "linux")),
+                    _bus: None,
+                };
+                return Ok(Self {
+                    _bus: Some(Box::new(bus)),
+                    ..port
+                });
+            }
+        }
+        Err(io::Error::other("no two free ports for a cluster's node"))
     }
 
     /// Listens on the port.
@@ -47,5 +72,10 @@ fn reusable_socket(port: u16) -> io::Result<TcpSocket> {
     socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
     Ok(socket)
 }
+
+/// A node's bus is on the port so much above its own.
+const BUS: u16 = 10_000;
+
+const TRIES: u32 = 200;
 
 const BACKLOG: u32 = 512;

@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::{
-    AcquireOptions, Client, Error, ErrorKind, Held, Owner, OwnerChoice, Wait, WaitStrategy,
+    AcquireOptions, Client, Durability, Error, ErrorKind, Held, Owner, OwnerChoice, Wait,
+    WaitStrategy,
     engine::invalid_lease,
     primitive::Primitive,
     protocol::lease::{Lease, LeaseError},
@@ -162,6 +163,16 @@ macro_rules! acquire_options {
             /// The hold then ends with the lease that runs, up to one lease after `max`. Without renewal it changes nothing.
             pub const fn max_hold(mut self, max: Duration) -> Self {
                 self.0.options.max_hold = Some(max);
+                self
+            }
+
+            /// Sets who has to have the grant, and each renewal, before it counts. Default: [`Durability::Master`].
+            ///
+            /// Anything else costs a `WAIT` per acquisition and per renewed pipeline, over connections of their own. Where too few replicas
+            /// confirm within a sixth of the lease, at most a second, the acquisition fails with `NotEnoughReplicas` and is undone; a renewal
+            /// then counts for nothing and is tried again, until the hold is lost at its deadline.
+            pub const fn durability(mut self, durability: Durability) -> Self {
+                self.0.options.durability = durability;
                 self
             }
 

@@ -1,17 +1,13 @@
 //! What a client looks at when it connects.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use futures_util::future::join;
 use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind, LinkClass,
-    protocol::{
-        acquisition::WaitStrategy,
-        name::{Key, Name},
-        time::Moment,
-    },
+    protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
 };
@@ -20,29 +16,36 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 
 /// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
-    check_server(client, deadline).await?;
-    let key = client.probe_key()?;
-    check_commands(client, &key, deadline).await?;
+    check_servers(client, deadline).await?;
+    let keys = client.probe_keys();
+    for key in &keys {
+        check_commands(client, key, deadline).await?;
+    }
     if client.wait_strategy() != WaitStrategy::Notify {
         return Ok(());
     }
     client.pin_wakes();
     let hub = &client.net().hub;
-    let broadcast = client.broadcast_channel(&key);
-    let (wakes, broadcasts) = join(
-        hub.confirm(client.wake_channel(), deadline),
-        hub.confirm(&broadcast, deadline),
-    )
-    .await;
+    let wakes = hub.confirm(client.wake_channel(), deadline);
+    let Some(key) = keys.first() else {
+        return wakes.await;
+    };
+    let broadcast = client.broadcast_channel(key);
+    let (wakes, broadcasts) = join(wakes, hub.confirm(&broadcast, deadline)).await;
     wakes.and(broadcasts)
 }
 
+async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {
+    for slot in client.net().router.one_slot_per_node() {
+        check_server(client, slot, deadline).await?;
+    }
+    Ok(())
+}
+
 /// A server that does not tell (a managed one may refuse INFO) is taken as it is.
-async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
-    let session = client
-        .net()
-        .session(0, LinkClass::Command, deadline)
-        .await?;
+async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<(), Error> {
+    let router = &client.net().router;
+    let session = router.session(slot, LinkClass::Command, deadline).await?;
     let info = match session.ask(Command::new("INFO"), deadline).await {
         Ok(info) => info,
         Err(error) if error.kind() == ErrorKind::Permission => {
@@ -67,13 +70,14 @@ async fn check_server(client: &Client, deadline: Moment) -> Result<(), Error> {
             ),
         ));
     }
-    if field("cluster_enabled") == Some("1") {
+    if field("cluster_enabled") == Some("1") && !router.is_cluster() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
-            "the server belongs to a cluster, which this version of redlatch cannot use yet",
+            "the server belongs to a cluster; its address is to begin with redis+cluster://",
         ));
     }
-    if field("role") == Some("slave") {
+    // Elsewhere a link finds that out each time it connects.
+    if field("role") == Some("slave") && router.is_fixed() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
             "the server is a replica; connect to its master",
@@ -142,13 +146,27 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 impl Client {
-    /// Returns the key of a name that nobody else uses.
-    fn probe_key(&self) -> Result<Key, Error> {
-        Name::parse(self.id().as_str())
-            .map(|name| self.key(&name))
-            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+    /// Returns a key of our own on every node, all of names that nobody else uses.
+    fn probe_keys(&self) -> Vec<Key> {
+        let router = &self.net().router;
+        let nodes = router.one_slot_per_node().len();
+        let mut found = BTreeMap::new();
+        for n in 0..PROBES {
+            if found.len() == nodes {
+                break;
+            }
+            // The digits of an id with some more are a name.
+            if let Ok(name) = crate::Name::parse(&format!("{}-{n}", self.id().as_str())) {
+                let key = self.key(&name);
+                found.entry(router.node(key.slot())).or_insert(key);
+            }
+        }
+        found.into_values().collect()
     }
 }
+
+/// Keys looked at to find one on every node; enough for a node with one slot in a thousand.
+const PROBES: u32 = 8192;
 
 #[cfg(test)]
 mod tests {

@@ -30,7 +30,7 @@ use crate::{
     },
     rules::{Rule, Rules},
     script::ScriptCall,
-    seam::{Dial, Purpose, Runtime, Value},
+    seam::{Runtime, Value},
 };
 
 /// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends its background work.
@@ -110,6 +110,7 @@ impl Client {
         let client = Self::assemble(config, runtime, metadata);
         // Dropping the client on an error ends what has been started.
         client.spawn_background();
+        client.net().router.known(deadline).await?;
         client
             .net()
             .session(0, LinkClass::Command, deadline)
@@ -128,22 +129,12 @@ impl Client {
 
     fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
         let rules = config.rules;
-        let address = config.address.to_string().into();
+        let address = config.servers.topology.to_string().into();
         let (shutdown, ended) = watch::channel(false);
         let id = ClientId::from_random(runtime.random(), runtime.random());
         let world = World::new(Arc::clone(&runtime), config.transport, ended);
-        let dial = Dial {
-            address: config.address.clone(),
-            login: config.login.clone(),
-            purpose: Purpose::PubSub,
-        };
-        let hub = Hub::new(world.clone(), dial, config.connect_timeout, rules);
-        let router = Router::standalone(
-            world.clone(),
-            config.address,
-            config.login,
-            config.connect_timeout,
-        );
+        let router = Router::start(&world, config.servers, config.connect_timeout);
+        let hub = Hub::new(&router, rules);
         Self(Arc::new(Core {
             net: Arc::new(Net { world, router, hub }),
             wake_channel: format!("{}:w:{id}", config.prefix.as_str()).into(),
@@ -273,6 +264,12 @@ impl Client {
         self.0.numbers.owner()
     }
 
+    /// Changes as whom servers are logged in to, from the next connection on: for passwords that change while the client lives. Connections that
+    /// are up stay so. Does no I/O.
+    pub fn set_credentials(&self, username: Option<&str>, password: Option<&str>) {
+        self.net().router.change_credentials(username, password);
+    }
+
     /// Returns this client's identity, the first part of its owners.
     pub fn id(&self) -> &ClientId {
         self.0.numbers.client()
@@ -331,6 +328,15 @@ impl Client {
         self.check_open()?;
         self.net()
             .insist(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
+            .await
+    }
+
+    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed. For the crates of this family.
+    #[doc(hidden)]
+    pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
+        self.check_open()?;
+        self.net()
+            .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
             .await
     }
 

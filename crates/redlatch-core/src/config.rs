@@ -1,13 +1,11 @@
 //! How a client is set up.
 
-use std::{marker::PhantomData, path::PathBuf, sync::Arc, time::Duration};
-
-use percent_encoding::percent_decode_str;
-use url::Url;
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use crate::{
-    Client, Error, ErrorKind,
+    Client, Error, ErrorKind, address,
     engine::invalid_lease,
+    net::{Servers, Topology},
     protocol::{
         acquisition::WaitStrategy,
         lease::{Lease, Trust},
@@ -31,8 +29,7 @@ pub struct ClientBuilder<C = Client> {
 /// The options of a client.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) address: Address,
-    pub(crate) login: Login,
+    pub(crate) servers: Servers,
     pub(crate) prefix: Prefix,
     pub(crate) lease: Lease,
     pub(crate) strategy: WaitStrategy,
@@ -49,23 +46,58 @@ pub(crate) struct Config {
 }
 
 impl<C: From<Client>> ClientBuilder<C> {
-    /// Starts from an address: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS,
-    /// `unix:///path[?db=n&user=…&pass=…]`. `valkey://` and `valkeys://` mean the same as `redis://` and `rediss://`.
+    /// Starts from an address:
+    ///
+    /// * One server: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS, `unix:///path[?db=n&user=…&pass=…]` or
+    ///   `redis+unix://…`.
+    /// * A cluster: `redis+cluster://[user[:password]@]host[:port][,host[:port]…]`, some of its nodes. `redis-cluster://host?node=host:port` means the
+    ///   same.
+    /// * Sentinels: `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/service[/database]`, the service being the name that the sentinels
+    ///   know the master by; user and password are the servers', `?sentinel_username=…&sentinel_password=…` the sentinels'.
+    ///   `redis-sentinel://…?sentinelServiceName=service` and `redis-sentinel://…/database#service` mean the same. The port is 26379 by default.
+    /// * A master and its replicas: `redis+replicas://host[:port],host[:port]…[/database]`, all of them; which one is the master is found out.
+    ///
+    /// With `rediss` instead of `redis`, all are spoken to by TLS. `valkey` and `valkeys` mean the same as `redis` and `rediss`.
     pub fn new(url: &str) -> Self {
-        match parse_url(url) {
-            Ok((address, login)) => Self::at(address, login),
-            Err(error) => {
-                let nowhere = Address::Unix(PathBuf::new());
-                Self::at(nowhere, Login::default()).refuse(error)
-            }
-        }
+        Self::of(address::parse(url))
     }
 
     /// Starts from an address and a login.
     pub fn at(address: Address, login: Login) -> Self {
-        let config = Config {
-            address,
+        Self::of(Ok(Servers {
+            topology: Topology::Single(address),
             login,
+            aliases: Vec::new(),
+        }))
+    }
+
+    /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server; the first login among them holds for all.
+    pub fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Self {
+        Self::of(address::cluster(nodes))
+    }
+
+    /// Starts from sentinels, each `host[:port]` or an address of one server, and the name that they know the master by.
+    ///
+    /// A login among the addresses is the sentinels'; the servers' is set by [`credentials`](Self::credentials).
+    pub fn sentinel<I: AsRef<str>>(service: &str, sentinels: impl IntoIterator<Item = I>) -> Self {
+        Self::of(address::sentinel(service, sentinels))
+    }
+
+    /// Starts from a master and its replicas, in any order, each `host[:port]` or an address of one server; the first login among them holds
+    /// for all.
+    ///
+    /// They are asked which of them is the master, and asked again when that one is away or takes no writes. Nobody is promoted by this.
+    pub fn replicas<I: AsRef<str>>(servers: impl IntoIterator<Item = I>) -> Self {
+        Self::of(address::replicas(servers))
+    }
+
+    fn of(servers: Result<Servers, Error>) -> Self {
+        let (servers, wrong) = match servers {
+            Ok(servers) => (servers, None),
+            Err(error) => (Servers::nowhere(), Some(error)),
+        };
+        let config = Config {
+            servers,
             prefix: Prefix::default(),
             lease: Lease::default(),
             strategy: WaitStrategy::Notify,
@@ -82,8 +114,53 @@ impl<C: From<Client>> ClientBuilder<C> {
         };
         Self {
             config,
-            wrong: None,
+            wrong,
             client: PhantomData,
+        }
+    }
+
+    /// Sets user and password of the servers, instead of what the address says. [`Client::set_credentials`] changes them later.
+    #[must_use]
+    pub fn credentials(mut self, username: Option<&str>, password: Option<&str>) -> Self {
+        let login = &mut self.config.servers.login;
+        login.username = username.map(str::to_owned);
+        login.password = password.map(str::to_owned);
+        self
+    }
+
+    /// Sets the database's number, instead of what the address says. A cluster has none but 0.
+    #[must_use]
+    pub const fn database(mut self, database: u32) -> Self {
+        self.config.servers.login.database = database;
+        self
+    }
+
+    /// Sets user and password of the sentinels.
+    #[must_use]
+    pub fn sentinel_credentials(mut self, username: Option<&str>, password: Option<&str>) -> Self {
+        match &mut self.config.servers.topology {
+            Topology::Sentinel(sentinels) => {
+                sentinels.login.username = username.map(str::to_owned);
+                sentinels.login.password = password.map(str::to_owned);
+            }
+            _ => return self.refuse(address::wrong("there are no sentinels")),
+        }
+        self
+    }
+
+    /// Says that the server which is announced as `announced`, `host:port`, is reached at `reached`: for nodes behind address translation or
+    /// proxies. May be called once per node.
+    #[must_use]
+    pub fn announced_as(mut self, announced: &str, reached: &str) -> Self {
+        match (
+            address::host_and_port(announced),
+            address::host_and_port(reached),
+        ) {
+            (Ok(announced), Ok(reached)) => {
+                self.config.servers.aliases.push((announced, reached));
+                self
+            }
+            (Err(error), _) | (_, Err(error)) => self.refuse(error),
         }
     }
 
@@ -177,7 +254,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Sets the name that the server's `CLIENT LIST` shows. Default `redlatch`.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.config.login.client_name = Some(name.into());
+        self.config.servers.login.client_name = Some(name.into());
         self
     }
 
@@ -199,19 +276,40 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets what TLS trusts and shows. Only for `rediss://`.
+    /// Sets what TLS trusts and shows. Only for addresses of `rediss://`, or for the servers that sentinels tell of.
     #[must_use]
     pub fn tls(mut self, tls: TlsOptions) -> Self {
-        match &mut self.config.address {
-            Address::Tls { options, .. } => *options = tls,
-            _ => {
-                return self.refuse(Error::new(
-                    ErrorKind::InvalidOption,
-                    "TLS options need an address of rediss://",
-                ));
+        let topology = &mut self.config.servers.topology;
+        let set = match topology {
+            Topology::Single(address) => set_tls([address], &tls),
+            Topology::Cluster(addresses) | Topology::Replicas(addresses) => {
+                set_tls(addresses, &tls)
             }
+            Topology::Sentinel(sentinels) => {
+                set_tls(&mut sentinels.addresses, &tls);
+                sentinels.server_tls = Some(tls);
+                true
+            }
+        };
+        if set {
+            return self;
         }
-        self
+        self.refuse(address::wrong("TLS options need an address of rediss://"))
+    }
+
+    /// Sets what TLS trusts and shows to sentinels, where that differs from the servers; call it after [`tls`](Self::tls).
+    #[must_use]
+    pub fn sentinel_tls(mut self, tls: TlsOptions) -> Self {
+        let set = match &mut self.config.servers.topology {
+            Topology::Sentinel(sentinels) => set_tls(&mut sentinels.addresses, &tls),
+            _ => false,
+        };
+        if set {
+            return self;
+        }
+        self.refuse(address::wrong(
+            "TLS options for sentinels need sentinels of rediss://",
+        ))
     }
 
     /// Sets where background work runs and what clock counts. Default: the tokio runtime that [`connect`](Self::connect) is called in.
@@ -257,6 +355,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             return Err(error);
         }
         let mut config = self.config;
+        config.servers.check()?;
         let runtime = match config.runtime.take() {
             Some(runtime) => runtime,
             None => Arc::new(TokioRuntime::current().ok_or_else(|| {
@@ -276,149 +375,21 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 }
 
+/// Sets the options of all addresses; returns whether all of them are of TLS.
+fn set_tls<'a>(addresses: impl IntoIterator<Item = &'a mut Address>, tls: &TlsOptions) -> bool {
+    let mut all = true;
+    for address in addresses {
+        match address {
+            Address::Tls { options, .. } => *options = tls.clone(),
+            _ => all = false,
+        }
+    }
+    all
+}
+
 fn out_of_bounds(option: &str, bounds: &str) -> Error {
     Error::new(
         ErrorKind::InvalidOption,
         format!("{option} is out of bounds; it is {bounds}"),
     )
-}
-
-fn parse_url(text: &str) -> Result<(Address, Login), Error> {
-    let url = Url::parse(text).map_err(|error| {
-        // The text may hold a password, so it is not shown.
-        Error::with_source(
-            ErrorKind::InvalidOption,
-            "the address is not a URL; it is like redis://host:6379/0",
-            error,
-        )
-    })?;
-    let host = || {
-        let host = url
-            .host_str()
-            .filter(|host| !host.is_empty())
-            .unwrap_or("localhost");
-        decoded(host.trim_start_matches('[').trim_end_matches(']'))
-    };
-    let port = url.port().unwrap_or(6379);
-    let address = match url.scheme() {
-        "redis" | "valkey" => Address::Tcp {
-            host: host()?,
-            port,
-        },
-        "rediss" | "valkeys" => Address::Tls {
-            host: host()?,
-            port,
-            options: TlsOptions::default(),
-        },
-        "unix" | "redis+unix" | "valkey+unix" => Address::Unix(PathBuf::from(decoded(url.path())?)),
-        scheme => {
-            return Err(Error::new(
-                ErrorKind::InvalidOption,
-                format!(
-                    "the scheme {scheme}:// is unknown; use redis, rediss, valkey, valkeys or unix"
-                ),
-            ));
-        }
-    };
-    Ok((address, parse_login(&url)?))
-}
-
-fn parse_login(url: &Url) -> Result<Login, Error> {
-    let mut login = Login {
-        client_name: Some("redlatch".to_owned()),
-        ..Login::default()
-    };
-    if !url.username().is_empty() {
-        login.username = Some(decoded(url.username())?);
-    }
-    login.password = url.password().map(decoded).transpose()?;
-    let mut database = match url.scheme() {
-        "unix" | "redis+unix" | "valkey+unix" => None,
-        _ => Some(url.path().trim_matches('/').to_owned()).filter(|path| !path.is_empty()),
-    };
-    for (key, value) in url.query_pairs() {
-        match &*key {
-            "db" => database = Some(value.into_owned()),
-            "user" => login.username = Some(value.into_owned()),
-            "pass" => login.password = Some(value.into_owned()),
-            _ => {
-                return Err(Error::new(
-                    ErrorKind::InvalidOption,
-                    format!("the address has an unknown parameter {key}"),
-                ));
-            }
-        }
-    }
-    if let Some(database) = database {
-        login.database = database.parse().map_err(|_| {
-            Error::new(
-                ErrorKind::InvalidOption,
-                format!("{database:?} is no database number"),
-            )
-        })?;
-    }
-    Ok(login)
-}
-
-fn decoded(text: &str) -> Result<String, Error> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(Into::into).map_err(|error| {
-        Error::with_source(ErrorKind::InvalidOption, "the address is not UTF-8", error)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp {
-            host: host.to_owned(),
-            port,
-        }
-    }
-
-    #[test]
-    fn addresses() {
-        for (url, address, database) in [
-            ("redis://localhost", tcp("localhost", 6379), 0),
-            ("redis://10.0.0.1:7000/3", tcp("10.0.0.1", 7000), 3),
-            ("valkey://[::1]:7000", tcp("::1", 7000), 0),
-            ("redis://h/?db=5", tcp("h", 6379), 5),
-            (
-                "unix:///run/redis.sock?db=2",
-                Address::Unix("/run/redis.sock".into()),
-                2,
-            ),
-        ] {
-            let (parsed, login) = parse_url(url).unwrap();
-            assert_eq!((parsed, login.database), (address, database), "{url}");
-        }
-        let (_, login) = parse_url("redis://ann:p%40ss@h").unwrap();
-        assert_eq!(
-            (login.username.as_deref(), login.password.as_deref()),
-            (Some("ann"), Some("p@ss"))
-        );
-        let (_, login) = parse_url("redis://:secret@h").unwrap();
-        assert_eq!(
-            (login.username, login.password.as_deref()),
-            (None, Some("secret"))
-        );
-    }
-
-    #[test]
-    fn wrong_addresses_say_what_is_allowed_and_keep_secrets() {
-        for url in [
-            "",
-            "localhost:6379",
-            "http://h",
-            "redis://h/x",
-            "redis://h?x=1",
-            "redis://:secret@h:99999",
-        ] {
-            let error = parse_url(url).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
-            assert!(!format!("{error:?}").contains("secret"));
-        }
-    }
 }

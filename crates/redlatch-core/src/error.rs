@@ -41,11 +41,14 @@ pub enum ErrorKind {
     NotSet,
     /// The object was removed while this waited for it: deleted, ended by its own time, or lost by the server.
     Deleted,
+    /// More is asked for than there is at all, or the object would get more or less than it can have. Nothing was changed.
+    OutOfRange,
     /// The server's user may not do this.
     Permission,
     /// The server is out of memory and took nothing.
     ServerFull,
-    /// The server has fewer replicas than it is configured to need, and took nothing.
+    /// The server has fewer replicas than it is configured to need, and took nothing; or fewer have confirmed than the acquisition asked for, and
+    /// what was taken is given back in the background.
     NotEnoughReplicas,
     /// The server could not be reached in time, and surely nothing was executed.
     Unavailable,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod address;
 mod builder;
 mod check;
 mod client;
@@ -33,7 +34,7 @@ pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait, WatchOptions};
 #[doc(hidden)]
-pub use engine::{Changed, REMEMBERED};
+pub use engine::{Changed, Portion, REMEMBERED};
 pub use error::{Error, ErrorKind};
 pub use member::{Lockable, Member};
 pub use net::LinkClass;
@@ -43,6 +44,7 @@ pub use primitive::Token;
 pub use protocol::{
     acquisition::{Discipline, WaitStrategy},
     backoff::{Backoff, Jitter},
+    durability::Durability,
     hold::{HoldState, LossCause},
     lease::Lease,
     name::{Key, Name, NameError, Prefix},

@@ -75,6 +75,8 @@ pub struct RenewRequest<'a> {
     pub owner: &'a Owner,
     /// Which hold.
     pub token: Token,
+    /// The attempt that began it.
+    pub attempt: &'a AttemptId,
     /// For how long from now.
     pub lease: Duration,
     /// How long the token outlives the hold.
@@ -96,6 +98,10 @@ pub struct ReleaseRequest<'a> {
     pub retention: Duration,
     /// The waiter's address if it was registered, else empty.
     pub address: &'a str,
+    /// Units of a hold that can be divided which the attempt keeps; zero ends it.
+    pub left: u32,
+    /// Units of it that are gone for good, since the hold began.
+    pub forgotten: u32,
 }
 
 /// An acquire script's answer.
@@ -133,6 +139,8 @@ pub struct Grant {
     pub abandoned: bool,
     /// How long it lasts if that is less than was asked for.
     pub lasts: Option<Duration>,
+    /// Its place in the queue, had it one, was lost, and those of others of its client may be.
+    pub unqueued: bool,
 }
 
 /// A renewal script's answer.
@@ -140,6 +148,8 @@ pub struct Grant {
 pub enum Renewed {
     /// The lease runs anew.
     Renewed,
+    /// It runs for so long, less than was asked for: nothing makes it longer.
+    Ends(Duration),
     /// The request came too late to act.
     Late,
     /// The hold is over.

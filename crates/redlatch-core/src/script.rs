@@ -44,6 +44,8 @@ pub struct ScriptCall {
     script: &'static Script,
     slot: u16,
     keys: Vec<String>,
+    /// How many of them it cannot do without.
+    needed: Option<usize>,
     args: Vec<String>,
     dated: bool,
 }
@@ -60,6 +62,7 @@ impl ScriptCall {
             script,
             slot,
             keys: Vec::new(),
+            needed: None,
             args: Vec::new(),
             dated: false,
         }
@@ -84,6 +87,23 @@ impl ScriptCall {
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
+    }
+
+    /// Says that the script can do with the first `keys` of its keys. While a slot moves from node to node, a call that names a key which is not
+    /// there is refused; it then goes again with those alone.
+    #[must_use]
+    pub const fn can_do_with(mut self, keys: usize) -> Self {
+        self.needed = Some(keys);
+        self
+    }
+
+    /// Returns the call without the keys that it can do without, if it has any.
+    pub(crate) fn bare(&self) -> Option<Self> {
+        let needed = self.needed.filter(|&needed| needed < self.keys.len())?;
+        Some(Self {
+            keys: self.keys[..needed].to_vec(),
+            ..self.clone()
+        })
     }
 
     /// Returns the script.

@@ -30,7 +30,8 @@ use crate::{
 /// * **Nothing is held.** A party that dies before it has counted keeps the latch shut; [`wait_for`](Self::wait_for) or a
 ///   [TTL](TrySetCount::ttl) bounds the wait of the others. A waiter that dies leaves nothing behind.
 /// * **It stays** until it is deleted, open or not, unless it was set with a TTL: an open latch is what tells latecomers that they need not wait.
-/// * **Failover, restarts without persistence** can lose counts, or the latch. Counts that are lost keep it shut; they never open it too early.
+/// * **Failover, restarts without persistence** can lose counts, which keeps it shut, or the latch, which is told to who waits. Who comes later finds
+///   what the server remembers, which may be an earlier generation that was open.
 ///
 /// # Examples
 ///

@@ -85,6 +85,7 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
     let options = Options {
         kind: Some(kind),
         mutant: Some(mutant),
+        faults: mutant.under.into_iter().collect(),
         ..Options::default()
     };
     seeds(first, count, &options, true)

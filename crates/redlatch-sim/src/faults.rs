@@ -231,6 +231,14 @@ impl Faults {
         rest.is_calm()
     }
 
+    /// Tells whether nothing but messages suffers: subscriptions break, and single ones vanish.
+    pub fn is_calm_but_for_messages(&self) -> bool {
+        let mut rest = self.clone();
+        rest.rates[Fault::PubSubCut as usize] = 0;
+        rest.rates[Fault::MessageLost as usize] = 0;
+        rest.is_calm()
+    }
+
     /// Tells whether promises are expected to be broken.
     pub fn expects_trouble(&self) -> bool {
         Fault::EXPECTED.iter().any(|&fault| self.has(fault))

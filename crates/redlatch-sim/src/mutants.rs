@@ -7,6 +7,7 @@ use redlatch_core::{
 use redlatch_lua::Source;
 
 use crate::{
+    faults::Fault,
     scripts::sha,
     workload::{KINDS, Kind},
 };
@@ -18,6 +19,8 @@ pub struct Mutant {
     pub name: &'static str,
     /// What it does.
     pub what: What,
+    /// A fault that is on in every seed of its hunt, because it does harm under no other.
+    pub under: Option<Fault>,
 }
 
 /// Where a mutant sits.
@@ -43,6 +46,12 @@ pub fn find(name: &str) -> Option<(Kind, Mutant)> {
 }
 
 impl Mutant {
+    /// Hunts it with `fault` on in every seed.
+    pub(crate) const fn under(mut self, fault: Fault) -> Self {
+        self.under = Some(fault);
+        self
+    }
+
     /// Returns what it makes of a script, if it sits in one.
     pub fn forgery(self) -> Option<Forgery> {
         let What::Script(source, from, to) = self.what else {
@@ -102,6 +111,7 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
     Mutant {
         name,
         what: What::Client(rule),
+        under: None,
     }
 }
 
@@ -110,6 +120,7 @@ pub(crate) const fn detached(name: &'static str) -> Mutant {
     Mutant {
         name,
         what: What::Detached,
+        under: None,
     }
 }
 
@@ -123,5 +134,6 @@ pub(crate) const fn script(
     Mutant {
         name,
         what: What::Script(source, from, to),
+        under: None,
     }
 }

@@ -6,7 +6,9 @@ use redlatch_core::{Error, Lockable, exclusive::Locks};
 use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
+use redlatch_permits::PermitExpirableSemaphore;
 use redlatch_reentrant::{Lock, StripedLock};
+use redlatch_semaphore::Semaphore;
 
 /// Builds a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
@@ -93,6 +95,16 @@ impl Client {
     /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
+    }
+
+    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn semaphore(&self, name: &str) -> Semaphore {
+        Semaphore::new(&self.0, name)
+    }
+
+    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn permit_expirable_semaphore(&self, name: &str) -> PermitExpirableSemaphore {
+        PermitExpirableSemaphore::new(&self.0, name)
     }
 
     /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.

@@ -8,13 +8,29 @@ pub mod embedded;
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{
-    Acquire, Backoff, ClientId, Error, ErrorKind, Held, HoldState, Jitter, Lockable, LossCause,
-    Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
+    Acquire, Backoff, ClientId, Durability, Error, ErrorKind, Held, HoldState, Jitter, Lockable,
+    LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
     WaitStrategy, seam,
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
+/// Permits with an id: what [`Client::permit_expirable_semaphore`] gives, and what belongs to it.
+pub mod permits {
+    pub use redlatch_permits::{
+        AcquireId, AcquireIds, ParsePermitIdError, PermitHolder, PermitRelease, SetPermits, Totals,
+        TryAcquireId, TryAcquireIdFor, TryAcquireIds, TryAcquireIdsFor, TrySetPermits,
+    };
+}
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
+pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
+/// What belongs to [`Semaphore`].
+pub mod semaphore {
+    pub use redlatch_semaphore::{
+        AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
+        TrySetPermits,
+    };
+}
 pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};
+pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

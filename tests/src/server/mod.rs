@@ -18,15 +18,21 @@
 
 mod admin;
 mod binary;
+mod cluster;
 mod options;
 mod process;
+mod replicated;
 mod resp;
 mod running;
+mod sentinel;
 mod tls;
 
 pub use admin::ClientType;
 pub use binary::{ServerBinary, ServerKind, Version};
+pub use cluster::{Cluster, ClusterOptions};
 pub use options::ServerOptions;
+pub use replicated::Replicated;
 pub use resp::{Connection, Reply};
 pub use running::Server;
+pub use sentinel::SentinelGroup;
 pub use tls::Certificates;

@@ -10,6 +10,9 @@ pub struct ServerOptions {
     pub(super) append_only: bool,
     pub(super) unix_socket: bool,
     pub(super) tls: bool,
+    pub(super) cluster: bool,
+    pub(super) sentinel: bool,
+    pub(super) shared: bool,
     pub(super) password: Option<String>,
     pub(super) users: Vec<String>,
     pub(super) lines: Vec<String>,
@@ -43,6 +46,27 @@ impl ServerOptions {
     #[must_use]
     pub const fn tls(mut self) -> Self {
         self.tls = true;
+        self
+    }
+
+    /// Makes it a node of a cluster, alone for the time being.
+    #[must_use]
+    pub fn cluster(mut self) -> Self {
+        self.cluster = true;
+        self.config("cluster-enabled yes")
+    }
+
+    /// Makes it a sentinel. A restart finds the configuration as the sentinel left it.
+    #[must_use]
+    pub fn sentinel(mut self) -> Self {
+        self.sentinel = true;
+        self.arg("--sentinel")
+    }
+
+    /// Says that nobody drops it: it lives as long as the test process, and its directory goes with it.
+    #[must_use]
+    pub const fn shared(mut self) -> Self {
+        self.shared = true;
         self
     }
 

@@ -21,14 +21,17 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the program; its output goes to the end of the file `log`.
+    /// Starts the program; its output goes to the end of the file [`LOG`] in `dir`.
     pub(super) fn spawn(
         binary: &ServerBinary,
         options: &ServerOptions,
         config: &Path,
-        log: &Path,
+        dir: &Path,
     ) -> io::Result<Self> {
-        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.join(LOG))?;
         let mut child = Command::new(&binary.path)
             .arg(config)
             .args(&options.args)
@@ -43,7 +46,7 @@ impl ServerProcess {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        match watch_over(&child) {
+        match watch_over(&child, options.shared.then_some(dir)) {
             Ok(watchdog) => Ok(Self { child, watchdog }),
             Err(error) => {
                 child.kill()?;
@@ -111,18 +114,24 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Starts a process that kills `server` when this process ends, however it ends.
+/// The file with what a server logs.
+pub(super) const LOG: &str = "server.log";
+
+/// Starts a process that kills `server` when this process ends, however it ends, and removes `dir`.
 ///
 /// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which safe code cannot do, and would fire at the end of
 /// the thread that forked, which in a test run is soon. The watchdog reads from a pipe that nobody writes to: it ends with
 /// this process. Its own process group keeps a Ctrl-C at the terminal from ending it early.
-fn watch_over(server: &Child) -> io::Result<Child> {
+fn watch_over(server: &Child, dir: Option<&Path>) -> io::Result<Child> {
     Command::new("/bin/sh")
-        .args(["-c", "read -r _; kill -9 \"$1\"", "redlatch-watchdog"])
+        .args(["-c", WATCHDOG, "redlatch-watchdog"])
         .arg(server.id().to_string())
+        .args(dir)
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
 }
+
+const WATCHDOG: &str = r#"read -r _; kill -9 "$1"; test -z "$2" || rm -rf "$2""#;

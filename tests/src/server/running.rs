@@ -12,7 +12,7 @@ use std::{
 use super::{
     Certificates, Connection, Reply, ServerBinary, ServerOptions,
     options::{ADMIN, Place},
-    process::ServerProcess,
+    process::{LOG, ServerProcess},
 };
 use crate::{
     port::ReservedPort,
@@ -196,7 +196,11 @@ impl Server {
         } else {
             None
         };
-        let port = ReservedPort::take()?;
+        let port = if options.cluster {
+            ReservedPort::take_for_cluster()?
+        } else {
+            ReservedPort::take()?
+        };
         let (binary, options) = (binary.clone(), options.clone());
         Ok(Self {
             binary,
@@ -221,9 +225,11 @@ impl Server {
                 .as_ref()
                 .map(|(port, certificates)| (port.number(), certificates)),
         };
-        fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
+        if !self.options.sentinel || !config.exists() {
+            fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
+        }
         let logged_before = self.log().len();
-        let process = ServerProcess::spawn(&self.binary, &self.options, &config, &self.log_file())
+        let process = ServerProcess::spawn(&self.binary, &self.options, &config, &self.dir)
             .map_err(broken)?;
         let process = self.await_ready(process, logged_before)?;
         *self.process() = Some(process);
@@ -268,7 +274,7 @@ impl Server {
     }
 
     fn log_file(&self) -> PathBuf {
-        self.dir.join("server.log")
+        self.dir.join(LOG)
     }
 
     /// A panic of another test thread leaves the process as usable as it was.

@@ -12,6 +12,8 @@ mod latch;
 mod listen;
 mod lock;
 mod multi;
+mod permits;
 mod scripts;
+mod semaphore;
 #[cfg(all(unix, feature = "servers"))]
 mod servers;

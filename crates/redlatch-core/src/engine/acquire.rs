@@ -7,9 +7,9 @@ use tracing::{Instrument, Span};
 
 use super::{Held, Hold, Place, attempt::Attempt, hold::Granted, turns::OVERDUE};
 use crate::{
-    Client, Error, ErrorKind, Owner,
+    Client, Durability, Error, ErrorKind, Owner,
     client::WaiterTicket,
-    net::{Limit, LinkClass, Listener, Topic},
+    net::{Acknowledged, Limit, Listener, Session, Topic, shortfall},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{AcquireRequest, Answer, Grant, Primitive},
@@ -20,7 +20,7 @@ use crate::{
         time::Moment,
     },
     rules::Rule,
-    script::{CallOutcome, Failure},
+    script::{CallOutcome, Failure, ScriptCall},
 };
 
 /// What a caller wants of one acquisition. For the crates of this family, which put builders in front.
@@ -36,6 +36,8 @@ pub struct AcquireOptions {
     pub strategy: Option<WaitStrategy>,
     /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
     pub max_hold: Option<Duration>,
+    /// Who has to have the grant, and each renewal, before it counts.
+    pub durability: Durability,
 }
 
 impl Default for AcquireOptions {
@@ -46,6 +48,7 @@ impl Default for AcquireOptions {
             wait: Wait::Forever,
             strategy: None,
             max_hold: None,
+            durability: Durability::Master,
         }
     }
 }
@@ -235,6 +238,9 @@ impl<'a> Run<'a> {
             return Ok(true);
         };
         if place.may_speak() || self.is_queued() && !self.waits_to_be_called() {
+            if self.machine.is_busy() && place.take_call() {
+                self.machine.on_woken();
+            }
             place.hush();
             return Ok(true);
         }
@@ -259,9 +265,14 @@ impl<'a> Run<'a> {
                 None if over => return Ok(false),
                 _ => {}
             }
-            let until = self
-                .deadline
-                .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
+            let patience = if self.is_queued() {
+                SOON_OVERDUE
+            } else {
+                OVERDUE
+            };
+            let late = place.challenge_at(patience).filter(|&late| late > now);
+            let look = late.unwrap_or(now + patience).min(now + OVERDUE);
+            let until = self.deadline.map_or(look, |deadline| deadline.min(look));
             select! {
                 biased;
                 () = self.called() => {
@@ -270,7 +281,7 @@ impl<'a> Run<'a> {
                 }
                 () = place.rung() => {}
                 () = self.client.alarm(until) => {
-                    place.challenge(self.client.now());
+                    place.challenge(self.client.now(), patience);
                     self.excuse();
                 }
             }
@@ -325,7 +336,8 @@ impl<'a> Run<'a> {
         }
         let net = self.client.net();
         let slot = self.primitive.key().slot();
-        let session = match net.session(slot, LinkClass::Command, up_by).await {
+        let durability = self.options.durability;
+        let session = match net.session(slot, durability.link_class(), up_by).await {
             Ok(session) => session,
             Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
         };
@@ -351,13 +363,32 @@ impl<'a> Run<'a> {
         self.attempt.sending(by, register);
         self.requests += 1;
         let limit = Limit { silence, deadline };
-        let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+        let (outcome, acknowledged) = if durability.waits() {
+            Box::pin(self.send_durably(&session, &call, by, limit)).await
+        } else {
+            let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+            (outcome, Ok(Some(0)))
+        };
         match outcome {
             CallOutcome::Replied(reply) => {
+                let answer = self.primitive.acquired(&reply);
                 // A reply that cannot be read may have been a grant: the attempt stays armed.
-                let answer = self.primitive.acquired(&reply)?;
-                self.attempt.answered();
-                Ok(self.answered(answer, sent))
+                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+                    self.attempt.answered();
+                }
+                let answer = answer?;
+                let acknowledged = match (&answer, acknowledged) {
+                    (Answer::Granted(_), Ok(Some(replicas))) => replicas,
+                    (Answer::Granted(_), told) => {
+                        self.attempt.granted();
+                        told?;
+                        // Sent again it writes again, and that can be waited for.
+                        self.machine.on_failed();
+                        return Ok(None);
+                    }
+                    _ => 0,
+                };
+                Ok(self.answered(answer, sent, acknowledged))
             }
             CallOutcome::Failed(failure) => {
                 if failure.is_not_executed() {
@@ -370,14 +401,37 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn answered(&mut self, answer: Answer, sent: Moment) -> Option<Held> {
+    /// Also returns how many replicas have confirmed, `None` if nobody knows, and an error if they are too few.
+    async fn send_durably(
+        &self,
+        session: &Session,
+        call: &ScriptCall,
+        by: u64,
+        limit: Limit,
+    ) -> (CallOutcome, Result<Option<u32>, Error>) {
+        let needed = self.options.durability.needs(session.replicas());
+        let timeout = self.lease.attempt_timeout();
+        let net = self.client.net();
+        let (mut outcomes, acknowledged) = net
+            .send_durably(session, &[call], by, limit, needed, timeout)
+            .await;
+        let acknowledged = match acknowledged {
+            Acknowledged::By(replicas) if replicas < needed => Err(shortfall(replicas, needed)),
+            Acknowledged::By(replicas) => Ok(Some(replicas)),
+            Acknowledged::Unknown => Ok(None),
+            Acknowledged::Refused(error) => Err(error.in_doubt()),
+        };
+        (outcomes.swap_remove(0), acknowledged)
+    }
+
+    fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
         let now = self.client.now();
         self.trouble = None;
         if let Some(place) = &self.place {
             place.heard(now);
         }
         match answer {
-            Answer::Granted(grant) => return self.granted(grant, sent, now),
+            Answer::Granted(grant) => return self.granted(grant, sent, now, acknowledged),
             Answer::Busy {
                 remaining,
                 holder,
@@ -413,7 +467,13 @@ impl<'a> Run<'a> {
     }
 
     /// Delivers the grant, unless its reply took so long that the lease may have ended.
-    fn granted(&mut self, grant: Grant, sent: Moment, now: Moment) -> Option<Held> {
+    fn granted(
+        &mut self,
+        grant: Grant,
+        sent: Moment,
+        now: Moment,
+        acknowledged: u32,
+    ) -> Option<Held> {
         self.attempt.granted();
         let sent = if self.client.keeps(Rule::CountFromSend) {
             sent
@@ -427,6 +487,13 @@ impl<'a> Run<'a> {
             self.start_over("the reply came after the lease could have ended");
             return None;
         }
+        if let Some(place) = self
+            .place
+            .as_ref()
+            .filter(|_| grant.unqueued && self.queued)
+        {
+            place.call_all();
+        }
         self.machine.on_granted();
         let delivered = self.attempt.deliver();
         let granted = Granted {
@@ -437,12 +504,13 @@ impl<'a> Run<'a> {
             lease: self.lease,
             span,
             max_hold: self.options.max_hold,
+            durability: self.options.durability,
             sent,
         };
         let hold = Hold::enter(self.client, &granted, now);
         let labels = Labels::of(self.primitive.as_ref());
         observe::acquired(&labels, now - self.started, self.requests, self.contended);
-        Some(Held::new(hold, delivered, grant))
+        Some(Held::new(hold, delivered, grant, acknowledged))
     }
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
@@ -603,6 +671,10 @@ fn not_asked(why: String) -> Error {
 
 /// Longest wait for a subscription before the waiter goes by the clock.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The same as [`OVERDUE`] where a whole client counts as dead when the first of its line is silent for long. It costs such a waiter nothing but the task of
+/// asking for the others.
+const SOON_OVERDUE: Duration = Duration::from_secs(1);
 
 /// Waiting so long for a name that another owner of the same client holds is worth a warning.
 const SELF_WAIT: Duration = Duration::from_secs(5);

@@ -130,6 +130,8 @@ impl Drop for Attempt {
                 String::new()
             },
             undo: true,
+            left: 0,
+            forgotten: 0,
             give_up_at: self.client.now() + self.lease + ServerClock::REACH * 2,
         });
     }

@@ -4,14 +4,17 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
 
 use super::{Hold, Parting, Released, attempt::Delivered, release};
 use crate::{
-    Client, Error, LossCause, Owner,
+    AttemptId, Client, Error, LossCause, Owner,
     primitive::{Grant, Renewed, Token},
     protocol::{
         hold::HoldState,
@@ -29,16 +32,24 @@ pub struct Held {
     hold: Arc<Hold>,
     delivered: Delivered,
     grant: Grant,
-    released: bool,
+    /// How many replicas have confirmed the grant.
+    acknowledged: u32,
+    released: AtomicBool,
 }
 
 impl Held {
-    pub(super) const fn new(hold: Arc<Hold>, delivered: Delivered, grant: Grant) -> Self {
+    pub(super) const fn new(
+        hold: Arc<Hold>,
+        delivered: Delivered,
+        grant: Grant,
+        acknowledged: u32,
+    ) -> Self {
         Self {
             hold,
             delivered,
             grant,
-            released: false,
+            acknowledged,
+            released: AtomicBool::new(false),
         }
     }
 
@@ -77,6 +88,11 @@ impl Held {
     /// its token's retention, and with an answer that was lost and asked for again.
     pub const fn is_after_abandonment(&self) -> bool {
         self.grant.abandoned
+    }
+
+    /// Returns how many replicas had confirmed the grant when it was given: 0 unless its [`Durability`](crate::Durability) asked for some.
+    pub const fn acknowledged(&self) -> u32 {
+        self.acknowledged
     }
 
     /// Returns the state at this instant. Asks nobody: compares this client's clock.
@@ -184,6 +200,11 @@ impl Held {
                     self.hold.extended(sent, lease.span());
                     return self.check();
                 }
+                Renewed::Ends(rest) => {
+                    self.hold.extended(sent, rest);
+                    let message = format!("nothing makes it last longer than {rest:?}");
+                    return Err(Error::new(crate::ErrorKind::OutOfRange, message));
+                }
                 Renewed::Lost(cause) => {
                     self.hold.lose(cause);
                     return self.check();
@@ -207,23 +228,59 @@ impl Held {
     /// # Cancel safety
     ///
     /// Dropped, the release goes on in the background.
-    pub async fn release(mut self) -> Result<Released, Error> {
+    pub async fn release(self) -> Result<Released, Error> {
         let parting = self.part();
         release::run(self.hold.client(), parting).await
     }
 
+    /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last
+    /// server time at which a copy of that may act, if copies may be under way. For the crates of this family.
+    #[doc(hidden)]
+    pub fn hand_over(self) -> (AttemptId, Option<u64>) {
+        self.part();
+        (self.delivered.id.clone(), self.delivered.void_by)
+    }
+
+    /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn units(&self) -> u32 {
+        self.grant.count
+    }
+
+    /// Returns the attempt by which it was taken. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn attempt(&self) -> &AttemptId {
+        &self.delivered.id
+    }
+
+    pub(super) const fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    pub(super) const fn delivered(&self) -> &Delivered {
+        &self.delivered
+    }
+
     /// Leaves the hold in this process; the returned parting ends it on the server.
-    fn part(&mut self) -> Parting {
-        self.released = true;
+    pub(super) fn part(&self) -> Parting {
+        self.released.store(true, Ordering::Relaxed);
+        let parting = self.parting(0);
         self.hold.leave(self.delivered.id.number());
-        self.hold
-            .parting(self.delivered.id.clone(), self.delivered.void_by)
+        parting
+    }
+
+    /// Returns what leaves `left` units of this on the server.
+    pub(super) fn parting(&self, left: u32) -> Parting {
+        let Delivered { id, void_by } = &self.delivered;
+        let mut parting = self.hold.parting(id.clone(), *void_by);
+        parting.left = left;
+        parting
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.released {
+        if !self.released.load(Ordering::Relaxed) {
             let releases = self.hold.client().keeps(Rule::ReleaseOnDrop);
             let parting = self.part();
             if releases {

@@ -12,7 +12,7 @@ use tracing::Span;
 
 use super::{Parting, attempt::Delivered};
 use crate::{
-    Client, Owner,
+    Client, Durability, Owner,
     observe::{self, Labels},
     owner::AttemptId,
     primitive::{Primitive, RenewRequest, Token},
@@ -37,6 +37,8 @@ pub(crate) struct Hold {
     labels: Labels,
     owner: Owner,
     token: Token,
+    /// By which it was taken.
+    attempt: AttemptId,
     since: Moment,
     span: Span,
     inner: Mutex<Inner>,
@@ -63,6 +65,10 @@ struct Share {
     until: Moment,
     /// The last server time at which a copy of its acquire may act, if copies may be under way.
     void_by: Option<u64>,
+    /// Who has to have a renewal before it counts.
+    durability: Durability,
+    /// Units of it that are gone for good.
+    forgotten: u32,
 }
 
 /// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
@@ -126,6 +132,7 @@ pub(super) struct Granted<'a> {
     /// How long the server lets it last.
     pub(super) span: Duration,
     pub(super) max_hold: Option<Duration>,
+    pub(super) durability: Durability,
     /// When the request was sent.
     pub(super) sent: Moment,
 }
@@ -175,6 +182,7 @@ impl Hold {
             labels: Labels::of(granted.primitive.as_ref()),
             owner: granted.owner.clone(),
             token: granted.token,
+            attempt: granted.delivered.id.clone(),
             since: granted.sent,
             span: observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token),
             inner: Mutex::new(Inner {
@@ -194,6 +202,8 @@ impl Hold {
             renewing: granted.lease.is_renewed().then_some(span),
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
             void_by: granted.delivered.void_by,
+            durability: granted.durability,
+            forgotten: 0,
         };
         let mut inner = self.inner();
         inner.belief.extended(granted.sent, granted.span, now);
@@ -310,6 +320,7 @@ impl Hold {
         self.primitive.renew(&RenewRequest {
             owner: &self.owner,
             token: self.token,
+            attempt: &self.attempt,
             lease: span,
             retention: self.client.retention(),
         })
@@ -318,6 +329,23 @@ impl Hold {
     /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts.
     pub(crate) fn renewing(&self, now: Moment) -> Option<Duration> {
         self.inner().renewing(now)
+    }
+
+    /// Tells whether replicas have to know of renewals.
+    pub(super) fn is_durable(&self) -> bool {
+        let inner = self.inner();
+        inner
+            .attempts
+            .values()
+            .any(|share| share.durability.waits())
+    }
+
+    /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that needs the most.
+    pub(super) fn needs(&self, replicas: u32) -> u32 {
+        let inner = self.inner();
+        let shares = inner.attempts.values();
+        let needs = shares.map(|share| share.durability.needs(replicas));
+        needs.max().unwrap_or(0)
     }
 
     /// Notes that the watchdog has taken this hold off its table.
@@ -365,6 +393,7 @@ impl Hold {
 
     /// Returns what ends `attempt` of this hold on the server.
     pub(super) fn parting(&self, attempt: AttemptId, void_by: Option<u64>) -> Parting {
+        let number = attempt.number();
         Parting {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
@@ -373,8 +402,25 @@ impl Hold {
             void_by,
             address: String::new(),
             undo: false,
+            left: 0,
+            forgotten: self.forgotten(number),
             give_up_at: self.over_by(),
         }
+    }
+
+    /// Notes that of `attempt`'s units so many are gone for good by now.
+    pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
+        if let Some(share) = self.inner().attempts.get_mut(&attempt) {
+            share.forgotten = forgotten;
+        }
+    }
+
+    fn forgotten(&self, attempt: u64) -> u32 {
+        let inner = self.inner();
+        inner
+            .attempts
+            .get(&attempt)
+            .map_or(0, |share| share.forgotten)
     }
 
     /// Brings the watchdog's table in line with what the guards want. What is scheduled stays unless the lease differs.

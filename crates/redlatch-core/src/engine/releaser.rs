@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{
     select,
     sync::{Notify, watch},
@@ -36,6 +36,9 @@ pub(crate) struct Parting {
     pub(crate) address: String,
     /// Whether it undoes an acquisition that nobody waits for any more, and not a delivered hold.
     pub(crate) undo: bool,
+    /// Units of a hold that can be divided which stay, and which are gone for good.
+    pub(crate) left: u32,
+    pub(crate) forgotten: u32,
     /// When the server has surely ended it by itself.
     pub(crate) give_up_at: Moment,
 }
@@ -49,6 +52,8 @@ impl Parting {
             void_by: self.void_by,
             retention,
             address: &self.address,
+            left: self.left,
+            forgotten: self.forgotten,
         })
     }
 }
@@ -157,41 +162,49 @@ impl Releaser {
         self.drained.notify_waiters();
     }
 
+    /// Each node is worked off on its own, one round after the other, so that one that does not answer holds up no other.
     async fn work(&self, net: &Net, presence: &Presence) {
         let mut withdrawn = false;
+        let mut rounds = FuturesUnordered::new();
+        // What has come for the nodes that a round is under way to.
+        let mut gathered: BTreeMap<Node, Vec<Item>> = BTreeMap::new();
+        let mut due = Vec::new();
         loop {
-            let now = net.world.now();
-            let (due, next) = self.take_due(now);
-            if due.is_empty() {
-                if self.is_done() && !withdrawn {
+            let (more, next) = self.take_due(net.world.now());
+            due.extend(more);
+            for (node, items) in by_node(net, std::mem::take(&mut due)) {
+                match gathered.get_mut(&node) {
+                    Some(gathered) => gathered.extend(items),
+                    None => {
+                        gathered.insert(node.clone(), Vec::new());
+                        rounds.push(self.round(net, node, items));
+                    }
+                }
+            }
+            if rounds.is_empty() && self.is_done() {
+                if withdrawn {
+                    self.stop();
+                } else {
                     presence.withdraw(net).await;
                     withdrawn = true;
                     continue;
                 }
-                if self.is_done() {
-                    self.stop();
-                }
-                select! {
-                    biased;
-                    () = net.world.ended() => return,
-                    () = self.nudge.notified() => {}
-                    () = net.world.runtime.sleep_until(next) => {}
-                }
-                continue;
-            }
-            let mut nodes: BTreeMap<Address, Vec<Item>> = BTreeMap::new();
-            for item in due {
-                nodes
-                    .entry(net.router.node(item.parting.primitive.key().slot()))
-                    .or_default()
-                    .push(item);
             }
             select! {
                 biased;
                 () = net.world.ended() => return,
-                _ = join_all(nodes.into_values().map(|items| self.work_off(net, items))) => {}
+                Some(node) = rounds.next(), if !rounds.is_empty() => {
+                    due = gathered.remove(&node).unwrap_or_default();
+                }
+                () = self.nudge.notified() => {}
+                () = net.world.runtime.sleep_until(next) => {}
             }
         }
+    }
+
+    async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
+        self.work_off(net, items).await;
+        node
     }
 
     /// Sends the items of one node, chunk after chunk.
@@ -287,6 +300,18 @@ impl Releaser {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Who is in charge of a slot; what nobody is in charge of waits for somebody together.
+type Node = Option<Address>;
+
+fn by_node(net: &Net, items: Vec<Item>) -> BTreeMap<Node, Vec<Item>> {
+    let mut nodes: BTreeMap<Node, Vec<Item>> = BTreeMap::new();
+    for item in items {
+        let slot = item.parting.primitive.key().slot();
+        nodes.entry(net.router.node(slot)).or_default().push(item);
+    }
+    nodes
 }
 
 /// Partings in one pipeline.

@@ -91,7 +91,7 @@ impl Turns {
             heard: now,
             ..Line::default()
         });
-        line.queue.join(id, owner, now);
+        line.queue.join(id, owner);
         let waiter = Waiter {
             bell: Arc::clone(&bell),
             owner,
@@ -221,13 +221,18 @@ impl Place {
         self.with(|line| line.queue.expect(self.id, back_at));
     }
 
-    /// Sends a first waiter that does not come back to the end.
-    pub(crate) fn challenge(&self, now: Moment) {
+    /// Sends a first waiter that is so much later than it said to the end.
+    pub(crate) fn challenge(&self, now: Moment, patience: Duration) {
         self.with(|line| {
-            if let Some(next) = line.queue.challenge(now, OVERDUE) {
+            if let Some(next) = line.queue.challenge(now, patience) {
                 line.ring(next);
             }
         });
+    }
+
+    /// Returns when the first waiter is late by `patience`, if it has said when it will be back.
+    pub(crate) fn challenge_at(&self, patience: Duration) -> Option<Moment> {
+        self.with(|line| line.queue.challenge_at(patience))
     }
 
     /// The server answered.

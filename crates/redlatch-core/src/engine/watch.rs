@@ -43,8 +43,10 @@ struct Run<'a> {
     deadline: Option<Moment>,
     /// When the server last answered a look that counts for this watcher, or it began.
     heard: Moment,
-    /// The last look that was taken into account.
+    /// The last look that was taken into account; at first the last one that began before this watcher came, which counts for nothing.
     seen: u64,
+    /// Whether any look has counted.
+    answered: bool,
     machine: Acquisition,
     post: Post,
     listener: Option<Listener>,
@@ -123,15 +125,17 @@ impl<'a> Run<'a> {
             // It was under way a moment ago: subscribe first, and look then.
             machine.on_busy(now, Duration::MAX, false);
         }
+        let post = client.watches().join(watched.key(), options.phase);
         Self {
             client,
             watched,
             wait: options.wait,
             deadline,
             heard: now,
-            seen: 0,
+            seen: post.begun(),
+            answered: false,
             machine,
-            post: client.watches().join(watched.key(), options.phase),
+            post,
             listener: None,
             trouble: None,
             requests: 0,
@@ -224,7 +228,7 @@ impl<'a> Run<'a> {
             // Another is at it.
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return match self.post.phase() {
-                    Some(_) if self.seen > 0 => Ok(Consulted::TimeUp),
+                    Some(_) if self.answered => Ok(Consulted::TimeUp),
                     _ => Err(self.unanswered()),
                 };
             }
@@ -259,6 +263,7 @@ impl<'a> Run<'a> {
             return;
         };
         self.seen = seen.number;
+        self.answered = true;
         self.heard = self.heard.max(seen.at);
         let listening = self.listener.is_some() && self.hears();
         self.machine

@@ -10,7 +10,7 @@ use tokio::{select, sync::Notify};
 
 use super::Hold;
 use crate::{
-    net::{Limit, LinkClass, Net},
+    net::{Acknowledged, Limit, LinkClass, Net},
     observe,
     primitive::Renewed,
     protocol::{lease::Lease, renewal::RenewalTable, time::Moment},
@@ -32,6 +32,7 @@ struct Job {
     hold: Arc<Hold>,
     span: Duration,
     call: ScriptCall,
+    class: LinkClass,
 }
 
 impl Watchdog {
@@ -70,10 +71,10 @@ impl Watchdog {
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         loop {
             let now = self.runtime.now();
-            let mut nodes: BTreeMap<Address, Vec<Job>> = BTreeMap::new();
+            let mut nodes: BTreeMap<(Option<Address>, LinkClass), Vec<Job>> = BTreeMap::new();
             for job in self.take_due(now) {
                 nodes
-                    .entry(net.router.node(job.call.slot()))
+                    .entry((net.router.node(job.call.slot()), job.class))
                     .or_default()
                     .push(job);
             }
@@ -112,11 +113,17 @@ impl Watchdog {
             return None;
         };
         let call = hold.renewal(span);
+        let class = if hold.is_durable() {
+            LinkClass::Durable
+        } else {
+            LinkClass::Command
+        };
         Some(Job {
             id,
             hold,
             span,
             call,
+            class,
         })
     }
 
@@ -126,12 +133,12 @@ impl Watchdog {
             let rest = jobs.split_off(jobs.len().min(CHUNK));
             let chunk = std::mem::replace(&mut jobs, rest);
             let sent = self.runtime.now();
-            let outcomes = self.send(&net, &chunk, sent).await;
+            let (outcomes, confirmed) = self.send(&net, &chunk, sent).await;
             let silent = outcomes
                 .iter()
                 .all(|outcome| matches!(outcome, CallOutcome::Failed(_)));
             for (job, outcome) in chunk.into_iter().zip(outcomes) {
-                self.settle(&job, outcome, sent);
+                self.settle(&job, outcome, sent, &confirmed);
             }
             if silent {
                 for job in std::mem::take(&mut jobs) {
@@ -143,39 +150,57 @@ impl Watchdog {
         }
     }
 
-    async fn send(&self, net: &Net, chunk: &[Job], sent: Moment) -> Vec<CallOutcome> {
+    async fn send(&self, net: &Net, chunk: &[Job], sent: Moment) -> (Vec<CallOutcome>, Confirmed) {
         let shortest = chunk.iter().map(|job| job.span).min().unwrap_or_default();
         let silence = Lease::renewed(shortest)
             .unwrap_or_default()
             .attempt_timeout();
         let slot = chunk[0].call.slot();
-        let session = match net.session(slot, LinkClass::Command, sent + silence).await {
+        let class = chunk[0].class;
+        let session = match net.session(slot, class, sent + silence).await {
             Ok(session) => session,
             Err(error) => {
                 let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));
-                return vec![failure; chunk.len()];
+                return (vec![failure; chunk.len()], Confirmed::default());
             }
         };
         let calls: Vec<_> = chunk.iter().map(|job| &job.call).collect();
         let by = session.by(self.runtime.now());
-        net.send(
-            &session,
-            &calls,
-            by,
-            Limit {
-                silence,
-                deadline: sent + shortest / 3,
-            },
-        )
-        .await
+        let limit = Limit {
+            silence,
+            deadline: sent + shortest / 3,
+        };
+        if class == LinkClass::Command {
+            let outcomes = net.send(&session, &calls, by, limit).await;
+            return (outcomes, Confirmed::default());
+        }
+        let replicas = session.replicas();
+        let needed = chunk.iter().map(|job| job.hold.needs(replicas)).max();
+        let needed = needed.unwrap_or(0);
+        let (outcomes, acknowledged) = net
+            .send_durably(&session, &calls, by, limit, needed, silence)
+            .await;
+        let by = match acknowledged {
+            Acknowledged::By(confirmed) => Some(confirmed),
+            Acknowledged::Unknown | Acknowledged::Refused(_) => None,
+        };
+        (outcomes, Confirmed { by, of: replicas })
     }
 
-    fn settle(&self, job: &Job, outcome: CallOutcome, sent: Moment) {
+    fn settle(&self, job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
         let reply = match outcome {
             CallOutcome::Replied(reply) => reply,
             CallOutcome::Failed(failure) => return self.failed(job, failure.into_error(true)),
         };
         match job.hold.primitive().renewed(&reply) {
+            Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
+                self.failed(job, "too few replicas have confirmed it");
+            }
+            Ok(Renewed::Ends(span)) => {
+                job.hold.extended(sent, span);
+                self.table()
+                    .renewed(job.id, job.span, sent, self.runtime.random());
+            }
             Ok(Renewed::Renewed) => {
                 let left = job.hold.valid_until() - self.runtime.now();
                 observe::renewed(job.hold.labels(), left < job.span / 3);
@@ -201,6 +226,21 @@ impl Watchdog {
 
     fn table(&self) -> MutexGuard<'_, RenewalTable<Weak<Hold>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many replicas have confirmed a chunk of renewals.
+#[derive(Debug, Default)]
+struct Confirmed {
+    /// `None` if nobody knows.
+    by: Option<u32>,
+    /// The most the node was seen to have.
+    of: u32,
+}
+
+impl Confirmed {
+    fn suffices(&self, job: &Job) -> bool {
+        job.class == LinkClass::Command || self.by.is_some_and(|by| by >= job.hold.needs(self.of))
     }
 }
 

@@ -117,6 +117,12 @@ impl Post {
         self.with(|object| object.lookout.phase(self.id)).flatten()
     }
 
+    /// Returns the number of the last look that has begun, anybody's.
+    pub(super) fn begun(&self) -> u64 {
+        self.with(|object| object.lookout.begun())
+            .unwrap_or_default()
+    }
+
     /// Returns the last look that was answered, to anybody.
     pub(super) fn last(&self) -> Option<Seen> {
         self.with(|object| object.lookout.last().cloned()).flatten()

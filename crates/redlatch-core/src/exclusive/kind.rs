@@ -106,6 +106,9 @@ impl Kind {
                 token: Token::from_u64(items.number(3)?),
                 abandoned: items.number::<u8>(4)? == 1,
                 lasts: maybe(&items, 5)?.map(Duration::from_millis),
+                unqueued: self.discipline == Discipline::Queued
+                    && items.number::<u32>(2)? == 1
+                    && items.len() < 7,
             }),
             "busy" => Answer::Busy {
                 remaining: maybe(&items, 3)?.map_or(Duration::MAX, Duration::from_millis),
@@ -151,6 +154,7 @@ impl Kind {
     pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
         let token = request.token.map(|token| token.to_string());
         self.call(&self.release, key)
+            .can_do_with(1)
             .arg(request.owner.to_string())
             .arg(request.attempt.to_string())
             .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
@@ -230,6 +234,7 @@ impl Kind {
             Force::AfterLease => "after",
         };
         self.call(&self.force, key)
+            .can_do_with(1)
             .arg(token.to_string())
             .arg(how)
             .arg(millis(retention))

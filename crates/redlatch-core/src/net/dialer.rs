@@ -1,35 +1,78 @@
 //! Connects again and again, never without a pause after a failure.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio::select;
 
-use super::World;
+use super::{Credentials, Router, World};
 use crate::{
     Error, ErrorKind,
     protocol::{backoff::Backoff, time::Moment},
-    seam::{Dial, Dialed},
+    seam::{Address, Dial, Dialed, Purpose},
 };
 
-/// Dials one address for as long as it is asked to.
+/// Dials for as long as it is asked to.
 #[derive(Debug)]
 pub(super) struct Dialer {
     world: World,
-    dial: Dial,
+    target: Target,
+    purpose: Purpose,
+    credentials: Credentials,
     timeout: Duration,
     failures: u32,
     up_since: Option<Moment>,
+    /// What was dialled last.
+    address: Option<Address>,
+}
+
+/// Whom to dial.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// This server.
+    Fixed(Address),
+    /// A server that is in charge of something, another one each time.
+    Master {
+        router: Arc<Router>,
+        /// Counts the connections.
+        round: u32,
+    },
+}
+
+impl Target {
+    async fn address(&mut self) -> Address {
+        match self {
+            Self::Fixed(address) => address.clone(),
+            Self::Master { router, round } => {
+                *round = round.wrapping_add(1);
+                router.any_master(*round).await
+            }
+        }
+    }
 }
 
 impl Dialer {
-    pub(super) const fn new(world: World, dial: Dial, timeout: Duration) -> Self {
+    pub(super) const fn new(
+        world: World,
+        target: Target,
+        purpose: Purpose,
+        credentials: Credentials,
+        timeout: Duration,
+    ) -> Self {
         Self {
             world,
-            dial,
+            target,
+            purpose,
+            credentials,
             timeout,
             failures: 0,
             up_since: None,
+            address: None,
         }
+    }
+
+    /// Returns what was dialled last.
+    pub(super) const fn address(&self) -> Option<&Address> {
+        self.address.as_ref()
     }
 
     /// Makes the next connection; pauses first if the last one failed or did not live long. `None` on shutdown.
@@ -53,19 +96,21 @@ impl Dialer {
     }
 
     async fn dial_after(&mut self, at: Moment) -> Result<Dialed, Error> {
-        let Self {
-            world,
-            dial,
-            timeout,
-            ..
-        } = self;
-        if at > world.now() {
-            world.runtime.sleep_until(at).await;
+        if at > self.world.now() {
+            self.world.runtime.sleep_until(at).await;
         }
-        let deadline = world.now() + *timeout;
+        let address = self.target.address().await;
+        self.address = Some(address.clone());
+        let dial = Dial {
+            address,
+            login: self.credentials.login(),
+            purpose: self.purpose,
+        };
+        let (world, timeout) = (&self.world, self.timeout);
+        let deadline = world.now() + timeout;
         let result = select! {
             biased;
-            result = world.transport.dial(dial) => result.map_err(|error| Error::dial(&dial.address, error)),
+            result = world.transport.dial(&dial) => result.map_err(|error| Error::dial(&dial.address, error)),
             () = world.runtime.sleep_until(deadline) => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("cannot connect to {} within {timeout:?}", dial.address),

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
@@ -10,9 +11,9 @@ use tokio::{select, sync::Notify};
 
 pub(crate) use super::board::Topic;
 use super::{
-    World,
+    Router, World,
     board::{Board, Change, Ear, Standing},
-    dialer::Dialer,
+    dialer::{Dialer, Target},
 };
 use crate::{
     Error, ErrorKind, observe,
@@ -21,7 +22,7 @@ use crate::{
         time::Moment,
     },
     rules::Rules,
-    seam::{Command, Conn, Dial, Dialed, Outcome},
+    seam::{Address, Command, Conn, Dialed, Outcome, Purpose},
 };
 
 /// The subscriptions of a client, on a connection that carries nothing else.
@@ -31,8 +32,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Hub {
     world: World,
-    dial: Dial,
-    connect_timeout: Duration,
+    router: Arc<Router>,
     board: Mutex<Board>,
     /// Something on the board wants to be subscribed or unsubscribed.
     dirty: Notify,
@@ -49,16 +49,10 @@ pub(crate) struct Listener {
 }
 
 impl Hub {
-    pub(crate) fn new(
-        world: World,
-        dial: Dial,
-        connect_timeout: Duration,
-        rules: Rules,
-    ) -> Arc<Self> {
+    pub(crate) fn new(router: &Arc<Router>, rules: Rules) -> Arc<Self> {
         Arc::new(Self {
-            world,
-            dial,
-            connect_timeout,
+            world: router.world.clone(),
+            router: Arc::clone(router),
             board: Mutex::new(Board::new(rules)),
             dirty: Notify::new(),
         })
@@ -120,7 +114,7 @@ impl Hub {
     /// Something changed: connects if that was never done, and makes the connection look.
     fn touch(self: &Arc<Self>) {
         if self.board().start() {
-            let dialer = Dialer::new(self.world.clone(), self.dial.clone(), self.connect_timeout);
+            let dialer = self.dialer();
             self.world
                 .runtime
                 .spawn("hub", Box::pin(supervise(Arc::clone(self), dialer)));
@@ -128,14 +122,35 @@ impl Hub {
         self.dirty.notify_one();
     }
 
-    /// Runs one life of the connection; the error says why it ended.
-    async fn live(&self, dialed: Dialed) -> Result<Infallible, Error> {
+    /// Any master will do: what is published on one node of a cluster, all others get.
+    fn dialer(&self) -> Dialer {
+        let router = &self.router;
+        let target = match router.only_address() {
+            Some(address) => Target::Fixed(address.clone()),
+            None => Target::Master {
+                router: Arc::clone(router),
+                // Clients spread over the nodes.
+                round: self.world.runtime.random() as u32,
+            },
+        };
+        Dialer::new(
+            self.world.clone(),
+            target,
+            Purpose::PubSub,
+            router.credentials.clone(),
+            router.connect_timeout,
+        )
+    }
+
+    /// Runs one life of the connection to `address`; the error says why it ended.
+    async fn live(&self, address: &Address, dialed: Dialed) -> Result<Infallible, Error> {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
         self.board().connected();
         let mut ping_at = self.world.now() + HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;
+        let mut left = pin!(self.router.leaves(address));
         loop {
             let change = self.board().next_change(CHUNK);
             if let Some(change) = change {
@@ -157,6 +172,7 @@ impl Hub {
                     }
                 }
                 () = self.dirty.notified() => {}
+                () = &mut left => return Err(broken("the server is in charge of nothing any more")),
                 () = self.world.runtime.sleep_until(ping_at.min(confirm_by)) => {
                     if self.world.now() >= confirm_by {
                         return Err(broken("the server does not confirm subscriptions"));
@@ -225,15 +241,18 @@ impl Hub {
 
 async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
     while let Some(result) = dialer.next().await {
+        let Some(address) = dialer.address().cloned() else {
+            break;
+        };
         let error = match result {
             Ok(dialed) => select! {
                 biased;
                 () = hub.world.ended() => break,
-                Err(error) = hub.live(dialed) => error,
+                Err(error) = hub.live(&address, dialed) => error,
             },
             Err(error) => error,
         };
-        observe::disconnected(&hub.dial.address, &error);
+        observe::disconnected(&address, &error);
         hub.board().disconnected();
     }
     hub.board().disconnected();

@@ -2,7 +2,10 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,11 +14,14 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-use super::{World, dialer::Dialer};
+use super::{
+    LinkClass, Router, World,
+    dialer::{Dialer, Target},
+};
 use crate::{
     Error, ErrorKind, observe,
     protocol::{server_clock::ServerClock, time::Moment},
-    seam::{Address, Command, Conn, Dial, Dialed, Outcome, Pushes, Reply, Value},
+    seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
 };
 
 /// A connection that is made again whenever it is gone, and given up when it does not answer.
@@ -23,7 +29,16 @@ use crate::{
 pub(crate) struct Link {
     world: World,
     address: Address,
+    class: LinkClass,
+    /// Whether a connection counts only if the server says that it is a master.
+    asks_role: bool,
+    /// The most replicas the server was ever seen to have.
+    replicas: Arc<AtomicU32>,
+    /// Told when the connection is gone: another server may be in charge.
+    stale: Arc<Notify>,
     state: watch::Sender<LinkState>,
+    /// Told when the server is in charge of nothing any more.
+    retire: Notify,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +46,8 @@ enum LinkState {
     Connecting,
     Up(Arc<Session>),
     Down(Error),
+    /// The server is in charge of nothing any more; what is under way goes on.
+    Retired,
     Closed,
 }
 
@@ -39,6 +56,7 @@ enum LinkState {
 pub(crate) struct Session {
     world: World,
     address: Address,
+    replicas: Arc<AtomicU32>,
     conn: Arc<dyn Conn>,
     clock: Mutex<ServerClock>,
     progress: Mutex<Progress>,
@@ -48,29 +66,72 @@ pub(crate) struct Session {
     bearable: Mutex<Duration>,
     /// A request was not answered in its time: ask whether anybody is there.
     suspect: Notify,
+    /// The server is of no use any more.
+    condemned: Notify,
     /// For how long the server had been running when it was asked, and when that was.
     age: OnceLock<(Duration, Moment)>,
 }
 
 impl Link {
-    /// Starts to connect, and keeps at it until shutdown.
-    pub(crate) fn start(world: World, dial: Dial, connect_timeout: Duration) -> Arc<Self> {
+    /// Starts to connect to `address`, and keeps at it until shutdown or until it is retired.
+    pub(super) fn start(
+        router: &Router,
+        address: &Address,
+        class: LinkClass,
+        asks_role: bool,
+        replicas: Arc<AtomicU32>,
+    ) -> Arc<Self> {
+        let world = &router.world;
         let link = Arc::new(Self {
             world: world.clone(),
-            address: dial.address.clone(),
+            address: address.clone(),
+            class,
+            asks_role,
+            replicas,
+            stale: Arc::clone(&router.stale),
             state: watch::Sender::new(LinkState::Connecting),
+            retire: Notify::new(),
         });
-        let dialer = Dialer::new(world.clone(), dial, connect_timeout);
+        let dialer = Dialer::new(
+            world.clone(),
+            Target::Fixed(address.clone()),
+            Purpose::Command,
+            router.credentials.clone(),
+            router.connect_timeout,
+        );
         world
             .runtime
             .spawn("link", Box::pin(supervise(Arc::clone(&link), dialer)));
         link
     }
 
+    /// Returns the connection if it is up.
+    pub(super) fn up(&self) -> Option<Arc<Session>> {
+        match &*self.state.borrow() {
+            LinkState::Up(session) => Some(Arc::clone(session)),
+            _ => None,
+        }
+    }
+
+    /// Tells whether the last try to connect failed, or the connection broke.
+    pub(super) fn is_down(&self) -> bool {
+        matches!(&*self.state.borrow(), LinkState::Down(_))
+    }
+
+    /// Tells whether it connects no more, since the server is in charge of nothing.
+    pub(super) fn is_retired(&self) -> bool {
+        matches!(&*self.state.borrow(), LinkState::Retired)
+    }
+
+    /// Ends it: the server is in charge of nothing any more. What is under way over its connection goes on.
+    pub(super) fn retire(&self) {
+        self.retire.notify_one();
+    }
+
     /// Waits until the connection is up, until `deadline` at the latest. Fails at once when the server refuses us.
     pub(crate) async fn session(&self, deadline: Moment) -> Result<Arc<Session>, Error> {
-        if let LinkState::Up(session) = &*self.state.borrow() {
-            return Ok(Arc::clone(session));
+        if let Some(session) = self.up() {
+            return Ok(session);
         }
         let mut state = self.state.subscribe();
         let settled = state.wait_for(LinkState::is_settled);
@@ -87,6 +148,10 @@ impl Link {
                 ErrorKind::Unavailable,
                 format!("no connection to {} in time", self.address),
             )),
+            LinkState::Retired => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("{} is in charge of nothing any more", self.address),
+            )),
         }
     }
 
@@ -95,10 +160,15 @@ impl Link {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
-        let session = match Session::begin(&self.world, &self.address, conn).await {
+        let session = match Session::begin(self, conn).await {
             Ok(session) => Arc::new(session),
             Err(error) => return error,
         };
+        if (self.asks_role || self.class == LinkClass::Durable)
+            && let Err(error) = session.check_role().await
+        {
+            return error;
+        }
         self.state.send_replace(LinkState::Up(Arc::clone(&session)));
         tracing::info!(target: "redlatch", address = %self.address, "connected");
         session.watch(pushes.as_mut()).await
@@ -109,46 +179,58 @@ impl LinkState {
     /// Whether waiting longer is of no use: up, closed, or refused for a reason that does not pass.
     fn is_settled(&self) -> bool {
         match self {
-            Self::Up(_) | Self::Closed => true,
+            Self::Up(_) | Self::Retired | Self::Closed => true,
             Self::Connecting => false,
             Self::Down(error) => error.kind() != ErrorKind::Unavailable,
         }
     }
 }
 
-async fn supervise(link: Arc<Link>, mut dialer: Dialer) {
+async fn supervise(link: Arc<Link>, dialer: Dialer) {
+    let end = select! {
+        biased;
+        () = link.retire.notified() => LinkState::Retired,
+        () = keep_up(&link, dialer) => LinkState::Closed,
+    };
+    link.state.send_replace(end);
+}
+
+/// Connects again and again until shutdown.
+async fn keep_up(link: &Link, mut dialer: Dialer) {
     while let Some(result) = dialer.next().await {
         let error = match result {
             Ok(dialed) => select! {
                 biased;
-                () = link.world.ended() => break,
+                () = link.world.ended() => return,
                 error = link.live(dialed) => error,
             },
             Err(error) => error,
         };
         observe::disconnected(&link.address, &error);
         link.state.send_replace(LinkState::Down(error));
+        link.stale.notify_one();
     }
-    link.state.send_replace(LinkState::Closed);
 }
 
 impl Session {
     /// Learns the server's time, and so that it answers.
-    async fn begin(world: &World, address: &Address, conn: Arc<dyn Conn>) -> Result<Self, Error> {
-        let now = world.now();
+    async fn begin(link: &Link, conn: Arc<dyn Conn>) -> Result<Self, Error> {
+        let now = link.world.now();
         let mut session = Self {
-            world: world.clone(),
-            address: address.clone(),
+            world: link.world.clone(),
+            address: link.address.clone(),
             usual: Duration::ZERO,
+            replicas: Arc::clone(&link.replicas),
             conn,
             clock: Mutex::new(ServerClock::new(now, 0)),
             progress: Mutex::new(Progress::new(now)),
             bearable: Mutex::new(HEALTH_TIMEOUT),
             suspect: Notify::new(),
+            condemned: Notify::new(),
             age: OnceLock::new(),
         };
         session.time(now + HANDSHAKE).await?;
-        session.usual = ((world.now() - now) * 2).min(HEALTH_TIMEOUT);
+        session.usual = ((link.world.now() - now) * 2).min(HEALTH_TIMEOUT);
         Ok(session)
     }
 
@@ -159,6 +241,36 @@ impl Session {
             .ok_or_else(|| Error::new(ErrorKind::Protocol, format!("TIME replied {reply:?}")))?;
         self.observe(millis);
         Ok(())
+    }
+
+    /// Fails if the server says that it is no master. One that does not tell is believed: a replica refuses whatever writes.
+    async fn check_role(&self) -> Result<(), Error> {
+        let deadline = self.world.now() + HANDSHAKE;
+        match self.ask(Command::new("ROLE"), deadline).await {
+            Ok(role) => match role.as_array() {
+                Some([role, _, replicas]) if role.as_str() == Some("master") => {
+                    let replicas = replicas.as_array().map_or(0, <[Value]>::len);
+                    self.saw_replicas(u32::try_from(replicas).unwrap_or(u32::MAX));
+                    Ok(())
+                }
+                _ => Err(Error::new(
+                    ErrorKind::Unavailable,
+                    format!("{} is no master", self.address),
+                )),
+            },
+            Err(error) if error.kind() == ErrorKind::Permission => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the most replicas that the server was ever seen to have.
+    pub(crate) fn replicas(&self) -> u32 {
+        self.replicas.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the server has so many replicas.
+    pub(super) fn saw_replicas(&self, replicas: u32) {
+        self.replicas.fetch_max(replicas, Ordering::Relaxed);
     }
 
     /// Returns where it is connected to.
@@ -220,13 +332,19 @@ impl Session {
             silence: deadline - self.world.now(),
             deadline,
         };
-        match self.send(vec![command], limit).await.swap_remove(0) {
-            Outcome::Replied(reply) => self.value(reply),
-            Outcome::NotSent(why) | Outcome::Unknown(why) => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("no answer from {}: {why}", self.address),
-            )),
-        }
+        let outcome = self.send(vec![command], limit).await.swap_remove(0);
+        self.value(self.reply(Some(outcome))?)
+    }
+
+    /// Returns the reply, if there is one.
+    pub(super) fn reply(&self, outcome: Option<Outcome>) -> Result<Reply, Error> {
+        let why = match outcome {
+            Some(Outcome::Replied(reply)) => return Ok(reply),
+            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => why,
+            None => "no outcome".to_owned(),
+        };
+        let message = format!("no answer from {}: {why}", self.address);
+        Err(Error::new(ErrorKind::Unavailable, message))
     }
 
     /// Returns for how long the server has surely been running. A server that restarts ends the session.
@@ -255,7 +373,13 @@ impl Session {
         self.suspect.notify_one();
     }
 
-    fn value(&self, reply: Reply) -> Result<Value, Error> {
+    /// Makes the supervisor drop this connection and dial anew: the server is no master any more.
+    pub(super) fn condemn(&self) {
+        self.condemned.notify_one();
+    }
+
+    /// Reads a reply to a plain command.
+    pub(super) fn value(&self, reply: Reply) -> Result<Value, Error> {
         use crate::{
             protocol::classify::{Class, classify},
             script::Failure,
@@ -280,6 +404,9 @@ impl Session {
                 push = pushes.next() => {
                     if push.is_some() { continue }
                     return Error::new(ErrorKind::Unavailable, format!("{} closed the connection", self.address));
+                }
+                () = self.condemned.notified() => {
+                    return Error::new(ErrorKind::Unavailable, format!("{} takes no writes any more", self.address));
                 }
                 () = self.suspect.notified() => true,
                 () = self.world.runtime.sleep_until(idle_until) => false,

@@ -3,21 +3,32 @@
 mod alarm;
 mod board;
 mod dialer;
+mod durable;
 mod hub;
 mod link;
+mod redirect;
 mod router;
+mod routes;
+mod scout;
 mod sender;
+mod sentinel;
+mod servers;
 
+pub(crate) use durable::{Acknowledged, shortfall};
 pub(crate) use hub::{Hub, Listener, Topic};
 pub(crate) use link::{Limit, Link, Session};
 pub use router::LinkClass;
 pub(crate) use router::Router;
+pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use self::alarm::{Alarm, Alarms};
+use self::{
+    alarm::{Alarm, Alarms},
+    sender::Asking,
+};
 use crate::{
     Error, ErrorKind,
     protocol::{backoff::Backoff, classify::Obstacle, time::Moment},
@@ -71,7 +82,7 @@ impl World {
 #[derive(Debug)]
 pub(crate) struct Net {
     pub(crate) world: World,
-    pub(crate) router: Router,
+    pub(crate) router: Arc<Router>,
     pub(crate) hub: Arc<Hub>,
 }
 
@@ -83,10 +94,11 @@ impl Net {
         class: LinkClass,
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
-        self.router.link(slot, class).session(deadline).await
+        self.router.session(slot, class, deadline).await
     }
 
-    /// Sends calls of one slot's node as one pipeline; one outcome per call, by `deadline`.
+    /// Sends calls of one slot's node as one pipeline; one outcome per call, by `deadline`. What another node is in charge of goes
+    /// there.
     pub(crate) async fn send(
         &self,
         session: &Session,
@@ -94,13 +106,37 @@ impl Net {
         by: u64,
         limit: Limit,
     ) -> Vec<CallOutcome> {
-        let outcomes = sender::send(session, calls, by, limit).await;
-        for outcome in &outcomes {
-            if let CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_)) = outcome {
-                self.router.doubted(session);
-            }
+        let outcomes = sender::send(session, calls, by, limit, Asking::No).await;
+        self.settle(session, calls, by, limit, outcomes).await
+    }
+
+    /// Goes on with what was redirected or refused, if anything was.
+    async fn settle(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+        outcomes: Vec<CallOutcome>,
+    ) -> Vec<CallOutcome> {
+        let settled = |outcome: &CallOutcome| {
+            !matches!(
+                outcome,
+                CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_))
+            )
+        };
+        if outcomes.iter().all(settled) {
+            return outcomes;
         }
-        outcomes
+        Box::pin(redirect::follow(
+            &self.router,
+            session,
+            calls,
+            by,
+            limit,
+            outcomes,
+        ))
+        .await
     }
 
     /// Sends one idempotent call again and again until the script has replied, each try waiting up to `timeout`, until `deadline`.
@@ -150,7 +186,7 @@ impl Net {
         loop {
             let until = deadline.min(self.world.now() + ASK_TIMEOUT);
             let result = match self.session(slot, LinkClass::Command, until).await {
-                Ok(session) => session.ask(command.clone(), until).await,
+                Ok(session) => redirect::ask(&self.router, session, &command, until).await,
                 Err(error) => Err(error),
             };
             let error = match result {

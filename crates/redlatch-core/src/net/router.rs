@@ -1,13 +1,29 @@
-//! Which node serves which slot, and the links to the nodes.
+//! Routes slots to nodes, and keeps the links to them.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::{Link, Session, World};
-use crate::seam::{Address, Dial, Login, Purpose};
+use tokio::{
+    select,
+    sync::{Notify, watch},
+};
+
+use super::{
+    Credentials, Link, Servers, Session, Topology, World,
+    routes::{Node, Routes, Shard},
+    scout,
+    servers::host_port,
+};
+use crate::{
+    Error, ErrorKind, observe,
+    protocol::{
+        classify::{Obstacle, Redirect},
+        time::Moment,
+    },
+    seam::{Address, ServerError},
+};
 
 /// What a link is used for. Links of different classes to one node do not hold each other up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,77 +36,251 @@ pub enum LinkClass {
 }
 
 /// Routes slots to nodes. Links are made when first used.
+///
+/// Where the one server is known nothing is ever asked. Elsewhere the [`scout`] finds out, once at the start and then whenever
+/// somebody has reason to doubt: a redirection, a link that is down, a server that takes no writes, a message of a sentinel.
 #[derive(Debug)]
 pub(crate) struct Router {
-    world: World,
-    login: Login,
-    connect_timeout: Duration,
-    map: Mutex<SlotMap>,
+    pub(super) world: World,
+    pub(super) servers: Servers,
+    pub(super) credentials: Credentials,
+    pub(super) connect_timeout: Duration,
+    routes: Mutex<Routes>,
+    news: watch::Sender<News>,
+    /// The routes may be out of date.
+    pub(super) stale: Arc<Notify>,
+    /// Who should know best, being named in the last redirection.
+    hint: Mutex<Option<Address>>,
 }
 
-/// The node of every slot: the one named at the start, until a topology says otherwise.
-#[derive(Debug)]
-struct SlotMap {
-    /// First slot of each range → node. Covers all slots, since 0 is always there.
-    ranges: BTreeMap<u16, Address>,
-    links: BTreeMap<(Address, LinkClass), Arc<Link>>,
+/// What waiters for a route look at.
+#[derive(Clone, Debug, Default)]
+struct News {
+    /// Counts the changes of the routes.
+    version: u64,
+    /// Why the last look found nothing.
+    trouble: Option<Error>,
 }
 
 impl Router {
-    /// Routes every slot to `address`.
-    pub(crate) fn standalone(
-        world: World,
-        address: Address,
-        login: Login,
-        connect_timeout: Duration,
-    ) -> Self {
-        let map = SlotMap {
-            ranges: BTreeMap::from([(0, address)]),
-            links: BTreeMap::new(),
+    /// Starts to find out which node serves what, unless that is said.
+    pub(crate) fn start(world: &World, servers: Servers, connect_timeout: Duration) -> Arc<Self> {
+        let routes = match &servers.topology {
+            Topology::Single(address) => Routes::whole(address.clone()),
+            _ => Routes::default(),
         };
-        Self {
-            world,
-            login,
+        let router = Arc::new(Self {
+            world: world.clone(),
+            credentials: Credentials::new(servers.login.clone()),
+            servers,
             connect_timeout,
-            map: Mutex::new(map),
+            routes: Mutex::new(routes),
+            news: watch::Sender::default(),
+            stale: Arc::new(Notify::new()),
+            hint: Mutex::default(),
+        });
+        if !router.is_fixed() {
+            scout::start(&router);
+        }
+        router
+    }
+
+    /// Tells whether the one server is said and never looked for.
+    pub(crate) const fn is_fixed(&self) -> bool {
+        matches!(self.servers.topology, Topology::Single(_))
+    }
+
+    /// Returns the address of the one server, where it is said.
+    pub(super) const fn only_address(&self) -> Option<&Address> {
+        match &self.servers.topology {
+            Topology::Single(address) => Some(address),
+            _ => None,
         }
     }
 
-    /// Returns the link to the node that serves `slot`.
-    pub(crate) fn link(&self, slot: u16, class: LinkClass) -> Arc<Link> {
-        let mut map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
-        let node = map.node(slot).clone();
-        let link = map
-            .links
-            .entry((node, class))
-            .or_insert_with_key(|(node, _)| {
-                let dial = Dial {
-                    address: node.clone(),
-                    login: self.login.clone(),
-                    purpose: Purpose::Command,
-                };
-                Link::start(self.world.clone(), dial, self.connect_timeout)
-            });
+    /// Tells whether this is a cluster.
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self.servers.topology, Topology::Cluster(_))
+    }
+
+    /// Waits until the node of `slot` can be spoken to, until `deadline` at the latest. Fails at once when it refuses us.
+    pub(crate) async fn session(
+        &self,
+        slot: u16,
+        class: LinkClass,
+        deadline: Moment,
+    ) -> Result<Arc<Session>, Error> {
+        if let Some(link) = self.link(slot, class) {
+            if let Some(session) = link.up() {
+                return Ok(session);
+            }
+            if self.is_fixed() {
+                return link.session(deadline).await;
+            }
+        }
+        self.await_session(slot, class, deadline).await
+    }
+
+    /// Waits for the routes as well as for a link, since a node that is gone is replaced by another.
+    async fn await_session(
+        &self,
+        slot: u16,
+        class: LinkClass,
+        deadline: Moment,
+    ) -> Result<Arc<Session>, Error> {
+        let mut news = self.news.subscribe();
+        loop {
+            let trouble = news.borrow_and_update().trouble.clone();
+            let link = self.link(slot, class);
+            let session = async {
+                match &link {
+                    Some(link) => link.session(deadline).await,
+                    None => Err(self.no_route(slot, trouble, deadline).await),
+                }
+            };
+            select! {
+                biased;
+                result = session => {
+                    let retired = link.as_ref().is_some_and(|link| link.is_retired());
+                    if result.is_err() && retired && self.world.now() < deadline {
+                        continue;
+                    }
+                    return result;
+                }
+                _ = news.changed() => {}
+            }
+        }
+    }
+
+    /// Waits for somebody to serve `slot`; returns why nobody does.
+    async fn no_route(&self, slot: u16, trouble: Option<Error>, deadline: Moment) -> Error {
+        // A refusal does not pass.
+        if let Some(error) = trouble.as_ref().filter(|error| !error.is_transient()) {
+            return error.clone();
+        }
+        select! {
+            biased;
+            () = self.world.runtime.sleep_until(deadline) => {}
+            () = self.world.ended() => return Error::closed(),
+        }
+        let trouble = trouble.or_else(|| self.news.borrow().trouble.clone());
+        trouble.unwrap_or_else(|| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!("no node is known that serves slot {slot}"),
+            )
+        })
+    }
+
+    fn link(&self, slot: u16, class: LinkClass) -> Option<Arc<Link>> {
+        let routes = self.routes();
+        let node = routes.node(slot)?;
+        Some(self.link_of(node, class))
+    }
+
+    /// Waits until the node at `address` can be spoken to, whatever it serves.
+    pub(super) async fn session_at(
+        &self,
+        address: &Address,
+        class: LinkClass,
+        deadline: Moment,
+    ) -> Result<Arc<Session>, Error> {
+        let link = {
+            let mut routes = self.routes();
+            let node = Arc::clone(routes.node_at(address));
+            self.link_of(&node, class)
+        };
+        link.session(deadline).await
+    }
+
+    /// Under the lock of the routes, so that no link is made to a node that has gone.
+    fn link_of(&self, node: &Arc<Node>, class: LinkClass) -> Arc<Link> {
+        let link = node.link(class, |address| {
+            // Elsewhere the server that is dialled is the one that is meant.
+            let asks_role = matches!(
+                self.servers.topology,
+                Topology::Sentinel(_) | Topology::Replicas(_)
+            );
+            Link::start(self, address, class, asks_role, Arc::clone(node.replicas()))
+        });
         Arc::clone(link)
     }
 
-    /// Returns the node that serves `slot`; calls for one node may share a pipeline.
-    pub(crate) fn node(&self, slot: u16) -> Address {
-        self.map
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .node(slot)
-            .clone()
+    /// Returns the node that serves `slot`, if one does; calls for one node may share a pipeline.
+    pub(crate) fn node(&self, slot: u16) -> Option<Address> {
+        self.routes().node(slot).map(|node| node.address().clone())
     }
 
     /// Returns one slot of every node.
     pub(crate) fn one_slot_per_node(&self) -> Vec<u16> {
-        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seen = BTreeMap::new();
-        for (&slot, node) in &map.ranges {
-            seen.entry(node).or_insert(slot);
+        self.routes().one_slot_per_node()
+    }
+
+    /// Returns all nodes in charge of slots.
+    pub(super) fn masters(&self) -> Vec<Address> {
+        self.routes().masters()
+    }
+
+    /// Returns the sessions that are up, and where to.
+    pub(super) fn sessions(&self) -> Vec<Arc<Session>> {
+        let routes = self.routes();
+        let links = routes.nodes().flat_map(|node| node.links());
+        links.filter_map(|link| link.up()).collect()
+    }
+
+    /// Tells whether every slot is served by a node whose link is not down.
+    pub(super) fn is_sound(&self) -> bool {
+        let routes = self.routes();
+        let mut links = routes.nodes().flat_map(|node| node.links());
+        routes.is_complete() && !links.any(|link| link.is_down())
+    }
+
+    /// Waits until every slot is served by somebody, until `deadline` at the latest.
+    pub(crate) async fn known(&self, deadline: Moment) -> Result<(), Error> {
+        let mut news = self.news.subscribe();
+        loop {
+            let trouble = news.borrow_and_update().trouble.clone();
+            if self.routes().is_complete() {
+                return Ok(());
+            }
+            select! {
+                biased;
+                error = self.no_route(0, trouble, deadline) => return Err(error),
+                _ = news.changed() => {}
+            }
         }
-        seen.into_values().collect()
+    }
+
+    /// Resolves when `address` is in charge of nothing any more; never where the one server is said.
+    pub(super) async fn leaves(&self, address: &Address) {
+        if self.is_fixed() {
+            return std::future::pending().await;
+        }
+        let mut news = self.news.subscribe();
+        loop {
+            news.borrow_and_update();
+            let routes = self.masters();
+            if !routes.is_empty() && !routes.contains(address) {
+                return;
+            }
+            // The sender lives as long as this does.
+            let _ = news.changed().await;
+        }
+    }
+
+    /// Waits until somebody is in charge of anything, and returns one of them, another one in each `round`.
+    pub(super) async fn any_master(&self, round: u32) -> Address {
+        let mut news = self.news.subscribe();
+        loop {
+            news.borrow_and_update();
+            let mut masters = self.masters();
+            if !masters.is_empty() {
+                let at = round as usize % masters.len();
+                return masters.swap_remove(at);
+            }
+            // The sender lives as long as this does.
+            let _ = news.changed().await;
+        }
     }
 
     /// Returns the verb that reaches the subscribers of a wake channel.
@@ -98,18 +288,81 @@ impl Router {
         "PUBLISH"
     }
 
-    /// The node behind `session` refused a request as not its own or not now: look whether it is still in charge.
-    pub(crate) fn doubted(&self, session: &Session) {
-        tracing::debug!(target: "redlatch", address = %session.address(), "the server cannot serve a request for the moment");
-        session.suspect(Duration::from_secs(1));
+    /// Changes as whom servers are dialled from now on.
+    pub(crate) fn change_credentials(&self, username: Option<&str>, password: Option<&str>) {
+        self.credentials.change(username, password);
     }
-}
 
-impl SlotMap {
-    fn node(&self, slot: u16) -> &Address {
-        match self.ranges.range(..=slot).next_back() {
-            Some((_, node)) => node,
-            None => unreachable!("the range that starts at 0 covers every slot"),
+    /// The node behind `session` refused a request for the moment: look whether it is still in charge.
+    pub(super) fn doubted(&self, session: &Session, obstacle: Obstacle, error: &ServerError) {
+        tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
+        if obstacle == Obstacle::ReadOnly {
+            // It is no master any more. Behind its name may be another server by now.
+            session.condemn();
+        } else {
+            session.suspect(Duration::from_secs(1));
         }
+        if obstacle == Obstacle::ReadOnly || error.code == "CLUSTERDOWN" {
+            self.stale.notify_one();
+        }
+    }
+
+    /// Returns where a redirection by the node behind `session` leads to, if anywhere; what it says for good is taken in.
+    pub(super) fn redirected(&self, session: &Session, redirect: &Redirect) -> Option<Address> {
+        if !self.is_cluster() {
+            session.suspect(Duration::from_secs(1));
+            return None;
+        }
+        let (host, port) = host_port(&redirect.address)?;
+        let asked = session.address();
+        let host = match (host, asked) {
+            ("" | "?", Address::Tcp { host, .. } | Address::Tls { host, .. }) => host,
+            (host, _) => host,
+        };
+        let address = self.servers.address(asked, host, port)?;
+        if !redirect.once {
+            tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
+            *self.hint.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
+            let changed = self.routes().assign(redirect.slot, &address);
+            if changed {
+                self.news.send_modify(|news| news.version += 1);
+                self.stale.notify_one();
+            }
+        }
+        Some(address)
+    }
+
+    /// Returns who was named in the last redirection, once.
+    pub(super) fn take_hint(&self) -> Option<Address> {
+        self.hint
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Takes in what a look has found.
+    pub(super) fn found(&self, shards: &[Shard]) {
+        let (changed, gone) = self.routes().replace(shards);
+        self.news.send_if_modified(|news| {
+            let told = news.trouble.take().is_some();
+            news.version += u64::from(changed);
+            changed || told
+        });
+        if changed {
+            observe::in_charge(&self.masters());
+        }
+        for link in gone.iter().flat_map(|node| node.links()) {
+            link.retire();
+        }
+    }
+
+    /// Takes in why a look has found nothing. What was known before still holds.
+    pub(super) fn found_nothing(&self, why: Error) {
+        tracing::debug!(target: "redlatch", error = %why, "nobody tells who is in charge");
+        self.news.send_modify(|news| news.trouble = Some(why));
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,8 +3,15 @@
 use super::{Limit, Session};
 use crate::{
     script::{CallOutcome, ScriptCall, server_millis},
-    seam::Outcome,
+    seam::{Command, Outcome},
 };
+
+/// Whether a node is asked for what it is not in charge of yet, as `ASK` tells to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Asking {
+    No,
+    Yes,
+}
 
 /// Sends `calls` as one pipeline of EVALSHA; those whose script the server does not have go again to the same node, with the
 /// text where it first occurs. One outcome per call, in order.
@@ -13,9 +20,45 @@ pub(super) async fn send(
     calls: &[&ScriptCall],
     by: u64,
     limit: Limit,
+    asking: Asking,
 ) -> Vec<CallOutcome> {
     let batch = calls.iter().map(|call| call.evalsha(by)).collect();
+    let outcomes = pipeline(session, batch, limit, asking).await;
+    send_missing(session, calls, by, limit, asking, None, outcomes)
+        .await
+        .0
+}
+
+/// Sends `calls` as [`send`] does and `last` behind them, whose outcome comes second. Behind scripts that the server did not have it is
+/// sent again.
+pub(super) async fn send_and(
+    session: &Session,
+    calls: &[&ScriptCall],
+    by: u64,
+    limit: Limit,
+    last: &Command,
+) -> (Vec<CallOutcome>, Option<Outcome>) {
+    let mut batch: Vec<_> = calls.iter().map(|call| call.evalsha(by)).collect();
+    batch.push(last.clone());
     let mut outcomes = session.send(batch, limit).await;
+    let first = outcomes.pop();
+    let again = Some(last);
+    let (outcomes, second) =
+        send_missing(session, calls, by, limit, Asking::No, again, outcomes).await;
+    (outcomes, second.or(first))
+}
+
+/// Sends those of which `outcomes` says that the server lacks the script.
+async fn send_missing(
+    session: &Session,
+    calls: &[&ScriptCall],
+    by: u64,
+    limit: Limit,
+    asking: Asking,
+    last: Option<&Command>,
+    mut outcomes: Vec<Outcome>,
+) -> (Vec<CallOutcome>, Option<Outcome>) {
+    let mut waited = None;
     let missing: Vec<_> = (0..outcomes.len())
         .filter(|&at| is_noscript(&outcomes[at]))
         .collect();
@@ -29,7 +72,9 @@ pub(super) async fn send(
             loaded.push(call.script().name());
             call.eval(by)
         });
-        let again = session.send(batch.collect(), limit).await;
+        let batch = batch.chain(last.cloned()).collect();
+        let mut again = pipeline(session, batch, limit, asking).await;
+        waited = last.and_then(|_| again.pop());
         for (at, outcome) in missing.into_iter().zip(again) {
             outcomes[at] = outcome;
         }
@@ -38,7 +83,25 @@ pub(super) async fn send(
     if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
         session.observe(millis);
     }
-    outcomes
+    (outcomes, waited)
+}
+
+/// An `ASKING` goes before each command it is for, in the same pipeline: over a shared connection nothing may come between them.
+pub(super) async fn pipeline(
+    session: &Session,
+    batch: Vec<Command>,
+    limit: Limit,
+    asking: Asking,
+) -> Vec<Outcome> {
+    if asking == Asking::No {
+        return session.send(batch, limit).await;
+    }
+    let batch = batch
+        .into_iter()
+        .flat_map(|command| [Command::new("ASKING"), command])
+        .collect();
+    let outcomes = session.send(batch, limit).await;
+    outcomes.into_iter().skip(1).step_by(2).collect()
 }
 
 fn is_noscript(outcome: &Outcome) -> bool {

@@ -5,6 +5,7 @@
 pub mod acquisition;
 pub mod backoff;
 pub mod classify;
+pub mod durability;
 pub mod glob;
 pub mod hold;
 pub mod lease;

@@ -23,13 +23,13 @@ pub struct TurnQueue {
 struct Waiter {
     id: u64,
     owner: u64,
-    /// When it will look again at the latest.
-    back_at: Moment,
+    /// When it will look again at the latest; not known of one that has not spoken since it became the first.
+    back_at: Option<Moment>,
 }
 
 impl TurnQueue {
     /// Puts waiter `id` of `owner` at the end.
-    pub fn join(&mut self, id: u64, owner: u64, now: Moment) {
+    pub fn join(&mut self, id: u64, owner: u64) {
         let place = self.next_place;
         self.next_place += 1;
         self.waiters.insert(
@@ -37,7 +37,7 @@ impl TurnQueue {
             Waiter {
                 id,
                 owner,
-                back_at: now,
+                back_at: None,
             },
         );
         self.places.insert(id, place);
@@ -55,7 +55,7 @@ impl TurnQueue {
             .get(&id)
             .and_then(|place| self.waiters.get_mut(place))
         {
-            waiter.back_at = back_at;
+            waiter.back_at = Some(back_at);
         }
     }
 
@@ -96,13 +96,22 @@ impl TurnQueue {
 
     /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to tell.
     pub fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
-        let (&place, first) = self.waiters.first_key_value()?;
-        if self.waiters.len() < 2 || now <= first.back_at + patience {
+        let several = self.waiters.len() > 1;
+        let mut first = self.waiters.first_entry()?;
+        // Who has just become the first is given its time from now on.
+        let back_at = *first.get_mut().back_at.get_or_insert(now);
+        if !several || now <= back_at + patience {
             return None;
         }
-        let first = self.waiters.remove(&place)?;
-        self.join(first.id, first.owner, now);
+        let first = first.remove();
+        self.join(first.id, first.owner);
         self.front()
+    }
+
+    /// Returns when [`challenge`](Self::challenge) would succeed, if the first waiter has said when it will be back.
+    pub fn challenge_at(&self, patience: Duration) -> Option<Moment> {
+        let (_, first) = self.waiters.first_key_value()?;
+        Some(first.back_at? + patience + Duration::from_millis(1))
     }
 
     /// Returns the number of waiters.
@@ -131,7 +140,7 @@ mod tests {
     fn queue() -> TurnQueue {
         let mut queue = TurnQueue::default();
         for (id, owner) in [(1, 10), (2, 20), (3, 10)] {
-            queue.join(id, owner, at(0));
+            queue.join(id, owner);
         }
         queue
     }
@@ -163,6 +172,13 @@ mod tests {
         assert_eq!(queue.challenge(at(1100), patience), None);
         assert_eq!(queue.challenge(at(1101), patience), Some(2));
         assert!(queue.may_speak(2) && !queue.may_speak(1));
+        assert_eq!(
+            queue.challenge_at(patience),
+            None,
+            "the next one has said nothing"
+        );
+        assert_eq!(queue.challenge(at(1102), patience), None, "its time begins");
+        assert_eq!(queue.challenge_at(patience), Some(at(1203)));
         assert_eq!(queue.leave(2), Some(3));
         assert_eq!(queue.leave(3), Some(1));
     }

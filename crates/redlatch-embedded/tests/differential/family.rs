@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use redlatch_core::seam::{Command, Value};
-use redlatch_lua::{REENTRANT, Source};
+use redlatch_lua::{FAIR, REENTRANT, Source};
 
 use crate::{commands, lua, pair::Pair};
 
@@ -12,7 +12,8 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
         return disturbance(pair, rng);
     }
     let time = Time::random(rng);
-    let (source, keys, args) = match rng.u8(..20) {
+    let (source, keys, args) = match rng.u8(..32) {
+        20.. => fair(pair, rng, time),
         0..8 => acquire(rng, time),
         8..11 => renew(pair, rng, time),
         11..17 => release(pair, rng, time),
@@ -88,6 +89,48 @@ fn force(pair: &mut Pair, rng: &mut Rng) -> Parts {
         RETENTION.to_string(),
     ];
     (&REENTRANT.force, lock_keys(&[lock]), args)
+}
+
+/// One of the scripts of the fair lock, on one name and its two sets. Waiters die by not coming when they are called.
+fn fair(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
+    let keys = || ["key2", "key5", "key6"].map(str::to_owned).to_vec();
+    let scripts = &FAIR.exclusive;
+    let (owner, attempt) = attempt(rng);
+    let waiter = pick(
+        rng,
+        &[
+            "PUBLISH w:a 1 1",
+            "PUBLISH w:a 2 1",
+            "PUBLISH w:b 3 2",
+            "NONE w:b 4 2",
+        ],
+    );
+    let lease = [50, 3_000, 8_000][rng.usize(..3)];
+    match rng.u8(..12) {
+        0..6 => {
+            let (register, waiter) = match rng.u8(..6) {
+                0 => (String::new(), String::new()),
+                _ => (pick(rng, &["60000", "90000"]), waiter),
+            };
+            let (lease, ttl) = (lease.to_string(), (lease + RETENTION).to_string());
+            let args = vec![by(rng, time), owner, attempt, lease, ttl, register, waiter];
+            (&scripts.acquire, keys(), args)
+        }
+        6..10 => {
+            let token = token(pair, rng, 2);
+            let void = [String::new(), by(rng, time)][rng.usize(..2)].clone();
+            let args = vec![owner, attempt, void, RETENTION.to_string(), waiter, token];
+            (&scripts.release, keys(), args)
+        }
+        10 => {
+            let args = vec![
+                pick(rng, &["", "1700000003000000"]),
+                pick(rng, &["1", "128"]),
+            ];
+            (&FAIR.waiters, keys(), args)
+        }
+        _ => (&FAIR.position, keys(), vec![waiter]),
+    }
 }
 
 /// Something else under a key, or nothing.

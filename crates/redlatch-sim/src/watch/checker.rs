@@ -1,6 +1,6 @@
 //! The seam between the observer and what it checks.
 
-use std::fmt;
+use std::{any::Any, fmt};
 
 use redlatch_core::LossCause;
 
@@ -56,6 +56,15 @@ pub enum Event<'a> {
         seen: &'a [Seen],
         /// When it was sent.
         sent: u64,
+    },
+    /// A worker tells what it did, where that is no guard: something that only its kind's checkers understand.
+    Did {
+        /// In which process.
+        proc: ProcId,
+        /// With which name.
+        name: usize,
+        /// What.
+        deed: &'a dyn Any,
     },
     /// One step of the executor is over.
     Stepped,

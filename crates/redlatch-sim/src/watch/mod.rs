@@ -15,6 +15,7 @@ mod token;
 mod view;
 
 use std::{
+    any::Any,
     collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard},
@@ -232,6 +233,12 @@ impl Watch {
             .filter(|(_, claim)| &*claim.hold == hold && claim.believes(now))
             .map(|(id, _)| id)
             .collect()
+    }
+
+    /// A worker tells its kind's checkers what it did.
+    pub fn did(&self, proc: ProcId, name: usize, deed: &dyn Any) {
+        let event = Event::Did { proc, name, deed };
+        self.state().note(&self.exec, |_| Some(event));
     }
 
     /// The server has run a command.

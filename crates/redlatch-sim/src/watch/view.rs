@@ -108,10 +108,14 @@ pub struct Conditions {
     pub calm: bool,
     /// Nothing but subscriptions suffers.
     pub calm_but_for_pubsub: bool,
+    /// Nothing but messages suffers: they are lost one by one too.
+    pub calm_but_for_messages: bool,
     /// Two holders are expected.
     pub expects_trouble: bool,
     /// The server may forget what it has answered.
     pub loses_writes: bool,
+    /// Holds are ended by force.
+    pub forced: bool,
     /// The longest usual delay of a message in µs.
     pub delay: u64,
 }
@@ -146,8 +150,10 @@ impl Conditions {
         Self {
             calm: faults.is_calm(),
             calm_but_for_pubsub: faults.is_calm_but_for_pubsub(),
+            calm_but_for_messages: faults.is_calm_but_for_messages(),
             expects_trouble: faults.expects_trouble(),
             loses_writes: faults.has(Fault::LossyFailover),
+            forced: faults.has(Fault::Force),
             delay: faults.delays().1,
         }
     }
@@ -215,6 +221,11 @@ impl View {
     /// Tells whether some process is without its subscription.
     pub fn somebody_is_deaf(&self) -> bool {
         self.subscribed.values().any(|heard| !heard)
+    }
+
+    /// Tells whether a process has lost its subscriptions and not got them back.
+    pub fn is_deaf(&self, proc: ProcId) -> bool {
+        self.subscribed.get(&proc) == Some(&false)
     }
 
     /// Counts the holds of a name that have guards out.

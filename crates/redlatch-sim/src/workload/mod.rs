@@ -1,9 +1,12 @@
 //! What clients do. The seam for primitives: each is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
 
+mod fair;
 mod guard;
 mod holding;
+mod latch;
 mod life;
 mod lock;
+mod pool;
 mod terms;
 mod worker;
 
@@ -31,7 +34,13 @@ use crate::{
 pub type Kind = &'static dyn Workload;
 
 /// All kinds. A seed draws one of them, unless it is told which.
-pub static KINDS: &[Kind] = &[&lock::Plain];
+pub static KINDS: &[Kind] = &[
+    &lock::Plain,
+    &fair::Fair,
+    &latch::CountDown,
+    &pool::Semaphore,
+    &pool::Permits,
+];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

@@ -1,5 +1,11 @@
 //! The fair lock.
 
+mod cancel;
+mod dead;
+mod load;
 mod order;
+mod scripts;
+#[cfg(all(unix, feature = "servers"))]
+mod servers;
 mod support;
 mod surface;

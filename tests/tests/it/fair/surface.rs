@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use redlatch::{ErrorKind, HoldState, LossCause, Released};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    wait::GENEROUS,
+};
 
 use super::support::{clients, queued};
 
@@ -123,15 +126,13 @@ async fn waiters_are_listed_in_order_with_their_clients(backend: &Backend) {
         tasks.push(queued(&clients[who % 3].fair_lock("x")).await);
     }
     let mut waiters = lock.waiters();
-    let mut before = None;
     for who in 0..300 {
         let waiter = waiters.next().await.unwrap().unwrap();
         let client = clients[who % 3].id().as_str();
         assert!(waiter.owner.starts_with(client), "{waiter:?}");
         assert_eq!(waiter.position, who as u64);
         assert!(waiter.alive_for > Duration::ZERO);
-        assert!(before.is_none_or(|before| waiter.waiting <= before));
-        before = Some(waiter.waiting);
+        assert!(waiter.waiting < GENEROUS * 4);
         assert!(waiter.metadata.is_some());
     }
     assert!(waiters.next().await.is_none());

@@ -347,3 +347,25 @@ async fn a_newcomer_looks_for_itself() {
     second.await.unwrap().unwrap();
     assert_tables_empty(&b).await;
 }
+
+/// Found by the simulator (seed 3699): its own look had no answer, and it took one from before it came.
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_whose_look_fails_takes_no_older_one() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let (a, b) = (backend.client().await, backend.client().await);
+    let latch = a.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let first = waiting(b.countdown_latch("x"));
+    listening(&b, 1).await;
+    let server = backend.embedded_server();
+    server.drop_messages(1);
+    latch.count_down(1).await.unwrap();
+    let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
+    let error = redlatch::seam::ServerError::parse("LOADING the server is not ready");
+    server.fail_next(is_look, error);
+    let open = b.countdown_latch("x").wait_for(Duration::ZERO);
+    assert!(open.await.unwrap(), "it has been open since before");
+    first.await.unwrap().unwrap();
+    assert_tables_empty(&b).await;
+}

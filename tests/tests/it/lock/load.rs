@@ -181,7 +181,6 @@ async fn slow(backend: &Backend, service: Duration) -> Client {
         server,
         runtime,
         name,
-        ..
     } = backend
     else {
         panic!("this needs the embedded server");

@@ -162,7 +162,7 @@ async fn ten_thousand_names_are_waited_for_at_once_l6(backend: &Backend) {
     let many = match backend {
         Backend::Embedded { .. } => 2_000,
         #[cfg(unix)]
-        Backend::Real(_) => 10_000,
+        Backend::Real(_) | Backend::Shared(_) => 10_000,
     };
     let (a, b) = (backend.client().await, backend.client().await);
     let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();

@@ -8,24 +8,24 @@ use redlatch_lua::{REENTRANT, Source};
 
 /// One call of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call {
-    pub(super) script: &'static Source,
-    pub(super) keys: Vec<String>,
-    pub(super) args: Vec<String>,
+pub(crate) struct Call {
+    pub(crate) script: &'static Source,
+    pub(crate) keys: Vec<String>,
+    pub(crate) args: Vec<String>,
 }
 
 /// The items of a reply, numbers as their text.
-pub(super) type Answer = Result<Vec<String>, ServerError>;
+pub(crate) type Answer = Result<Vec<String>, ServerError>;
 
-pub(super) struct Bed {
-    pub(super) engine: Engine,
-    pub(super) now: ServerTime,
+pub(crate) struct Bed {
+    pub(crate) engine: Engine,
+    pub(crate) now: ServerTime,
     session: SessionId,
     digests: BTreeMap<&'static str, String>,
 }
 
 impl Bed {
-    pub(super) fn new(model: Model) -> Self {
+    pub(crate) fn new(model: Model) -> Self {
         let now = ServerTime::from_micros(1_700_000_000_123_456);
         let mut engine = Engine::new(model, now);
         let session = engine.open(SessionKind::Command);
@@ -50,21 +50,21 @@ impl Bed {
         bed
     }
 
-    pub(super) fn pass(&mut self, span: Duration) {
+    pub(crate) fn pass(&mut self, span: Duration) {
         self.now = self.now.after(span);
     }
 
     /// The server's time in ms, as scripts speak of it.
-    pub(super) fn millis(&self) -> u64 {
+    pub(crate) fn millis(&self) -> u64 {
         self.now.millis()
     }
 
-    pub(super) fn execute(&mut self, command: &Command) -> Reply {
+    pub(crate) fn execute(&mut self, command: &Command) -> Reply {
         self.engine.execute(self.session, command, self.now)
     }
 
     /// Runs a script.
-    pub(super) fn call(&mut self, call: &Call) -> Answer {
+    pub(crate) fn call(&mut self, call: &Call) -> Answer {
         let head = Command::new("EVALSHA")
             .arg(&self.digests[call.script.name])
             .arg(call.keys.len().to_string());
@@ -74,12 +74,12 @@ impl Bed {
 
     /// Runs a script that the server must not refuse.
     #[track_caller]
-    pub(super) fn ask(&mut self, call: &Call) -> Vec<String> {
+    pub(crate) fn ask(&mut self, call: &Call) -> Vec<String> {
         self.call(call).unwrap()
     }
 
     /// Returns the channels and payloads of what was published since the last call.
-    pub(super) fn published(&mut self) -> Vec<(String, String)> {
+    pub(crate) fn published(&mut self) -> Vec<(String, String)> {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let deliveries = self.engine.take_deliveries().into_iter();
         let messages = deliveries.filter_map(|delivery| match delivery.push {
@@ -89,7 +89,7 @@ impl Bed {
         messages.collect()
     }
 
-    pub(super) fn hash(&mut self, key: &str) -> BTreeMap<String, String> {
+    pub(crate) fn hash(&mut self, key: &str) -> BTreeMap<String, String> {
         let reply = self.execute(&Command::new("HGETALL").arg(key)).unwrap();
         let items = items(&reply);
         let pairs = items.chunks(2);
@@ -99,7 +99,7 @@ impl Bed {
     }
 
     /// Returns the members of a sorted set with their scores.
-    pub(super) fn sorted(&mut self, key: &str) -> BTreeMap<String, u64> {
+    pub(crate) fn sorted(&mut self, key: &str) -> BTreeMap<String, u64> {
         let range = Command::new("ZRANGE").arg(key).arg("0").arg("-1");
         let reply = self.execute(&range.arg("WITHSCORES")).unwrap();
         let items = items(&reply);
@@ -115,13 +115,13 @@ impl Bed {
     ///
     /// If it has no end.
     #[track_caller]
-    pub(super) fn ttl(&self, key: &str) -> Option<u64> {
+    pub(crate) fn ttl(&self, key: &str) -> Option<u64> {
         let ttl = self.engine.ttl(key.as_bytes(), self.now)?;
         let ttl = ttl.unwrap_or_else(|| panic!("{key} has no end"));
         Some(u64::try_from(ttl.as_millis()).unwrap())
     }
 
-    pub(super) fn dump(&self) -> Vec<KeyDump> {
+    pub(crate) fn dump(&self) -> Vec<KeyDump> {
         self.engine.dump(self.now)
     }
 }
@@ -138,19 +138,19 @@ fn items(reply: &Value) -> Vec<String> {
 
 /// Arguments of `acquire`.
 #[derive(Clone, Debug)]
-pub(super) struct Acquire<'a> {
-    pub(super) names: &'a [&'a str],
-    pub(super) by: u64,
-    pub(super) owner: &'a str,
-    pub(super) attempt: &'a str,
-    pub(super) lease: u64,
-    pub(super) retention: u64,
-    pub(super) register: Option<u64>,
-    pub(super) address: &'a str,
+pub(crate) struct Acquire<'a> {
+    pub(crate) names: &'a [&'a str],
+    pub(crate) by: u64,
+    pub(crate) owner: &'a str,
+    pub(crate) attempt: &'a str,
+    pub(crate) lease: u64,
+    pub(crate) retention: u64,
+    pub(crate) register: Option<u64>,
+    pub(crate) address: &'a str,
 }
 
 impl Acquire<'_> {
-    pub(super) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         let register = self.register.map(|ms| ms.to_string()).unwrap_or_default();
         Call {
             script: &REENTRANT.acquire,
@@ -168,7 +168,7 @@ impl Acquire<'_> {
     }
 }
 
-pub(super) fn renew(
+pub(crate) fn renew(
     names: &[&str],
     by: u64,
     owner: &str,
@@ -192,19 +192,19 @@ pub(super) fn renew(
 
 /// Arguments of `release`.
 #[derive(Clone, Debug)]
-pub(super) struct Release<'a> {
-    pub(super) names: &'a [&'a str],
-    pub(super) owner: &'a str,
-    pub(super) attempt: &'a str,
-    pub(super) void: Option<u64>,
-    pub(super) keep: u64,
-    pub(super) address: &'a str,
+pub(crate) struct Release<'a> {
+    pub(crate) names: &'a [&'a str],
+    pub(crate) owner: &'a str,
+    pub(crate) attempt: &'a str,
+    pub(crate) void: Option<u64>,
+    pub(crate) keep: u64,
+    pub(crate) address: &'a str,
     /// One per name; zero where it is not known.
-    pub(super) tokens: &'a [u64],
+    pub(crate) tokens: &'a [u64],
 }
 
 impl Release<'_> {
-    pub(super) fn call(&self) -> Call {
+    pub(crate) fn call(&self) -> Call {
         let mut args = vec![
             self.owner.to_owned(),
             self.attempt.to_owned(),
@@ -224,7 +224,7 @@ impl Release<'_> {
     }
 }
 
-pub(super) fn force(name: &str, token: u64, how: &str, keep: u64) -> Call {
+pub(crate) fn force(name: &str, token: u64, how: &str, keep: u64) -> Call {
     Call {
         script: &REENTRANT.force,
         keys: with_queues(&[name]),
@@ -232,7 +232,7 @@ pub(super) fn force(name: &str, token: u64, how: &str, keep: u64) -> Call {
     }
 }
 
-pub(super) fn inspect(name: &str) -> Call {
+pub(crate) fn inspect(name: &str) -> Call {
     Call {
         script: &REENTRANT.inspect,
         keys: with_queues(&[name]),
@@ -241,11 +241,11 @@ pub(super) fn inspect(name: &str) -> Call {
 }
 
 /// The key that decides about `name`; the names here share a slot.
-pub(super) fn key(name: &str) -> String {
+pub(crate) fn key(name: &str) -> String {
     format!("p:{{t}}{name}")
 }
 
-pub(super) fn queue(name: &str) -> String {
+pub(crate) fn queue(name: &str) -> String {
     format!("p:{{t}}{name}:q")
 }
 
@@ -255,4 +255,4 @@ fn with_queues(names: &[&str]) -> Vec<String> {
 }
 
 /// The channels that wakes in these tests go to.
-pub(super) const CHANNELS: [&str; 2] = ["w:a", "w:b"];
+pub(crate) const CHANNELS: [&str; 2] = ["w:a", "w:b"];

@@ -6,7 +6,7 @@ use redlatch_embedded::engine::Model;
 use super::bed::{self, Acquire, Bed, Call, Release};
 
 /// Runs a script whose commands are counted; returns its verdict and how many there were.
-fn counted(bed: &mut Bed, call: &Call) -> (String, usize) {
+pub(crate) fn counted(bed: &mut Bed, call: &Call) -> (String, usize) {
     let text = format!(
         "local real, n = redis, 0
          local redis = {{

@@ -1,7 +1,10 @@
-//! The scripts of the plain lock by themselves, on the embedded engine: replies and data against a model that forgets nothing.
+//! The scripts by themselves, on the embedded engine: replies and data against a model that forgets nothing.
 
-mod bed;
-mod costs;
+pub(crate) mod bed;
+pub(crate) mod costs;
 mod fuzz;
+mod latch;
+mod latch_model;
 mod laws;
-mod model;
+pub(crate) mod model;
+mod pool;

@@ -4,58 +4,58 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) owner: String,
-    pub(super) token: u64,
-    pub(super) attempts: BTreeSet<String>,
-    pub(super) until: u64,
+pub(crate) struct Hold {
+    pub(crate) owner: String,
+    pub(crate) token: u64,
+    pub(crate) attempts: BTreeSet<String>,
+    pub(crate) until: u64,
     /// Whether the hold before it was never given back.
-    pub(super) follows_dead: bool,
+    pub(crate) follows_dead: bool,
 }
 
 /// What an acquisition is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Granted {
-    pub(super) count: usize,
-    pub(super) token: u64,
-    pub(super) abandoned: bool,
+pub(crate) struct Granted {
+    pub(crate) count: usize,
+    pub(crate) token: u64,
+    pub(crate) abandoned: bool,
     /// What is left of the hold, if that is less than was asked for.
-    pub(super) lasts: Option<u64>,
+    pub(crate) lasts: Option<u64>,
 }
 
 /// One name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     /// The last hold, unless it ended cleanly.
-    pub(super) hold: Option<Hold>,
-    pub(super) last_token: Option<u64>,
+    pub(crate) hold: Option<Hold>,
+    pub(crate) last_token: Option<u64>,
     /// The token of the last hold that ended cleanly and was followed by another.
     released: Option<u64>,
-    pub(super) forced: Option<u64>,
+    pub(crate) forced: Option<u64>,
     /// Attempts whose copies must not act any more, until when there are any.
-    pub(super) voids: BTreeMap<String, u64>,
+    pub(crate) voids: BTreeMap<String, u64>,
     /// Who waits, until when.
-    pub(super) waiters: BTreeMap<String, u64>,
+    pub(crate) waiters: BTreeMap<String, u64>,
     /// Attempt and token of every hold's share that was given back in time.
-    pub(super) in_time: BTreeSet<(String, u64)>,
+    pub(crate) in_time: BTreeSet<(String, u64)>,
     /// Every token that was ever forced.
-    pub(super) ever_forced: BTreeSet<u64>,
+    pub(crate) ever_forced: BTreeSet<u64>,
 }
 
 /// What a try to acquire would find.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     Void,
     Busy { remaining: u64, holder: String },
     Free,
 }
 
 impl Lock {
-    pub(super) fn live(&self, now: u64) -> Option<&Hold> {
+    pub(crate) fn live(&self, now: u64) -> Option<&Hold> {
         self.hold.as_ref().filter(|hold| hold.until > now)
     }
 
-    pub(super) fn find(&self, now: u64, owner: &str, attempt: &str) -> Found {
+    pub(crate) fn find(&self, now: u64, owner: &str, attempt: &str) -> Found {
         if self.voids.contains_key(attempt) {
             return Found::Void;
         }
@@ -69,7 +69,7 @@ impl Lock {
     }
 
     /// Grants.
-    pub(super) fn grant(
+    pub(crate) fn grant(
         &mut self,
         now: u64,
         micros: u64,
@@ -114,7 +114,7 @@ impl Lock {
         }
     }
 
-    pub(super) fn renew(&mut self, now: u64, owner: &str, lease: u64, token: u64) -> &'static str {
+    pub(crate) fn renew(&mut self, now: u64, owner: &str, lease: u64, token: u64) -> &'static str {
         if self.forced == Some(token) {
             return "revoked";
         }
@@ -134,7 +134,7 @@ impl Lock {
     }
 
     /// Ends an attempt; returns verdict and how many hold on.
-    pub(super) fn release(
+    pub(crate) fn release(
         &mut self,
         now: u64,
         owner: &str,
@@ -194,7 +194,7 @@ impl Lock {
         }
     }
 
-    pub(super) fn force(&mut self, now: u64, token: u64, how: &str) -> &'static str {
+    pub(crate) fn force(&mut self, now: u64, token: u64, how: &str) -> &'static str {
         let forced = self.forced;
         match &mut self.hold {
             Some(hold) if hold.until > now && hold.token == token => {
@@ -211,7 +211,7 @@ impl Lock {
     }
 
     /// Who is woken when the name is not held; out of the list from then on.
-    pub(super) fn wake(&mut self, now: u64) -> Option<String> {
+    pub(crate) fn wake(&mut self, now: u64) -> Option<String> {
         self.waiters.retain(|_, until| *until > now);
         let (first, _) = self
             .waiters
@@ -223,7 +223,7 @@ impl Lock {
     }
 
     /// The key is gone: only what cannot be forgotten stays.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self {
             in_time: std::mem::take(&mut self.in_time),
             ever_forced: std::mem::take(&mut self.ever_forced),

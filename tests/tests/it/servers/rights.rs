@@ -1,6 +1,6 @@
 //! Who may connect and do what, told when connecting, with nothing half done.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use redlatch::{Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy};
 use redlatch_tests::{
@@ -187,6 +187,7 @@ async fn everything_works(backend: &Backend) {
     assert!(lock.force_release().await.unwrap());
     assert_eq!(next.release().await.unwrap(), Released::Revoked);
     assert_nothing_left(backend, &[&a, &b]).await;
+    a_latch_works(&a, &b).await;
     a.close_now().await;
     b.close_now().await;
 }
@@ -209,6 +210,26 @@ async fn clients_that_poll_need_no_channels(binary: ServerBinary) {
     guard.release().await.unwrap();
     waiter.await.unwrap().release().await.unwrap();
     assert_nothing_left(&backend, &[&a, &b]).await;
+}
+
+async fn a_latch_works(a: &Client, b: &Client) {
+    let latch = a.countdown_latch("latch");
+    let minute = Duration::from_secs(60);
+    assert!(latch.try_set_count(1).ttl(minute).await.unwrap());
+    let waiter = tokio::spawn({
+        let latch = b.countdown_latch("latch");
+        async move { latch.wait().await }
+    });
+    eventually("a waiter to listen", GENEROUS, async || {
+        b.tables().listeners == 1
+    })
+    .await;
+    latch.count_down(1).await.unwrap();
+    let opened = Instant::now();
+    waiter.await.unwrap().unwrap();
+    assert!(opened.elapsed() < SECOND, "told: {:?}", opened.elapsed());
+    assert!(latch.try_set_count(1).await.unwrap(), "without an end");
+    assert!(latch.delete().await.unwrap());
 }
 
 async fn without_channels_waiters_go_by_the_clock_l6_l7(binary: ServerBinary) {

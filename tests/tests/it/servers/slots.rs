@@ -7,10 +7,13 @@ use redlatch_tests::{
     server::{Connection, Server, ServerBinary, ServerOptions},
 };
 
-redlatch_tests::on_every_server!(slots_are_the_servers_l50, a_cluster_is_refused_for_now,);
+redlatch_tests::on_every_server!(
+    slots_are_the_servers_l50,
+    a_node_of_a_cluster_is_refused_as_a_single_server,
+);
 
 fn cluster(binary: &ServerBinary) -> Backend {
-    let options = ServerOptions::new().config("cluster-enabled yes");
+    let options = ServerOptions::new().cluster();
     Backend::Real(Server::start(binary, options))
 }
 
@@ -47,7 +50,7 @@ fn key_slot(server: &mut Connection, key: &str) -> u16 {
     slot.int().try_into().unwrap()
 }
 
-async fn a_cluster_is_refused_for_now(binary: ServerBinary) {
+async fn a_node_of_a_cluster_is_refused_as_a_single_server(binary: ServerBinary) {
     let backend = cluster(&binary);
     let error = Client::connect(&backend.server().url()).await.unwrap_err();
     assert_eq!(
@@ -55,6 +58,7 @@ async fn a_cluster_is_refused_for_now(binary: ServerBinary) {
         redlatch::ErrorKind::UnsupportedServer,
         "{error:?}"
     );
+    assert!(format!("{error}").contains("redis+cluster://"), "{error}");
     assert_eq!(backend.server().keys(), [""; 0]);
 }
 

@@ -105,7 +105,7 @@ impl Guard for LockGuard {
 }
 
 /// Reads the live holder out of a lock's key.
-fn holder(key: &KeyDump, now: u64) -> Option<String> {
+pub(super) fn holder(key: &KeyDump, now: u64) -> Option<String> {
     let Contents::Hash(fields) = &key.contents else {
         return None;
     };

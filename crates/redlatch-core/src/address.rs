@@ -1,0 +1,494 @@
+//! Reads what users write about where their servers are.
+
+use std::path::PathBuf;
+
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+use crate::{
+    Error, ErrorKind,
+    net::{HostPort, Sentinels, Servers, Topology, host_port},
+    seam::{Address, Login, TlsOptions},
+};
+
+/// Reads an address of any form.
+pub(crate) fn parse(text: &str) -> Result<Servers, Error> {
+    let Written { url, more, scheme } = Written::split(text)?;
+    let kind = Kind::of(&scheme)?;
+    let port = if kind == Kind::Sentinel { 26379 } else { 6379 };
+    if kind == Kind::Unix {
+        let parts = Parts::read(&url, Some(url.path()))?;
+        let address = Address::Unix(PathBuf::from(decoded(url.path())?));
+        return parts.done(&url, Topology::Single(address));
+    }
+    let mut parts = Parts::read(&url, None)?;
+    let mut hosts = vec![(host(&url)?, url.port().unwrap_or(port))];
+    for text in more.iter().chain(&parts.nodes) {
+        hosts.push(with_port(text, port)?);
+    }
+    let tls = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
+    let mut addresses: Vec<_> = hosts.into_iter().map(|at| address(at, tls)).collect();
+    let topology = match kind {
+        Kind::Cluster => Topology::Cluster(addresses),
+        Kind::Replicas => Topology::Replicas(addresses),
+        Kind::Sentinel => Topology::Sentinel(Sentinels {
+            service: parts.service(&url)?,
+            addresses,
+            login: parts.sentinel.clone(),
+            server_tls: tls.then(TlsOptions::default),
+        }),
+        Kind::Single | Kind::Unix if addresses.len() == 1 => {
+            Topology::Single(addresses.swap_remove(0))
+        }
+        Kind::Single | Kind::Unix => {
+            return Err(wrong(
+                "an address of one server names several; say redis+cluster://, redis+sentinel:// or redis+replicas://",
+            ));
+        }
+    };
+    parts.done(&url, topology)
+}
+
+/// Reads some nodes of a cluster.
+pub(crate) fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Result<Servers, Error> {
+    let (addresses, login) = list(nodes)?;
+    Ok(Servers::new(Topology::Cluster(addresses), login))
+}
+
+/// Reads the servers of which one is the master.
+pub(crate) fn replicas<I: AsRef<str>>(
+    servers: impl IntoIterator<Item = I>,
+) -> Result<Servers, Error> {
+    let (addresses, login) = list(servers)?;
+    Ok(Servers::new(Topology::Replicas(addresses), login))
+}
+
+/// Reads sentinels.
+pub(crate) fn sentinel<I: AsRef<str>>(
+    service: &str,
+    sentinels: impl IntoIterator<Item = I>,
+) -> Result<Servers, Error> {
+    let (addresses, login) = list(sentinels)?;
+    let topology = Topology::Sentinel(Sentinels {
+        service: service.to_owned(),
+        addresses,
+        login,
+        server_tls: None,
+    });
+    Ok(Servers::new(topology, anybody()))
+}
+
+/// Reads `host:port`.
+pub(crate) fn host_and_port(text: &str) -> Result<HostPort, Error> {
+    host_port(text)
+        .map(|(host, port)| (host.to_owned(), port))
+        .ok_or_else(|| wrong(format!("{text:?} is not of the form host:port")))
+}
+
+/// Makes the error for an address or option that cannot be.
+pub(crate) fn wrong(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOption, why)
+}
+
+impl Servers {
+    fn new(topology: Topology, login: Login) -> Self {
+        Self {
+            topology,
+            login,
+            aliases: Vec::new(),
+        }
+    }
+
+    /// What stands for servers whose address is wrong.
+    pub(crate) fn nowhere() -> Self {
+        let topology = Topology::Single(Address::Unix(PathBuf::new()));
+        Self::new(topology, Login::default())
+    }
+
+    /// Finds what does not go together.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let (what, addresses) = match &self.topology {
+            Topology::Single(_) => return Ok(()),
+            Topology::Cluster(nodes) => ("nodes of the cluster", nodes),
+            Topology::Replicas(servers) => ("servers", servers),
+            Topology::Sentinel(sentinels) if sentinels.service.is_empty() => {
+                return Err(wrong(
+                    "the name that the sentinels know the master by is empty",
+                ));
+            }
+            Topology::Sentinel(sentinels) => ("sentinels", &sentinels.addresses),
+        };
+        let remote =
+            |address: &Address| matches!(address, Address::Tcp { .. } | Address::Tls { .. });
+        if addresses.is_empty() {
+            return Err(wrong(format!("no {what} are named")));
+        }
+        if !addresses.iter().all(remote) {
+            return Err(wrong(format!("{what} are reached by host and port")));
+        }
+        if matches!(self.topology, Topology::Cluster(_)) && self.login.database != 0 {
+            return Err(wrong("a cluster has no database but 0"));
+        }
+        Ok(())
+    }
+}
+
+/// An address taken apart so far that a URL with one host remains.
+struct Written {
+    url: Url,
+    /// The other hosts, each with or without a port.
+    more: Vec<String>,
+    scheme: String,
+}
+
+impl Written {
+    /// A URL has one host, and users write several.
+    fn split(text: &str) -> Result<Self, Error> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, authority),
+        };
+        let mut hosts = hosts.split(',').map(str::to_owned);
+        let first = hosts.next().unwrap_or_default();
+        let login = login.map(|login| format!("{login}@")).unwrap_or_default();
+        let one = format!("{scheme}://{login}{first}{tail}");
+        let url = Url::parse(&one).map_err(|error| {
+            // The text may hold a password, so it is not shown.
+            Error::with_source(
+                ErrorKind::InvalidOption,
+                "the address is not a URL; it is like redis://host:6379/0",
+                error,
+            )
+        })?;
+        let more = hosts.collect();
+        let scheme = url.scheme().to_owned();
+        Ok(Self { url, more, scheme })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Single,
+    Unix,
+    Cluster,
+    Sentinel,
+    Replicas,
+}
+
+impl Kind {
+    fn of(scheme: &str) -> Result<Self, Error> {
+        let (base, kind) = scheme.split_once(['+', '-']).unwrap_or((scheme, ""));
+        Ok(match (base, kind) {
+            ("unix", "") | ("redis" | "valkey", "unix") => Self::Unix,
+            ("redis" | "valkey" | "rediss" | "valkeys", kind) => match kind {
+                "" => Self::Single,
+                "cluster" => Self::Cluster,
+                "sentinel" => Self::Sentinel,
+                "replicas" => Self::Replicas,
+                _ => return Err(unknown(scheme)),
+            },
+            _ => return Err(unknown(scheme)),
+        })
+    }
+}
+
+fn unknown(scheme: &str) -> Error {
+    wrong(format!(
+        "the scheme {scheme}:// is unknown; use redis, rediss, valkey, valkeys or unix, or one of the first four with +cluster, +sentinel or +replicas"
+    ))
+}
+
+/// What stands beside the hosts.
+struct Parts {
+    login: Login,
+    sentinel: Login,
+    nodes: Vec<String>,
+    service: Option<String>,
+    database: Option<String>,
+}
+
+impl Parts {
+    fn read(url: &Url, unix: Option<&str>) -> Result<Self, Error> {
+        let mut parts = Self {
+            login: anybody(),
+            sentinel: anybody(),
+            nodes: Vec::new(),
+            service: url.fragment().map(decoded).transpose()?,
+            database: match unix {
+                Some(_) => None,
+                None => Some(decoded(url.path().trim_matches('/'))?),
+            },
+        };
+        if !url.username().is_empty() {
+            parts.login.username = Some(decoded(url.username())?);
+        }
+        parts.login.password = url.password().map(decoded).transpose()?;
+        for (key, value) in url.query_pairs() {
+            let value = value.into_owned();
+            match &*key {
+                "db" => parts.database = Some(value),
+                "user" => parts.login.username = Some(value),
+                "pass" => parts.login.password = Some(value),
+                "node" => parts.nodes.push(value),
+                "service" | "sentinelServiceName" => parts.service = Some(value),
+                "sentinel_username" | "sentinelUsername" => {
+                    parts.sentinel.username = Some(value);
+                }
+                "sentinel_password" | "sentinelPassword" => {
+                    parts.sentinel.password = Some(value);
+                }
+                _ => return Err(wrong(format!("the address has an unknown parameter {key}"))),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Takes the service's name: what says so, or else the first part of the path.
+    fn service(&mut self, url: &Url) -> Result<String, Error> {
+        if let Some(service) = self.service.take() {
+            return Ok(service);
+        }
+        let path = url.path().trim_matches('/');
+        let (service, database) = path.split_once('/').unwrap_or((path, ""));
+        // `?db=` has been taken for the database already.
+        if self.database == Some(decoded(path)?) {
+            self.database = Some(database.to_owned());
+        }
+        if service.is_empty() {
+            return Err(wrong(
+                "the address lacks the name that the sentinels know the master by: redis+sentinel://host/name",
+            ));
+        }
+        decoded(service)
+    }
+
+    fn done(mut self, url: &Url, topology: Topology) -> Result<Servers, Error> {
+        if let Some(database) = self.database.filter(|database| !database.is_empty()) {
+            self.login.database = database
+                .parse()
+                .map_err(|_| wrong(format!("{database:?} is no database number")))?;
+        }
+        let sentinels = matches!(topology, Topology::Sentinel(_));
+        let several = !matches!(topology, Topology::Single(_));
+        let asks_for_more = self.service.is_some()
+            || self.sentinel.username.is_some()
+            || self.sentinel.password.is_some();
+        if (asks_for_more && !sentinels) || (!self.nodes.is_empty() && !several) {
+            return Err(wrong(format!(
+                "the address has a parameter that {}:// does not take",
+                url.scheme()
+            )));
+        }
+        Ok(Servers::new(topology, self.login))
+    }
+}
+
+/// Reads addresses of one server each; the first login among them holds.
+fn list<I: AsRef<str>>(texts: impl IntoIterator<Item = I>) -> Result<(Vec<Address>, Login), Error> {
+    let mut addresses = Vec::new();
+    let mut login: Option<Login> = None;
+    for text in texts {
+        let text = text.as_ref();
+        let servers = if text.contains("://") {
+            parse(text)?
+        } else {
+            let (host, port) = with_port(text, 6379)?;
+            Servers::new(Topology::Single(address((host, port), false)), anybody())
+        };
+        let Topology::Single(address) = servers.topology else {
+            return Err(wrong("each address of the list is that of one server"));
+        };
+        addresses.push(address);
+        if servers.login.password.is_some() {
+            login.get_or_insert(servers.login);
+        }
+    }
+    Ok((addresses, login.unwrap_or_else(anybody)))
+}
+
+fn anybody() -> Login {
+    Login {
+        client_name: Some("redlatch".to_owned()),
+        ..Login::default()
+    }
+}
+
+fn address((host, port): HostPort, tls: bool) -> Address {
+    if tls {
+        Address::Tls {
+            host,
+            port,
+            options: TlsOptions::default(),
+        }
+    } else {
+        Address::Tcp { host, port }
+    }
+}
+
+fn host(url: &Url) -> Result<String, Error> {
+    let host = url.host_str().filter(|host| !host.is_empty());
+    decoded(
+        host.unwrap_or("localhost")
+            .trim_start_matches('[')
+            .trim_end_matches(']'),
+    )
+}
+
+/// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
+fn with_port(text: &str, default: u16) -> Result<HostPort, Error> {
+    let bare = !text.contains(':') || text.ends_with(']');
+    let (host, port) = if bare {
+        (text.trim_start_matches('[').trim_end_matches(']'), default)
+    } else {
+        host_port(text)
+            .ok_or_else(|| wrong("a host of the address has no port number behind its colon"))?
+    };
+    if host.is_empty() {
+        return Err(wrong("a host of the address is empty"));
+    }
+    Ok((decoded(host)?, port))
+}
+
+fn decoded(text: &str) -> Result<String, Error> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(Into::into).map_err(|error| {
+        Error::with_source(ErrorKind::InvalidOption, "the address is not UTF-8", error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp {
+            host: host.to_owned(),
+            port,
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_server() {
+        for (url, address, database) in [
+            ("redis://localhost", tcp("localhost", 6379), 0),
+            ("redis://10.0.0.1:7000/3", tcp("10.0.0.1", 7000), 3),
+            ("valkey://[::1]:7000", tcp("::1", 7000), 0),
+            ("redis://h/?db=5", tcp("h", 6379), 5),
+            (
+                "unix:///run/redis.sock?db=2",
+                Address::Unix("/run/redis.sock".into()),
+                2,
+            ),
+            (
+                "redis+unix:///run/redis.sock",
+                Address::Unix("/run/redis.sock".into()),
+                0,
+            ),
+        ] {
+            let servers = parse(url).unwrap();
+            assert_eq!(servers.topology, Topology::Single(address), "{url}");
+            assert_eq!(servers.login.database, database, "{url}");
+        }
+        let login = parse("redis://ann:p%40ss@h").unwrap().login;
+        assert_eq!(
+            (login.username.as_deref(), login.password.as_deref()),
+            (Some("ann"), Some("p@ss"))
+        );
+        let login = parse("redis://:secret@h").unwrap().login;
+        assert_eq!(
+            (login.username, login.password.as_deref()),
+            (None, Some("secret"))
+        );
+    }
+
+    #[test]
+    fn addresses_of_clusters_and_replicas() {
+        let nodes = || vec![tcp("a", 7000), tcp("b", 6379), tcp("::1", 7001)];
+        for url in [
+            "redis+cluster://ann:pw@a:7000,b,[::1]:7001",
+            "redis-cluster://ann:pw@a:7000?node=b&node=[::1]:7001",
+            "valkey+cluster://ann:pw@a:7000,b,[::1]:7001/0",
+        ] {
+            let servers = parse(url).unwrap();
+            assert_eq!(servers.topology, Topology::Cluster(nodes()), "{url}");
+            assert_eq!(servers.login.password.as_deref(), Some("pw"), "{url}");
+        }
+        let servers = parse("redis+replicas://a:7000,b,[::1]:7001/2").unwrap();
+        assert_eq!(servers.topology, Topology::Replicas(nodes()));
+        assert_eq!(servers.login.database, 2);
+        let servers = cluster(["redis://ann:pw@a:7000", "b", "redis://[::1]:7001"]).unwrap();
+        assert_eq!(servers.topology, Topology::Cluster(nodes()));
+        assert_eq!(servers.login.username.as_deref(), Some("ann"));
+        let Topology::Cluster(nodes) = parse("rediss+cluster://a,b").unwrap().topology else {
+            panic!("it is a cluster")
+        };
+        let tls = |node: &Address| matches!(node, Address::Tls { port: 6379, .. });
+        assert!(nodes.iter().all(tls) && nodes.len() == 2, "{nodes:?}");
+    }
+
+    #[test]
+    fn addresses_of_sentinels() {
+        for url in [
+            "redis+sentinel://ann:pw@a,b:7/main/3?sentinel_username=eve&sentinel_password=s",
+            "redis-sentinel://ann:pw@a?node=b:7&sentinelServiceName=main&sentinelUsername=eve&sentinelPassword=s&db=3",
+            "redis-sentinel://ann:pw@a,b:7/3?sentinel_username=eve&sentinel_password=s#main",
+            "redis+sentinel://ann:pw@a,b:7/main?db=3&sentinel_username=eve&sentinel_password=s",
+        ] {
+            let servers = parse(url).unwrap();
+            let Topology::Sentinel(sentinels) = servers.topology else {
+                panic!("{url} names sentinels")
+            };
+            assert_eq!(sentinels.service, "main", "{url}");
+            assert_eq!(sentinels.addresses, [tcp("a", 26379), tcp("b", 7)], "{url}");
+            assert_eq!(sentinels.login.username.as_deref(), Some("eve"), "{url}");
+            assert_eq!(sentinels.login.password.as_deref(), Some("s"), "{url}");
+            assert_eq!(sentinels.server_tls, None, "{url}");
+            assert_eq!(servers.login.username.as_deref(), Some("ann"), "{url}");
+            assert_eq!(servers.login.database, 3, "{url}");
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_say_what_is_allowed_and_keep_secrets() {
+        for url in [
+            "",
+            "localhost:6379",
+            "http://h",
+            "redis://h/x",
+            "redis://h?x=1",
+            "redis://:secret@h:99999",
+            "redis://a,b",
+            "redis://a?node=b",
+            "redis://a?service=b",
+            "redis+cluster://a,/",
+            "redis+cluster://a,b:x",
+            "redis+cluster://:secret@a,b:99999",
+            "redis+moon://a",
+            "redis+sentinel://a",
+            "redis+sentinel://:secret@a/main/x",
+            "redis+sentinel://a/main/1/2",
+        ] {
+            let error = parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
+            assert!(!format!("{error:?}").contains("secret"), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_told() {
+        let wrong = |servers: Result<Servers, Error>| {
+            let error = servers.and_then(|servers| servers.check()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error:?}");
+        };
+        wrong(cluster([""; 0]));
+        wrong(cluster(["unix:///x"]));
+        wrong(cluster(["redis+cluster://a"]));
+        wrong(sentinel("", ["a"]));
+        wrong(sentinel("main", [""; 0]));
+        wrong(replicas([""; 0]));
+        wrong(parse("redis+cluster://a/3"));
+    }
+}

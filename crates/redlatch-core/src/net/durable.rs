@@ -1,0 +1,95 @@
+//! Scripts that replicas have to know of.
+
+use std::time::Duration;
+
+use super::{Limit, LinkClass, Net, Session, sender};
+use crate::{
+    Durability, Error, ErrorKind,
+    protocol::{
+        classify::{Class, classify},
+        server_clock::whole_millis,
+    },
+    script::{CallOutcome, Failure, ScriptCall},
+    seam::{Command, Outcome},
+};
+
+/// Who has confirmed what was sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Acknowledged {
+    /// So many replicas.
+    By(u32),
+    /// Nobody knows.
+    Unknown,
+    /// The server refuses to wait for replicas.
+    Refused(Error),
+}
+
+impl Net {
+    /// Sends calls over a durable link as one pipeline, and one `WAIT` for `replicas` behind them, which waits for `timeout` at most. What goes to
+    /// another node is not waited for: the caller's next try is.
+    pub(crate) async fn send_durably(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+        replicas: u32,
+        timeout: Duration,
+    ) -> (Vec<CallOutcome>, Acknowledged) {
+        // Behind a connection that waits others wait too, one after the other.
+        let limit = Limit {
+            silence: limit.silence + timeout,
+            ..limit
+        };
+        // Zero would mean for ever.
+        let timeout = whole_millis(timeout).max(1);
+        let wait = Command::new("WAIT")
+            .arg(replicas.to_string())
+            .arg(timeout.to_string());
+        let (outcomes, waited) = sender::send_and(session, calls, by, limit, &wait).await;
+        let redirected = outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, CallOutcome::Failed(Failure::Redirected(_))));
+        let outcomes = self.settle(session, calls, by, limit, outcomes).await;
+        let acknowledged = if redirected {
+            Acknowledged::Unknown
+        } else {
+            acknowledged(waited)
+        };
+        if let Acknowledged::By(replicas) = acknowledged {
+            session.saw_replicas(replicas);
+        }
+        (outcomes, acknowledged)
+    }
+}
+
+fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
+    match waited {
+        Some(Outcome::Replied(Ok(count))) => count
+            .as_int()
+            .and_then(|count| u32::try_from(count).ok())
+            .map_or(Acknowledged::Unknown, Acknowledged::By),
+        Some(Outcome::Replied(Err(error))) => match classify(&error.code, &error.message) {
+            Class::Fatal(refusal) => Acknowledged::Refused(Error::refused(refusal, error)),
+            _ => Acknowledged::Unknown,
+        },
+        _ => Acknowledged::Unknown,
+    }
+}
+
+impl Durability {
+    /// Returns what its requests go over.
+    pub(crate) const fn link_class(self) -> LinkClass {
+        if self.waits() {
+            LinkClass::Durable
+        } else {
+            LinkClass::Command
+        }
+    }
+}
+
+/// The error of what too few replicas have confirmed.
+pub(crate) fn shortfall(confirmed: u32, needed: u32) -> Error {
+    let message = format!("{confirmed} replicas have confirmed it, {needed} were asked for");
+    Error::new(ErrorKind::NotEnoughReplicas, message).in_doubt()
+}

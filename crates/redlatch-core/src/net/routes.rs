@@ -1,0 +1,287 @@
+//! Which node serves which slot. No await in here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use super::{Link, LinkClass};
+use crate::{protocol::slot::SLOTS, seam::Address};
+
+/// A server in charge of slots, and the links to it.
+#[derive(Debug)]
+pub(super) struct Node {
+    address: Address,
+    command: OnceLock<Arc<Link>>,
+    durable: OnceLock<Arc<Link>>,
+    /// The most replicas it was ever seen to have.
+    replicas: Arc<AtomicU32>,
+}
+
+/// A range of slots and who is in charge of it, as somebody told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shard {
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) master: Address,
+    /// How many replicas it has.
+    pub(super) replicas: u32,
+}
+
+/// The node of every slot, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Routes {
+    /// First slot of each range → its node. A slot before the first range, and one of a `None`, is nobody's.
+    ranges: BTreeMap<u16, Option<Arc<Node>>>,
+    /// All nodes that are in charge of slots or were named in a redirection.
+    nodes: BTreeMap<Address, Arc<Node>>,
+}
+
+impl Node {
+    fn new(address: Address) -> Arc<Self> {
+        Arc::new(Self {
+            address,
+            command: OnceLock::new(),
+            durable: OnceLock::new(),
+            replicas: Arc::default(),
+        })
+    }
+
+    pub(super) const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Returns the link of `class`, made by `start` when it is first asked for.
+    pub(super) fn link(
+        &self,
+        class: LinkClass,
+        start: impl FnOnce(&Address) -> Arc<Link>,
+    ) -> &Arc<Link> {
+        let link = match class {
+            LinkClass::Command => &self.command,
+            LinkClass::Durable => &self.durable,
+        };
+        link.get_or_init(|| start(&self.address))
+    }
+
+    /// Returns the most replicas it was ever seen to have, which whoever sees more may raise.
+    pub(super) const fn replicas(&self) -> &Arc<AtomicU32> {
+        &self.replicas
+    }
+
+    /// Returns the links that have been made.
+    pub(super) fn links(&self) -> impl Iterator<Item = &Arc<Link>> {
+        self.command.get().into_iter().chain(self.durable.get())
+    }
+}
+
+impl Routes {
+    /// Routes every slot to `address`.
+    pub(super) fn whole(address: Address) -> Self {
+        let mut routes = Self::default();
+        let shard = Shard {
+            first: 0,
+            last: SLOTS - 1,
+            master: address,
+            replicas: 0,
+        };
+        routes.replace(&[shard]);
+        routes
+    }
+
+    /// Returns who is in charge of `slot`.
+    pub(super) fn node(&self, slot: u16) -> Option<&Arc<Node>> {
+        self.ranges.range(..=slot).next_back()?.1.as_ref()
+    }
+
+    /// Returns the node at `address`, in charge of slots or not.
+    pub(super) fn node_at(&mut self, address: &Address) -> &Arc<Node> {
+        self.nodes
+            .entry(address.clone())
+            .or_insert_with_key(|address| Node::new(address.clone()))
+    }
+
+    /// Puts the node at `address` in charge of `slot`; returns whether it was not.
+    pub(super) fn assign(&mut self, slot: u16, address: &Address) -> bool {
+        let before = self.node(slot).cloned();
+        if before.as_ref().is_some_and(|node| node.address == *address) {
+            return false;
+        }
+        let node = Arc::clone(self.node_at(address));
+        if slot + 1 < SLOTS {
+            self.ranges.entry(slot + 1).or_insert(before);
+        }
+        self.ranges.insert(slot, Some(node));
+        true
+    }
+
+    /// Takes in what somebody told of all slots; returns whether it is news, and the nodes that are in charge of nothing any more.
+    pub(super) fn replace(&mut self, shards: &[Shard]) -> (bool, Vec<Arc<Node>>) {
+        let mut ranges = BTreeMap::new();
+        let mut shards: Vec<_> = shards.iter().collect();
+        shards.sort_by_key(|shard| shard.first);
+        let mut next = 0;
+        for shard in shards {
+            if shard.first > next {
+                ranges.insert(next, None);
+            }
+            // Whoever takes over from another has a replica less, which does not make a majority of fewer.
+            let before = self.node(shard.first);
+            let before = before.map_or(0, |node| node.replicas.load(Ordering::Relaxed));
+            let node = self.node_at(&shard.master);
+            node.replicas
+                .fetch_max(before.max(shard.replicas), Ordering::Relaxed);
+            ranges.insert(shard.first, Some(Arc::clone(node)));
+            next = shard.last + 1;
+        }
+        if next < SLOTS {
+            ranges.insert(next, None);
+        }
+        let changed = (0..SLOTS)
+            .filter(|slot| ranges.contains_key(slot) || self.ranges.contains_key(slot))
+            .any(|slot| address_of(&ranges, slot) != address_of(&self.ranges, slot));
+        self.ranges = ranges;
+        let masters: BTreeSet<Address> = self.masters().into_iter().collect();
+        let gone = self
+            .nodes
+            .iter()
+            .filter(|(address, _)| !masters.contains(*address))
+            .map(|(_, node)| Arc::clone(node))
+            .collect();
+        self.nodes.retain(|address, _| masters.contains(address));
+        (changed, gone)
+    }
+
+    /// Returns the addresses of all nodes in charge of slots, in order.
+    pub(super) fn masters(&self) -> Vec<Address> {
+        let masters = self.ranges.values().flatten();
+        let masters: BTreeSet<&Address> = masters.map(|node| &node.address).collect();
+        masters.into_iter().cloned().collect()
+    }
+
+    /// Returns all nodes.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// Returns one slot of every node in charge.
+    pub(super) fn one_slot_per_node(&self) -> Vec<u16> {
+        let mut seen = BTreeMap::new();
+        for (&slot, node) in &self.ranges {
+            if let Some(node) = node {
+                seen.entry(&node.address).or_insert(slot);
+            }
+        }
+        seen.into_values().collect()
+    }
+
+    /// Tells whether every slot has somebody in charge.
+    pub(super) fn is_complete(&self) -> bool {
+        self.ranges.contains_key(&0) && self.ranges.values().all(Option::is_some)
+    }
+}
+
+fn address_of(ranges: &BTreeMap<u16, Option<Arc<Node>>>, slot: u16) -> Option<&Address> {
+    let (_, node) = ranges.range(..=slot).next_back()?;
+    node.as_ref().map(|node| &node.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        Address::Tcp {
+            host: "h".into(),
+            port,
+        }
+    }
+
+    fn shard(first: u16, last: u16, port: u16) -> Shard {
+        Shard {
+            first,
+            last,
+            master: at(port),
+            replicas: 0,
+        }
+    }
+
+    fn port(routes: &Routes, slot: u16) -> Option<u16> {
+        match routes.node(slot)?.address() {
+            Address::Tcp { port, .. } => Some(*port),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn slots_without_a_range_are_nobodys() {
+        let mut routes = Routes::default();
+        assert_eq!(port(&routes, 0), None);
+        let (changed, gone) = routes.replace(&[shard(100, 200, 1), shard(300, 16383, 2)]);
+        assert!(changed && gone.is_empty() && !routes.is_complete());
+        for (slot, expected) in [
+            (0, None),
+            (99, None),
+            (100, Some(1)),
+            (200, Some(1)),
+            (201, None),
+            (16383, Some(2)),
+        ] {
+            assert_eq!(port(&routes, slot), expected, "{slot}");
+        }
+        assert!(
+            !routes
+                .replace(&[shard(300, 16383, 2), shard(100, 200, 1)])
+                .0
+        );
+    }
+
+    #[test]
+    fn a_node_keeps_its_links_and_goes_with_its_last_slot() {
+        let mut routes = Routes::default();
+        routes.replace(&[shard(0, 8191, 1), shard(8192, 16383, 2)]);
+        let first = Arc::clone(routes.node(0).unwrap());
+        let (changed, gone) = routes.replace(&[shard(0, 8191, 1), shard(8192, 16383, 3)]);
+        assert!(changed && Arc::ptr_eq(routes.node(0).unwrap(), &first));
+        assert_eq!(gone.len(), 1);
+        assert_eq!(gone[0].address(), &at(2));
+        assert_eq!(routes.masters(), [at(1), at(3)]);
+        assert_eq!(routes.one_slot_per_node(), [0, 8192]);
+    }
+
+    #[test]
+    fn the_most_replicas_ever_seen_count() {
+        let mut routes = Routes::default();
+        let with = |replicas, port| Shard {
+            replicas,
+            ..shard(0, 16383, port)
+        };
+        let seen = |routes: &Routes| routes.node(0).unwrap().replicas().load(Ordering::Relaxed);
+        routes.replace(&[with(2, 1)]);
+        routes.replace(&[with(1, 1)]);
+        assert_eq!(seen(&routes), 2);
+        routes.replace(&[with(1, 2)]);
+        assert_eq!(seen(&routes), 2, "a failover makes no smaller group");
+    }
+
+    proptest! {
+        #[test]
+        fn one_slot_is_moved_and_no_other(moves in prop::collection::vec((0_u16..SLOTS, 1_u16..5), 0..60)) {
+            let mut routes = Routes::whole(at(1));
+            let mut model = vec![1_u16; usize::from(SLOTS)];
+            for (slot, to) in moves {
+                let changed = routes.assign(slot, &at(to));
+                prop_assert_eq!(changed, std::mem::replace(&mut model[usize::from(slot)], to) != to);
+            }
+            for slot in 0..SLOTS {
+                prop_assert_eq!(port(&routes, slot), Some(model[usize::from(slot)]));
+            }
+            prop_assert!(routes.is_complete());
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Finds out who is in charge: asks the nodes of a cluster, sentinels, or a master and its replicas.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{
+    future::join_all,
+    stream::{FuturesUnordered, StreamExt},
+};
+use tokio::select;
+
+use super::{
+    Router, Topology, World,
+    routes::Shard,
+    sentinel::{self, Watched},
+    servers::Sentinels,
+};
+use crate::{
+    Error, ErrorKind,
+    protocol::{
+        backoff::Backoff,
+        classify::{Class, classify},
+        slot::SLOTS,
+    },
+    seam::{Address, Command, Dial, Login, Outcome, Purpose, Value},
+};
+
+/// Starts to look, and goes on until shutdown.
+pub(super) fn start(router: &Arc<Router>) {
+    let runtime = &router.world.runtime;
+    runtime.spawn("scout", Box::pin(run(Arc::clone(router))));
+    if let Topology::Sentinel(sentinels) = &router.servers.topology {
+        for address in &sentinels.addresses {
+            let watch = sentinel::watch(Arc::clone(router), sentinels.clone(), address.clone());
+            runtime.spawn("sentinel", Box::pin(watch));
+        }
+    }
+}
+
+/// Looks once, and again whenever there is reason to doubt what was found; never twice within a tenth of a second or so.
+async fn run(router: Arc<Router>) {
+    let world = router.world.clone();
+    let mut scout = Scout {
+        router: Arc::clone(&router),
+        round: world.runtime.random(),
+        epoch: 0,
+    };
+    let mut failures = 0;
+    loop {
+        let found = select! {
+            biased;
+            () = world.ended() => return,
+            found = scout.look() => found,
+        };
+        match found {
+            Ok(shards) => router.found(&shards),
+            Err(error) => router.found_nothing(error),
+        }
+        failures = if router.is_sound() { 0 } else { failures + 1 };
+        let pause = PAUSE.delay(failures.max(1), world.runtime.random());
+        select! {
+            biased;
+            () = world.ended() => return,
+            () = world.runtime.sleep_until(world.now() + pause) => {}
+        }
+        if router.is_sound() {
+            select! {
+                biased;
+                () = world.ended() => return,
+                () = router.stale.notified() => {}
+            }
+        }
+    }
+}
+
+struct Scout {
+    router: Arc<Router>,
+    /// Counts the looks, so that each starts somewhere else.
+    round: u64,
+    /// Of the latest failover that any sentinel told of.
+    epoch: u64,
+}
+
+impl Scout {
+    async fn look(&mut self) -> Result<Vec<Shard>, Error> {
+        self.round = self.round.wrapping_add(1);
+        match self.router.servers.topology.clone() {
+            Topology::Single(address) => Ok(vec![all_slots(address, 0)]),
+            Topology::Cluster(seeds) => self.ask_cluster(&seeds).await,
+            Topology::Sentinel(sentinels) => self.ask_sentinels(&sentinels).await,
+            Topology::Replicas(addresses) => self.ask_roles(&addresses).await,
+        }
+    }
+
+    /// Asks several nodes at a time and believes the first that tells.
+    async fn ask_cluster(&self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
+        let candidates = self.candidates(seeds);
+        let mut trouble = None;
+        for few in candidates.chunks(AT_A_TIME) {
+            let mut asked: FuturesUnordered<_> =
+                few.iter().map(|address| self.slots(address)).collect();
+            while let Some(answer) = asked.next().await {
+                match answer {
+                    Ok(shards) => return Ok(shards),
+                    Err(error) => prefer(&mut trouble, error),
+                }
+            }
+        }
+        Err(trouble.unwrap_or_else(|| unavailable("no node of the cluster is named")))
+    }
+
+    /// Who was named last, who is up, who was in charge, and who was named at the start; none twice.
+    fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
+        let mut candidates: Vec<Address> = self.router.take_hint().into_iter().collect();
+        let up = self.router.sessions();
+        let up: Vec<_> = up.iter().map(|session| session.address().clone()).collect();
+        for mut group in [up, self.router.masters(), seeds.to_vec()] {
+            if !group.is_empty() {
+                let start = self.round % group.len() as u64;
+                group.rotate_left(usize::try_from(start).unwrap_or(0));
+            }
+            for address in group {
+                if !candidates.contains(&address) {
+                    candidates.push(address);
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Asks one node, over its link if that is up.
+    async fn slots(&self, address: &Address) -> Result<Vec<Shard>, Error> {
+        let command = Command::new("CLUSTER").arg("SLOTS");
+        let world = &self.router.world;
+        let sessions = self.router.sessions();
+        let session = sessions.iter().find(|session| session.address() == address);
+        let reply = match session {
+            Some(session) => session.ask(command, world.now() + ANSWER).await?,
+            None => {
+                let login = self.router.credentials.login();
+                ask_once(
+                    world,
+                    address,
+                    &login,
+                    vec![command],
+                    self.router.connect_timeout,
+                )
+                .await?
+                .swap_remove(0)?
+            }
+        };
+        let shards = read_slots(&reply, |host, port| {
+            let asked = match address {
+                Address::Tcp { host, .. } | Address::Tls { host, .. } => host.as_str(),
+                Address::Unix(_) | Address::Embedded(_) => return None,
+            };
+            let host = match host {
+                "" | "?" => asked,
+                host => host,
+            };
+            self.router.servers.address(address, host, port)
+        });
+        shards
+            .filter(|shards| !shards.is_empty())
+            .ok_or_else(|| unavailable(format!("{address} knows of no slots")))
+    }
+
+    /// Asks all sentinels and believes the one that has seen the latest failover.
+    async fn ask_sentinels(&mut self, sentinels: &Sentinels) -> Result<Vec<Shard>, Error> {
+        let asked = sentinels
+            .addresses
+            .iter()
+            .map(|address| sentinel::ask(&self.router, sentinels, address));
+        let mut best: Option<Watched> = None;
+        let mut trouble = None;
+        let mut answers = 0;
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(watched) => {
+                    answers += 1;
+                    if best.as_ref().is_none_or(|best| watched.epoch > best.epoch) {
+                        best = Some(watched);
+                    }
+                }
+                Err(error) => prefer(&mut trouble, error),
+            }
+        }
+        let Some(watched) = best else {
+            return Err(trouble.unwrap_or_else(|| unavailable("no sentinel is named")));
+        };
+        // The epoch falls when sentinels are set up anew: believe it of more than half of them.
+        if watched.epoch < self.epoch && answers <= sentinels.addresses.len() / 2 {
+            // Those that know better do not answer. What they said before still holds.
+            return Err(unavailable(
+                "the sentinels that answer have not heard of the latest failover",
+            ));
+        }
+        self.epoch = watched.epoch;
+        let (host, port) = &watched.master;
+        let master = self.router.servers.watched(sentinels, host, *port);
+        Ok(vec![all_slots(master, watched.replicas)])
+    }
+
+    /// Asks all servers for their role; there has to be one master.
+    async fn ask_roles(&self, addresses: &[Address]) -> Result<Vec<Shard>, Error> {
+        let login = self.router.credentials.login();
+        let asked = addresses.iter().map(|address| self.role(address, &login));
+        let mut masters = Vec::new();
+        let mut trouble = None;
+        for (address, answer) in addresses.iter().zip(join_all(asked).await) {
+            match answer {
+                Ok(Some(replicas)) => masters.push((address.clone(), replicas)),
+                Ok(None) => {}
+                Err(error) => prefer(&mut trouble, error),
+            }
+        }
+        // A master that came back from the dead has no replicas; they follow another by now.
+        if masters.len() > 1 {
+            masters.retain(|(_, replicas)| *replicas > 0);
+        }
+        match masters.as_slice() {
+            [(master, _)] => Ok(vec![all_slots(
+                master.clone(),
+                u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX),
+            )]),
+            [] => Err(trouble.unwrap_or_else(|| unavailable("none of the servers is the master"))),
+            _ => Err(unavailable(
+                "several of the servers say that they are the master",
+            )),
+        }
+    }
+
+    /// Returns the number of replicas of a master, `None` for a server that is none.
+    async fn role(&self, address: &Address, login: &Login) -> Result<Option<usize>, Error> {
+        let timeout = self.router.connect_timeout;
+        let ask = vec![Command::new("ROLE")];
+        let reply = ask_once(&self.router.world, address, login, ask, timeout)
+            .await?
+            .swap_remove(0)?;
+        Ok(match reply.as_array() {
+            Some([role, _, replicas]) if role.as_str() == Some("master") => {
+                Some(replicas.as_array().map_or(0, <[Value]>::len))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Sends `commands` over a connection of their own.
+pub(super) async fn ask_once(
+    world: &World,
+    address: &Address,
+    login: &Login,
+    commands: Vec<Command>,
+    timeout: Duration,
+) -> Result<Vec<Result<Value, Error>>, Error> {
+    let dial = Dial {
+        address: address.clone(),
+        login: login.clone(),
+        purpose: Purpose::Command,
+    };
+    let ask = async {
+        let dialed = world.transport.dial(&dial).await;
+        let dialed = dialed.map_err(|error| Error::dial(address, error))?;
+        Ok(dialed.conn.send(commands).await)
+    };
+    let deadline = world.now() + timeout.min(ANSWER);
+    let outcomes: Vec<Outcome> = select! {
+        biased;
+        outcomes = ask => outcomes?,
+        () = world.runtime.sleep_until(deadline) => {
+            return Err(unavailable(format!("no answer from {address} in time")));
+        }
+    };
+    Ok(outcomes
+        .into_iter()
+        .map(|outcome| value(address, outcome))
+        .collect())
+}
+
+fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
+    match outcome {
+        Outcome::Replied(Ok(value)) => Ok(value),
+        Outcome::Replied(Err(error)) => Err(match classify(&error.code, &error.message) {
+            Class::Fatal(refusal) => Error::refused(refusal, error),
+            _ if error.message.contains("cluster support disabled") => Error::with_source(
+                ErrorKind::UnsupportedServer,
+                format!("{address} belongs to no cluster"),
+                error,
+            ),
+            _ => Error::with_source(ErrorKind::Unavailable, format!("{address} refuses"), error),
+        }),
+        Outcome::NotSent(why) | Outcome::Unknown(why) => {
+            Err(unavailable(format!("no answer from {address}: {why}")))
+        }
+    }
+}
+
+/// Keeps the error that says most: one that does not pass.
+fn prefer(kept: &mut Option<Error>, error: Error) {
+    if kept.as_ref().is_none_or(|kept| kept.is_transient()) {
+        *kept = Some(error);
+    }
+}
+
+/// Reads the reply to `CLUSTER SLOTS`; `None` if it is none. Whose address cannot be told serves nothing.
+fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Option<Vec<Shard>> {
+    let mut shards = Vec::new();
+    for range in reply.as_array()? {
+        let [first, last, nodes @ ..] = range.as_array()? else {
+            return None;
+        };
+        let slot = |value: &Value| {
+            let slot = u16::try_from(value.as_int()?).ok()?;
+            (slot < SLOTS).then_some(slot)
+        };
+        let (first, last) = (slot(first)?, slot(last)?);
+        let [host, port, ..] = nodes.first()?.as_array()? else {
+            return None;
+        };
+        let port = u16::try_from(port.as_int()?).ok()?;
+        // Without a host the one that was asked is meant.
+        if let Some(master) = address(host.as_str().unwrap_or_default(), port)
+            && first <= last
+        {
+            shards.push(Shard {
+                first,
+                last,
+                master,
+                replicas: u32::try_from(nodes.len() - 1).unwrap_or(u32::MAX),
+            });
+        }
+    }
+    shards.sort_by_key(|shard| shard.first);
+    let overlap = shards.windows(2).any(|pair| pair[1].first <= pair[0].last);
+    (!overlap).then_some(shards)
+}
+
+const fn all_slots(master: Address, replicas: u32) -> Shard {
+    Shard {
+        first: 0,
+        last: SLOTS - 1,
+        master,
+        replicas,
+    }
+}
+
+pub(super) fn unavailable(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unavailable, why)
+}
+
+/// Longest wait for one answer, and for a connection that is made for it.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Nodes asked at a time.
+const AT_A_TIME: usize = 3;
+
+/// Between looks.
+const PAUSE: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(1));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::Bulk(text.into())
+    }
+
+    fn node(host: Value, port: i64) -> Value {
+        Value::Array(vec![host, Value::Int(port), bulk("id")])
+    }
+
+    fn range(first: i64, last: i64, nodes: Vec<Value>) -> Value {
+        let mut items = vec![Value::Int(first), Value::Int(last)];
+        items.extend(nodes);
+        Value::Array(items)
+    }
+
+    fn read(ranges: Vec<Value>) -> Option<Vec<(u16, u16, String, u32)>> {
+        let shards = read_slots(&Value::Array(ranges), |host, port| {
+            Some(Address::Tcp {
+                host: if host.is_empty() { "asked" } else { host }.to_owned(),
+                port,
+            })
+        })?;
+        let shards = shards.into_iter();
+        Some(
+            shards
+                .map(|shard| {
+                    (
+                        shard.first,
+                        shard.last,
+                        shard.master.to_string(),
+                        shard.replicas,
+                    )
+                })
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn slots_are_read() {
+        let reply = vec![
+            range(5461, 16383, vec![node(bulk("b"), 2)]),
+            range(0, 5460, vec![node(Value::Nil, 1), node(bulk("c"), 3)]),
+        ];
+        assert_eq!(
+            read(reply).unwrap(),
+            [
+                (0, 5460, "asked:1".to_owned(), 1),
+                (5461, 16383, "b:2".to_owned(), 0)
+            ]
+        );
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_none() {
+        let a = || vec![node(bulk("a"), 1)];
+        for ranges in [
+            vec![range(0, 16384, a())],
+            vec![range(-1, 5, a())],
+            vec![range(0, 10, a()), range(10, 20, a())],
+            vec![range(0, 10, vec![])],
+            vec![bulk("x")],
+            vec![range(0, 10, vec![node(bulk("a"), 70_000)])],
+        ] {
+            assert_eq!(read(ranges.clone()), None, "{ranges:?}");
+        }
+    }
+}

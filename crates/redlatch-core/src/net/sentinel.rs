@@ -1,0 +1,178 @@
+//! Sentinels: asks them where the master is, and listens for their word that it has changed.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use tokio::select;
+
+use super::{
+    Router,
+    dialer::{Dialer, Target},
+    scout::{ask_once, unavailable},
+    servers::{Credentials, HostPort, Sentinels},
+};
+use crate::{
+    Error, ErrorKind, observe,
+    seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
+};
+
+/// What a sentinel says about the master.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Watched {
+    pub(super) master: HostPort,
+    /// Rises with each failover.
+    pub(super) epoch: u64,
+    pub(super) replicas: u32,
+}
+
+/// Asks one sentinel.
+pub(super) async fn ask(
+    router: &Router,
+    sentinels: &Sentinels,
+    address: &Address,
+) -> Result<Watched, Error> {
+    let sentinel = |what: &str| Command::new("SENTINEL").arg(what).arg(&sentinels.service);
+    let commands = vec![sentinel("GET-MASTER-ADDR-BY-NAME"), sentinel("MASTER")];
+    let (world, timeout) = (&router.world, router.connect_timeout);
+    let mut replies = ask_once(world, address, &sentinels.login, commands, timeout).await?;
+    let state = replies.pop().transpose();
+    let master = replies.pop().transpose()?.unwrap_or(Value::Nil);
+    if master == Value::Nil {
+        return Err(Error::new(
+            ErrorKind::UnsupportedServer,
+            format!(
+                "the sentinel at {address} knows no master called {:?}",
+                sentinels.service
+            ),
+        ));
+    }
+    read(&master, &state?.unwrap_or(Value::Nil))
+        .ok_or_else(|| unavailable(format!("the sentinel at {address} answers {master:?}")))
+}
+
+fn read(master: &Value, state: &Value) -> Option<Watched> {
+    let [host, port] = master.as_array()? else {
+        return None;
+    };
+    let state = state.as_array()?;
+    let field = |name: &str| {
+        let mut pairs = state.chunks_exact(2);
+        pairs.find_map(|pair| (pair[0].as_str()? == name).then(|| pair[1].as_int())?)
+    };
+    Some(Watched {
+        master: (
+            host.as_str()?.to_owned(),
+            u16::try_from(port.as_int()?).ok()?,
+        ),
+        epoch: u64::try_from(field("config-epoch").unwrap_or(0)).ok()?,
+        replicas: u32::try_from(field("num-slaves").unwrap_or(0)).ok()?,
+    })
+}
+
+/// Listens to one sentinel until shutdown, and makes the router look when the master has changed or may have.
+pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Address) {
+    let world = router.world.clone();
+    let mut dialer = Dialer::new(
+        world.clone(),
+        Target::Fixed(address.clone()),
+        Purpose::PubSub,
+        Credentials::new(sentinels.login.clone()),
+        router.connect_timeout,
+    );
+    while let Some(result) = dialer.next().await {
+        let error = match result {
+            Ok(dialed) => select! {
+                biased;
+                () = world.ended() => return,
+                Err(error) = live(&router, &sentinels.service, dialed) => error,
+            },
+            Err(error) => error,
+        };
+        // That this one is away is no reason to doubt what it said.
+        tracing::debug!(target: "redlatch", sentinel = %address, %error, "a sentinel is not heard");
+    }
+}
+
+async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallible, Error> {
+    let Dialed {
+        conn, mut pushes, ..
+    } = dialed;
+    let world = &router.world;
+    send(router, conn.as_ref(), Command::new("SUBSCRIBE").arg(SWITCH)).await?;
+    // What was said before nobody heard.
+    router.stale.notify_one();
+    let mut ping_at = world.now() + HEALTH_CHECK;
+    loop {
+        select! {
+            biased;
+            push = pushes.next() => match push {
+                None => return Err(unavailable("it closed the connection")),
+                Some(Push::Message { payload, .. }) if is_about(&payload, service) => {
+                    observe::switched(service);
+                    router.stale.notify_one();
+                }
+                Some(_) => {}
+            },
+            () = world.runtime.sleep_until(ping_at) => {
+                send(router, conn.as_ref(), Command::new("PING")).await?;
+                ping_at = world.now() + HEALTH_CHECK;
+            }
+        }
+    }
+}
+
+async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), Error> {
+    let world = &router.world;
+    let outcomes = select! {
+        biased;
+        outcomes = conn.send(vec![command]) => outcomes,
+        () = world.runtime.sleep_until(world.now() + TIMEOUT) => {
+            return Err(unavailable("it does not answer"));
+        }
+    };
+    match outcomes.into_iter().next() {
+        Some(Outcome::Replied(Ok(_))) => Ok(()),
+        Some(Outcome::Replied(Err(error))) => Err(unavailable(error.to_string())),
+        Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(unavailable(why)),
+        None => Err(unavailable("no outcome")),
+    }
+}
+
+/// The payload is `<name> <old host> <old port> <new host> <new port>`; a name has no blanks.
+fn is_about(payload: &[u8], service: &str) -> bool {
+    payload.split(|&byte| byte == b' ').next() == Some(service.as_bytes())
+}
+
+const SWITCH: &str = "+switch-master";
+
+/// Time between two PINGs.
+const HEALTH_CHECK: Duration = Duration::from_secs(5);
+
+/// Longest wait for the answer to a subscription or a PING.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_sentinel_says_is_read() {
+        let bulk = |text: &str| Value::Bulk(text.into());
+        let list = |items: &[&str]| Value::Array(items.iter().map(|item| bulk(item)).collect());
+        let master = list(&["10.0.0.7", "6380"]);
+        let state = list(&["name", "main", "config-epoch", "4", "num-slaves", "2"]);
+        let expected = Watched {
+            master: ("10.0.0.7".into(), 6380),
+            epoch: 4,
+            replicas: 2,
+        };
+        assert_eq!(read(&master, &state), Some(expected));
+        assert_eq!(read(&list(&["x"]), &state), None);
+        assert_eq!(read(&master, &Value::Nil), None);
+    }
+
+    #[test]
+    fn a_switch_of_another_master_is_not_ours() {
+        assert!(is_about(b"main 10.0.0.1 1 10.0.0.2 1", "main"));
+        assert!(!is_about(b"mainly 10.0.0.1 1 10.0.0.2 1", "main"));
+    }
+}

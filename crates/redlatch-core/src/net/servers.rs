@@ -1,0 +1,196 @@
+//! Where the servers are, as the user says it.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::seam::{Address, Login, TlsOptions};
+
+/// The servers of a client.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) topology: Topology,
+    pub(crate) login: Login,
+    /// Addresses as servers announce them → as they are reached from here.
+    pub(crate) aliases: Vec<(HostPort, HostPort)>,
+}
+
+/// Who knows where the master is, or the masters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// It is here.
+    Single(Address),
+    /// The nodes of a cluster, any of which tells about all.
+    Cluster(Vec<Address>),
+    /// Sentinels, which watch over a master and its replicas.
+    Sentinel(Sentinels),
+    /// One of these is the master, the others are its replicas.
+    Replicas(Vec<Address>),
+}
+
+/// Sentinels and what they watch over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sentinels {
+    /// The name they know the master by.
+    pub(crate) service: String,
+    pub(crate) addresses: Vec<Address>,
+    /// As whom the sentinels are asked.
+    pub(crate) login: Login,
+    /// How the servers are spoken to, unless in the clear.
+    pub(crate) server_tls: Option<TlsOptions>,
+}
+
+/// A host and a port.
+pub(crate) type HostPort = (String, u16);
+
+impl fmt::Display for Topology {
+    /// What two clients of the same servers have in common, if they name the same nodes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, addresses) = match self {
+            Self::Single(address) => return address.fmt(f),
+            Self::Cluster(nodes) => ("cluster", nodes),
+            Self::Sentinel(sentinels) => (sentinels.service.as_str(), &sentinels.addresses),
+            Self::Replicas(servers) => ("replicas", servers),
+        };
+        let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        addresses.sort();
+        write!(f, "{what}@{}", addresses.join(","))
+    }
+}
+
+impl Servers {
+    /// Returns the address of the server that calls itself `host` and `port`, spoken to as `like` is.
+    pub(super) fn address(&self, like: &Address, host: &str, port: u16) -> Option<Address> {
+        let (host, port) = self.reached(host, port);
+        match like {
+            Address::Tcp { .. } => Some(Address::Tcp { host, port }),
+            Address::Tls { options, .. } => Some(Address::Tls {
+                host,
+                port,
+                options: options.clone(),
+            }),
+            Address::Unix(_) | Address::Embedded(_) => None,
+        }
+    }
+
+    /// Returns the address of a server that a sentinel tells of.
+    pub(super) fn watched(&self, sentinels: &Sentinels, host: &str, port: u16) -> Address {
+        let (host, port) = self.reached(host, port);
+        match &sentinels.server_tls {
+            None => Address::Tcp { host, port },
+            Some(options) => Address::Tls {
+                host,
+                port,
+                options: options.clone(),
+            },
+        }
+    }
+
+    fn reached(&self, host: &str, port: u16) -> HostPort {
+        let alias = self
+            .aliases
+            .iter()
+            .find(|((announced, at), _)| announced == host && *at == port);
+        alias.map_or_else(|| (host.to_owned(), port), |(_, here)| here.clone())
+    }
+}
+
+/// Splits `host:port` as servers write it, IPv6 addresses without brackets; the host may be empty.
+pub(crate) fn host_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    // Behind an `@` is the port of the cluster's bus.
+    let port = port.split('@').next()?.parse().ok()?;
+    Some((host.trim_start_matches('[').trim_end_matches(']'), port))
+}
+
+/// As whom servers are dialled; what is changed holds from the next connection on.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials(Arc<Mutex<Login>>);
+
+impl Credentials {
+    pub(crate) fn new(login: Login) -> Self {
+        Self(Arc::new(Mutex::new(login)))
+    }
+
+    /// Returns what holds now.
+    pub(crate) fn login(&self) -> Login {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Changes user and password.
+    pub(crate) fn change(&self, username: Option<&str>, password: Option<&str>) {
+        let mut login = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        login.username = username.map(str::to_owned);
+        login.password = password.map(str::to_owned);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_servers_write_them() {
+        for (text, expected) in [
+            ("10.0.0.1:7000", Some(("10.0.0.1", 7000))),
+            (":7000", Some(("", 7000))),
+            ("::1:7000", Some(("::1", 7000))),
+            ("[::1]:7000", Some(("::1", 7000))),
+            ("node.example:7000@17000", Some(("node.example", 7000))),
+            ("node.example", None),
+            ("a:b", None),
+        ] {
+            assert_eq!(host_port(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn announced_addresses_are_mapped_and_spoken_to_like_the_one_that_told() {
+        let servers = Servers {
+            topology: Topology::Cluster(Vec::new()),
+            login: Login::default(),
+            aliases: vec![(("10.0.0.1".into(), 7000), ("localhost".into(), 17000))],
+        };
+        let tcp = |host: &str, port| Address::Tcp {
+            host: host.into(),
+            port,
+        };
+        let like = tcp("seed", 1);
+        assert_eq!(
+            servers.address(&like, "10.0.0.1", 7000),
+            Some(tcp("localhost", 17000))
+        );
+        assert_eq!(
+            servers.address(&like, "10.0.0.1", 7001),
+            Some(tcp("10.0.0.1", 7001))
+        );
+        let options = TlsOptions {
+            insecure: true,
+            ..TlsOptions::default()
+        };
+        let like = Address::Tls {
+            host: "seed".into(),
+            port: 1,
+            options: options.clone(),
+        };
+        let expected = Address::Tls {
+            host: "h".into(),
+            port: 2,
+            options,
+        };
+        assert_eq!(servers.address(&like, "h", 2), Some(expected));
+    }
+
+    #[test]
+    fn credentials_can_change() {
+        let credentials = Credentials::new(Login::default());
+        let copy = credentials.clone();
+        copy.change(Some("ann"), Some("pw"));
+        assert_eq!(credentials.login().username.as_deref(), Some("ann"));
+        assert_eq!(credentials.login().password.as_deref(), Some("pw"));
+    }
+}

@@ -1,0 +1,114 @@
+//! The builders of an acquisition of permits with ids. Awaiting one runs it.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use redlatch_core::{Error, ErrorKind, Held, WaitStrategy};
+use redlatch_pool::{AcquirePermits, Pool, TryAcquirePermits, TryAcquirePermitsFor};
+
+use crate::PermitId;
+
+/// The ids of what an acquisition took.
+struct Taken(Vec<PermitId>);
+
+impl Taken {
+    fn one(self) -> Result<PermitId, Error> {
+        let mut ids = self.0.into_iter();
+        ids.next().ok_or_else(|| {
+            let message = "a grant of one permit had none";
+            Error::new(ErrorKind::Protocol, message)
+        })
+    }
+}
+
+impl From<Held> for Taken {
+    fn from(held: Held) -> Self {
+        let units = held.units();
+        let (attempt, void_by) = held.hand_over();
+        Self(
+            (0..units)
+                .map(|at| PermitId::new(&attempt, at, void_by))
+                .collect(),
+        )
+    }
+}
+
+macro_rules! builders {
+    ($($(#[$about:meta])* $builder:ident, $inner:ident, $output:ty, $read:expr;)*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug)]
+        #[must_use = "nothing is acquired until this is awaited"]
+        pub struct $builder($inner<Taken>);
+
+        impl $builder {
+            /// Sets how long the permits last unless they are extended: 50 ms to 365 days. Default: the client's default lease, 30 s unless it was set.
+            pub fn lease(mut self, lease: Duration) -> Self {
+                self.0 = self.0.lease(lease);
+                self
+            }
+
+            /// Sets how to wait. Default: the client's.
+            pub fn strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.0 = self.0.strategy(strategy);
+                self
+            }
+        }
+
+        impl IntoFuture for $builder {
+            type Output = Result<$output, Error>;
+            type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let run = self.0.into_future();
+                Box::pin(async move { ($read)(run.await) })
+            }
+        }
+    )*};
+}
+
+builders! {
+    /// An acquisition of one permit that waits; await it. Gives its id.
+    AcquireId, AcquirePermits, PermitId, |taken: Result<Taken, Error>| taken.and_then(Taken::one);
+    /// An acquisition of one permit that does not wait; await it. `None` if there is none, or others wait for it.
+    TryAcquireId, TryAcquirePermits, Option<PermitId>, |taken: Result<Option<Taken>, Error>| taken?.map(Taken::one).transpose();
+    /// An acquisition of one permit that waits for a while; await it. `None` if there was none whenever this looked.
+    TryAcquireIdFor, TryAcquirePermitsFor, Option<PermitId>, |taken: Result<Option<Taken>, Error>| taken?.map(Taken::one).transpose();
+    /// An acquisition that waits; await it. Gives as many ids as permits were asked for.
+    AcquireIds, AcquirePermits, Vec<PermitId>, |taken: Result<Taken, Error>| Ok(taken?.0);
+    /// An acquisition that does not wait; await it. `None` if there are too few, or others wait for them.
+    TryAcquireIds, TryAcquirePermits, Option<Vec<PermitId>>, |taken: Result<Option<Taken>, Error>| Ok(taken?.map(|taken| taken.0));
+    /// An acquisition that waits for a while; await it. `None` if there were too few whenever this looked.
+    TryAcquireIdsFor, TryAcquirePermitsFor, Option<Vec<PermitId>>, |taken: Result<Option<Taken>, Error>| Ok(taken?.map(|taken| taken.0));
+}
+
+macro_rules! starts {
+    ($(($now:ident, $later:ident);)*) => {$(
+        impl $now {
+            pub(crate) fn new(pool: &Pool, permits: u32) -> Self {
+                Self($later::new(pool, permits))
+            }
+        }
+    )*};
+}
+
+starts! {
+    (AcquireId, AcquirePermits);
+    (TryAcquireId, TryAcquirePermits);
+    (AcquireIds, AcquirePermits);
+    (TryAcquireIds, TryAcquirePermits);
+}
+
+impl TryAcquireIdFor {
+    pub(crate) fn new(pool: &Pool, wait: Duration) -> Self {
+        Self(TryAcquirePermitsFor::new(pool, 1, wait))
+    }
+}
+
+impl TryAcquireIdsFor {
+    pub(crate) fn new(pool: &Pool, permits: u32, wait: Duration) -> Self {
+        Self(TryAcquirePermitsFor::new(pool, permits, wait))
+    }
+}

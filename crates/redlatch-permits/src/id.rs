@@ -1,0 +1,188 @@
+//! The id of a permit.
+
+use std::{error, fmt, str::FromStr};
+
+use redlatch_core::AttemptId;
+
+/// A permit that was given out, by name: whoever has it may extend it and give it back.
+///
+/// It is text of 36 to 90 characters, `<32 hexadecimal digits>:<n>:<n>` with perhaps a third number, made by [`Display`](fmt::Display) and read by
+/// [`FromStr`]; with the feature `serde`, serde writes and reads it as that text. It does not say of which semaphore it is. It is hard to
+/// guess but no secret: it shows up in [`holders`](crate::PermitExpirableSemaphore::holders).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId {
+    /// As the server knows it, `<client>:<n>:<n>`.
+    hold: String,
+    /// The last server time at which a copy of its acquire may act, if copies were under way when it was given out.
+    void_by: Option<u64>,
+}
+
+impl PermitId {
+    pub(crate) fn new(attempt: &AttemptId, at: u32, void_by: Option<u64>) -> Self {
+        Self {
+            hold: format!("{attempt}:{at}"),
+            void_by,
+        }
+    }
+
+    /// Returns the name under which the server knows it.
+    pub(crate) fn hold(&self) -> &str {
+        &self.hold
+    }
+
+    /// Returns by which attempt it was taken, and until when copies of that may act, if there were any.
+    pub(crate) fn void(&self) -> Option<(String, u64)> {
+        let (attempt, _) = self.hold.rsplit_once(':')?;
+        Some((attempt.to_owned(), self.void_by?))
+    }
+}
+
+impl fmt::Display for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hold)?;
+        match self.void_by {
+            Some(by) => write!(f, ":{by}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PermitId({self})")
+    }
+}
+
+impl FromStr for PermitId {
+    type Err = ParsePermitIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParsePermitIdError> {
+        let mut parts = text.split(':');
+        let mut part = |wrong| parts.next().ok_or(wrong);
+        let client = part(ParsePermitIdError::Client)?;
+        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if client.len() != 32 || !client.bytes().all(hex) {
+            return Err(ParsePermitIdError::Client);
+        }
+        let attempt: u64 =
+            number(part(ParsePermitIdError::Attempt)?).ok_or(ParsePermitIdError::Attempt)?;
+        let at: u32 =
+            number(part(ParsePermitIdError::Permit)?).ok_or(ParsePermitIdError::Permit)?;
+        let void_by = match parts.next() {
+            None => None,
+            Some(by) if by.len() == 13 => Some(number(by).ok_or(ParsePermitIdError::Tail)?),
+            Some(_) => return Err(ParsePermitIdError::Tail),
+        };
+        if parts.next().is_some() {
+            return Err(ParsePermitIdError::Tail);
+        }
+        Ok(Self {
+            hold: format!("{client}:{attempt}:{at}"),
+            void_by,
+        })
+    }
+}
+
+/// Reads a number that is written as we write them: one permit has one id.
+fn number<N: FromStr + ToString>(text: &str) -> Option<N> {
+    let number: N = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// Why text is no id of a permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ParsePermitIdError {
+    /// It does not begin with 32 hexadecimal digits in lower case.
+    Client,
+    /// The number after those is missing or malformed.
+    Attempt,
+    /// The number after that is missing or malformed.
+    Permit,
+    /// What follows is no number of 13 digits, or more follows.
+    Tail,
+}
+
+impl fmt::Display for ParsePermitIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Client => "the id of a permit begins with 32 hexadecimal digits in lower case",
+            Self::Attempt => "the second part of a permit's id is no number",
+            Self::Permit => "the third part of a permit's id is no number",
+            Self::Tail => "what follows the third part of a permit's id is no number of 13 digits",
+        })
+    }
+}
+
+impl error::Error for ParsePermitIdError {}
+
+#[cfg(feature = "serde")]
+mod with_serde {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use super::PermitId;
+
+    impl Serialize for PermitId {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for PermitId {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+            text.parse().map_err(D::Error::custom)
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const CLIENT: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        for tail in [
+            ":7:0",
+            ":18446744073709551615:4294967295",
+            ":7:0:1700000000123",
+        ] {
+            let text = format!("{CLIENT}{tail}");
+            let id: PermitId = text.parse().unwrap();
+            assert_eq!(id.to_string(), text);
+            assert_eq!(
+                id.void().is_some(),
+                tail.len() > 16 && tail.starts_with(":7")
+            );
+        }
+    }
+
+    #[test]
+    fn malformed_ids_are_told_apart() {
+        use ParsePermitIdError::{Attempt, Client, Permit, Tail};
+        for (text, error) in [
+            ("", Client),
+            ("order:42", Client),
+            (&format!("{}:7:0", CLIENT.to_uppercase()), Client),
+            (&format!("{CLIENT}0:7:0"), Client),
+            (&format!("{}é:7:0", &CLIENT[..30]), Client),
+            (CLIENT, Attempt),
+            (&format!("{CLIENT}:"), Attempt),
+            (&format!("{CLIENT}:+7:0"), Attempt),
+            (&format!("{CLIENT}:18446744073709551616:0"), Attempt),
+            (&format!("{CLIENT}:7"), Permit),
+            (&format!("{CLIENT}:7:00"), Permit),
+            (&format!("{CLIENT}:7:4294967296"), Permit),
+            (&format!("{CLIENT}:7:0 "), Permit),
+            (&format!("{CLIENT}:7:0:"), Tail),
+            (&format!("{CLIENT}:7:0:170000000012"), Tail),
+            (&format!("{CLIENT}:7:0:170000000012x"), Tail),
+            (&format!("{CLIENT}:7:0:1700000000123:1"), Tail),
+        ] {
+            assert_eq!(text.parse::<PermitId>(), Err(error), "{text}");
+        }
+    }
+}

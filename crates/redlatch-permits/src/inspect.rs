@@ -1,0 +1,40 @@
+//! Looking at permits from outside.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch_core::{Error, Metadata};
+use redlatch_pool::Pool;
+
+use crate::PermitId;
+
+/// A permit that is out, and what the client that took it says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitHolder {
+    /// Its id.
+    pub id: PermitId,
+    /// How long it lasts if nobody extends it.
+    pub remaining: Duration,
+    /// Host, process and application of the client that took it; `None` if that client's record is gone.
+    pub metadata: Option<Metadata>,
+}
+
+pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
+    let mut clients = BTreeMap::new();
+    let mut holders = Vec::new();
+    for hold in pool.holds().await? {
+        // Another release may name its holds differently.
+        let Ok(id) = hold.id.parse() else { continue };
+        let client = hold.id.split(':').next().unwrap_or_default().to_owned();
+        if !clients.contains_key(&client) {
+            let metadata = pool.client().metadata(&hold.id).await?;
+            clients.insert(client.clone(), metadata);
+        }
+        holders.push(PermitHolder {
+            id,
+            remaining: hold.remaining,
+            metadata: clients[&client].clone(),
+        });
+    }
+    Ok(holders)
+}

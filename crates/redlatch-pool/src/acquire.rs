@@ -1,0 +1,107 @@
+//! The builders of an acquisition of permits. Awaiting one runs it.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use redlatch_core::{Acquire, Error, Held, TryAcquire, TryAcquireFor, WaitStrategy};
+
+use crate::Pool;
+
+/// Permits whose lease is renewed while their guard lives.
+pub trait Renewed {}
+
+macro_rules! builders {
+    ($($(#[$about:meta])* $builder:ident, $inner:ident, $output:ty;)*) => {$(
+        $(#[$about])*
+        #[must_use = "nothing is acquired until this is awaited"]
+        pub struct $builder<G>($inner<G>);
+
+        impl<G> $builder<G> {
+            /// Sets how to wait. Default: the client's.
+            pub fn strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.0 = self.0.strategy(strategy);
+                self
+            }
+
+            /// Has the permits for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews them; extending them does.
+            pub fn lease(mut self, lease: Duration) -> Self {
+                self.0 = self.0.lease(lease);
+                self
+            }
+        }
+
+        impl<G: Renewed> $builder<G> {
+            /// Has the permits with a lease of `lease` that is renewed every third of it while the guard lives: 1 s to 365 days. The default, with the client's
+            /// default lease of 30 s.
+            pub fn renewed_lease(mut self, lease: Duration) -> Self {
+                self.0 = self.0.renewed_lease(lease);
+                self
+            }
+
+            /// Stops renewing after `max`, although the guard lives: permits that were forgotten come back. Default: never.
+            pub fn max_hold(mut self, max: Duration) -> Self {
+                self.0 = self.0.max_hold(max);
+                self
+            }
+        }
+
+        impl<G> Clone for $builder<G> {
+            fn clone(&self) -> Self {
+                Self(self.0.clone())
+            }
+        }
+
+        impl<G> fmt::Debug for $builder<G> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_tuple(stringify!($builder)).field(&self.0).finish()
+            }
+        }
+
+        impl<G: From<Held> + 'static> IntoFuture for $builder<G> {
+            type Output = Result<$output, Error>;
+            type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                self.0.into_future()
+            }
+        }
+    )*};
+}
+
+builders! {
+    /// An acquisition that waits; await it.
+    AcquirePermits, Acquire, G;
+    /// An acquisition that does not wait; await it. `None` if there are too few, or others wait for them.
+    TryAcquirePermits, TryAcquire, Option<G>;
+    /// An acquisition that waits for a while; await it. `None` if there were too few whenever this looked.
+    TryAcquirePermitsFor, TryAcquireFor, Option<G>;
+}
+
+impl<G: From<Held>> AcquirePermits<G> {
+    /// Starts a builder; for the crates of this family.
+    #[doc(hidden)]
+    pub fn new(pool: &Pool, permits: u32) -> Self {
+        Self(Acquire::new(pool.client(), pool.primitive(permits)).fresh_owner())
+    }
+}
+
+impl<G: From<Held>> TryAcquirePermits<G> {
+    /// Starts a builder; for the crates of this family.
+    #[doc(hidden)]
+    pub fn new(pool: &Pool, permits: u32) -> Self {
+        Self(TryAcquire::new(pool.client(), pool.primitive(permits)).fresh_owner())
+    }
+}
+
+impl<G: From<Held>> TryAcquirePermitsFor<G> {
+    /// Starts a builder; for the crates of this family.
+    #[doc(hidden)]
+    pub fn new(pool: &Pool, permits: u32, wait: Duration) -> Self {
+        let primitive = pool.primitive(permits);
+        Self(TryAcquireFor::new(pool.client(), primitive, wait).fresh_owner())
+    }
+}

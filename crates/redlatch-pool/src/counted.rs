@@ -1,0 +1,98 @@
+//! What the engine knows of an acquisition from a pool.
+
+use std::sync::Arc;
+
+use redlatch_core::{
+    AttemptId, Discipline, Error, Key, Name,
+    primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
+    script::ScriptCall,
+    seam::Value,
+};
+
+use crate::{
+    Flavour,
+    scripts::{AcquireScript, ReleaseScript, RenewScript, Verdict},
+};
+
+/// So many permits of one pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) flavour: Flavour,
+    pub(crate) name: Name,
+    pub(crate) key: Key,
+    pub(crate) class: Arc<str>,
+    pub(crate) need: u32,
+    pub(crate) size: Option<u32>,
+}
+
+impl Counted {
+    fn acquisition(&self) -> AcquireScript<'_> {
+        AcquireScript {
+            key: &self.key,
+            kind: self.flavour.stored,
+            need: self.need,
+            size: self.size,
+            each: self.flavour.each,
+        }
+    }
+
+    /// Returns the names of the holds that `attempt` makes.
+    fn holds(&self, attempt: &AttemptId) -> Vec<String> {
+        if self.flavour.each {
+            (0..self.need).map(|at| format!("{attempt}:{at}")).collect()
+        } else {
+            vec![attempt.to_string()]
+        }
+    }
+}
+
+impl Primitive for Counted {
+    fn kind(&self) -> &'static str {
+        self.flavour.kind
+    }
+
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn discipline(&self) -> Discipline {
+        Discipline::Queued
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        self.acquisition().call(request)
+    }
+
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        self.acquisition().decode(reply)
+    }
+
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        RenewScript::of(&self.key, self.flavour.stored, request)
+    }
+
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        RenewScript::decode(reply, 0)
+    }
+
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        ReleaseScript::of(&self.key, self.flavour.stored, self.need, request)
+            .call(self.holds(request.attempt))
+    }
+
+    fn released(&self, reply: &Value) -> Result<Parted, Error> {
+        let verdicts = ReleaseScript::decode(reply)?;
+        // Permits that are holds of their own are ended together only by an undo, whose answer nobody reads.
+        Ok(verdicts
+            .first()
+            .map_or(Parted::Gone, |verdict| Verdict::parted(*verdict)))
+    }
+}

@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod acquire;
+mod counted;
+mod inspect;
+mod pool;
+mod scripts;
+mod set;
+
+pub use acquire::{AcquirePermits, Renewed, TryAcquirePermits, TryAcquirePermitsFor};
+pub use inspect::{Hold, Totals};
+pub use pool::{AT_ONCE, Flavour, Pool};
+pub use scripts::Verdict;
+pub use set::{SetPermits, TrySetPermits};

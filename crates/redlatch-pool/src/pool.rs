@@ -1,0 +1,261 @@
+//! The handle of a pool, behind the handles of both semaphores.
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Client, Error, ErrorKind, Key, Name, NameError, primitive::Primitive, primitive::Renewed,
+};
+
+use crate::{
+    Hold, Totals, Verdict,
+    counted::Counted,
+    scripts::{
+        Change, ChangeScript, HoldsScript, InspectScript, Inspected, LookScript, Made,
+        ReleaseScript, RenewScript, unset,
+    },
+};
+
+/// What sort of pool it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flavour {
+    /// As it stands in events and metrics.
+    pub kind: &'static str,
+    /// As the server stores it.
+    pub stored: &'static str,
+    /// Each permit is a hold of its own, `<attempt>:<n>`.
+    pub each: bool,
+}
+
+/// A pool of leased permits under one name.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    client: Client,
+    flavour: Flavour,
+    class: Arc<str>,
+    size: Option<u32>,
+    name: Result<(Name, Key), NameError>,
+}
+
+/// Most holds that one call names.
+const CHUNK: usize = 256;
+
+/// Most permits with an id that one call gives out.
+pub const AT_ONCE: u32 = 1_000;
+
+impl Pool {
+    /// Makes a handle. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn new(client: &Client, flavour: Flavour, name: &str) -> Self {
+        Self {
+            client: client.clone(),
+            flavour,
+            class: "".into(),
+            size: None,
+            name: Name::parse(name).map(|name| (name.clone(), client.key(&name))),
+        }
+    }
+
+    /// Labels this handle's metrics and events.
+    #[must_use]
+    pub fn class(mut self, class: &str) -> Self {
+        self.class = class.into();
+        self
+    }
+
+    /// Names the size that the pool gets if nobody has set it.
+    #[must_use]
+    pub const fn size(mut self, size: u32) -> Self {
+        self.size = Some(size);
+        self
+    }
+
+    /// Returns the client.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the name as it was given; `None` if it is not allowed.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_ref().ok().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns what the engine has to know to acquire `need` permits.
+    pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
+        let (name, key) = self.checked()?;
+        if need == 0 {
+            let message = "no permits are asked for; it takes one at least";
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        if self.flavour.each && need > AT_ONCE {
+            let message =
+                format!("{need} permits are asked for; at once it takes {AT_ONCE} at most");
+            return Err(Error::new(ErrorKind::InvalidOption, message));
+        }
+        Ok(Arc::new(Counted {
+            flavour: self.flavour,
+            name: name.clone(),
+            key: key.clone(),
+            class: Arc::clone(&self.class),
+            need,
+            size: self.size,
+        }))
+    }
+
+    /// Sets the size; with `ttl`, also for how long the pool lasts, zero for ever.
+    pub async fn set(&self, size: u32, ttl: Option<Duration>) -> Result<(), Error> {
+        self.changed(Change::Set(size), ttl).await.map(drop)
+    }
+
+    /// Sets the size if nobody has; tells whether this did.
+    pub async fn try_set(&self, size: u32, ttl: Option<Duration>) -> Result<bool, Error> {
+        let made = self.change(Change::TrySet(size), ttl).await?;
+        Ok(made != Made::Set)
+    }
+
+    /// Adds to the size; returns it.
+    pub async fn add(&self, change: i64) -> Result<u32, Error> {
+        self.changed(Change::Add(change), None).await
+    }
+
+    /// Takes away what is available; returns how many that were.
+    pub async fn drain(&self) -> Result<u32, Error> {
+        self.changed(Change::Drain, None).await
+    }
+
+    /// Deletes the pool; tells whether there was one.
+    pub async fn delete(&self) -> Result<bool, Error> {
+        let made = self.change(Change::Delete, None).await?;
+        Ok(made != Made::Unset)
+    }
+
+    /// Returns how many permits there are and how many are out.
+    pub async fn totals(&self) -> Result<Totals, Error> {
+        let (_, key) = self.checked()?;
+        let script = InspectScript {
+            key,
+            kind: self.flavour.stored,
+            size: self.size,
+        };
+        loop {
+            let reply = self.client.query(&script.call()).await?;
+            match script.decode(&reply)? {
+                Inspected::Set(totals) => return Ok(totals),
+                Inspected::Unset => return Err(unset()),
+                Inspected::More => {}
+            }
+        }
+    }
+
+    /// Lists holds, those that end first in front, as far as the index knows. Those taken or ended meanwhile may be missed, or come twice.
+    pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
+        let (_, key) = self.checked()?;
+        let (mut from, mut all) = (0, Vec::new());
+        loop {
+            let script = HoldsScript {
+                key,
+                kind: self.flavour.stored,
+                from,
+                count: CHUNK,
+            };
+            let reply = self.client.query(&script.call()).await?;
+            let (seen, holds) = script.decode(&reply)?;
+            all.extend(holds);
+            from += seen;
+            if seen < CHUNK {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Ends holds by name, one verdict each, with whether a copy of the request may have been executed before; `void`: whose acquire that undoes, and until when copies of it may act.
+    pub async fn end(
+        &self,
+        holds: &[String],
+        void: Option<(String, u64)>,
+    ) -> Result<Vec<(Verdict, bool)>, Error> {
+        let (_, key) = self.checked()?;
+        let script = ReleaseScript {
+            key,
+            kind: self.flavour.stored,
+            void,
+            retention: self.client.retention(),
+            waiter: String::new(),
+            left: 0,
+            forgotten: 0,
+        };
+        let mut all = Vec::with_capacity(holds.len());
+        for holds in holds.chunks(CHUNK) {
+            let call = script.call(holds.to_vec());
+            let (reply, resent) = self.client.query_counted(&call).await?;
+            let verdicts = ReleaseScript::decode(&reply)?;
+            all.extend(verdicts.into_iter().map(|verdict| (verdict, resent)));
+        }
+        Ok(all)
+    }
+
+    /// Makes one hold last at least `lease` from now.
+    pub async fn extend(&self, hold: &str, lease: Duration) -> Result<Renewed, Error> {
+        let (_, key) = self.checked()?;
+        let kind = self.flavour.stored;
+        let script = RenewScript { key, kind, lease };
+        let call = script.call(&[hold.to_owned()]);
+        // The first try may come too late to act when the server's time was not heard for long; its answer tells it.
+        for _ in 0..2 {
+            match RenewScript::decode(&self.client.query(&call).await?, 0)? {
+                Renewed::Late => {}
+                renewed => return Ok(renewed),
+            }
+        }
+        let message = "the server got the extension too late; the lease is what it was";
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    /// Returns how long holds last, zero for those that are over or unknown.
+    pub async fn remaining(&self, holds: &[String]) -> Result<Vec<Duration>, Error> {
+        let (_, key) = self.checked()?;
+        let kind = self.flavour.stored;
+        let script = LookScript { key, kind };
+        let mut all = Vec::with_capacity(holds.len());
+        for holds in holds.chunks(CHUNK) {
+            let reply = self.client.query(&script.call(holds)).await?;
+            all.extend(script.decode(&reply)?);
+        }
+        Ok(all)
+    }
+
+    async fn changed(&self, change: Change, ttl: Option<Duration>) -> Result<u32, Error> {
+        match self.change(change, ttl).await? {
+            Made::Done(number) => Ok(number),
+            Made::OutOfRange(size) => Err(Error::new(
+                ErrorKind::OutOfRange,
+                format!("there are {size} permits, and 0 to 4294967295 are possible"),
+            )),
+            _ => Err(unset()),
+        }
+    }
+
+    async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
+        let (_, key) = self.checked()?;
+        let script = ChangeScript {
+            key,
+            kind: self.flavour.stored,
+            change,
+            ttl,
+        };
+        loop {
+            let call = |op: &_| script.call(op);
+            let made = self
+                .client
+                .change(call, |reply| script.decode(reply))
+                .await?;
+            if made != Made::More {
+                return Ok(made);
+            }
+        }
+    }
+
+    fn checked(&self) -> Result<&(Name, Key), Error> {
+        self.name
+            .as_ref()
+            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
+    }
+}

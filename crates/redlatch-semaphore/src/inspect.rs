@@ -1,0 +1,39 @@
+//! Looking at a semaphore from outside.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch_core::{Error, Metadata};
+use redlatch_pool::Pool;
+
+/// Permits that one acquisition has, and what its client says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PermitHolder {
+    /// The acquisition, `<client>:<n>`.
+    pub id: String,
+    /// How many permits it has.
+    pub permits: u32,
+    /// How long it has them if they are not renewed.
+    pub remaining: Duration,
+    /// Host, process and application; `None` if the client's record is gone.
+    pub metadata: Option<Metadata>,
+}
+
+pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
+    let mut clients = BTreeMap::new();
+    let mut holders = Vec::new();
+    for hold in pool.holds().await? {
+        let client = hold.id.split(':').next().unwrap_or_default().to_owned();
+        if !clients.contains_key(&client) {
+            let metadata = pool.client().metadata(&hold.id).await?;
+            clients.insert(client.clone(), metadata);
+        }
+        holders.push(PermitHolder {
+            id: hold.id,
+            permits: hold.permits,
+            remaining: hold.remaining,
+            metadata: clients[&client].clone(),
+        });
+    }
+    Ok(holders)
+}

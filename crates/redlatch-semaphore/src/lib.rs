@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod guard;
+mod inspect;
+mod semaphore;
+
+pub use guard::SemaphorePermit;
+pub use inspect::PermitHolder;
+pub use redlatch_pool::{
+    AcquirePermits, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor, TrySetPermits,
+};
+pub use semaphore::Semaphore;

@@ -1,0 +1,72 @@
+//! The planted faults that the fair lock has to give away.
+
+use redlatch_core::rules::Rule;
+use redlatch_lua::{FAIR, Source};
+
+use crate::mutants::{Mutant, client, script};
+
+const ACQUIRE: &Source = &FAIR.exclusive.acquire;
+const RELEASE: &Source = &FAIR.exclusive.release;
+
+/// All of them.
+pub(super) const ALL: &[Mutant] = &[
+    script(
+        "fair-overtakes",
+        ACQUIRE,
+        "if not held and f[6] <= now then",
+        "if not held then",
+    ),
+    script(
+        "fair-last-come-first-served",
+        ACQUIRE,
+        "redis.call('ZADD', q, micros, member)",
+        "redis.call('ZADD', q, -micros, member)",
+    ),
+    script(
+        "fair-head-not-called",
+        RELEASE,
+        "elseif not queue_is_called(called, head) then",
+        "elseif false then",
+    ),
+    script(
+        "fair-dead-not-skipped",
+        ACQUIRE,
+        "if alive and alive > now then",
+        "if alive then",
+    ),
+    script(
+        "fair-living-skipped",
+        ACQUIRE,
+        "redis.call('ZADD', l, alive, queue_client(member))",
+        "redis.call('ZADD', l, 'NX', alive, queue_client(member))",
+    ),
+    script(
+        "fair-place-not-given-up",
+        RELEASE,
+        "call('ZREM', queue, address)",
+        "",
+    ),
+    script(
+        "fair-flag-not-set",
+        ACQUIRE,
+        "redis.call('HSET', k, 'n', last)",
+        "",
+    ),
+    script(
+        "fair-queue-without-end",
+        ACQUIRE,
+        "redis.call('PEXPIRE', q, last - now)
+  end",
+        "end",
+    ),
+    script(
+        "fair-granted-keeps-its-place",
+        ACQUIRE,
+        "call('ZREM', KEYS[m + i], address)",
+        "",
+    ),
+    client("fair-abandoned-not-undone", Rule::UndoAbandoned),
+    client("fair-waiter-not-struck-out", Rule::StrikeOut),
+    client("fair-never-looks-again", Rule::LookAgain),
+    client("fair-no-try-after-subscribing", Rule::TryAfterSubscribing),
+];

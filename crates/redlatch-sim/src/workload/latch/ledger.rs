@@ -1,0 +1,342 @@
+//! What only the latch promises: a count-down counts exactly once, a latch opens once per generation, nobody passes early, everybody present passes.
+
+use std::collections::BTreeMap;
+
+use redlatch_core::seam::Value;
+
+use super::{
+    Prompt,
+    model::{Generation, Latch, Outcome},
+};
+use crate::{
+    exec::ProcId,
+    names::label,
+    scripts::Ran,
+    watch::{Checker, Event, Record, View},
+};
+
+/// What a worker tells of itself. Times are true time in µs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deed {
+    /// It begins to count down, once.
+    Counts,
+    /// It was told that it has counted.
+    Counted,
+    /// Its wait ended because the latch is open.
+    Passes { since: u64, prompt: Prompt },
+    /// Its wait ended because its time was up.
+    IsShutOut { since: u64 },
+    /// There was nothing to wait for.
+    FindsNone { since: u64 },
+    /// What it waited for was deleted.
+    IsDeleted { since: u64 },
+}
+
+/// Count-downs of one process for one name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    begun: u64,
+    ran: u64,
+    told: u64,
+}
+
+/// Compares what the server does, and what workers are told, with what a latch is.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    latches: Vec<Latch>,
+    counts: BTreeMap<(ProcId, usize), Counts>,
+}
+
+impl Checker for Ledger {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        let broken = match *event {
+            Event::Ran { proc, ran, .. } => self.ran(proc, ran, view.now),
+            Event::Did { proc, name, deed } => match deed.downcast_ref::<Deed>() {
+                Some(Deed::Passes { since, prompt }) => {
+                    record.tally.grants += 1;
+                    self.passes(proc, name, *since, *prompt, view)
+                }
+                Some(deed) => self.did(proc, name, *deed),
+                None => None,
+            },
+            _ => None,
+        };
+        if let Some((promise, what)) = broken {
+            record.violate(promise, view.now, what);
+        }
+    }
+}
+
+/// A promise that is broken, and how.
+type Broken = Option<(&'static str, String)>;
+
+impl Ledger {
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            latches: (0..names).map(|_| Latch::default()).collect(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// The server has run a script.
+    fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, now: u64) -> Broken {
+        let name = ran.name()?;
+        let broken = |what: String| ("P5", format!("{}: {what}", label(name)));
+        let latch = &mut self.latches[name];
+        if ran.source.name == "latch/look" {
+            return looked(latch, ran).map(broken);
+        }
+        let acted = match (ran.source.name, ran.verdict()) {
+            ("latch/set", "set")
+            | ("latch/count_down", "counted" | "deleted")
+            | ("latch/delete", "deleted") => true,
+            ("latch/set", "refused") | ("latch/count_down" | "latch/delete", "unset") => false,
+            _ => return None,
+        };
+        let op = ran.arg(2);
+        if let Some(before) = latch.operations.get(op).copied() {
+            return copy(latch, ran, before, acted).map(broken);
+        }
+        if let Some(wrong) = first_run(latch, ran, acted, now) {
+            return Some(broken(wrong));
+        }
+        let present = latch.generations.last().map_or(0, |last| last.number);
+        let outcome = if acted {
+            Outcome::Acted(present)
+        } else {
+            Outcome::Refused
+        };
+        latch.operations.insert(op.to_owned(), outcome);
+        if ran.source.name == "latch/count_down" && acted {
+            let counts = self.counts.entry((proc, name)).or_default();
+            counts.ran += 1;
+            if counts.ran > counts.begun {
+                let Counts { begun, ran, .. } = *counts;
+                let what = format!("{begun} count-downs of process {proc:?} counted {ran} times");
+                return Some(broken(what));
+            }
+        }
+        None
+    }
+
+    /// A worker was told something.
+    fn did(&mut self, proc: ProcId, name: usize, deed: Deed) -> Broken {
+        let latch = &self.latches[name];
+        let counts = self.counts.entry((proc, name)).or_default();
+        let label = label(name);
+        match deed {
+            Deed::Counts => counts.begun += 1,
+            Deed::Counted => {
+                counts.told += 1;
+                if counts.told > counts.ran {
+                    let Counts { told, ran, .. } = *counts;
+                    let what = format!(
+                        "{told} count-downs of {label} are said to have counted, and {ran} have"
+                    );
+                    return Some(("P5", what));
+                }
+            }
+            Deed::IsShutOut { since } => {
+                if !latch.generations.iter().any(|it| it.was_shut_at(since)) {
+                    return Some((
+                        "L4",
+                        format!(
+                            "a waiter of {label} was told that it is shut, and it was open throughout"
+                        ),
+                    ));
+                }
+            }
+            Deed::FindsNone { since } => {
+                if !latch.was_absent(since) {
+                    return Some((
+                        "L4",
+                        format!("a waiter of {label} was told that nobody has set it"),
+                    ));
+                }
+            }
+            Deed::IsDeleted { since } => {
+                let mut generations = latch.generations.iter();
+                if !generations.any(|it| it.was_cut_off() && it.lasted_to(since)) {
+                    return Some((
+                        "L4",
+                        format!("a waiter of {label} was told that it was deleted"),
+                    ));
+                }
+            }
+            Deed::Passes { .. } => {}
+        }
+        None
+    }
+
+    /// A waiter passes: a generation that was there while it waited must have opened, and where nothing goes wrong just now.
+    fn passes(&self, proc: ProcId, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
+        // The latest that it may have waited for.
+        let mut generations = self.latches[name].generations.iter().rev();
+        let Some(opened) = generations
+            .find(|it| it.lasted_to(since) && it.opened.is_some())
+            .and_then(|it| it.opened)
+        else {
+            let what = format!(
+                "a waiter passes {} since {since}, and nothing has opened",
+                label(name)
+            );
+            return Some(("L3", what));
+        };
+        let conditions = &view.conditions;
+        if prompt == Prompt::No {
+            return None;
+        }
+        // Told at once, or as soon as messages reach it; if a message is lost it looks by itself.
+        let hears = opened.max(since + SETTLING + 16 * conditions.delay);
+        let due = if conditions.calm {
+            hears + PROMPT
+        } else if conditions.calm_but_for_pubsub && !view.is_deaf(proc) {
+            hears.max(view.resubscribed + NOTICED) + PROMPT
+        } else if conditions.calm_but_for_messages {
+            hears + LOOK
+        } else {
+            return None;
+        };
+        if view.now > due + 6 * conditions.delay {
+            let late = (view.now - opened) / 1_000;
+            let what = format!("a waiter passes {} {late} ms after it opened", label(name));
+            return Some(("P8", what));
+        }
+        None
+    }
+}
+
+/// An operation runs for the first time.
+fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<String> {
+    let op = ran.arg(2);
+    let argument = ran.arg(3).parse().unwrap_or(0);
+    match (ran.source.name, acted) {
+        ("latch/set", true) => {
+            let Some(number) = number(ran.item(3)) else {
+                return Some(format!("{op} set it without ever having run"));
+            };
+            if latch.is_shut() {
+                return Some(format!("{op} sets it while it is set and shut"));
+            }
+            let before = latch.generations.last().map_or(0, |last| last.number);
+            latch.set(number, argument, now);
+            (number <= before).then(|| format!("generation {number} follows {before}"))
+        }
+        ("latch/set", false) if !latch.is_shut() => {
+            Some(format!("{op} is refused, and it is not set or open"))
+        }
+        ("latch/count_down", true) if ran.verdict() == "deleted" => Some(format!(
+            "{op} is told that what it never counted was deleted"
+        )),
+        ("latch/count_down", true) => {
+            latch.count_down(argument, now);
+            let left = latch
+                .present()
+                .map(|present| (present.left, present.number));
+            said_left(ran, left)
+        }
+        ("latch/delete", true) => {
+            latch.delete(now);
+            None
+        }
+        ("latch/count_down" | "latch/delete", false) if latch.present().is_some() => {
+            Some(format!("{op} finds none, and there is one"))
+        }
+        _ => None,
+    }
+}
+
+/// A copy of an operation that has run before: it changes nothing, and says what became of the first.
+fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Option<String> {
+    let op = ran.arg(2);
+    let Outcome::Acted(generation) = before else {
+        return acted.then(|| format!("a copy of {op}, which was refused, acts"));
+    };
+    if !acted || ran.source.name == "latch/set" && number(ran.item(3)).is_some() {
+        return Some(format!(
+            "a copy of {op}, which has acted, is {}",
+            ran.verdict()
+        ));
+    }
+    if ran.source.name != "latch/count_down" {
+        return None;
+    }
+    let present = latch
+        .present()
+        .filter(|present| present.number == generation);
+    let left = present.map(|present| (present.left, generation));
+    let cut_off = latch.find(generation).is_some_and(Generation::was_cut_off);
+    if cut_off != (ran.verdict() == "deleted") {
+        return Some(format!("a copy of {op} is {}", ran.verdict()));
+    }
+    if cut_off { None } else { said_left(ran, left) }
+}
+
+/// What a count-down says is left, and of which generation; `None` for one that is over.
+fn said_left(ran: &Ran<'_>, expected: Option<(u32, u64)>) -> Option<String> {
+    let left = ran.item(3).and_then(Value::as_int);
+    let said = (left, number(ran.item(4)));
+    let expected = match expected {
+        Some((left, generation)) => (Some(i64::from(left)), Some(generation)),
+        None => (Some(0), None),
+    };
+    (said != expected).then(|| format!("said to be left: {said:?}, and it is {expected:?}"))
+}
+
+/// What a look shows.
+fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
+    let set = match ran.verdict() {
+        "set" => true,
+        "unset" => false,
+        _ => return None,
+    };
+    if set != latch.present().is_some() {
+        return Some(format!("a look shows {:?}", ran.verdict()));
+    }
+    if let Some(generation) = latch.present() {
+        let said = ran.item(4).and_then(Value::as_int);
+        if said != Some(i64::from(generation.left)) {
+            return Some(format!(
+                "a look shows {said:?} left, and {} are",
+                generation.left
+            ));
+        }
+    }
+    for at in 1.. {
+        let asked = ran.arg(at);
+        if asked.is_empty() {
+            break;
+        }
+        let said = ran.item(6 + at).and_then(Value::as_str).unwrap_or_default();
+        let generation = asked.parse().ok().and_then(|number| latch.find(number));
+        let fate = match generation {
+            Some(it) if it.opened.is_some() => "open",
+            Some(it) if it.deleted.is_some() => "deleted",
+            Some(_) => "shut",
+            None => "unknown",
+        };
+        if said != fate {
+            return Some(format!(
+                "generation {asked} is said to be {said}, and is {fate}"
+            ));
+        }
+    }
+    None
+}
+
+fn number(item: Option<&Value>) -> Option<u64> {
+    item.and_then(Value::as_int)
+        .and_then(|number| u64::try_from(number).ok())
+}
+
+/// A message takes no longer when nothing is wrong, besides six delays.
+const PROMPT: u64 = 10_000;
+
+/// A subscription that breaks as it is confirmed is noticed that much later.
+const NOTICED: u64 = 400_000;
+
+/// The longest time between two looks, and what a subscription that breaks in between may add.
+const LOOK: u64 = 2_400_000 + 1_000_000;
+
+/// Somebody who has waited so long is subscribed.
+const SETTLING: u64 = 30_000;

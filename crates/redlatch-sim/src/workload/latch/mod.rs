@@ -1,0 +1,296 @@
+//! The countdown latch: nothing is held; what is waited for is that a generation opens.
+
+mod ledger;
+mod model;
+mod mutants;
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use futures_util::future::join;
+use redlatch_core::{Backoff, Client, Error, ErrorKind, WaitStrategy};
+use redlatch_embedded::engine::KeyDump;
+use redlatch_latch::CountDownLatch;
+
+use self::ledger::{Deed, Ledger};
+use super::{Work, Worker, Workload};
+use crate::{
+    faults::Fault,
+    mutants::Mutant,
+    names::label,
+    scripts::{Ran, Seen},
+    watch::Checker,
+};
+
+/// The countdown latch, as a workload.
+#[derive(Debug)]
+pub(super) struct CountDown;
+
+/// A wait or a count-down under way; `false` if the wait's time was up.
+type Calling = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send>>;
+
+impl Workload for CountDown {
+    fn name(&self) -> &'static str {
+        "latch"
+    }
+
+    fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {
+        Box::pin(async move {
+            for name in 0..names {
+                // Where this fails, the workers find that nobody has set it.
+                let latch = CountDownLatch::new(client, label(name));
+                let _ = latch.try_set_count(2).ttl(TTL).await;
+            }
+        })
+    }
+
+    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+        Box::pin(round(worker))
+    }
+
+    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(get_on(worker, name))
+    }
+
+    /// What acts must not come late.
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        let acts = matches!(
+            (ran.source.name, ran.verdict()),
+            ("latch/set", "set") | ("latch/count_down", "counted") | ("latch/delete", "deleted")
+        );
+        let Some(name) = ran.name().filter(|_| acts) else {
+            return Vec::new();
+        };
+        let attempt = ran.arg(2).to_owned();
+        vec![Seen::Granted { name, attempt }]
+    }
+
+    fn holders(&self, _: &KeyDump, _: u64) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The ids of operations that are remembered stand for nobody who waits.
+    fn waiters(&self, _: &KeyDump) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+        vec![Box::new(Ledger::new(names))]
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutants::ALL
+    }
+}
+
+/// One round: sets, counts, waits, deletes.
+async fn round(worker: &mut Worker) {
+    // Where little happens, what was missed is not made up for by what comes next.
+    let slow = worker.plan().patience.is_multiple_of(4);
+    let think = match worker.rng.below(4) {
+        _ if slow => worker.rng.between(0, 6_000_000),
+        0 => 0,
+        1 => worker.rng.between(0, 500_000),
+        _ => worker.rng.between(0, 50_000),
+    };
+    worker.think(think).await;
+    let name = worker.rng.index(worker.plan().names);
+    // Clients with an odd number never wait for long: they open everything once all is healed.
+    let patient = worker.life.number.is_multiple_of(2);
+    match worker.rng.below(20) {
+        0..=3 => set(worker, name).await,
+        4..=8 => count(worker, name).await,
+        9..=11 => wait_for(worker, name).await,
+        12 if worker.rng.chance(400) => delete(worker, name).await,
+        13..=15 if patient => count_and_wait(worker, name).await,
+        16.. if patient => wait(worker, name).await,
+        _ => count(worker, name).await,
+    }
+}
+
+/// Everybody must see every latch open once all is healed.
+async fn get_on(worker: &mut Worker, name: usize) {
+    loop {
+        let latch = latch(worker, name);
+        let since = now(worker);
+        let pause = worker.rng.between(0, 50_000);
+        let opened = async {
+            worker.sleep(pause).await;
+            open(worker, name, &latch).await;
+        };
+        let waited = async {
+            let waited = latch.wait().await;
+            note_wait(worker, name, since, waited.map(|()| true), Prompt::Yes)
+        };
+        let (passed, ()) = join(waited, opened).await;
+        if passed {
+            return worker.say(|| format!("has passed {}", label(name)));
+        }
+        worker.sleep(20_000).await;
+    }
+}
+
+/// Counts down until it is open, whoever set it how often.
+async fn open(worker: &Worker, name: usize, latch: &CountDownLatch) {
+    loop {
+        worker.watch().did(worker.life.proc, name, &Deed::Counts);
+        match latch.count_down(1).await {
+            Ok(left) => {
+                worker.watch().did(worker.life.proc, name, &Deed::Counted);
+                if left == 0 {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotSet => {
+                let set = latch.try_set_count(1).ttl(TTL).await;
+                worker.say(|| format!("sets {}: {set:?}", label(name)));
+            }
+            Err(error) => {
+                worker.say(|| format!("cannot count {} down: {error}", label(name)));
+                worker.sleep(20_000).await;
+            }
+        }
+    }
+}
+
+async fn set(worker: &mut Worker, name: usize) {
+    let count = u32::try_from(worker.rng.between(0, 5)).unwrap_or(1);
+    let setting = latch(worker, name).try_set_count(count).ttl(TTL);
+    let limit = worker.patience();
+    let set = called(worker, name, "try_set_count", limit, setting.into_future()).await;
+    worker.say(|| format!("sets {} to {count}: {set:?}", label(name)));
+}
+
+async fn delete(worker: &mut Worker, name: usize) {
+    let latch = latch(worker, name);
+    let deleting: Calling = Box::pin(async move { latch.delete().await });
+    let limit = worker.patience();
+    let deleted = called(worker, name, "delete", limit, deleting).await;
+    worker.say(|| format!("deletes {}: {deleted:?}", label(name)));
+}
+
+async fn count(worker: &mut Worker, name: usize) {
+    let n = u32::try_from(worker.rng.between(1, 2)).unwrap_or(1);
+    let latch = latch(worker, name);
+    worker.watch().did(worker.life.proc, name, &Deed::Counts);
+    let counting: Calling = Box::pin(async move { latch.count_down(n).await.map(|_| true) });
+    let limit = worker.patience();
+    let counted = called(worker, name, "count_down", limit, counting).await;
+    if let Some(Ok(_)) = counted {
+        worker.watch().did(worker.life.proc, name, &Deed::Counted);
+    }
+    worker.say(|| format!("counts {} down by {n}: {counted:?}", label(name)));
+}
+
+async fn count_and_wait(worker: &mut Worker, name: usize) {
+    let (strategy, prompt) = strategy(worker);
+    let waiting = latch(worker, name)
+        .count_down_and_wait(1)
+        .strategy(strategy);
+    worker.watch().did(worker.life.proc, name, &Deed::Counts);
+    worker.say(|| format!("counts {} down and waits", label(name)));
+    let since = now(worker);
+    let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
+    let waited = called(worker, name, "count_down_and_wait", u64::MAX, waiting).await;
+    if let Some(Ok(_)) = waited {
+        worker.watch().did(worker.life.proc, name, &Deed::Counted);
+    }
+    if let Some(waited) = waited {
+        note_wait(worker, name, since, waited, prompt);
+    }
+}
+
+async fn wait(worker: &mut Worker, name: usize) {
+    let (strategy, prompt) = strategy(worker);
+    let waiting = latch(worker, name).wait().strategy(strategy);
+    worker.say(|| format!("waits for {}", label(name)));
+    let since = now(worker);
+    let waiting: Calling = Box::pin(async move { waiting.await.map(|()| true) });
+    if let Some(waited) = called(worker, name, "wait", u64::MAX, waiting).await {
+        note_wait(worker, name, since, waited, prompt);
+    }
+}
+
+async fn wait_for(worker: &mut Worker, name: usize) {
+    let (strategy, prompt) = strategy(worker);
+    let millis = match worker.rng.below(4) {
+        0 => 0,
+        _ => worker.rng.between(1, 4_000),
+    };
+    let limit = match millis {
+        0 => worker.patience(),
+        millis => millis * 1_000 + 10_000,
+    };
+    let waiting = latch(worker, name)
+        .wait_for(Duration::from_millis(millis))
+        .strategy(strategy);
+    worker.say(|| format!("waits {millis} ms for {}", label(name)));
+    let since = now(worker);
+    if let Some(waited) = called(worker, name, "wait_for", limit, waiting.into_future()).await {
+        note_wait(worker, name, since, waited, prompt);
+    }
+}
+
+/// P11, and P10 by dropping the call in some cases; `None` if it was dropped.
+async fn called(
+    worker: &mut Worker,
+    name: usize,
+    what: &str,
+    limit: u64,
+    call: Calling,
+) -> Option<Result<bool, Error>> {
+    if worker.has(Fault::Cancel) && worker.rng.chance(200) {
+        return worker.cancelled(call, name).await;
+    }
+    Some(worker.timed(what, limit, call).await)
+}
+
+/// Tells the ledger how a wait ended; returns whether it has passed.
+fn note_wait(
+    worker: &Worker,
+    name: usize,
+    since: u64,
+    waited: Result<bool, Error>,
+    prompt: Prompt,
+) -> bool {
+    worker.say(|| format!("has waited for {}: {waited:?}", label(name)));
+    let deed = match &waited {
+        Ok(true) => Deed::Passes { since, prompt },
+        Ok(false) => Deed::IsShutOut { since },
+        Err(error) if error.kind() == ErrorKind::NotSet => Deed::FindsNone { since },
+        Err(error) if error.kind() == ErrorKind::Deleted => Deed::IsDeleted { since },
+        Err(_) => return false,
+    };
+    worker.watch().did(worker.life.proc, name, &deed);
+    matches!(waited, Ok(true))
+}
+
+/// Whether a waiter is told by a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prompt {
+    Yes,
+    No,
+}
+
+fn strategy(worker: &mut Worker) -> (WaitStrategy, Prompt) {
+    if worker.rng.chance(80) {
+        let pause = |millis| Duration::from_millis(millis);
+        let poll = WaitStrategy::Poll(Backoff::exponential(pause(5), pause(200)));
+        return (poll, Prompt::No);
+    }
+    (WaitStrategy::Notify, Prompt::Yes)
+}
+
+fn latch(worker: &Worker, name: usize) -> CountDownLatch {
+    CountDownLatch::new(&worker.client, label(name))
+}
+
+fn now(worker: &Worker) -> u64 {
+    worker.life.shared.exec.now()
+}
+
+/// Longer than any run: what is left over at the end still has an end.
+const TTL: Duration = Duration::from_secs(3_600);

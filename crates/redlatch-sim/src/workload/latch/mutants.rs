@@ -1,0 +1,121 @@
+//! The planted faults that the latch has to give away.
+
+use redlatch_core::rules::Rule;
+use redlatch_lua::{LATCH, Source};
+
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, client, script},
+};
+
+const SET: &Source = &LATCH.set;
+const COUNT_DOWN: &Source = &LATCH.count_down;
+const DELETE: &Source = &LATCH.delete;
+const LOOK: &Source = &LATCH.look;
+
+/// All of them.
+pub(super) const ALL: &[Mutant] = &[
+    script(
+        "latch-counts-twice",
+        COUNT_DOWN,
+        "if known then",
+        "if false then",
+    ),
+    script(
+        "latch-late-accepted",
+        COUNT_DOWN,
+        "if now > ARGV[1] or",
+        "if",
+    ),
+    script(
+        "latch-forgets-at-once",
+        COUNT_DOWN,
+        "stamp + keep * 1000, op",
+        "stamp, op",
+    ),
+    script(
+        "latch-refusal-forgotten",
+        COUNT_DOWN,
+        "elseif call('ZSCORE', ops, op .. '!') then",
+        "elseif false then",
+    ),
+    script(
+        "latch-opens-one-early",
+        COUNT_DOWN,
+        "if left < 0 then",
+        "if left < 2 then",
+    ),
+    script(
+        "latch-opens-in-silence",
+        COUNT_DOWN,
+        "redis.pcall(ARGV[5], ARGV[6], 'open ' .. f[2])",
+        "",
+    ),
+    script(
+        "latch-copy-takes-the-next-generation",
+        COUNT_DOWN,
+        "if f[3] and at >= f[2] + 0 then",
+        "if f[3] then",
+    ),
+    script(
+        "latch-set-while-shut",
+        SET,
+        "if f[2] and f[2] ~= '0' then",
+        "if f[2] and f[2] ~= '0' and f[2] ~= '1' then",
+    ),
+    script(
+        "latch-set-twice",
+        SET,
+        "elseif call('ZSCORE', ops, op) then",
+        "elseif false then",
+    ),
+    script(
+        "latch-set-though-refused",
+        SET,
+        "elseif call('ZSCORE', ops, op .. '!') then",
+        "elseif false then",
+    ),
+    script(
+        "latch-without-end",
+        SET,
+        "call('PEXPIRE', key, ttl)",
+        "call('PERSIST', key)",
+    ),
+    script(
+        "latch-memory-without-end",
+        SET,
+        "if there == 0 then",
+        "if false then",
+    ),
+    script(
+        "latch-deletion-forgotten",
+        DELETE,
+        "call('HSET', key, 't', stamp, 'd', deleted)",
+        "",
+    ),
+    script(
+        "latch-deletes-twice",
+        DELETE,
+        "elseif call('ZSCORE', ops, op) then",
+        "elseif false then",
+    ),
+    script(
+        "latch-deleted-looks-open",
+        LOOK,
+        "or string.find(deleted, ' ' .. g .. '-', 1, true) then",
+        "then",
+    ),
+    script(
+        "latch-later-looks-shut",
+        LOOK,
+        "elseif g == f[2] and",
+        "elseif",
+    ),
+    client("latch-resend-new-id", Rule::ResendSameId),
+    client("latch-by-unlimited", Rule::LimitBy),
+    client("latch-old-look-counts", Rule::LookAfresh),
+    client("latch-any-message-counts", Rule::HearOwnPhase),
+    client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
+    client("latch-no-wake-after-gap", Rule::WakeAfterGap),
+    client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),
+];

@@ -1,0 +1,117 @@
+//! P1 once more, by what the server has answered: at no time are more permits out than there are.
+
+use std::collections::BTreeMap;
+
+use super::{scripts::number, size};
+use crate::{
+    names::label,
+    scripts::Ran,
+    watch::{Checker, Event, Record, View},
+};
+
+/// Permits given out together.
+#[derive(Debug)]
+struct Entry {
+    until: u64,
+    permits: u64,
+}
+
+/// Per name, the holds that the server has given out and not taken back.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    names: Vec<BTreeMap<String, Entry>>,
+}
+
+impl Ledger {
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            names: (0..names).map(|_| BTreeMap::new()).collect(),
+        }
+    }
+
+    fn granted(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<u64> {
+        let (need, lease): (u64, u64) = (ran.arg(4).parse().ok()?, ran.arg(5).parse().ok()?);
+        let until = now + number(ran, 5).unwrap_or(lease);
+        let attempt = ran.arg(3);
+        let holds = self.names.get_mut(name)?;
+        let mut enter = |hold: String, permits| {
+            let entry = holds.entry(hold).or_insert(Entry { until, permits });
+            if entry.until <= now {
+                entry.permits = permits;
+            }
+            entry.until = entry.until.max(until);
+        };
+        if ran.arg(9).is_empty() {
+            enter(attempt.to_owned(), need);
+        } else if !holds_some(&self.names[name], attempt, now) {
+            let holds = &mut self.names[name];
+            for at in 0..need {
+                let entry = Entry { until, permits: 1 };
+                holds.insert(format!("{attempt}:{at}"), entry);
+            }
+        }
+        let live = self.names[name].values().filter(|entry| entry.until > now);
+        Some(live.map(|entry| entry.permits).sum())
+    }
+
+    fn renewed(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<()> {
+        let lease: u64 = ran.arg(3).parse().ok()?;
+        let until = now + number(ran, 3).unwrap_or(lease);
+        let entry = self.names.get_mut(name)?.get_mut(ran.arg(4))?;
+        entry.until = entry.until.max(until);
+        Some(())
+    }
+
+    fn released(&mut self, name: usize, ran: &Ran<'_>) -> Option<()> {
+        let holds = self.names.get_mut(name)?;
+        for at in 0.. {
+            let Some(verdict) = ran.item(2 + 2 * at).and_then(|item| item.as_str()) else {
+                break;
+            };
+            let hold = ran.arg(8 + at);
+            let left = number(ran, 3 + 2 * at).unwrap_or(0);
+            match holds.get_mut(hold) {
+                Some(entry) if verdict == "released" && left > 0 => entry.permits = left,
+                Some(_) if verdict != "already" => drop(holds.remove(hold)),
+                _ => {}
+            }
+        }
+        Some(())
+    }
+}
+
+/// Tells whether permits with ids of this attempt are out: then what was granted is a copy.
+fn holds_some(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
+    let prefix = format!("{attempt}:");
+    let of_attempt = holds.range(prefix.clone()..);
+    of_attempt
+        .take_while(|(hold, _)| hold.starts_with(&prefix))
+        .any(|(_, entry)| entry.until > now)
+}
+
+impl Checker for Ledger {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        let Event::Ran { ran, .. } = event else {
+            return;
+        };
+        if view.conditions.expects_trouble || view.conditions.loses_writes {
+            return;
+        }
+        let (Some(name), Some(now)) = (ran.name(), number(ran, 1)) else {
+            return;
+        };
+        match (ran.source.name, ran.verdict()) {
+            ("pool/acquire", "granted") => {
+                let out = self.granted(name, now, ran).unwrap_or(0);
+                let of = u64::from(size(name));
+                if out > of {
+                    let what = format!("{out} of {of} permits of {} are out", label(name));
+                    record.violate("P1", view.now, what);
+                }
+            }
+            ("pool/renew", "renewed") => drop(self.renewed(name, now, ran)),
+            ("pool/release", _) => drop(self.released(name, ran)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The two semaphores.
+
+mod ledger;
+mod mutants;
+mod permits;
+mod scripts;
+mod semaphore;
+
+use redlatch_embedded::engine::{Contents, KeyDump};
+
+pub(super) use self::{permits::Permits, semaphore::Semaphore};
+use crate::plan::Plan;
+
+/// How many permits there are, by name.
+const SIZES: [u32; 3] = [1, 3, 4];
+
+/// Returns how many permits name `name` has.
+fn size(name: usize) -> u32 {
+    SIZES.get(name).copied().unwrap_or(1)
+}
+
+/// Returns the holds that live at `now`, and what is wrong with the count of permits, if anything is.
+fn holders(key: &KeyDump, now: u64) -> Vec<String> {
+    let Contents::Hash(fields) = &key.contents else {
+        return Vec::new();
+    };
+    let (mut out, mut counted, mut live) = (0, 0, Vec::new());
+    for (field, value) in fields {
+        let (field, value) = (
+            String::from_utf8_lossy(field),
+            String::from_utf8_lossy(value),
+        );
+        if field == "c" {
+            counted = value.parse().unwrap_or(0);
+        }
+        let Some(hold) = field.strip_prefix("h:") else {
+            continue;
+        };
+        let mut numbers = value.split(' ').filter_map(|text| text.parse::<u64>().ok());
+        let (until, permits) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        out += permits;
+        if until > now {
+            live.push(hold.to_owned());
+        }
+    }
+    if out != counted {
+        live.push(format!("nobody, of {counted} permits where {out} are out,"));
+    }
+    live
+}
+
+/// Returns who waits. Other sorted sets list holds, and what has run.
+fn waiters(key: &KeyDump) -> Vec<String> {
+    let Contents::SortedSet(members) = &key.contents else {
+        return Vec::new();
+    };
+    let members = members.iter().filter(|_| key.key.ends_with(b":q"));
+    members
+        .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
+        .collect()
+}
+
+/// A size stays until it is deleted, and with it the index; an operation is remembered for half a minute.
+fn lives(key: &str, plan: &Plan) -> Option<u64> {
+    match key.rsplit_once(':') {
+        Some((_, "q" | "l")) => Some(plan.lease * 2 + plan.retention + 5_200),
+        Some((_, "o" | "p")) => Some(30_000),
+        _ => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! The planted faults that the semaphores have to give away.
+
+use redlatch_core::rules::Rule;
+use redlatch_lua::{POOL, Source};
+
+use crate::mutants::{Mutant, client, script};
+
+const ACQUIRE: &Source = &POOL.acquire;
+const RELEASE: &Source = &POOL.release;
+const RENEW: &Source = &POOL.renew;
+
+/// Those of the semaphore.
+pub(super) const SEMAPHORE: &[Mutant] = &[
+    script(
+        "semaphore-one-too-many",
+        ACQUIRE,
+        "local room = size - out",
+        "local room = size - out + 1",
+    ),
+    script(
+        "semaphore-reaped-early",
+        ACQUIRE,
+        "if hold and string.sub(hold, 1, 13) > now then",
+        "if hold and string.sub(hold, 1, 13) > (now + 200) .. '' then",
+    ),
+    script(
+        "semaphore-index-believed",
+        ACQUIRE,
+        "if hold and string.sub(hold, 1, 13) > now then",
+        "if false then",
+    ),
+    script(
+        "semaphore-renewal-not-stored",
+        RENEW,
+        "call('HSET', k, unpack(write))",
+        "",
+    ),
+    script(
+        "semaphore-void-ignored",
+        ACQUIRE,
+        "return {now, 'void'}",
+        "",
+    ),
+    script(
+        "semaphore-late-accepted",
+        ACQUIRE,
+        "if now > ARGV[1] or",
+        "if",
+    ),
+    script(
+        "semaphore-release-leaves-no-mark",
+        RELEASE,
+        "if void ~= '' and void >= now then",
+        "if false then",
+    ),
+    script(
+        "semaphore-release-not-counted",
+        RELEASE,
+        "write[#write + 1], write[#write + 2] = 'c', out",
+        "",
+    ),
+    script(
+        "semaphore-part-frees-all",
+        RELEASE,
+        "verdict, left = 'released', keeps",
+        "verdict, left = 'released', 0",
+    ),
+    script(
+        "semaphore-copies-count-twice",
+        ACQUIRE,
+        "      granted = true",
+        "      over[1] = nil",
+    ),
+    script(
+        "semaphore-release-calls-nobody",
+        RELEASE,
+        "  pool_serve(k, q, l, now, f[5], size - out, size, changed)",
+        "",
+    ),
+    client("semaphore-abandoned-not-undone", Rule::UndoAbandoned),
+    client("semaphore-never-renewed", Rule::Renew),
+];
+
+/// Those of the permit-expirable semaphore.
+pub(super) const PERMITS: &[Mutant] = &[
+    script(
+        "permits-one-too-many",
+        ACQUIRE,
+        "local room = size - out",
+        "local room = size - out + 1",
+    ),
+    script(
+        "permits-index-believed",
+        ACQUIRE,
+        "if hold and string.sub(hold, 1, 13) > now then",
+        "if false then",
+    ),
+    script("permits-void-ignored", ACQUIRE, "return {now, 'void'}", ""),
+    script(
+        "permits-release-not-counted",
+        RELEASE,
+        "write[#write + 1], write[#write + 2] = 'c', out",
+        "",
+    ),
+    script(
+        "permits-copies-count-twice",
+        ACQUIRE,
+        "      granted = true",
+        "      over[1] = nil",
+    ),
+    script(
+        "permits-release-calls-nobody",
+        RELEASE,
+        "  pool_serve(k, q, l, now, f[5], size - out, size, changed)",
+        "",
+    ),
+    client("permits-abandoned-not-undone", Rule::UndoAbandoned),
+    client("permits-copies-not-marked", Rule::MarkCopies),
+];

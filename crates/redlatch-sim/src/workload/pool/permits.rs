@@ -1,0 +1,195 @@
+//! Permits with an id: given out, extended, handed to another task, given back or left to their lease.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch_core::{Error, WaitStrategy};
+use redlatch_embedded::engine::KeyDump;
+use redlatch_permits::{PermitExpirableSemaphore, PermitId, PermitRelease};
+
+use super::{holders, ledger::Ledger, lives, mutants, scripts, size, waiters};
+use crate::{
+    faults::Fault,
+    mutants::Mutant,
+    names::label,
+    plan::Plan,
+    scripts::{Ran, Seen},
+    watch::{Checker, Waits},
+    workload::{Acquiring, Work, Worker, Workload},
+};
+
+/// The permit-expirable semaphore, as a workload.
+#[derive(Debug)]
+pub(in crate::workload) struct Permits;
+
+impl Workload for Permits {
+    fn name(&self) -> &'static str {
+        "permits"
+    }
+
+    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+        Box::pin(round(worker))
+    }
+
+    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(get_on(worker, name))
+    }
+
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        scripts::seen(ran)
+    }
+
+    /// Whoever has finished may have left permits to their lease, so that only those count that outlast it: whose they were is left out.
+    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
+        let holders = holders(key, now).into_iter();
+        let nameless = |hold: String| match hold.split_once(':') {
+            Some((_, number)) => format!("permit {number}"),
+            None => hold,
+        };
+        holders.map(nameless).collect()
+    }
+
+    fn waiters(&self, key: &KeyDump) -> Vec<String> {
+        waiters(key)
+    }
+
+    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
+        lives(key, plan)
+    }
+
+    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+        vec![Box::new(Ledger::new(names))]
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutants::PERMITS
+    }
+}
+
+fn permits(worker: &Worker, name: usize) -> PermitExpirableSemaphore {
+    let semaphore = PermitExpirableSemaphore::new(&worker.client, label(name));
+    semaphore.permits_if_unset(size(name))
+}
+
+async fn round(worker: &mut Worker) {
+    let think = worker.rng.between(0, 50_000);
+    worker.think(think).await;
+    let name = worker.rng.index(worker.plan().names);
+    let need = 1 + u32::try_from(worker.rng.below(u64::from(size(name)))).unwrap_or(0);
+    let lease = ms(worker.rng.between(60, worker.plan().lease));
+    let wait = worker.rng.between(0, worker.plan().lease * 2);
+    let semaphore = permits(worker, name);
+    worker.say(|| format!("asks for {need} permits of {} for {lease:?}", label(name)));
+    let (waits, limit, future): (_, _, Acquiring<Vec<PermitId>>) = match worker.rng.below(4) {
+        0 => {
+            let future = semaphore.try_acquire_many(need).lease(lease).into_future();
+            (Waits::Briefly, worker.patience(), future)
+        }
+        1 => {
+            let future = semaphore.try_acquire_many_for(need, ms(wait)).lease(lease);
+            let limit = if wait == 0 {
+                worker.patience()
+            } else {
+                wait * 1_000 + 10_000
+            };
+            (Waits::Briefly, limit, future.into_future())
+        }
+        _ => {
+            let future = semaphore.acquire_many(need).lease(lease).into_future();
+            let future = Box::pin(async move { future.await.map(Some) });
+            (
+                Waits::Patiently,
+                u64::MAX,
+                future as Acquiring<Vec<PermitId>>,
+            )
+        }
+    };
+    let call = worker.watch().asks(worker.life.proc, name, waits);
+    let taken = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
+        worker.cancelled(future, name).await
+    } else {
+        Some(worker.timed("acquire", limit, future).await)
+    };
+    worker.watch().asked(call);
+    match taken {
+        Some(Ok(Some(ids))) => work(worker, name, ids).await,
+        Some(other) => worker.say(|| format!("gets none of {}: {other:?}", label(name))),
+        None => {}
+    }
+}
+
+/// Works under permits, and gives back those that it does not leave to their lease.
+async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>) {
+    let semaphore = permits(worker, name);
+    let span = worker.rng.between(0, worker.plan().lease * 500);
+    worker.think(span).await;
+    if worker.rng.chance(300) {
+        let span = ms(worker.rng.between(50, worker.plan().lease));
+        let extending = semaphore.extend(&ids[0], span);
+        let limit = worker.patience() * 2;
+        let extended = worker.timed("extend", limit, extending).await;
+        worker.say(|| {
+            format!(
+                "extends {} of {} by {span:?}: {extended:?}",
+                ids[0],
+                label(name)
+            )
+        });
+    }
+    if worker.rng.chance(150) {
+        ids.pop();
+    }
+    let limit = worker.patience();
+    let released = worker
+        .timed("release", limit, semaphore.release_all(&ids))
+        .await;
+    worker.say(|| format!("gives back {} of {}: {released:?}", ids.len(), label(name)));
+    if released.is_ok() {
+        stay_back(worker, &semaphore, &ids).await;
+    }
+}
+
+/// P10: what was given back stays so, whatever copies come.
+async fn stay_back(worker: &mut Worker, semaphore: &PermitExpirableSemaphore, ids: &[PermitId]) {
+    if worker.rng.chance(800) || worker.has(Fault::LossyFailover) {
+        return;
+    }
+    let span = worker.rng.between(0, 6_000_000);
+    worker.think(span).await;
+    for id in ids {
+        if let Ok(Some(left)) = semaphore.remaining(id).await {
+            let what = format!("{id} was given back and lasts {left:?} again");
+            worker.watch().violate("P10", what);
+        }
+    }
+}
+
+async fn get_on(worker: &mut Worker, name: usize) {
+    let semaphore = permits(worker, name);
+    loop {
+        let call = worker
+            .watch()
+            .asks(worker.life.proc, name, Waits::Patiently);
+        let waiting = semaphore.acquire().lease(ms(worker.plan().lease));
+        let taken: Result<PermitId, Error> = waiting.strategy(WaitStrategy::Notify).await;
+        worker.watch().asked(call);
+        match taken {
+            Ok(id) => {
+                let released = semaphore.release(&id).await;
+                let lost = matches!(
+                    released,
+                    Ok(PermitRelease::Unknown | PermitRelease::Expired)
+                );
+                if lost && !worker.has(Fault::Restart) {
+                    worker.say(|| format!("finds {id} of {} gone", label(name)));
+                }
+                return worker.say(|| format!("is done with {}: {released:?}", label(name)));
+            }
+            Err(error) => worker.say(|| format!("gets no answer for {}: {error}", label(name))),
+        }
+        worker.sleep(20_000).await;
+    }
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}

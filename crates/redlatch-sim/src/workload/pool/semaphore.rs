@@ -1,0 +1,171 @@
+//! The semaphore: permits of which several have some, renewed, split and given back in parts.
+
+use std::{future::IntoFuture, ops::Deref};
+
+use redlatch_core::{Error, Held, Owner, Portion, Released, WaitStrategy};
+use redlatch_embedded::engine::KeyDump;
+use redlatch_pool::{
+    AcquirePermits, Flavour, Pool, Renewed, TryAcquirePermits, TryAcquirePermitsFor,
+};
+
+use super::{holders, ledger::Ledger, lives, mutants, scripts, size, waiters};
+use crate::{
+    mutants::Mutant,
+    names::{label, name_of},
+    plan::Plan,
+    scripts::{Ran, Seen},
+    watch::{Checker, Part},
+    workload::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding},
+};
+
+/// The semaphore, as a workload.
+#[derive(Debug)]
+pub(in crate::workload) struct Semaphore;
+
+/// What the guard of permits is made of.
+#[derive(Debug)]
+pub(in crate::workload) struct Units(Portion);
+
+impl Workload for Semaphore {
+    fn name(&self) -> &'static str {
+        "semaphore"
+    }
+
+    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+        Box::pin(holding::round(self, worker))
+    }
+
+    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(holding::get_on(self, worker, name))
+    }
+
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        scripts::seen(ran)
+    }
+
+    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
+        holders(key, now)
+    }
+
+    fn waiters(&self, key: &KeyDump) -> Vec<String> {
+        waiters(key)
+    }
+
+    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
+        lives(key, plan)
+    }
+
+    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+        vec![Box::new(Ledger::new(names))]
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutants::SEMAPHORE
+    }
+}
+
+impl Holding for Semaphore {
+    type Guard = Units;
+
+    const REENTRANT: bool = false;
+
+    fn acquire(
+        &self,
+        worker: &mut Worker,
+        name: usize,
+        _: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Units> {
+        let size = size(name);
+        let pool = Pool::new(&worker.client, FLAVOUR, label(name)).size(size);
+        let need = 1 + u32::try_from(worker.rng.below(u64::from(size))).unwrap_or(0);
+        let sheds = worker.rng.chance(300);
+        // Where a hand-off is timed, nobody may be first who asks only now and then.
+        let strategy = if size == 1 {
+            WaitStrategy::Notify
+        } else {
+            terms.strategy
+        };
+        macro_rules! with {
+            ($builder:expr) => {{
+                let builder = $builder.strategy(strategy);
+                let builder = if terms.renewed {
+                    builder.renewed_lease(terms.lease)
+                } else {
+                    builder.lease(terms.lease)
+                };
+                builder.into_future()
+            }};
+        }
+        let future: Acquiring<Units> = match terms.how {
+            How::Once => with!(TryAcquirePermits::new(&pool, need)),
+            How::For(wait) => with!(TryAcquirePermitsFor::new(&pool, need, wait)),
+            How::Patiently => {
+                let future = with!(AcquirePermits::new(&pool, need));
+                Box::pin(async move { future.await.map(Some) })
+            }
+        };
+        Box::pin(async move {
+            let mut units = future.await?;
+            if let Some(Units(portion)) = units.as_mut().filter(|_| sheds) {
+                drop(portion.split(1));
+            }
+            Ok(units)
+        })
+    }
+
+    fn force<'a>(&'a self, worker: &'a mut Worker, _: usize) -> Work<'a> {
+        // Nobody ends another's permits by force.
+        Box::pin(async { worker.think(1_000).await })
+    }
+}
+
+impl Renewed for Units {}
+
+impl From<Held> for Units {
+    fn from(held: Held) -> Self {
+        Self(Portion::new(held))
+    }
+}
+
+impl Deref for Units {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+impl Guard for Units {
+    async fn release(self) -> Result<Released, Error> {
+        let mut portion = self.0;
+        let Some(part) = portion.split(1) else {
+            return portion.release().await;
+        };
+        // In whatever order these two arrive.
+        let (part, rest) = tokio::join!(part.release(), portion.release());
+        part.and(rest)
+    }
+
+    fn fence(&self) -> Option<u64> {
+        None
+    }
+
+    fn hold(&self) -> String {
+        self.attempt().to_string()
+    }
+
+    fn part(&self) -> Part {
+        let of = size(name_of(self.name()).unwrap_or(0));
+        Part::Units {
+            taken: u64::from(self.0.units()),
+            of: u64::from(of),
+        }
+    }
+}
+
+const FLAVOUR: Flavour = Flavour {
+    kind: "semaphore",
+    stored: "semaphore:1",
+    each: false,
+};

@@ -1,0 +1,116 @@
+-- Takes permits back: of each hold all but as many as it may keep. A release, the undo of an abandoned acquire and a waiter's leave are the same act.
+--
+-- KEYS  1 K, 2 D, 3 Q, 4 L; all but the first may be left out (a slot on the move), then nobody is called; see shared.lua
+-- ARGV  1 kind      of the pool
+--       2 attempt   whose acquire this undoes, or ''
+--       3 void      last ms at which a copy of the acquire may act, or '' when none is under way
+--       4 keep      ms a key without a size is kept
+--       5 waiter    the queue's member to strike out, or ''
+--       6 left      permits that each hold may keep
+--       7 forgotten how many permits of each hold are gone for good, since it began; the size shrinks by them, once
+--       8.. holds, 256 at most
+-- Reply {now, verdict, left, …}   two items per hold; left = permits it has
+--       released  this took permits back
+--       already   it had no more than it may keep
+--       expired   its lease was over, all of it is back
+--       gone      nothing is known of it
+--       kind      the name is something else
+-- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; with waiters + O(log n + 16) and a PUBLISH for each that is called, 16 at most;
+--       with copies under way + HGET, HDEL, HSET.
+--
+-- Needs no `by`: a hold's name is never used again, what it may keep only falls, and what is forgotten only rises, so that these requests may come at any
+-- time, any number of times and in any order. Begins with HDEL, which a full server takes.
+local call = redis.call
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local keeps, forgotten = tonumber(ARGV[6]), tonumber(ARGV[7])
+
+local fields = {'k', 's', 'c', 'n', 'y', 'v', 'e'}
+for i = 8, #ARGV do
+  fields[i] = 'h:' .. ARGV[i]
+end
+local f = call('HMGET', k, unpack(fields))
+local reply = {now}
+if f[1] and f[1] ~= ARGV[1] then
+  for i = 8, #ARGV do
+    reply[#reply + 1], reply[#reply + 2] = 'kind', 0
+  end
+  return reply
+end
+
+local out, size = tonumber(f[3] or 0), tonumber(f[2] or 0)
+local over, gone, write = {''}, {}, {}
+local changed, seen = false, {}
+for i = 8, #ARGV do
+  local verdict, left = 'gone', 0
+  if f[i] and not seen[ARGV[i]] then
+    seen[ARGV[i]] = true
+    local ends, has, lost = string.match(f[i], '^(%d+) (%d+) (%d+)')
+    has, lost = tonumber(has), tonumber(lost)
+    verdict, left = 'already', has
+    if ends <= now then
+      verdict, left = 'expired', 0
+      lost = forgotten
+    elseif has > keeps then
+      verdict, left = 'released', keeps
+    end
+    if left < has or forgotten > lost then
+      changed = true
+      out = out - has + left
+      if forgotten > lost then
+        size = math.max(size - forgotten + lost, 0)
+        lost = forgotten
+      end
+      if left == 0 then
+        over[#over + 1] = fields[i]
+        gone[#gone + 1] = ARGV[i]
+      else
+        write[#write + 1], write[#write + 2] = fields[i], ends .. ' ' .. left .. ' ' .. lost
+      end
+    end
+  end
+  reply[#reply + 1], reply[#reply + 2] = verdict, left
+end
+if changed then
+  call('HDEL', k, unpack(over))
+  write[#write + 1], write[#write + 2] = 'c', out
+  if forgotten > 0 then
+    write[#write + 1], write[#write + 2] = 's', size
+  end
+  call('HSET', k, unpack(write))
+  if gone[1] and d then
+    call('ZREM', d, unpack(gone))
+  end
+end
+
+local void = ARGV[3]
+if void ~= '' and void >= now then
+  -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
+  local ends = string.sub(void, 1, -4)
+  local seconds = ends
+  call('HDEL', k, '')
+  for second in string.gmatch(f[6] or '', '%d+') do
+    if second .. '999' < now then
+      call('HDEL', k, 'v' .. second)
+    elseif second ~= ends then
+      seconds = seconds .. ' ' .. second
+    end
+  end
+  local marks = call('HGET', k, 'v' .. ends) or ';'
+  if not string.find(marks, ';' .. ARGV[2] .. ';', 1, true) then
+    marks = marks .. ARGV[2] .. ';'
+  end
+  call('HSET', k, 'k', ARGV[1], 'v', seconds, 'v' .. ends, marks)
+  if not f[2] then
+    call('PEXPIRE', k, ARGV[4])
+  end
+end
+
+if f[4] and l then
+  if ARGV[5] ~= '' then
+    call('ZREM', q, ARGV[5])
+  end
+  pool_serve(k, q, l, now, f[5], size - out, size, changed)
+end
+return reply

@@ -1,0 +1,131 @@
+-- What the scripts of a pool of permits share. Goes behind core/queue.lua and in front of those that give out or take back permits.
+--
+-- K  hash  k kind          s size, absent if nobody has set it        c permits out, those counted in whose lease is over and not reaped
+--          u ms, the latest end of any lease so far                   e ms at which the pool ends, absent if never
+--          h:<hold>        `<ms until> <permits> <forgotten>`, a hold: permits given out together
+--          n, y            the queue's, see core/queue.lua            v, v<second>  marks of undone attempts
+-- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K, and whoever reaps repairs this
+-- Q, L  the queue; a member is `<verb> <channel> <n> <need>`
+-- K and D last until the pool is deleted, unless it was given a time.
+
+-- Takes back what holds have whose lease is over, 64 of them at most. Returns how many permits are out after that, whether there may be more to take
+-- back, and whether anything was. Begins with HDEL, which a full server takes. O(log n + 64).
+local function reap(k, d, now, out)
+  local ids = redis.call('ZRANGEBYSCORE', d, '-inf', now, 'LIMIT', 0, 64)
+  if not ids[1] then
+    return out, false, false
+  end
+  local fields = {}
+  for i = 1, #ids do
+    fields[i] = 'h:' .. ids[i]
+  end
+  local holds = redis.call('HMGET', k, unpack(fields))
+  local over, gone, moved = {''}, {}, {}
+  for i = 1, #ids do
+    local hold = holds[i]
+    if hold and string.sub(hold, 1, 13) > now then
+      moved[#moved + 1] = string.sub(hold, 1, 13)
+      moved[#moved + 1] = ids[i]
+    else
+      gone[#gone + 1] = ids[i]
+      if hold then
+        over[#over + 1] = fields[i]
+        out = out - string.match(hold, ' (%d+)')
+      end
+    end
+  end
+  redis.call('HDEL', k, unpack(over))
+  if over[2] then
+    redis.call('HSET', k, 'c', out)
+  end
+  if gone[1] then
+    redis.call('ZREM', d, unpack(gone))
+  end
+  if moved[1] then
+    redis.call('ZADD', d, unpack(moved))
+  end
+  return out, #ids == 64, over[2] ~= nil
+end
+
+local function pool_need(member)
+  return tonumber(string.match(member, '%d+$'))
+end
+
+local function pool_ring(k, member)
+  local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
+  if verb ~= 'NONE' then
+    redis.pcall(verb, channel, k .. ' ' .. n)
+  end
+end
+
+-- Returns what is left of `room` once all who wait before `me` have what they need, as far as that can be told from the first 16; nil if it cannot, or if less
+-- than `need` is left.
+local function pool_left(q, l, now, room, size, me, need)
+  local members = redis.call('ZRANGE', q, 0, 15)
+  for i = 1, #members do
+    local member = members[i]
+    if member == me then
+      return room
+    end
+    local other = pool_need(member)
+    -- Who needs more than there is gets an error, and who is dead gets nothing.
+    if other <= size then
+      local alive = redis.call('ZSCORE', l, queue_client(member))
+      if alive and alive > now then
+        room = room - other
+        if room < need then
+          return nil
+        end
+      end
+    end
+  end
+  if #members == 16 then
+    return nil
+  end
+  return room
+end
+
+-- Calls the first waiters, 16 at most, as far as `room` suffices for all of them together; who needs more than there is comes for its error. With `all`
+-- those are called too that were called before: there is more room than there was. Returns whether it took anybody out of the queue. Publishes, and so comes
+-- after all other writes.
+local function pool_serve(k, q, l, now, called, room, size, all)
+  local head, more = queue_head(q, l, now, called)
+  if not head then
+    if more then
+      queue_call_any(k, q, l, now)
+    else
+      redis.call('HDEL', k, 'n', 'y')
+      redis.call('DEL', l)
+    end
+    return true
+  end
+  local members = redis.call('ZRANGE', q, 0, 15)
+  local first, removed = true, false
+  for i = 1, #members do
+    local member = members[i]
+    local need = pool_need(member)
+    if need > size then
+      redis.call('ZREM', q, member)
+      pool_ring(k, member)
+      removed = true
+    elseif need > room then
+      return removed
+    else
+      local alive = i == 1 or redis.call('ZSCORE', l, queue_client(member))
+      if alive == true or alive and alive > now then
+        room = room - need
+        if first and not queue_is_called(called, member) then
+          queue_call(k, now, member)
+        elseif all or i == 16 then
+          pool_ring(k, member)
+        end
+        first = false
+      else
+        redis.call('ZREM', q, member)
+        removed = true
+      end
+    end
+  end
+  return removed
+end
+

@@ -1,0 +1,324 @@
+//! Clusters of real servers.
+
+use std::{collections::BTreeMap, thread, time::Duration};
+
+use redlatch_core::protocol::slot::{SLOTS, slot_of};
+
+use super::{Reply, Server, ServerBinary, ServerOptions};
+use crate::wait::{GENEROUS, eventually_blocking};
+
+/// A cluster that belongs to a test: masters with an equal share of the slots each, and their replicas.
+///
+/// Which node is a master is asked each time: failovers change it.
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+}
+
+/// How a cluster is to be started.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// How many masters.
+    pub masters: usize,
+    /// How many replicas each of them has.
+    pub replicas: usize,
+    /// After how long a node that does not answer is taken for dead.
+    pub node_timeout: Duration,
+    /// How each node is to be started.
+    pub node: ServerOptions,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self {
+            masters: 3,
+            replicas: 0,
+            node_timeout: Duration::from_secs(5),
+            node: ServerOptions::new(),
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster, and returns when all nodes agree and all replicas are in step.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    #[track_caller]
+    pub fn start(binary: &ServerBinary, options: &ClusterOptions) -> Self {
+        let node = options
+            .node
+            .clone()
+            .cluster()
+            .config(format!(
+                "cluster-node-timeout {}",
+                options.node_timeout.as_millis()
+            ))
+            .config("cluster-announce-ip 127.0.0.1")
+            .config("cluster-require-full-coverage no")
+            .config("cluster-replica-validity-factor 0")
+            .config("repl-diskless-sync-delay 0");
+        let count = options.masters * (1 + options.replicas);
+        let nodes: Vec<_> = thread::scope(|scope| {
+            let starts: Vec<_> = (0..count)
+                .map(|_| scope.spawn(|| Server::start(binary, node.clone())))
+                .collect();
+            starts
+                .into_iter()
+                .map(|start| start.join().expect("it starts"))
+                .collect()
+        });
+        let cluster = Self { nodes };
+        cluster.form(options.masters, options.replicas);
+        cluster
+    }
+
+    /// Returns `redis+cluster://` with the addresses of all nodes.
+    pub fn url(&self) -> String {
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| node.address().to_string())
+            .collect();
+        format!("redis+cluster://{}", nodes.join(","))
+    }
+
+    /// Returns all nodes: first those that were masters at the start.
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// Returns the nodes that are masters with slots now, as the first node that answers sees it.
+    #[track_caller]
+    pub fn masters(&self) -> Vec<&Server> {
+        let mut ports: Vec<_> = self.slots().into_iter().map(|range| range.2).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports.into_iter().map(|port| self.at(port)).collect()
+    }
+
+    /// Returns the master that is in charge of `key` now, as the first node that answers sees it.
+    #[track_caller]
+    pub fn owner(&self, key: &str) -> &Server {
+        let slot = slot_of(key.as_bytes());
+        let ranges = self.slots();
+        let (_, _, port) = ranges
+            .into_iter()
+            .find(|(first, last, _)| (*first..=*last).contains(&slot))
+            .expect("every slot has an owner");
+        self.at(port)
+    }
+
+    /// Returns the replicas of `master`, as it sees it.
+    #[track_caller]
+    pub fn replicas_of(&self, master: &Server) -> Vec<&Server> {
+        let id = id(master);
+        let lines = nodes_of(master);
+        let replicas = lines.iter().filter(|line| line.get(3) == Some(&id));
+        replicas
+            .filter_map(|line| self.try_at(port(&line[1])))
+            .collect()
+    }
+
+    /// Sends a command to the master in charge of its first key, `args[1]`.
+    #[track_caller]
+    pub fn command(&self, args: &[&str]) -> Reply {
+        self.owner(args[1]).command(args)
+    }
+
+    /// Moves `slot` with all its keys from the node in charge to `target`, `batch` keys at a time, as administrators do.
+    #[track_caller]
+    pub fn migrate(&self, slot: u16, target: &Server, batch: usize) {
+        let ranges = self.slots();
+        let (_, _, port) = ranges
+            .into_iter()
+            .find(|(first, last, _)| (*first..=*last).contains(&slot))
+            .expect("every slot has an owner");
+        let source = self.at(port);
+        let slot = slot.to_string();
+        let set = |node: &Server, what: &str, whom: &Server| {
+            node.command(&["CLUSTER", "SETSLOT", &slot, what, &id(whom)])
+                .unwrap();
+        };
+        set(target, "IMPORTING", source);
+        set(source, "MIGRATING", target);
+        let mut connection = source.connect().expect("the node is there");
+        let target_port = target.port().to_string();
+        loop {
+            let keys = connection
+                .command(&["CLUSTER", "GETKEYSINSLOT", &slot, &batch.to_string()])
+                .expect("the node answers")
+                .unwrap()
+                .array();
+            if keys.is_empty() {
+                break;
+            }
+            let mut migrate = [
+                "MIGRATE",
+                "127.0.0.1",
+                &target_port,
+                "",
+                "0",
+                "30000",
+                "KEYS",
+            ]
+            .map(str::to_owned)
+            .to_vec();
+            migrate.extend(keys.into_iter().map(Reply::text));
+            connection
+                .command(&migrate)
+                .expect("the node answers")
+                .unwrap();
+        }
+        set(target, "NODE", target);
+        set(source, "NODE", target);
+        for node in self.masters() {
+            if node.port() != target.port() && node.port() != source.port() {
+                set(node, "NODE", target);
+            }
+        }
+    }
+
+    /// Makes `replica` the master, with the old one's consent, and returns when it is.
+    #[track_caller]
+    pub fn fail_over_to(&self, replica: &Server) {
+        replica.command(&["CLUSTER", "FAILOVER"]).unwrap();
+        eventually_blocking("the replica to be master", GENEROUS, || {
+            is_master(replica).then_some(())
+        });
+    }
+
+    /// Waits until a replica has become master in place of the node at `port`, and returns it.
+    #[track_caller]
+    pub fn await_successor(&self, replicas: &[&Server]) -> &Server {
+        let port = eventually_blocking("a replica to take over", GENEROUS, || {
+            replicas
+                .iter()
+                .find(|replica| is_master(replica))
+                .map(|replica| replica.port())
+        });
+        self.at(port)
+    }
+
+    fn form(&self, masters: usize, replicas: usize) {
+        let (first, rest) = self.nodes.split_first().expect("there are nodes");
+        for (at, node) in self.nodes.iter().enumerate() {
+            node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])
+                .unwrap();
+        }
+        for (at, node) in self.nodes[..masters].iter().enumerate() {
+            let share = |at: usize| usize::from(SLOTS) * at / masters;
+            let slots = (share(at)..share(at + 1)).map(|slot| slot.to_string());
+            let mut command = vec!["CLUSTER".to_owned(), "ADDSLOTS".to_owned()];
+            command.extend(slots);
+            node.command(&command).unwrap();
+        }
+        for node in rest {
+            let port = node.port().to_string();
+            first
+                .command(&["CLUSTER", "MEET", "127.0.0.1", &port])
+                .unwrap();
+        }
+        for node in &self.nodes {
+            eventually_blocking("all nodes to know each other", GENEROUS, || {
+                let lines = nodes_of(node);
+                let known = lines.iter().filter(|line| !line[2].contains("handshake"));
+                (known.count() == self.nodes.len()).then_some(())
+            });
+        }
+        for (at, replica) in self.nodes[masters..].iter().enumerate() {
+            let master = id(&self.nodes[at % masters]);
+            replica.command(&["CLUSTER", "REPLICATE", &master]).unwrap();
+        }
+        for node in &self.nodes {
+            eventually_blocking("all replicas to be known", GENEROUS, || {
+                let view = view(node)?;
+                let known = view.values().all(|(_, known)| *known == replicas);
+                known.then_some(())
+            });
+        }
+        self.await_agreement();
+    }
+
+    /// Waits until all nodes say that all is well and know the same owners and replicas, which are in step.
+    #[track_caller]
+    pub fn await_agreement(&self) {
+        eventually_blocking("the cluster to agree", GENEROUS, || {
+            let views: Vec<_> = self.nodes.iter().map(view).collect();
+            let well = views.iter().all(|view| view.is_some() && *view == views[0]);
+            let in_step = self.nodes.iter().all(|node| {
+                let state = node.info("replication");
+                state["role"] == "master" || state["master_link_status"] == "up"
+            });
+            (well && in_step).then_some(())
+        });
+    }
+
+    /// Asks the first node that answers for first slot, last slot and the port of the master of each range.
+    fn slots(&self) -> Vec<(u16, u16, u16)> {
+        let ranges = self.nodes.iter().find_map(slots_of);
+        ranges.expect("a node that answers")
+    }
+
+    fn at(&self, port: u16) -> &Server {
+        self.try_at(port).expect("a node of this cluster")
+    }
+
+    fn try_at(&self, port: u16) -> Option<&Server> {
+        self.nodes.iter().find(|node| node.port() == port)
+    }
+}
+
+fn is_master(node: &Server) -> bool {
+    node.info("replication")["role"] == "master"
+}
+
+fn id(node: &Server) -> String {
+    node.command(&["CLUSTER", "MYID"]).unwrap().text()
+}
+
+/// Reads `CLUSTER NODES`, a line per node, its words.
+fn nodes_of(node: &Server) -> Vec<Vec<String>> {
+    let text = node.command(&["CLUSTER", "NODES"]).unwrap().text();
+    text.lines()
+        .map(|line| line.split(' ').map(str::to_owned).collect())
+        .collect()
+}
+
+/// Reads `host:port@bus`.
+fn port(address: &str) -> u16 {
+    let address = address.split('@').next().expect("an address");
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    port.parse().expect("a number")
+}
+
+/// What a node that is well knows: owner and number of replicas of each range.
+fn view(node: &Server) -> Option<BTreeMap<u16, (u16, usize)>> {
+    let info = node.command(&["CLUSTER", "INFO"]).unwrap().text();
+    let ranges = node.command(&["CLUSTER", "SLOTS"]).unwrap().array();
+    let view = ranges.into_iter().map(|range| {
+        let range = range.array();
+        let owner = range[2].clone().array()[1].clone().int();
+        let first = u16::try_from(range[0].clone().int()).expect("a slot");
+        (
+            first,
+            (u16::try_from(owner).expect("a port"), range.len() - 3),
+        )
+    });
+    info.contains("cluster_state:ok").then(|| view.collect())
+}
+
+fn slots_of(node: &Server) -> Option<Vec<(u16, u16, u16)>> {
+    let mut connection = node.connect().ok()?;
+    let Ok(Reply::Array(ranges)) = connection.command(&["CLUSTER", "SLOTS"]) else {
+        return None;
+    };
+    let number = |reply: &Reply| u16::try_from(reply.clone().int()).expect("a slot or port");
+    let ranges = ranges.into_iter().map(|range| {
+        let range = range.array();
+        let owner = range[2].clone().array();
+        (number(&range[0]), number(&range[1]), number(&owner[1]))
+    });
+    Some(ranges.collect())
+}

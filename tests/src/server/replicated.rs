@@ -1,0 +1,93 @@
+//! A master and its replicas.
+
+use std::thread;
+
+use super::{Server, ServerBinary, ServerOptions};
+use crate::wait::{GENEROUS, eventually_blocking};
+
+/// A master with replicas that belongs to a test. Nobody fails it over but the test.
+#[derive(Debug)]
+pub struct Replicated {
+    servers: Vec<Server>,
+}
+
+impl Replicated {
+    /// Starts a master and `replicas` replicas, and returns when these are in step.
+    ///
+    /// # Panics
+    ///
+    /// When they do not come up.
+    #[track_caller]
+    pub fn start(binary: &ServerBinary, replicas: usize, options: &ServerOptions) -> Self {
+        let options = options.clone().config("repl-diskless-sync-delay 0");
+        let master = Server::start(binary, options.clone());
+        let options = options.config(format!("replicaof 127.0.0.1 {}", master.port()));
+        let mut servers = vec![master];
+        thread::scope(|scope| {
+            let starts: Vec<_> = (0..replicas)
+                .map(|_| scope.spawn(|| Server::start(binary, options.clone())))
+                .collect();
+            servers.extend(
+                starts
+                    .into_iter()
+                    .map(|start| start.join().expect("it starts")),
+            );
+        });
+        let replicated = Self { servers };
+        replicated.await_in_step();
+        replicated
+    }
+
+    /// Returns `redis+replicas://` with the addresses of all.
+    pub fn url(&self) -> String {
+        let servers: Vec<_> = self
+            .servers
+            .iter()
+            .map(|server| server.address().to_string())
+            .collect();
+        format!("redis+replicas://{}", servers.join(","))
+    }
+
+    /// Returns all servers: first the one that was the master at the start.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Returns the one that says that it is the master, of those that answer.
+    #[track_caller]
+    pub fn master(&self) -> &Server {
+        let mut masters = self.servers.iter().filter(|server| {
+            let role = server
+                .connect()
+                .and_then(|mut connection| connection.command(&["ROLE"]));
+            role.is_ok_and(|role| role.array()[0].clone().text() == "master")
+        });
+        masters.next().expect("one of them is the master")
+    }
+
+    /// Makes server number `to` the master and the others that answer its replicas, as an administrator would.
+    #[track_caller]
+    pub fn promote(&self, to: usize) {
+        let port = self.servers[to].port().to_string();
+        self.servers[to]
+            .command(&["REPLICAOF", "NO", "ONE"])
+            .unwrap();
+        for (at, server) in self.servers.iter().enumerate() {
+            if at != to && server.connect().is_ok() {
+                server.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap();
+            }
+        }
+    }
+
+    /// Waits until all replicas that run are in step with their master.
+    #[track_caller]
+    pub fn await_in_step(&self) {
+        eventually_blocking("the replicas to be in step", GENEROUS, || {
+            let in_step = self.servers.iter().all(|server| {
+                let state = server.info("replication");
+                state["role"] == "master" || state["master_link_status"] == "up"
+            });
+            in_step.then_some(())
+        });
+    }
+}

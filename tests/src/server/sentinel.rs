@@ -1,0 +1,169 @@
+//! Sentinels over a master and its replicas.
+
+use std::{thread, time::Duration};
+
+use super::{Replicated, Server, ServerBinary, ServerOptions};
+use crate::wait::{GENEROUS, eventually_blocking};
+
+/// Three sentinels, a master and its replicas, which belong to a test.
+#[derive(Debug)]
+pub struct SentinelGroup {
+    sentinels: Vec<Server>,
+    replicated: Replicated,
+}
+
+impl SentinelGroup {
+    /// The name that the sentinels know the master by.
+    pub const SERVICE: &str = "main";
+
+    /// Starts them, and returns when the sentinels know of each other and of the replicas.
+    ///
+    /// # Panics
+    ///
+    /// When they do not come up.
+    #[track_caller]
+    pub fn start(
+        binary: &ServerBinary,
+        replicas: usize,
+        down_after: Duration,
+        options: &ServerOptions,
+    ) -> Self {
+        Self::launch(binary, replicas, down_after, options, ServerOptions::new())
+    }
+
+    /// Starts them as [`start`](Self::start) does, with `password` for the sentinels; that of the servers is among their options.
+    #[track_caller]
+    pub fn start_with_password(
+        binary: &ServerBinary,
+        replicas: usize,
+        down_after: Duration,
+        options: &ServerOptions,
+        password: &str,
+    ) -> Self {
+        let sentinel = ServerOptions::new()
+            .password(password)
+            .config(format!("sentinel sentinel-pass {password}"));
+        Self::launch(binary, replicas, down_after, options, sentinel)
+    }
+
+    #[track_caller]
+    fn launch(
+        binary: &ServerBinary,
+        replicas: usize,
+        down_after: Duration,
+        options: &ServerOptions,
+        sentinel: ServerOptions,
+    ) -> Self {
+        let replicated = Replicated::start(binary, replicas, options);
+        let service = Self::SERVICE;
+        let mut sentinel = sentinel
+            .sentinel()
+            .config(format!(
+                "sentinel monitor {service} 127.0.0.1 {} 2",
+                replicated.servers()[0].port()
+            ))
+            .config(format!(
+                "sentinel down-after-milliseconds {service} {}",
+                down_after.as_millis()
+            ))
+            .config(format!("sentinel failover-timeout {service} 10000"));
+        if let Some(password) = &options.password {
+            sentinel = sentinel.config(format!("sentinel auth-pass {service} {password}"));
+        }
+        if options.shared {
+            sentinel = sentinel.shared();
+        }
+        let sentinels = thread::scope(|scope| {
+            let starts: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| Server::start(binary, sentinel.clone())))
+                .collect();
+            starts
+                .into_iter()
+                .map(|start| start.join().expect("it starts"))
+                .collect()
+        });
+        let group = Self {
+            sentinels,
+            replicated,
+        };
+        group.await_agreement(replicas);
+        group
+    }
+
+    /// Returns `redis+sentinel://` with the addresses of all sentinels.
+    pub fn url(&self) -> String {
+        let sentinels: Vec<_> = self
+            .sentinels
+            .iter()
+            .map(|sentinel| sentinel.address().to_string())
+            .collect();
+        format!("redis+sentinel://{}/{}", sentinels.join(","), Self::SERVICE)
+    }
+
+    /// Returns the sentinels.
+    pub fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    /// Returns master and replicas.
+    pub const fn replicated(&self) -> &Replicated {
+        &self.replicated
+    }
+
+    /// Returns the server that the first sentinel that answers takes for the master.
+    #[track_caller]
+    pub fn master(&self) -> &Server {
+        let port = self.sentinels.iter().find_map(told_master);
+        let port = port.expect("a sentinel that answers");
+        let servers = self.replicated.servers();
+        let master = servers.iter().find(|server| server.port() == port);
+        master.expect("the master is one of ours")
+    }
+
+    /// Orders a failover and returns when all sentinels tell of the new master.
+    #[track_caller]
+    pub fn fail_over(&self) {
+        let before = self.master().port();
+        // A sentinel refuses while it has no good replica to choose.
+        eventually_blocking("a sentinel to start a failover", GENEROUS, || {
+            let reply = self.sentinels[0].command(&["SENTINEL", "FAILOVER", Self::SERVICE]);
+            reply.error().is_none().then_some(())
+        });
+        self.await_other_than(before);
+    }
+
+    /// Waits until all sentinels that run tell of another master than the one at `port`.
+    #[track_caller]
+    pub fn await_other_than(&self, port: u16) {
+        eventually_blocking("another master", GENEROUS, || {
+            let told: Vec<_> = self.sentinels.iter().filter_map(told_master).collect();
+            (!told.is_empty() && told.iter().all(|&master| master != port)).then_some(())
+        });
+    }
+
+    fn await_agreement(&self, replicas: usize) {
+        for sentinel in &self.sentinels {
+            eventually_blocking("the sentinels to know each other", GENEROUS, || {
+                let state = sentinel.command(&["SENTINEL", "MASTER", Self::SERVICE]);
+                let words: Vec<_> = state.array().into_iter().map(super::Reply::text).collect();
+                let field = |name: &str| {
+                    let at = words.iter().position(|word| word == name)?;
+                    words[at + 1].parse::<usize>().ok()
+                };
+                let others = field("num-other-sentinels") == Some(2);
+                (others && field("num-slaves") == Some(replicas)).then_some(())
+            });
+        }
+    }
+}
+
+fn told_master(sentinel: &Server) -> Option<u16> {
+    let mut connection = sentinel.connect().ok()?;
+    let command = [
+        "SENTINEL",
+        "GET-MASTER-ADDR-BY-NAME",
+        SentinelGroup::SERVICE,
+    ];
+    let address = connection.command(&command).ok()?.array();
+    address[1].clone().text().parse().ok()
+}

@@ -1,0 +1,89 @@
+//! What the fair lock costs, and long queues.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::support::{Grants, clients, queued};
+
+const MS: Duration = Duration::from_millis(1);
+
+redlatch_tests::behaviours!(
+    commands_per_acquisition_stay_flat_as_waiters_grow_l8,
+    a_queue_of_ten_thousand,
+);
+
+async fn commands_per_acquisition_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+    let clients = clients(backend, 4).await;
+    for waiters in [1_usize, 16, 128, 1_000] {
+        let guard = clients[0].fair_lock("x").lock().await.unwrap();
+        let before = backend.script_calls();
+        let grants = Grants::default();
+        let tasks: Vec<_> = (0..waiters)
+            .map(|who| {
+                let (lock, grants) = (clients[who % 4].fair_lock("x"), grants.clone());
+                tokio::spawn(async move {
+                    let guard = lock.lock().await.unwrap();
+                    grants.note(who);
+                    guard.release().await.unwrap();
+                })
+            })
+            .collect();
+        backend.pass(50 * MS).await;
+        guard.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(grants.list().len(), waiters);
+        let calls = u32::try_from(backend.script_calls() - before).unwrap();
+        let each = f64::from(calls) / f64::from(u32::try_from(waiters).unwrap());
+        println!("{waiters} waiters: {each:.2} commands per acquisition");
+        // Ticket, take, release; the looks of four clients and the first holder's release come on top.
+        let most = if waiters < 100 { 6.0 } else { 3.5 };
+        assert!(each <= most, "{each} commands with {waiters} waiters");
+    }
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+    backend.assert_only_counters_left();
+}
+
+async fn a_queue_of_ten_thousand(backend: &Backend) {
+    let many = match backend {
+        Backend::Embedded { .. } => 2_000,
+        #[cfg(unix)]
+        Backend::Real(_) | Backend::Shared(_) => 10_000,
+    };
+    let clients = clients(backend, 3).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let first = queued(&clients[1].fair_lock("x")).await;
+    let crowd: Vec<_> = (0..many)
+        .map(|_| tokio::spawn(clients[2].fair_lock("x").lock().into_future()))
+        .collect();
+    let lock = clients[0].fair_lock("x");
+    redlatch_tests::wait::eventually("the crowd", redlatch_tests::wait::GENEROUS, async || {
+        lock.info().await.unwrap().unwrap().waiters == many + 1
+    })
+    .await;
+    let last = queued(&lock).await;
+    let mut waiters = lock.waiters();
+    let mut count = 0;
+    while let Some(waiter) = waiters.next().await {
+        assert_eq!(waiter.unwrap().position, count);
+        count += 1;
+    }
+    assert_eq!(count, many + 2);
+    guard.release().await.unwrap();
+    let held = first.await.unwrap();
+    // All of them leave at once; whoever is behind them is next.
+    for task in &crowd {
+        task.abort();
+    }
+    for task in crowd {
+        drop(task.await);
+    }
+    held.release().await.unwrap();
+    last.await.unwrap().release().await.unwrap();
+    clients[2].settled().await;
+    backend.assert_only_counters_left();
+}

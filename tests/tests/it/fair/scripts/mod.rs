@@ -1,0 +1,6 @@
+//! The scripts of the fair lock by themselves, on the embedded engine.
+
+mod costs;
+mod fuzz;
+mod model;
+mod words;

@@ -1,0 +1,224 @@
+//! What a fair lock is, written down once more: the plain lock's model of holds, and a queue.
+
+use std::collections::BTreeMap;
+
+use super::words::{Acquire, NAME, Release};
+use crate::scripts::{bed::key, model::Lock};
+
+/// One name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fair {
+    pub(super) lock: Lock,
+    /// Tickets and addresses, in order.
+    pub(super) queue: Vec<(u64, String)>,
+    /// Until when clients count as alive.
+    pub(super) lives: BTreeMap<String, u64>,
+    /// Until when anybody may wait.
+    pub(super) flag: Option<u64>,
+    /// Who was called last, and until when it may take its time.
+    pub(super) called: Option<(u64, String)>,
+    /// What is published.
+    pub(super) calls: Vec<(String, String)>,
+}
+
+/// How long somebody who is called may take to come, in ms.
+const GRACE: u64 = 5_000;
+
+impl Fair {
+    /// Answers an acquire that comes in time, as the script does.
+    pub(super) fn acquire(&mut self, now: u64, micros: u64, call: &Acquire) -> Vec<String> {
+        if self.lock.voids.contains_key(&call.attempt) {
+            return words(now, &["void"]);
+        }
+        let held = self
+            .lock
+            .live(now)
+            .map(|hold| (hold.owner.clone(), hold.until));
+        let mut place = None;
+        match held {
+            Some((holder, until)) if holder != call.owner => {
+                return self.wait_for(now, micros, call, &holder, until);
+            }
+            None if self.flag > Some(now) => {
+                self.touch(now, call);
+                match self.head(now) {
+                    Some((head, alive)) if head != call.address => {
+                        return self.wait_behind(now, micros, call, &head, alive);
+                    }
+                    Some(_) => place = Some("1".to_owned()),
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+        if self.flag.is_some() {
+            self.queue.retain(|(_, address)| *address != call.address);
+        }
+        let lock = &mut self.lock;
+        let granted = lock.grant(now, micros, &call.owner, &call.attempt, call.lease);
+        let mut reply = words(now, &["granted"]);
+        reply.extend([
+            granted.count.to_string(),
+            granted.token.to_string(),
+            u8::from(granted.abandoned).to_string(),
+            granted
+                .lasts
+                .map_or(String::new(), |lasts| lasts.to_string()),
+        ]);
+        reply.extend(place);
+        reply
+    }
+
+    /// Ends what an attempt has; returns what the lock's model says.
+    pub(super) fn release(&mut self, now: u64, call: &Release) -> (&'static str, usize) {
+        let flagged = self.flag.is_some();
+        let ended = self
+            .lock
+            .release(now, &call.owner, &call.attempt, call.void, call.token);
+        self.queue.retain(|(_, address)| *address != call.address);
+        if flagged && self.lock.live(now).is_none() {
+            self.wake(now);
+        }
+        ended
+    }
+
+    /// Calls the first who is alive.
+    pub(super) fn wake(&mut self, now: u64) {
+        match self.head(now) {
+            Some((head, _)) => self.call(now, &head),
+            None => {
+                self.flag = None;
+                self.called = None;
+                self.lives.clear();
+            }
+        }
+    }
+
+    /// The key is gone.
+    pub(super) fn forget(&mut self) {
+        self.lock.forget();
+        self.flag = None;
+        self.called = None;
+    }
+
+    fn wait_for(
+        &mut self,
+        now: u64,
+        micros: u64,
+        call: &Acquire,
+        holder: &str,
+        until: u64,
+    ) -> Vec<String> {
+        self.touch(now, call);
+        let entered = self.enter(micros, call);
+        let look = match self.head(now) {
+            Some((head, alive))
+                if !call.address.is_empty() && client(&head) != client(&call.address) =>
+            {
+                self.before(client(&call.address), alive)
+                    .map(|before| before.max(until) - now)
+            }
+            _ => Some(until - now),
+        };
+        let look = look.map_or(String::new(), |look| look.to_string());
+        words(now, &["busy", "1", &look, holder, "", entered])
+    }
+
+    fn wait_behind(
+        &mut self,
+        now: u64,
+        micros: u64,
+        call: &Acquire,
+        head: &str,
+        alive: u64,
+    ) -> Vec<String> {
+        let entered = self.enter(micros, call);
+        let called = self.called.as_ref().is_some_and(|(_, who)| who == head);
+        let alive = if called {
+            alive
+        } else {
+            alive.min(now + GRACE)
+        };
+        self.call(now, head);
+        let mut ring = String::new();
+        let look = if call.address.is_empty() {
+            Some(alive)
+        } else if client(head) == client(&call.address) {
+            ring = head.split(' ').nth(2).unwrap().to_owned();
+            Some(alive)
+        } else {
+            self.before(client(&call.address), alive)
+        };
+        let look = look.map_or(String::new(), |look| (look - now).to_string());
+        words(now, &["busy", "1", &look, "", &ring, entered])
+    }
+
+    fn touch(&mut self, now: u64, call: &Acquire) {
+        if let Some(register) = call.register {
+            self.flag = self.flag.max(Some(now + register));
+            let client = client(&call.address).to_owned();
+            self.lives.insert(client, now + register);
+        }
+    }
+
+    fn enter(&mut self, micros: u64, call: &Acquire) -> &'static str {
+        let known = self.queue.iter().any(|(_, who)| *who == call.address);
+        if call.register.is_none() || known {
+            return "0";
+        }
+        let last = self.queue.last().map_or(0, |(ticket, _)| ticket + 1);
+        self.queue.push((micros.max(last), call.address.clone()));
+        self.called = self.called.take().filter(|(_, who)| *who != call.address);
+        "1"
+    }
+
+    fn call(&mut self, now: u64, head: &str) {
+        if self.called.as_ref().is_some_and(|(_, who)| who == head) {
+            return;
+        }
+        self.called = Some((now + GRACE, head.to_owned()));
+        let mut parts = head.split(' ');
+        let (verb, channel, n) = (parts.next(), parts.next().unwrap(), parts.next().unwrap());
+        if verb != Some("NONE") {
+            self.calls
+                .push((channel.to_owned(), format!("{} {n}", key(NAME))));
+        }
+    }
+
+    /// The first who is alive, and until when; the dead before it are gone.
+    fn head(&mut self, now: u64) -> Option<(String, u64)> {
+        while let Some((_, first)) = self.queue.first() {
+            let mut alive = self.lives.get(client(first)).copied().unwrap_or(0);
+            if let Some((patience, _)) = self.called.as_ref().filter(|(_, who)| who == first) {
+                alive = alive.min(*patience);
+            }
+            if alive > now {
+                return Some((first.clone(), alive));
+            }
+            self.queue.remove(0);
+        }
+        None
+    }
+
+    /// Until when anybody in front of `own` counts as alive, the head until `alive`.
+    fn before(&self, own: &str, alive: u64) -> Option<u64> {
+        let first = self.queue.iter().position(|(_, who)| client(who) == own)?;
+        if first == 0 || first > 15 {
+            return None;
+        }
+        let ahead = self.queue[1..first].iter();
+        let lives = ahead.filter_map(|(_, who)| self.lives.get(client(who)));
+        Some(lives.copied().max().unwrap_or(0).max(alive))
+    }
+}
+
+/// A client by its channel.
+pub(super) fn client(address: &str) -> &str {
+    address.split(' ').nth(1).unwrap_or_default()
+}
+
+pub(super) fn words(now: u64, items: &[&str]) -> Vec<String> {
+    let head = std::iter::once(now.to_string());
+    head.chain(items.iter().map(|&item| item.to_owned()))
+        .collect()
+}

@@ -1,0 +1,3 @@
+//! The fair lock on real servers, with processes that are killed and stopped.
+
+mod processes;

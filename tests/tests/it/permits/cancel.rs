@@ -1,0 +1,82 @@
+//! An acquisition of ids may be dropped at every await and leaves nothing; ids that it has given are the caller's.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use redlatch::{Client, PermitExpirableSemaphore, PermitId};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// What is polled.
+type Task = Pin<Box<dyn Future<Output = Vec<PermitId>>>>;
+
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that.
+async fn dropped_at_every_await(
+    make: impl AsyncFn(&Backend, &Client, PermitExpirableSemaphore) -> (Task,),
+) {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let permits = client.permit_expirable_semaphore("x");
+        permits.set_permits(3).await.unwrap();
+        let (mut task,) = make(&backend, &client, permits.clone()).await;
+        let mut taken = None;
+        for _ in 0..polls {
+            if let std::task::Poll::Ready(ids) = futures_util::poll!(task.as_mut()) {
+                taken = Some(ids);
+                break;
+            }
+            backend.pass(MS / 2).await;
+        }
+        drop(task);
+        assert_tables_empty(&client).await;
+        // By then what was out before is over.
+        backend.pass(250 * MS).await;
+        let out = permits.totals().await.unwrap().acquired as usize;
+        assert_eq!(
+            out,
+            taken.as_ref().map_or(0, Vec::len),
+            "after {polls} polls"
+        );
+        let done = taken.is_some();
+        for id in taken.into_iter().flatten() {
+            let left = permits.remaining(&id).await.unwrap();
+            assert!(left.is_some(), "it is the caller's");
+            permits.release(&id).await.unwrap();
+        }
+        backend.pass(Duration::from_secs(40)).await;
+        assert_eq!(backend.keys(), ["redlatch:{x}"]);
+        if done {
+            assert!(polls > 1);
+            return;
+        }
+        assert!(polls < 10_000, "it never ends");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_finds_room() {
+    dropped_at_every_await(async |_: &Backend, _: &Client, permits| {
+        (Box::pin(async move { permits.acquire_many(3).await.unwrap() }) as Task,)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_waits() {
+    dropped_at_every_await(async |_: &Backend, _: &Client, permits| {
+        let ids = permits.acquire_many(2).lease(200 * MS).await.unwrap();
+        let task = Box::pin(async move {
+            // What is out ends by its lease while this waits.
+            let _ = ids;
+            let waiting = permits.acquire_many(3).into_future();
+            waiting.await.unwrap()
+        });
+        (task as Task,)
+    })
+    .await;
+}

@@ -1,0 +1,6 @@
+//! The permit-expirable semaphore.
+
+mod behaviour;
+mod cancel;
+mod many;
+mod trouble;

@@ -1,0 +1,484 @@
+//! The scripts of the latch under random interleavings: operations that are sent again, late copies, lost replies, expiry. After
+//! every script its reply, its messages and all data are what the model says.
+
+use std::{ops::Range, time::Duration};
+
+use fastrand::Rng;
+use redlatch_embedded::engine::{Condition, Model, ServerTime};
+use redlatch_lua::LATCH;
+
+use super::{
+    bed::{self, Bed, Call},
+    latch_model::{Latch, Ran},
+};
+
+#[test]
+fn a_latch_under_lost_replies_and_late_copies_l37() {
+    for model in Model::ALL {
+        for seed in seeds() {
+            World::new(model, seed).run();
+        }
+    }
+}
+
+#[test]
+fn a_latch_under_a_full_server_and_too_few_replicas() {
+    for model in Model::ALL {
+        for seed in seeds().step_by(2) {
+            let mut world = World::new(model, seed);
+            world.probing = true;
+            world.run();
+        }
+    }
+}
+
+#[test]
+fn a_count_down_costs_a_bounded_number_of_commands_however_many_are_remembered() {
+    let mut bed = Bed::new(Model::default());
+    let by = 9_999_999_999_999;
+    bed.ask(&set(by, "a:0", 1_000_000, None));
+    let mut longest = 0;
+    for n in 1..3_000_u32 {
+        let call = count_down(by, &format!("a:{n}"), 1);
+        let (verdict, commands) = super::costs::counted(&mut bed, &call);
+        assert_eq!(verdict, "counted");
+        // TIME, HMGET, ZSCORE twice, PEXPIRE, ZADD, HSET, ZRANGEBYSCORE, and ZREM of 32 at most.
+        assert!(commands <= 9, "{commands}");
+        if n == 2_000 {
+            // All of them are old now.
+            bed.pass(Duration::from_millis(KEEP + 1));
+        }
+        longest = longest.max(bed.sorted(OPERATIONS).len());
+    }
+    assert!(longest <= 2_001);
+    let left = bed.sorted(OPERATIONS).len();
+    assert!(left <= 1_000, "32 old ones go with each new one: {left}");
+    let (verdict, commands) = super::costs::counted(&mut bed, &look(&[5]));
+    assert_eq!((verdict.as_str(), commands), ("set", 2));
+    let (verdict, commands) = super::costs::counted(&mut bed, &delete(by, "a:x"));
+    assert_eq!(verdict, "deleted");
+    assert!(commands <= 12, "{commands}");
+}
+
+#[test]
+fn a_memory_that_has_run_out_takes_at_most_thirty_two_steps_at_a_time() {
+    let mut bed = Bed::new(Model::default());
+    bed.ask(&set(9_999_999_999_999, "a:0", 1_000_000, None));
+    for n in 0..500 {
+        bed.pass(Duration::from_millis(50));
+        bed.ask(&count_down(9_999_999_999_999, &format!("a:n{n}"), 1));
+    }
+    bed.pass(Duration::from_millis(KEEP - 100));
+    let before = bed.sorted(OPERATIONS).len();
+    bed.ask(&count_down(9_999_999_999_999, "a:last", 1));
+    assert_eq!(bed.sorted(OPERATIONS).len(), before + 1 - 32);
+}
+
+/// Returns the seeds to run, as the fuzz of the plain lock does.
+fn seeds() -> Range<u64> {
+    super::fuzz::seeds()
+}
+
+/// An operation as its client knows it.
+#[derive(Clone, Debug)]
+struct Operation {
+    id: String,
+    what: What,
+    /// When it was first sent, in ms.
+    begun: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Set(u32, Option<u64>),
+    Count(u32),
+    Delete,
+}
+
+struct World {
+    seed: u64,
+    rng: Rng,
+    bed: Bed,
+    latch: Latch,
+    /// When the key ends, as the server has it.
+    gone_at: Option<u64>,
+    /// Every generation there ever was, with those that the server has forgotten.
+    numbers: Vec<u64>,
+    operations: Vec<Operation>,
+    flying: Vec<(Operation, u64)>,
+    next: u32,
+    probing: bool,
+    history: Vec<String>,
+}
+
+impl World {
+    fn new(model: Model, seed: u64) -> Self {
+        Self {
+            seed,
+            rng: Rng::with_seed(seed),
+            bed: Bed::new(model),
+            latch: Latch::default(),
+            gone_at: None,
+            numbers: Vec::new(),
+            operations: Vec::new(),
+            flying: Vec::new(),
+            next: 0,
+            probing: false,
+            history: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        for _ in 0..150 {
+            match self.rng.u8(..20) {
+                0..7 => self.begin(),
+                7..10 => self.send_again(),
+                10..13 => self.deliver(),
+                13..16 => self.look(),
+                16 if self.rng.u8(..4) == 0 => self.pass(40_000),
+                16..18 => self.pass(3_000),
+                _ => self.pass(100),
+            }
+            self.check_data();
+        }
+    }
+
+    fn begin(&mut self) {
+        self.next += 1;
+        let what = match self.rng.u8(..10) {
+            0..4 => {
+                let ttl = (self.rng.u8(..3) == 0).then(|| self.rng.u64(1_000..20_000));
+                What::Set(self.rng.u32(..4), ttl)
+            }
+            4..9 => What::Count(self.rng.u32(1..3)),
+            _ => What::Delete,
+        };
+        let operation = Operation {
+            id: format!("c{}:{}", self.rng.u8(..2), self.next),
+            what,
+            begun: self.bed.millis(),
+        };
+        self.operations.push(operation.clone());
+        self.send(operation);
+    }
+
+    /// Sends a copy of an operation whose answer was lost, as long as a client may do so.
+    fn send_again(&mut self) {
+        let now = self.bed.millis();
+        self.operations.retain(|it| now <= it.begun + INSIST);
+        if !self.operations.is_empty() {
+            let at = self.rng.usize(..self.operations.len());
+            self.send(self.operations[at].clone());
+        }
+    }
+
+    /// It comes at once or later.
+    fn send(&mut self, operation: Operation) {
+        let by = self.bed.millis() + self.rng.u64(..=REACH);
+        match self.rng.u8(..4) {
+            0 => self.flying.push((operation, by)),
+            _ => self.act(&operation, by),
+        }
+    }
+
+    fn deliver(&mut self) {
+        if !self.flying.is_empty() {
+            let at = self.rng.usize(..self.flying.len());
+            let (operation, by) = self.flying.swap_remove(at);
+            self.act(&operation, by);
+        }
+    }
+
+    fn act(&mut self, operation: &Operation, by: u64) {
+        let id = &operation.id;
+        let call = match operation.what {
+            What::Set(count, ttl) => set(by, id, count, ttl),
+            What::Count(n) => count_down(by, id, n),
+            What::Delete => delete(by, id),
+        };
+        let before = self.bed.dump();
+        let answer = self.ask(&call);
+        let published = self.bed.published();
+        let (now, micros) = (self.bed.millis(), self.bed.now.micros());
+        let known = self.latch.operations.get(id).copied();
+        let (verdict, message) = match (operation.what, known) {
+            _ if now > by => (text(&["late"]), None),
+            (What::Set(..), Some(Ran::Set)) => (text(&["set", ""]), None),
+            (What::Set(..), Some(_)) => (text(&["refused", ""]), None),
+            (What::Set(count, ttl), None) => (self.expected_set(id, micros, count, ttl), None),
+            (What::Count(_), Some(Ran::Counted(number))) => (self.expected_copy(number), None),
+            (What::Count(_), Some(_)) => (text(&["unset"]), None),
+            (What::Count(n), None) => self.expected_count(id, micros, n),
+            (What::Delete, Some(Ran::Deleted)) => (text(&["deleted"]), None),
+            (What::Delete, Some(_)) => (text(&["unset"]), None),
+            (What::Delete, None) => self.expected_delete(id, micros),
+        };
+        let expected: Vec<_> = [now.to_string()].into_iter().chain(verdict).collect();
+        assert_eq!(answer, expected, "{}", self.story());
+        let message = message.map(|message| (CHANNEL.to_owned(), message));
+        assert_eq!(published, Vec::from_iter(message), "{}", self.story());
+        if known.is_some() || now > by {
+            assert_eq!(
+                self.bed.dump(),
+                before,
+                "a copy writes nothing, {}",
+                self.story()
+            );
+        }
+    }
+
+    fn expected_set(&mut self, id: &str, micros: u64, count: u32, ttl: Option<u64>) -> Vec<String> {
+        let Some(number) = self.latch.set(id, micros, count, ttl) else {
+            return text(&["refused", ""]);
+        };
+        let last = self.latch.generations.iter().rev().nth(1);
+        assert!(last.is_none_or(|last| last.number < number), "they rise");
+        self.numbers.push(number);
+        text(&["set", &number.to_string()])
+    }
+
+    fn expected_count(&mut self, id: &str, micros: u64, n: u32) -> (Vec<String>, Option<String>) {
+        let opens = self.latch.count_down(id, micros, n);
+        let Some(present) = self.latch.present() else {
+            return (text(&["unset"]), None);
+        };
+        let number = present.number.to_string();
+        let verdict = text(&["counted", &present.left.to_string(), &number]);
+        (verdict, opens.then(|| format!("open {number}")))
+    }
+
+    fn expected_copy(&self, number: u64) -> Vec<String> {
+        match self.latch.present() {
+            Some(present) if present.number == number => {
+                text(&["counted", &present.left.to_string(), &number.to_string()])
+            }
+            _ => match self.latch.generations.iter().find(|it| it.number == number) {
+                Some(it) if !it.cut_off => text(&["counted", "0", ""]),
+                Some(_) => text(&["deleted"]),
+                // The server has forgotten the latch, or all of it but what came later.
+                None if self.latch.generations.is_empty() => text(&["deleted"]),
+                None => text(&["counted", "0", ""]),
+            },
+        }
+    }
+
+    fn expected_delete(&mut self, id: &str, micros: u64) -> (Vec<String>, Option<String>) {
+        if self.latch.present().is_none() {
+            self.latch.delete(id, micros, TRACE);
+            return (text(&["unset"]), None);
+        }
+        let cut_off = self.latch.delete(id, micros, TRACE);
+        let number = self.latch.generations.last().unwrap().number;
+        (
+            text(&["deleted"]),
+            cut_off.then(|| format!("deleted {number}")),
+        )
+    }
+
+    fn look(&mut self) {
+        let mut asked: Vec<_> = self.numbers.iter().rev().take(12).copied().collect();
+        self.rng.shuffle(&mut asked);
+        asked.truncate(self.rng.usize(..4));
+        asked.push(self.rng.u64(1..) % 9_000_000_000_000_000 + 1_000_000_000_000_000);
+        asked.truncate(self.rng.usize(..=4));
+        let before = self.bed.dump();
+        let answer = self.ask(&look(&asked));
+        let now = self.bed.millis();
+        let mut expected = vec![now.to_string()];
+        match self.latch.present() {
+            Some(present) => {
+                let remaining = self
+                    .latch
+                    .ends
+                    .map(|ends| ends.saturating_sub(now).to_string());
+                expected.extend(text(&[
+                    "set",
+                    &present.number.to_string(),
+                    &present.left.to_string(),
+                    &present.initial.to_string(),
+                    &remaining.unwrap_or_default(),
+                ]));
+            }
+            None => expected.extend(text(&["unset", "", "0", "0", ""])),
+        }
+        expected.extend(
+            asked
+                .iter()
+                .map(|&number| self.latch.fate(number).to_owned()),
+        );
+        assert_eq!(answer, expected, "{}", self.story());
+        assert_eq!(self.bed.dump(), before, "it writes nothing");
+    }
+
+    /// Lets time pass, at times to the very millisecond in which the latch ends.
+    fn pass(&mut self, most: u64) {
+        let now = self.bed.millis();
+        let mut span = Duration::from_micros(self.rng.u64(..most * 1_000));
+        match self.latch.ends.filter(|&ends| ends > now) {
+            Some(ends) if self.rng.u8(..4) == 0 => {
+                span = ServerTime::from_millis(ends).since(self.bed.now);
+            }
+            _ => {}
+        }
+        self.history.push(format!("pass {span:?}"));
+        self.bed.pass(span);
+        let now = self.bed.millis();
+        if self.gone_at.is_some_and(|at| now > at) {
+            self.latch.forget();
+        }
+    }
+
+    /// Runs a script, before that on a server in trouble, where it must do all or nothing.
+    fn ask(&mut self, call: &Call) -> Vec<String> {
+        let shown = format!("{} {} {:?}", self.bed.millis(), call.script.name, call.args);
+        self.history.push(shown);
+        if self.probing {
+            self.probe(call);
+        }
+        self.bed.ask(call)
+    }
+
+    fn probe(&mut self, call: &Call) {
+        let (data, before) = (self.bed.engine.snapshot(), self.bed.dump());
+        let answer = self.bed.ask(call);
+        let takes = call.script.name == "latch/set" && answer[1] == "set";
+        let calm = (answer, self.bed.dump());
+        for (condition, code) in [
+            (Condition::Full, "OOM"),
+            (Condition::ShortOfReplicas, "NOREPLICAS"),
+        ] {
+            self.bed.engine.restore(&data);
+            self.bed.engine.set_condition(condition, true);
+            let answer = self.bed.call(call);
+            self.bed.engine.set_condition(condition, false);
+            let after = self.bed.dump();
+            match answer {
+                Ok(answer) => assert_eq!((answer, after), calm, "{}", self.story()),
+                Err(error) => {
+                    let refused = error.code == code || error.message.contains(code);
+                    assert!(refused, "{error}, {}", self.story());
+                    assert_eq!(after, before, "refused whole, {}", self.story());
+                    let fits = code == "NOREPLICAS" || takes;
+                    assert!(
+                        fits,
+                        "{} on a full server, {}",
+                        call.script.name,
+                        self.story()
+                    );
+                }
+            }
+        }
+        self.bed.engine.restore(&data);
+        self.bed.published();
+    }
+
+    /// Compares what is stored, and when it ends, with what the model says (L36).
+    fn check_data(&mut self) {
+        let now = self.bed.millis();
+        let hash = self.bed.hash(KEY);
+        let field = |name: &str| hash.get(name).cloned();
+        let left = self.latch.present().map(|present| present.left.to_string());
+        assert_eq!(field("c"), left, "{}", self.story());
+        let number = self
+            .latch
+            .generations
+            .last()
+            .map(|last| last.number.to_string());
+        assert_eq!(field("g"), number, "{}", self.story());
+        assert!(field("d").is_none_or(|deleted| deleted.len() <= 1 + 8 * 34));
+        let ends = self.bed.engine.ttl(KEY.as_bytes(), self.bed.now);
+        let ends = ends.map(|ttl| ttl.map(|ttl| now + u64::try_from(ttl.as_millis()).unwrap()));
+        let expected = (!self.latch.generations.is_empty()).then_some(self.latch.ends);
+        match (ends, expected) {
+            // Where time moves during a script, PEXPIRE counts from a later millisecond.
+            (Some(Some(ends)), Some(Some(expected))) => {
+                assert!(ends == expected || ends == expected + 1, "{}", self.story());
+            }
+            _ => assert_eq!(ends, expected, "{}", self.story()),
+        }
+        self.gone_at = ends.flatten();
+        let remembered = self.bed.sorted(OPERATIONS);
+        if !remembered.is_empty() {
+            let ttl = self.bed.ttl(OPERATIONS).unwrap();
+            let last = remembered.values().max().unwrap() / 1_000;
+            // Where time moves during a script, the two are read a millisecond apart.
+            assert!(ttl <= KEEP + 1 && now + ttl + 1 >= last, "{}", self.story());
+        }
+    }
+
+    fn story(&self) -> String {
+        let from = self.history.len().saturating_sub(16);
+        let model = self.bed.engine.model();
+        let seed = self.seed;
+        format!(
+            "{model:?}, seed {seed}, after\n{}",
+            self.history[from..].join("\n")
+        )
+    }
+}
+
+fn set(by: u64, op: &str, count: u32, ttl: Option<u64>) -> Call {
+    let ttl = ttl.map(|ttl| ttl.to_string()).unwrap_or_default();
+    call(
+        &LATCH.set,
+        by,
+        op,
+        &[&count.to_string(), &ttl, &KEEP.to_string()],
+    )
+}
+
+fn count_down(by: u64, op: &str, n: u32) -> Call {
+    let keep = KEEP.to_string();
+    call(
+        &LATCH.count_down,
+        by,
+        op,
+        &[&n.to_string(), &keep, "PUBLISH", CHANNEL],
+    )
+}
+
+fn delete(by: u64, op: &str) -> Call {
+    let (keep, trace) = (KEEP.to_string(), TRACE.to_string());
+    call(&LATCH.delete, by, op, &[&keep, &trace, "PUBLISH", CHANNEL])
+}
+
+fn look(generations: &[u64]) -> Call {
+    Call {
+        script: &LATCH.look,
+        keys: vec![KEY.to_owned()],
+        args: generations.iter().map(u64::to_string).collect(),
+    }
+}
+
+fn call(script: &'static redlatch_lua::Source, by: u64, op: &str, args: &[&str]) -> Call {
+    let by = by.to_string();
+    let head = [by.as_str(), op].into_iter();
+    Call {
+        script,
+        keys: vec![KEY.to_owned(), OPERATIONS.to_owned()],
+        args: head
+            .chain(args.iter().copied())
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+fn text(items: &[&str]) -> Vec<String> {
+    items.iter().map(|&item| item.to_owned()).collect()
+}
+
+const KEY: &str = "p:{t}x";
+const OPERATIONS: &str = "p:{t}x:o";
+const CHANNEL: &str = bed::CHANNELS[0];
+
+/// How far ahead of the server's time a request may act, in ms.
+const REACH: u64 = 5_000;
+
+/// How long a client sends copies, in ms.
+const INSIST: u64 = 20_000;
+
+/// How long operations are remembered, in ms.
+const KEEP: u64 = 30_000;
+
+/// How long it is remembered that there was a latch, in ms.
+const TRACE: u64 = 15_000;

@@ -1,0 +1,157 @@
+//! Calls of the pool's scripts in the words of their headers.
+
+use redlatch_lua::{POOL, Source};
+
+use crate::scripts::bed::{Bed, Call, key, queue};
+
+pub(super) const KIND: &str = "semaphore:1";
+
+/// Arguments of `acquire`.
+#[derive(Clone, Debug)]
+pub(super) struct Acquire<'a> {
+    pub(super) by: u64,
+    pub(super) attempt: &'a str,
+    pub(super) need: u64,
+    pub(super) lease: u64,
+    pub(super) size: Option<u64>,
+    pub(super) alive: Option<u64>,
+    pub(super) address: &'a str,
+    pub(super) each: bool,
+}
+
+impl<'a> Acquire<'a> {
+    /// One hold of `need` permits, for a minute, without waiting.
+    pub(super) fn new(bed: &Bed, attempt: &'a str, need: u64) -> Self {
+        Self {
+            by: bed.millis() + 5_000,
+            attempt,
+            need,
+            lease: 60_000,
+            size: None,
+            alive: None,
+            address: "",
+            each: false,
+        }
+    }
+
+    /// The same, waiting at `address`.
+    pub(super) fn waiting(self, address: &'a str) -> Self {
+        Self {
+            alive: Some(5_000),
+            address,
+            ..self
+        }
+    }
+
+    pub(super) fn call(&self) -> Call {
+        let optional = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
+        call(
+            &POOL.acquire,
+            4,
+            &[
+                &self.by.to_string(),
+                KIND,
+                self.attempt,
+                &self.need.to_string(),
+                &self.lease.to_string(),
+                &optional(self.size),
+                &optional(self.alive),
+                self.address,
+                if self.each { "1" } else { "" },
+            ],
+        )
+    }
+}
+
+pub(super) fn renew(by: u64, lease: u64, holds: &[&str]) -> Call {
+    let (by, lease) = (by.to_string(), lease.to_string());
+    let mut args = vec![by.as_str(), KIND, &lease];
+    args.extend(holds);
+    call(&POOL.renew, 1, &args)
+}
+
+/// Arguments of `release`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Release<'a> {
+    pub(super) attempt: &'a str,
+    pub(super) void: Option<u64>,
+    pub(super) waiter: &'a str,
+    pub(super) left: u64,
+    pub(super) forgotten: u64,
+    pub(super) holds: &'a [&'a str],
+}
+
+impl Release<'_> {
+    pub(super) fn call(&self) -> Call {
+        let void = self.void.map(|by| by.to_string()).unwrap_or_default();
+        let (left, forgotten) = (self.left.to_string(), self.forgotten.to_string());
+        let mut args = vec![KIND, self.attempt, &void, "10000", self.waiter, &left];
+        args.push(&forgotten);
+        args.extend(self.holds);
+        call(&POOL.release, 4, &args)
+    }
+}
+
+pub(super) fn release(hold: &str) -> Call {
+    let holds = [hold];
+    let it = Release {
+        holds: &holds,
+        ..Release::default()
+    };
+    it.call()
+}
+
+pub(super) fn change(by: u64, op: &str, verb: &str, number: i64, ttl: &str) -> Call {
+    let (by, number) = (by.to_string(), number.to_string());
+    call(
+        &POOL.change,
+        6,
+        &[&by, KIND, op, "30000", verb, &number, ttl],
+    )
+}
+
+/// Sets the size at once.
+pub(super) fn set(bed: &mut Bed, op: &str, size: i64) {
+    let call = change(bed.millis() + 5_000, op, "set", size, "");
+    assert_eq!(bed.ask(&call)[1..], ["done", &size.to_string()]);
+}
+
+pub(super) fn inspect(size: Option<u64>) -> Call {
+    let size = size.map(|size| size.to_string()).unwrap_or_default();
+    call(&POOL.inspect, 4, &[KIND, &size])
+}
+
+pub(super) fn holds(from: usize, count: usize) -> Call {
+    let (from, count) = (from.to_string(), count.to_string());
+    call(&POOL.holds, 2, &[KIND, &from, &count])
+}
+
+pub(super) fn look(holds: &[&str]) -> Call {
+    let mut args = vec![KIND];
+    args.extend(holds);
+    call(&POOL.look, 1, &args)
+}
+
+fn call(script: &'static Source, keys: usize, args: &[&str]) -> Call {
+    let all = ["", ":d", ":q", ":l", ":o", ":p"];
+    Call {
+        script,
+        keys: all[..keys]
+            .iter()
+            .map(|part| format!("{}{part}", key("x")))
+            .collect(),
+        args: args.iter().map(|&arg| arg.to_owned()).collect(),
+    }
+}
+
+pub(super) fn index() -> String {
+    format!("{}:d", key("x"))
+}
+
+pub(super) fn clients() -> String {
+    format!("{}:l", key("x"))
+}
+
+pub(super) fn tickets() -> String {
+    queue("x")
+}

@@ -1,0 +1,373 @@
+//! Laws of the pool's scripts, each from the state that is most likely to break it.
+
+use std::time::Duration;
+
+use redlatch_embedded::engine::Model;
+
+use super::calls::{
+    Acquire, Release, change, clients, holds, index, inspect, look, release, renew, set, tickets,
+};
+use crate::scripts::bed::{Bed, key};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn acquire(bed: &mut Bed, attempt: &str, need: u64) -> Vec<String> {
+    let call = Acquire::new(bed, attempt, need).call();
+    bed.ask(&call).split_off(1)
+}
+
+fn wait(bed: &mut Bed, n: u64, client: &str, need: u64) -> Vec<String> {
+    let (attempt, address) = (format!("{client}:{n}"), format!("PUBLISH w:{client} {n}"));
+    let call = Acquire::new(bed, &attempt, need).waiting(&address).call();
+    bed.ask(&call).split_off(1)
+}
+
+/// The waiters that were called, by number.
+fn called(bed: &mut Bed) -> Vec<u64> {
+    let published = bed.published().into_iter();
+    published
+        .map(|(_, payload)| payload.rsplit_once(' ').unwrap().1.parse().unwrap())
+        .collect()
+}
+
+fn totals(bed: &mut Bed) -> (String, String) {
+    let answer = bed.ask(&inspect(None));
+    (answer[2].clone(), answer[3].clone())
+}
+
+#[test]
+fn a_pool_nobody_sized_is_told_at_once_l35() {
+    let mut bed = Bed::new(Model::default());
+    assert_eq!(acquire(&mut bed, "a:1", 1), ["unset"]);
+    assert_eq!(wait(&mut bed, 2, "a", 1), ["unset"]);
+    assert_eq!(bed.ask(&inspect(None))[1..], ["unset"]);
+    assert!(bed.dump().is_empty(), "nothing was written");
+    let mut named = Acquire::new(&bed, "a:3", 2);
+    named.size = Some(2);
+    assert_eq!(bed.ask(&named.call())[1], "granted");
+    named.attempt = "a:4";
+    named.size = Some(9);
+    assert_eq!(bed.ask(&named.call())[1], "busy", "its size is set");
+    assert_eq!(totals(&mut bed), ("2".into(), "2".into()));
+}
+
+#[test]
+fn a_release_calls_as_many_as_fit_and_no_more_l32() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 5);
+    acquire(&mut bed, "h:1", 5);
+    for (n, need) in [(1, 2), (2, 1), (3, 5), (4, 1)] {
+        assert_eq!(wait(&mut bed, n, "a", need)[0], "busy");
+    }
+    bed.ask(&release("h:1"));
+    assert_eq!(
+        called(&mut bed),
+        [1, 2],
+        "4 would fit, but 3 came before it"
+    );
+    assert_eq!(wait(&mut bed, 4, "a", 1)[0], "busy");
+    assert_eq!(
+        wait(&mut bed, 2, "a", 1)[0],
+        "granted",
+        "with 1 still on its way"
+    );
+    assert_eq!(wait(&mut bed, 1, "a", 2)[0], "granted");
+    bed.ask(&release("a:1"));
+    assert_eq!(called(&mut bed), [0; 0], "3 needs all five");
+    assert_eq!(
+        acquire(&mut bed, "t:1", 1),
+        ["busy", "", "", "0"],
+        "nobody overtakes"
+    );
+    bed.ask(&release("a:2"));
+    assert_eq!(called(&mut bed), [3]);
+    assert_eq!(wait(&mut bed, 3, "a", 5)[0], "granted");
+    bed.ask(&release("a:3"));
+    assert_eq!(called(&mut bed), [4]);
+}
+
+#[test]
+fn resizing_takes_effect_on_waiters_at_once() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 3);
+    acquire(&mut bed, "h:1", 3);
+    wait(&mut bed, 1, "a", 2);
+    wait(&mut bed, 2, "b", 3);
+    set(&mut bed, "c:2", 5);
+    assert_eq!(called(&mut bed), [1]);
+    assert_eq!(wait(&mut bed, 1, "a", 2)[0], "granted");
+    set(&mut bed, "c:3", 2);
+    assert_eq!(called(&mut bed), [2, 2], "it needs more than there is");
+    assert_eq!(wait(&mut bed, 2, "b", 3), ["large", "2"]);
+    assert_eq!(totals(&mut bed), ("2".into(), "5".into()));
+    assert_eq!(
+        acquire(&mut bed, "t:1", 1)[0],
+        "busy",
+        "the debt comes first"
+    );
+    bed.ask(&release("h:1"));
+    assert_eq!(acquire(&mut bed, "t:1", 1)[0], "busy");
+    bed.ask(&release("a:1"));
+    assert_eq!(acquire(&mut bed, "t:1", 1)[0], "granted");
+}
+
+#[test]
+fn splitting_and_forgetting_commute_with_retries() {
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    for order in orders {
+        let mut bed = Bed::new(Model::default());
+        set(&mut bed, "c:1", 10);
+        acquire(&mut bed, "h:1", 6);
+        let held = ["h:1"];
+        // One is forgotten, two are released, two more are forgotten; one is kept.
+        let steps = [(5, 1), (3, 1), (1, 3)].map(|(left, forgotten)| Release {
+            left,
+            forgotten,
+            holds: &held,
+            ..Release::default()
+        });
+        for step in order.into_iter().chain(order) {
+            bed.ask(&steps[step].call());
+        }
+        assert_eq!(totals(&mut bed), ("7".into(), "1".into()), "{order:?}");
+        assert_eq!(bed.ask(&release("h:1"))[1..], ["released", "0"]);
+        bed.ask(&steps[2].call());
+        assert_eq!(totals(&mut bed), ("7".into(), "0".into()), "{order:?}");
+    }
+}
+
+#[test]
+fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not_l31() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        set(&mut bed, "c:1", 2);
+        acquire(&mut bed, "dead:1", 1);
+        acquire(&mut bed, "live:1", 1);
+        bed.pass(59 * SECOND);
+        assert_eq!(
+            bed.ask(&renew(bed.millis() + 5_000, 60_000, &["live:1"]))[1..],
+            ["renewed", ""]
+        );
+        assert_eq!(wait(&mut bed, 1, "a", 1), ["busy", "1000", "", "1"]);
+        bed.pass(SECOND);
+        assert_eq!(wait(&mut bed, 1, "a", 1)[0], "granted");
+        assert_eq!(
+            wait(&mut bed, 2, "a", 1),
+            ["busy", "59000", "", "1"],
+            "the index is mended"
+        );
+        assert_eq!(bed.ask(&release("dead:1"))[1], "gone");
+        let call = renew(bed.millis() + 5_000, 60_000, &["dead:1", "live:1"]);
+        assert_eq!(bed.ask(&call)[1..], ["gone", "", "renewed", ""]);
+        assert_eq!(totals(&mut bed), ("2".into(), "2".into()));
+    }
+}
+
+#[test]
+fn a_dead_waiter_and_one_that_does_not_come_hold_up_nobody_for_long_l21() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 1);
+    acquire(&mut bed, "h:1", 1);
+    for n in 0..50 {
+        wait(&mut bed, n, "a", 1);
+    }
+    bed.pass(3 * SECOND);
+    wait(&mut bed, 100, "b", 1);
+    bed.ask(&release("h:1"));
+    assert_eq!(called(&mut bed), [0]);
+    bed.pass(2 * SECOND);
+    assert_eq!(wait(&mut bed, 100, "b", 1)[0], "more", "they are many");
+    assert_eq!(
+        wait(&mut bed, 100, "b", 1)[0],
+        "granted",
+        "all of a are dead"
+    );
+    wait(&mut bed, 200, "a", 1);
+    wait(&mut bed, 201, "b", 1);
+    bed.ask(&release("b:100"));
+    assert_eq!(called(&mut bed), [200]);
+    bed.pass(4 * SECOND);
+    assert_eq!(
+        wait(&mut bed, 201, "b", 1),
+        ["busy", "1000", "", "0"],
+        "it sees to it"
+    );
+    let again = wait(&mut bed, 202, "a", 1);
+    assert_eq!(
+        again,
+        ["busy", "1000", "200", "1"],
+        "its client is told again"
+    );
+    bed.pass(SECOND);
+    assert_eq!(wait(&mut bed, 201, "b", 1)[0], "granted", "it did not come");
+}
+
+#[test]
+fn operations_count_once_whatever_copies_come() {
+    let mut bed = Bed::new(Model::default());
+    let by = bed.millis() + 5_000;
+    let ask = |bed: &mut Bed, op: &str, verb: &str, number: i64| {
+        bed.ask(&change(by, op, verb, number, "")).split_off(1)
+    };
+    for _ in 0..2 {
+        assert_eq!(ask(&mut bed, "a:0", "add", 1), ["unset", "0"]);
+    }
+    for _ in 0..2 {
+        assert_eq!(ask(&mut bed, "a:1", "try", 5), ["done", "5"]);
+        assert_eq!(ask(&mut bed, "a:2", "try", 9), ["set", "5"]);
+        assert_eq!(
+            ask(&mut bed, "a:0", "add", 1),
+            ["unset", "0"],
+            "as it was told"
+        );
+    }
+    for _ in 0..2 {
+        assert_eq!(ask(&mut bed, "a:3", "add", 3), ["done", "8"]);
+        assert_eq!(ask(&mut bed, "a:4", "add", -9), ["below", "8"]);
+        assert_eq!(ask(&mut bed, "a:5", "add", 4_294_967_295), ["above", "8"]);
+    }
+    acquire(&mut bed, "h:1", 3);
+    for _ in 0..2 {
+        assert_eq!(ask(&mut bed, "a:6", "drain", 0), ["done", "5"]);
+    }
+    assert_eq!(totals(&mut bed), ("3".into(), "3".into()));
+    for _ in 0..2 {
+        assert_eq!(ask(&mut bed, "a:7", "delete", 0), ["done", "0"]);
+    }
+    assert_eq!(ask(&mut bed, "a:8", "set", 1), ["done", "1"]);
+    assert_eq!(
+        ask(&mut bed, "a:7", "delete", 0),
+        ["done", "0"],
+        "a late copy"
+    );
+    assert_eq!(totals(&mut bed), ("1".into(), "0".into()));
+    for n in 0..100 {
+        bed.pass(SECOND);
+        let call = change(bed.millis() + 5_000, &format!("b:{n}"), "set", 1, "");
+        bed.ask(&call);
+    }
+    let known = bed.hash(&format!("{}:o", key("x"))).len();
+    assert_eq!(known, 30, "each is remembered for half a minute");
+    bed.pass(31 * SECOND);
+    assert_eq!(bed.dump().len(), 1, "the size alone stays");
+}
+
+#[test]
+fn a_pool_with_an_end_takes_its_holds_along_and_no_change_drops_it_l36() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        let by = bed.millis() + 5_000;
+        bed.ask(&change(by, "c:1", "set", 9, "100000"));
+        bed.pass(SECOND);
+        acquire(&mut bed, "h:1", 2);
+        bed.ask(&change(by, "c:2", "add", 1, ""));
+        bed.ask(&change(by, "c:3", "set", 5, ""));
+        let split = Release {
+            left: 1,
+            holds: &["h:1"],
+            ..Release::default()
+        };
+        bed.ask(&split.call());
+        assert_eq!(bed.ttl(&key("x")), Some(99_000));
+        assert_eq!(bed.ttl(&index()), Some(99_000));
+        assert_eq!(
+            bed.ask(&inspect(None))[1..],
+            ["set", "5", "1", "0", "99000"]
+        );
+        bed.pass(59 * SECOND);
+        let call = renew(bed.millis() + 5_000, 60_000, &["h:1"]);
+        assert_eq!(bed.ask(&call)[1..], ["renewed", "40000"]);
+        assert_eq!(acquire(&mut bed, "h:2", 2)[3], "40000");
+        let call = change(bed.millis() + 5_000, "c:4", "set", 5, "1000");
+        bed.ask(&call);
+        assert_eq!(
+            bed.ttl(&key("x")),
+            Some(40_000),
+            "not before its last lease"
+        );
+        bed.pass(40 * SECOND);
+        assert_eq!(acquire(&mut bed, "h:3", 2), ["unset"]);
+        assert_eq!(bed.ttl(&index()), None);
+    }
+}
+
+#[test]
+fn an_undo_that_comes_first_stops_every_copy_and_only_those_l2() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 100);
+    let mut first = Acquire::new(&bed, "a:12", 1);
+    let undo = Release {
+        attempt: "a:12",
+        void: Some(first.by),
+        holds: &["a:12"],
+        ..Release::default()
+    };
+    bed.ask(&undo.call());
+    for seconds in [0, 1, 2, 2, 1] {
+        bed.pass(seconds * SECOND);
+        let late = bed.millis() > first.by;
+        assert_eq!(
+            bed.ask(&first.call())[1],
+            if late { "late" } else { "void" }
+        );
+    }
+    first.by = bed.millis() + 5_000;
+    for other in ["a:1", "a:2", "a:121", "aa:12", ":12"] {
+        first.attempt = other;
+        assert_eq!(bed.ask(&first.call())[1], "granted", "{other}");
+    }
+    let marks = bed.hash(&key("x"));
+    assert!(
+        !marks.keys().any(|field| field.starts_with('v')),
+        "{marks:?}"
+    );
+}
+
+#[test]
+fn holds_are_listed_and_looked_at() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 10);
+    let mut call = Acquire::new(&bed, "a:1", 3);
+    call.each = true;
+    assert_eq!(bed.ask(&call.call())[1..3], ["granted", "3"]);
+    bed.pass(SECOND);
+    acquire(&mut bed, "b:1", 2);
+    let all = bed.ask(&holds(0, 64)).split_off(1);
+    assert_eq!(all[..4], ["4", "a:1:0", "1", "59000"]);
+    assert_eq!(all[10..], ["b:1", "2", "60000"]);
+    let call = look(&["a:1:2", "a:1:3", "b:1"]);
+    assert_eq!(bed.ask(&call)[1..], ["59000", "0", "60000"]);
+    let results = Release {
+        holds: &["a:1:0", "nobody", "a:1:0", "a:1:1"],
+        ..Release::default()
+    };
+    let answer = bed.ask(&results.call()).split_off(1);
+    assert_eq!(
+        answer,
+        ["released", "0", "gone", "0", "gone", "0", "released", "0"],
+        "a result each, and twice the same counts once"
+    );
+    assert_eq!(totals(&mut bed), ("10".into(), "3".into()));
+}
+
+#[test]
+fn everything_but_the_size_has_an_end_l19() {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", 1);
+    acquire(&mut bed, "h:1", 1);
+    wait(&mut bed, 1, "a", 1);
+    assert_eq!(bed.ttl(&tickets()), Some(5_000));
+    assert_eq!(bed.ttl(&clients()), Some(5_000));
+    bed.pass(100 * SECOND);
+    bed.ask(&inspect(None));
+    let left: Vec<_> = bed.dump().into_iter().map(|dump| dump.key).collect();
+    assert_eq!(left, [key("x").into_bytes()]);
+    assert_eq!(totals(&mut bed), ("1".into(), "0".into()));
+}

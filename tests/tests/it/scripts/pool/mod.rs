@@ -1,0 +1,7 @@
+//! The scripts of the pool that the semaphores share.
+
+mod calls;
+mod costs;
+mod fuzz;
+mod laws;
+mod model;

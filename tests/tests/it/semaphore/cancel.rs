@@ -1,0 +1,149 @@
+//! Every future of the semaphore may be dropped at every await: poll it k times, drop it, look what is left.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+    time::Duration,
+};
+
+use redlatch::{Client, Semaphore, SemaphorePermit};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::assert_all_back;
+
+const MS: Duration = Duration::from_millis(1);
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop all permits come back that the task had, and
+/// `left` says how many there may be in all.
+async fn dropped_at_every_await(
+    make: impl AsyncFn(&Backend, &Client, Semaphore) -> (Task, Option<SemaphorePermit>),
+    left: &[u32],
+) {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let semaphore = client.semaphore("x");
+        semaphore.set_permits(3).await.unwrap();
+        let (mut task, other) = make(&backend, &client, semaphore.clone()).await;
+        let mut done = false;
+        for _ in 0..polls {
+            if futures_util::poll!(task.as_mut()).is_ready() {
+                done = true;
+                break;
+            }
+            // Lets the background work, timers and messages get one step ahead.
+            backend.pass(MS / 2).await;
+        }
+        drop(task);
+        client.settled().await;
+        drop(other);
+        assert_tables_empty(&client).await;
+        backend.pass(10 * MS).await;
+        assert_all_back(&backend, &client, &semaphore).await;
+        let permits = semaphore.permits().await.unwrap();
+        assert!(left.contains(&permits), "{permits} after {polls} polls");
+        backend.pass(Duration::from_secs(40)).await;
+        assert_eq!(backend.keys(), ["redlatch:{x}"]);
+        let marks = backend.hash("redlatch:{x}");
+        assert!(
+            marks.keys().all(|field| !field.starts_with("h:")),
+            "{marks:?}"
+        );
+        if done {
+            assert!(polls > 1);
+            return;
+        }
+        assert!(polls < 10_000, "it never ends");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_finds_room() {
+    dropped_at_every_await(
+        async |_: &Backend, _: &Client, semaphore| {
+            let task = Box::pin(async move { drop(semaphore.acquire_many(3).await.unwrap()) });
+            (task as Task, None)
+        },
+        &[3],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_waits() {
+    dropped_at_every_await(
+        async |_: &Backend, _: &Client, semaphore| {
+            let mut other = semaphore.acquire_many(3).await.unwrap();
+            let early = other.split(1).unwrap();
+            let task = async move {
+                let wait = semaphore.acquire_many(2).into_future();
+                let give = async move {
+                    tokio::time::sleep(5 * MS).await;
+                    drop(early);
+                };
+                let waits = semaphore.try_acquire_many_for(1, 20 * MS).into_future();
+                let (_, first, _) = tokio::join!(tokio::time::timeout(30 * MS, wait), waits, give);
+                first.unwrap();
+            };
+            (Box::pin(task) as Task, Some(other))
+        },
+        &[3],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_of_a_part() {
+    dropped_at_every_await(
+        async |_: &Backend, _: &Client, semaphore| {
+            let mut other = semaphore.acquire_many(3).await.unwrap();
+            let part = other.split(1).unwrap();
+            let task = Box::pin(async move { assert!(part.release().await.unwrap().is_clean()) });
+            (task as Task, Some(other))
+        },
+        &[3],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgetting() {
+    dropped_at_every_await(
+        async |_: &Backend, _: &Client, semaphore| {
+            let mut other = semaphore.acquire_many(3).await.unwrap();
+            let part = other.split(1).unwrap();
+            let task = Box::pin(async move { part.forget().await.unwrap() });
+            (task as Task, Some(other))
+        },
+        &[2],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension() {
+    dropped_at_every_await(
+        async |_: &Backend, _: &Client, semaphore| {
+            let guard = semaphore.acquire().await.unwrap();
+            let task = async move { guard.extend(Duration::from_secs(60)).await.unwrap() };
+            (Box::pin(task) as Task, None)
+        },
+        &[3],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_count_once_or_not_at_all() {
+    dropped_at_every_await(
+        async |_: &Backend, _: &Client, semaphore| {
+            let task =
+                Box::pin(async move { assert_eq!(semaphore.add_permits(2).await.unwrap(), 5) });
+            (task as Task, None)
+        },
+        &[3, 5],
+    )
+    .await;
+}

@@ -1,0 +1,161 @@
+//! A semaphore and a server that loses replies, stops, restarts and fills up.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause};
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::POOL;
+use redlatch_tests::{backend::Backend, copies::Copies};
+
+use super::{assert_all_back, queued};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn preload(backend: &Backend) {
+    for script in redlatch_lua::all() {
+        backend.command(&["SCRIPT", "LOAD", script.text]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn splitting_releasing_and_forgetting_under_lost_replies() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        preload(&backend);
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let semaphore = client.semaphore("x");
+        semaphore.set_permits(10).await.unwrap();
+        let copies = Copies::of_script(server, POOL.release.text);
+        let acquires = Copies::of_script(server, POOL.acquire.text);
+        server.drop_reply(calls::of_script(POOL.acquire.text), how);
+        let mut guard = semaphore.acquire_many(8).await.unwrap();
+        for n in [1, 2, 3] {
+            let part = guard.split(n).unwrap();
+            server.drop_reply(calls::of_script(POOL.release.text), how);
+            if n == 2 {
+                part.forget().await.unwrap();
+            } else {
+                assert!(part.release().await.unwrap().is_clean());
+            }
+            copies.deliver();
+        }
+        let totals = semaphore.totals().await.unwrap();
+        assert_eq!((totals.permits, totals.acquired), (8, 2), "{totals:?}");
+        server.drop_reply(calls::of_script(POOL.release.text), how);
+        drop(guard);
+        client.settled().await;
+        acquires.deliver();
+        copies.deliver();
+        assert_all_back(&backend, &client, &semaphore).await;
+        assert_eq!(semaphore.permits().await.unwrap(), 8);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_under_lost_replies_count_once() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        preload(&backend);
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let semaphore = client.semaphore("x");
+        let copies = Copies::of_script(server, POOL.change.text);
+        let lose = || server.drop_reply(calls::of_script(POOL.change.text), how);
+        lose();
+        assert!(
+            semaphore.try_set_permits(4).await.unwrap(),
+            "by its first copy"
+        );
+        lose();
+        assert_eq!(semaphore.add_permits(3).await.unwrap(), 7);
+        let guard = semaphore.acquire_many(2).await.unwrap();
+        lose();
+        assert_eq!(semaphore.drain_permits().await.unwrap(), 5);
+        copies.deliver();
+        assert_eq!(semaphore.permits().await.unwrap(), 2);
+        drop(guard);
+        assert_all_back(&backend, &client, &semaphore).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_given_up_is_undone_though_its_copies_come_late() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(2).await.unwrap();
+    let copies = Copies::of_script(server, POOL.acquire.text);
+    server.drop_reply(calls::of_script(POOL.acquire.text), LostReply::Hangs);
+    let error = semaphore
+        .try_acquire_many_for(2, 50 * MS)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    client.settled().await;
+    assert_eq!(copies.deliver(), ["void"]);
+    assert_all_back(&backend, &client, &semaphore).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_client_s_permits_come_back_after_its_lease_l31() {
+    let backend = Backend::embedded();
+    let survivor = backend.client().await;
+    let semaphore = survivor.semaphore("x").permits_if_unset(3);
+    let dead = backend.client().await;
+    let held = dead.semaphore("x").permits_if_unset(3);
+    let guard = held.acquire_many(3).lease(2 * SECOND).await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    // Nothing speaks for it any more.
+    std::mem::forget(guard);
+    let started = tokio::time::Instant::now();
+    let two = semaphore.acquire_many(2).await.unwrap();
+    assert!(
+        started.elapsed() <= 2 * SECOND + 100 * MS,
+        "{:?}",
+        started.elapsed()
+    );
+    drop(two);
+    assert_all_back(&backend, &survivor, &semaphore).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_is_told_before_the_server_gives_its_permits_away_l12() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(1);
+    let guard = semaphore.acquire().renewed_lease(2 * SECOND).await.unwrap();
+    server.stop_for(5 * SECOND);
+    assert_eq!(guard.lost().await, LossCause::Unreachable);
+    let waiting = semaphore.acquire();
+    drop(waiting.await.unwrap());
+    drop(guard);
+    assert_all_back(&backend, &client, &semaphore).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_lost_cost_a_look_by_the_clock_l21() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let guard = semaphore.acquire_many(2).await.unwrap();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let semaphore = semaphore.clone();
+            tokio::spawn(async move { drop(semaphore.acquire().await.unwrap()) })
+        })
+        .collect();
+    queued(&semaphore, 4).await;
+    backend.embedded_server().drop_messages(1);
+    guard.release().await.unwrap();
+    let started = tokio::time::Instant::now();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(started.elapsed() <= 5 * SECOND, "{:?}", started.elapsed());
+    assert_all_back(&backend, &client, &semaphore).await;
+}

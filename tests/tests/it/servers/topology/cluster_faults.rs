@@ -1,0 +1,238 @@
+//! Nodes of a cluster that fail, are replaced, restart or stand still.
+
+use std::time::{Duration, Instant};
+
+use redlatch::{Client, HoldState, LossCause, Released};
+use redlatch_tests::{
+    backend::assert_tables_empty,
+    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually},
+};
+
+use super::support::{await_copy, registered, script_calls, take_and_free};
+use crate::servers::support::{MS, SECOND, key, waiting};
+
+redlatch_tests::on_every_server!(
+    a_hold_and_its_waiter_outlive_the_crash_of_a_master,
+    a_hold_and_its_waiter_outlive_a_planned_failover,
+    scripts_come_back_after_a_failover_l44,
+    a_master_that_restarts_with_its_data_goes_on,
+    one_stopped_shard_holds_up_no_other_l11,
+    wakes_come_over_another_node_when_one_dies,
+);
+
+fn three_and_three(binary: &ServerBinary) -> Cluster {
+    let options = ClusterOptions {
+        replicas: 1,
+        node_timeout: 1_500 * MS,
+        ..ClusterOptions::default()
+    };
+    Cluster::start(binary, &options)
+}
+
+fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
+    let options = ClusterOptions {
+        node,
+        ..ClusterOptions::default()
+    };
+    Cluster::start(binary, &options)
+}
+
+async fn a_hold_and_its_waiter_outlive_the_crash_of_a_master(binary: ServerBinary) {
+    let cluster = three_and_three(&binary);
+    let a = Client::connect(&cluster.url()).await.unwrap();
+    let b = Client::connect(&cluster.url()).await.unwrap();
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    registered(|| cluster.owner(&key("x")), "x").await;
+    let master = cluster.owner(&key("x"));
+    let replicas = cluster.replicas_of(master);
+    await_copy(replicas[0], "x");
+    master.kill();
+    let killed = Instant::now();
+    cluster.await_successor(&replicas);
+    println!(
+        "{binary}: another node in charge after {:?}",
+        killed.elapsed()
+    );
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    println!(
+        "{binary}: the hold extended {:?} after the crash",
+        killed.elapsed()
+    );
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    let released = Instant::now();
+    let next = waiter.await.unwrap();
+    println!(
+        "{binary}: the waiter served {:?} after the release",
+        released.elapsed()
+    );
+    next.release().await.unwrap();
+    take_and_free(&b.lock("x"), 20).await;
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) {
+    let cluster = three_and_three(&binary);
+    let a = Client::connect(&cluster.url()).await.unwrap();
+    let b = Client::connect(&cluster.url()).await.unwrap();
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    registered(|| cluster.owner(&key("x")), "x").await;
+    let before = cluster.owner(&key("x"));
+    cluster.fail_over_to(cluster.replicas_of(before)[0]);
+    cluster.await_agreement();
+    assert_ne!(cluster.owner(&key("x")).port(), before.port());
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
+    // The old master is asked no more.
+    before.reset_stats();
+    take_and_free(&a.lock("x"), 20).await;
+    assert_eq!(script_calls(before), 0);
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn scripts_come_back_after_a_failover_l44(binary: ServerBinary) {
+    let cluster = three_and_three(&binary);
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    take_and_free(&client.lock("x"), 1).await;
+    let before = cluster.owner(&key("x"));
+    cluster.fail_over_to(cluster.replicas_of(before)[0]);
+    cluster.await_agreement();
+    let after = cluster.owner(&key("x"));
+    after.script_flush();
+    after.reset_stats();
+    take_and_free(&client.lock("x"), 2).await;
+    let stats = after.commandstats();
+    assert_eq!(
+        stats.get("eval"),
+        Some(&2),
+        "acquire and release, once each: {stats:?}"
+    );
+    let guard = client.lock("x").lock().await.unwrap();
+    after.script_flush();
+    guard.extend(60 * SECOND).await.unwrap();
+    after.script_flush();
+    drop(guard);
+    assert_tables_empty(&client).await;
+    assert!(client.lock("x").try_lock().await.unwrap().is_some());
+}
+
+async fn a_master_that_restarts_with_its_data_goes_on(binary: ServerBinary) {
+    // With less, what was answered last may not be in the file yet when the process dies.
+    let options = ServerOptions::new()
+        .append_only()
+        .config("appendfsync always");
+    let cluster = three(&binary, options);
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    let owner = cluster.owner(&key("x"));
+    owner.kill();
+    let mut others = (0..).map(|n| format!("n{n}"));
+    let other = others.find(|name| cluster.owner(&key(name)).port() != owner.port());
+    take_and_free(&client.lock(&other.unwrap()), 20).await;
+    owner.restart();
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    take_and_free(&client.lock("x"), 20).await;
+    assert_tables_empty(&client).await;
+}
+
+async fn one_stopped_shard_holds_up_no_other_l11(binary: ServerBinary) {
+    let cluster = three(&binary, ServerOptions::new());
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    let mut guards = Vec::new();
+    for n in 0..60 {
+        let name = format!("n{n}");
+        let port = cluster.owner(&key(&name)).port();
+        let guard = client
+            .lock(&name)
+            .lock()
+            .renewed_lease(LEASE)
+            .await
+            .unwrap();
+        guards.push((port, guard));
+    }
+    let masters = cluster.masters();
+    let (stopped, others) = masters.split_first().unwrap();
+    let name = spare_name(&cluster, others[0]);
+    let on_stopped = |port: u16| port == stopped.port();
+    stopped.stop();
+    // A release that nobody answers holds up no other release.
+    let at = guards
+        .iter()
+        .position(|(port, _)| on_stopped(*port))
+        .unwrap();
+    drop(guards.swap_remove(at));
+    for other in others {
+        other.reset_stats();
+    }
+    take_and_free(&client.lock(&name), PAIRS).await;
+    drop(client.lock(&name).lock().await.unwrap());
+    let again = client.lock(&name).lock().await.unwrap();
+    again.release().await.unwrap();
+    assert!(script_calls(others[0]) >= 2 * PAIRS as u64);
+    // Those on the stopped shard are told, the others are renewed.
+    for (port, guard) in &guards {
+        if on_stopped(*port) {
+            let cause = guard.lost().await;
+            // Which of the two depends on whether a renewal was under way when it was stopped.
+            let told = [LossCause::Unreachable, LossCause::Expired];
+            assert!(told.contains(&cause), "{cause}");
+        }
+    }
+    tokio::time::sleep(LEASE).await;
+    for (port, guard) in &guards {
+        let lost = matches!(guard.state(), HoldState::Lost(_));
+        assert_eq!(lost, on_stopped(*port), "{guard:?}");
+    }
+    stopped.cont();
+    drop(guards);
+    assert_tables_empty(&client).await;
+}
+
+async fn wakes_come_over_another_node_when_one_dies(binary: ServerBinary) {
+    let cluster = three_and_three(&binary);
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    let other = Client::connect(&cluster.url()).await.unwrap();
+    let channel = format!("redlatch:w:{}", other.id());
+    let hears = |node: &Server| {
+        let reply = node
+            .connect()
+            .and_then(|mut connection| connection.command(&["PUBSUB", "NUMSUB", &channel]));
+        reply.is_ok_and(|reply| reply.array().remove(1).int() > 0)
+    };
+    let subscribed = cluster.nodes().iter().find(|node| hears(node)).unwrap();
+    subscribed.kill();
+    eventually("another node to be listened to", GENEROUS, async || {
+        cluster.nodes().iter().any(&hears)
+    })
+    .await;
+    let mut alive = cluster.masters().into_iter();
+    let alive = alive.find(|master| master.port() != subscribed.port());
+    let name = spare_name(&cluster, alive.unwrap());
+    let guard = client.lock(&name).lock().await.unwrap();
+    let waiter = waiting(other.lock(&name));
+    registered(|| cluster.owner(&key(&name)), &name).await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&client).await;
+    assert_tables_empty(&other).await;
+}
+
+/// Returns a name that `node` is in charge of and nothing else uses.
+fn spare_name(cluster: &Cluster, node: &Server) -> String {
+    let mut names = (0..).map(|n| format!("spare{n}"));
+    names
+        .find(|name| cluster.owner(&key(name)).port() == node.port())
+        .unwrap()
+}
+
+const LEASE: Duration = Duration::from_secs(2);
+
+const PAIRS: usize = 200;

@@ -1,0 +1,50 @@
+//! What the tests with several servers have in common.
+
+use redlatch::Lock;
+use redlatch_tests::{
+    server::{ClientType, Server},
+    wait::{GENEROUS, eventually, eventually_blocking},
+};
+
+use crate::servers::support::key;
+
+/// Waits until `replica` has the hold of `name` that its master has.
+pub(super) fn await_copy(replica: &Server, name: &str) {
+    let mut connection = replica.connect().unwrap();
+    // Only a cluster knows the command; elsewhere a replica answers unasked.
+    let _ = connection.command(&["READONLY"]);
+    eventually_blocking("a replica to have the hold", GENEROUS, || {
+        let owner = connection.command(&["HGET", &key(name), "o"]).unwrap();
+        matches!(owner, redlatch_tests::server::Reply::Bulk(_)).then_some(())
+    });
+}
+
+/// Waits until the server in charge knows that somebody waits for `name`.
+pub(super) async fn registered<'a>(owner: impl Fn() -> &'a Server, name: &str) {
+    let queue = format!("{}:q", key(name));
+    eventually("a waiter to register", GENEROUS, async || {
+        owner().command(&["ZCARD", &queue]).unwrap().int() > 0
+    })
+    .await;
+}
+
+/// Stops a replica in such a way that nothing that its master says from now on reaches it, also not later: what lies in the buffers of a
+/// connection is lost with it.
+pub(super) fn cut_off(master: &Server, replica: &Server) {
+    replica.stop();
+    master.client_kill(ClientType::Replica);
+}
+
+/// Returns how many scripts clients have called.
+pub(super) fn script_calls(server: &Server) -> u64 {
+    let stats = server.commandstats();
+    let calls = ["evalsha", "eval"].iter();
+    calls.filter_map(|name| stats.get(*name)).sum()
+}
+
+/// Takes and frees a lock so many times.
+pub(super) async fn take_and_free(lock: &Lock, times: usize) {
+    for _ in 0..times {
+        lock.lock().await.unwrap().release().await.unwrap();
+    }
+}

@@ -145,6 +145,18 @@ pub(crate) fn disconnected(address: &Address, error: &Error) {
     meter::count_bare("redlatch_reconnects_total");
 }
 
+/// Other servers are in charge than before.
+pub(crate) fn in_charge(masters: &[Address]) {
+    let masters: Vec<_> = masters.iter().map(ToString::to_string).collect();
+    let masters = masters.join(" ");
+    tracing::info!(target: "redlatch", event = "topology", masters, "who is in charge has changed");
+}
+
+/// A sentinel says that the master it calls `service` has changed.
+pub(crate) fn switched(service: &str) {
+    tracing::info!(target: "redlatch", event = "switch", service, "a sentinel says that the master has changed");
+}
+
 #[cfg(feature = "metrics")]
 mod meter {
     use metrics::{counter, histogram};

@@ -17,7 +17,7 @@ use super::{
     servers::host_port,
 };
 use crate::{
-    Error, ErrorKind,
+    Error, ErrorKind, observe,
     protocol::{
         classify::{Obstacle, Redirect},
         time::Moment,
@@ -349,8 +349,7 @@ impl Router {
             changed || told
         });
         if changed {
-            let masters = self.masters();
-            tracing::info!(target: "redlatch", event = "topology", masters = ?masters.iter().map(ToString::to_string).collect::<Vec<_>>(), "who is in charge has changed");
+            observe::in_charge(&self.masters());
         }
         for link in gone.iter().flat_map(|node| node.links()) {
             link.retire();

@@ -11,7 +11,7 @@ use super::{
     servers::{Credentials, HostPort, Sentinels},
 };
 use crate::{
-    Error, ErrorKind,
+    Error, ErrorKind, observe,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
 };
 
@@ -107,7 +107,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
             push = pushes.next() => match push {
                 None => return Err(unavailable("it closed the connection")),
                 Some(Push::Message { payload, .. }) if is_about(&payload, service) => {
-                    tracing::info!(target: "redlatch", event = "switch", service, "a sentinel says that the master has changed");
+                    observe::switched(service);
                     router.stale.notify_one();
                 }
                 Some(_) => {}

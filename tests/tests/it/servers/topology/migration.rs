@@ -12,12 +12,18 @@ use redlatch::{Client, HoldState, Released};
 use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    server::ServerBinary,
+    server::{Server, ServerBinary, ServerKind, Version},
+    wait::{GENEROUS, eventually},
 };
 
-use crate::servers::support::{MS, key};
+use super::support::registered;
+use crate::servers::support::{MS, SECOND, key, waiting};
 
-redlatch_tests::on_every_server!(a_slot_of_20_000_keys_moves_and_no_hold_is_lost,);
+redlatch_tests::on_every_server!(
+    a_slot_of_20_000_keys_moves_and_no_hold_is_lost,
+    a_slot_that_moves_as_a_whole_loses_no_hold,
+    a_name_in_two_places_is_kept_and_freed,
+);
 
 /// All names have the tag `s`, so that they move together. Of a slot on the move a script with one key always runs somewhere; one that names
 /// two is refused until both are in one place. So renewals and releases go on, and whoever acquires waits.
@@ -79,7 +85,111 @@ async fn a_slot_of_20_000_keys_moves_and_no_hold_is_lost(binary: ServerBinary) {
     target.flushall();
     cluster.migrate(slot, source, 20);
     cluster.await_agreement();
-    assert!(!source.keys().contains(&key("x")));
+}
+
+/// The waiters' index has moved and the hold has not: what names both is refused, what names the hold goes on.
+async fn a_name_in_two_places_is_kept_and_freed(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    registered(|| cluster.owner(&key("x")), "x").await;
+    let slot = slot_of(key("x").as_bytes());
+    let port = cluster.owner(&key("x")).port();
+    let masters = cluster.masters();
+    let target = *masters.iter().find(|master| master.port() != port).unwrap();
+    let source = cluster.begin_to_move(slot, target);
+    cluster.move_key(&format!("{}:q", key("x")), source, target);
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert!(!waiter.is_finished(), "to acquire it names both");
+    // The rest follows, and the waiter gets it.
+    cluster.migrate(slot, target, 10);
+    waiter.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    backend.assert_only_counters_left();
+    cluster.migrate(slot, source, 10);
+    cluster.await_agreement();
+}
+
+/// Valkey 9 and later copy a slot to another node and hand it over in one moment.
+async fn a_slot_that_moves_as_a_whole_loses_no_hold(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let slot = slot_of(b"{s}").to_string();
+    let source = cluster.owner("{s}");
+    let masters = cluster.masters();
+    let others = masters
+        .iter()
+        .filter(|master| master.port() != source.port());
+    let target = *others.clone().next().unwrap();
+    let migrate = |from: &Server, to: &Server| {
+        let id = to.command(&["CLUSTER", "MYID"]).text();
+        let range = [
+            "CLUSTER",
+            "MIGRATESLOTS",
+            "SLOTSRANGE",
+            &slot,
+            &slot,
+            "NODE",
+            &id,
+        ];
+        from.command(&range)
+    };
+    if binary.kind == ServerKind::Redis || binary.version < Version(9, 0, 0) {
+        assert!(
+            migrate(source, target).error().is_some(),
+            "{binary} can do it"
+        );
+        return;
+    }
+    let (a, b) = (backend.client().await, backend.client().await);
+    let fill = "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, 'x') end";
+    source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
+    let mut guards = Vec::new();
+    for n in 0..HOLDS {
+        let lock = a.lock(&format!("{{s}}{n}"));
+        guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
+    }
+    let moved = Arc::new(AtomicBool::new(false));
+    let looker = tokio::spawn(load(b.clone(), Arc::clone(&moved)));
+    let began = Instant::now();
+    migrate(source, target).unwrap();
+    eventually("the slot to have moved", GENEROUS, async || {
+        cluster.owner("{s}").port() == target.port()
+    })
+    .await;
+    println!(
+        "{binary}: 20,000 keys moved as a whole in {:?}",
+        began.elapsed()
+    );
+    moved.store(true, Ordering::Relaxed);
+    let (taken, longest) = looker.await.unwrap();
+    println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
+    tokio::time::sleep(LEASE).await;
+    for guard in guards {
+        assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    // Others want the cluster as it was, and empty.
+    cluster.await_agreement();
+    target.flushall();
+    migrate(target, source).unwrap();
+    eventually("the slot to have moved back", GENEROUS, async || {
+        cluster.owner("{s}").port() == source.port()
+    })
+    .await;
+    cluster.await_agreement();
 }
 
 /// Takes and frees a name until the slot has moved; returns how often, and how long the longest acquisition took.

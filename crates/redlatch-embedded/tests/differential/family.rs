@@ -13,12 +13,12 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
     }
     let time = Time::random(rng);
     let (source, keys, args) = match rng.u8(..32) {
-        20.. => fair(pair, rng, time),
         0..8 => acquire(rng, time),
         8..11 => renew(pair, rng, time),
         11..17 => release(pair, rng, time),
         17..19 => force(pair, rng),
-        _ => (&REENTRANT.inspect, lock_keys(&[some_lock(rng)]), Vec::new()),
+        19 => (&REENTRANT.inspect, lock_keys(&[some_lock(rng)]), Vec::new()),
+        _ => fair(pair, rng, time),
     };
     let bytes = |texts: Vec<String>| {
         texts

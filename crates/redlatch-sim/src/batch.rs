@@ -75,7 +75,13 @@ pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
 }
 
 /// Hunts one mutant; returns the seed and the promise that gave it away.
+///
+/// # Panics
+///
+/// If the script has no such text as the mutant replaces.
 pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report> {
+    // Outside of the seeds, where a panic would count as a find.
+    mutant.forgery();
     let options = Options {
         kind: Some(kind),
         mutant: Some(mutant),

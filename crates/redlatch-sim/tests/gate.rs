@@ -74,6 +74,14 @@ fn planted_faults_are_found() {
 }
 
 #[test]
+fn planted_faults_find_the_text_they_replace() {
+    for (_, mutant) in mutants::all() {
+        // Panics if it is not there.
+        mutant.forgery();
+    }
+}
+
+#[test]
 fn planted_faults_have_names_of_their_own() {
     let mut names: Vec<_> = mutants::all().map(|(_, mutant)| mutant.name).collect();
     let all = names.len();

@@ -151,7 +151,8 @@ impl Net {
                 }
             }
             Downward::Push(push) => {
-                if let Push::Subscribed(_) = push {
+                // Whoever hears this on a connection that is broken by now hears nothing else.
+                if matches!(push, Push::Subscribed(_)) && !link.severed {
                     self.watch.subscribed(link.proc, now);
                 }
                 if let Some(pushes) = &link.pushes {

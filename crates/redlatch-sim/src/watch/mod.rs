@@ -293,9 +293,10 @@ impl Watch {
 
     /// A process hears no messages any more.
     pub fn unsubscribed(&self, proc: ProcId, now: u64) {
+        let alive = self.exec.is_alive(proc);
         let view = &mut self.state().view;
-        if let Some(subscribed) = view.subscribed.get_mut(&proc) {
-            *subscribed = false;
+        if alive {
+            view.subscribed.insert(proc, false);
         }
         view.resubscribed = now;
     }

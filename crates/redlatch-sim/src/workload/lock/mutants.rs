@@ -109,8 +109,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "key-outlives-retention",
         ACQUIRE,
-        "call('PEXPIRE', key, ttl)",
-        "call('PEXPIRE', key, ttl * 100)",
+        "call('PEXPIRE', key, life)",
+        "call('PEXPIRE', key, life * 100)",
     ),
     script(
         "queue-outlives-waiters",

@@ -194,7 +194,7 @@ impl Backend {
         u64::try_from(millis).ok().map(Duration::from_millis)
     }
 
-    /// Sends a command past redlatch, where there are several servers to the one in charge of its first argument. Errors of the server are failures of the test.
+    /// Sends a command past redlatch, where there are several servers to the one in charge of its first argument, without any to all. Errors of the server are failures of the test.
     pub fn command(&self, args: &[&str]) {
         match self {
             Self::Embedded { server, .. } => {
@@ -206,7 +206,17 @@ impl Backend {
                 server.execute(&command).unwrap();
             }
             #[cfg(unix)]
-            Self::Real(_) | Self::Shared(_) => drop(self.owner(args[1]).command(args).unwrap()),
+            Self::Real(server) => drop(server.command(args).unwrap()),
+            #[cfg(unix)]
+            Self::Shared(servers) => {
+                let to = match args.get(1) {
+                    Some(key) => vec![servers.owner(key)],
+                    None => servers.masters(),
+                };
+                for server in to {
+                    server.command(args).unwrap();
+                }
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 --       5 waiter    the queue's member to strike out, or ''
 --       6 left      permits that each hold may keep
 --       7 forgotten how many permits of each hold are gone for good, since it began; the size shrinks by them, once
---       8.. holds, 256 at most
+--       8.. holds, 1000 at most
 -- Reply {now, verdict, left, …}   two items per hold; left = permits it has
 --       released  this took permits back
 --       already   it had no more than it may keep

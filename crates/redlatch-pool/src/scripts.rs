@@ -165,6 +165,7 @@ impl<'a> ReleaseScript<'a> {
             None => ("", String::new()),
         };
         let call = queued(&RELEASE, self.key)
+            .can_do_with(1)
             .arg(self.kind)
             .arg(attempt)
             .arg(by)

@@ -16,11 +16,13 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually},
 };
 
-use crate::servers::support::MS;
+use super::support::registered;
+use crate::servers::support::{MS, SECOND, key, waiting};
 
 redlatch_tests::on_every_server!(
     a_slot_of_20_000_keys_moves_and_no_hold_is_lost,
     a_slot_that_moves_as_a_whole_loses_no_hold,
+    a_name_in_two_places_is_kept_and_freed,
 );
 
 /// All names have the tag `s`, so that they move together. Of a slot on the move a script with one key always runs somewhere; one that names
@@ -82,6 +84,36 @@ async fn a_slot_of_20_000_keys_moves_and_no_hold_is_lost(binary: ServerBinary) {
     // Others want the cluster as it was, and empty.
     target.flushall();
     cluster.migrate(slot, source, 20);
+    cluster.await_agreement();
+}
+
+/// The waiters' index has moved and the hold has not: what names both is refused, what names the hold goes on.
+async fn a_name_in_two_places_is_kept_and_freed(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    registered(|| cluster.owner(&key("x")), "x").await;
+    let slot = slot_of(key("x").as_bytes());
+    let port = cluster.owner(&key("x")).port();
+    let masters = cluster.masters();
+    let target = *masters.iter().find(|master| master.port() != port).unwrap();
+    let source = cluster.begin_to_move(slot, target);
+    cluster.move_key(&format!("{}:q", key("x")), source, target);
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert!(!waiter.is_finished(), "to acquire it names both");
+    // The rest follows, and the waiter gets it.
+    cluster.migrate(slot, target, 10);
+    waiter.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    backend.assert_only_counters_left();
+    cluster.migrate(slot, source, 10);
     cluster.await_agreement();
 }
 

@@ -332,6 +332,10 @@ impl Client {
     }
 
     /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
     #[doc(hidden)]
     pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
         self.check_open()?;

@@ -73,6 +73,10 @@ impl Portion {
     }
 
     /// Gives its units back and says what became of it. Costs one command.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it goes on in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
         match self.part(Fate::Back) {
             Some(parting) => release::run(self.client(), parting).await,
@@ -81,6 +85,10 @@ impl Portion {
     }
 
     /// Gives its units up for good: the object has so many less. Costs one command.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it goes on in the background.
     pub async fn forget(mut self) -> Result<Released, Error> {
         match self.part(Fate::Gone) {
             Some(parting) => release::run(self.client(), parting).await,

@@ -2,7 +2,6 @@
 
 mod mutants;
 mod order;
-mod scripts;
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -37,7 +36,7 @@ impl Workload for Fair {
     }
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        scripts::seen(ran)
+        lock::scripts::seen(ran, "fair")
     }
 
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {

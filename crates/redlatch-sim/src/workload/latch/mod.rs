@@ -21,6 +21,7 @@ use crate::{
     faults::Fault,
     mutants::Mutant,
     names::label,
+    plan::Plan,
     scripts::{Ran, Seen},
     watch::Checker,
 };
@@ -70,6 +71,13 @@ impl Workload for CountDown {
 
     fn holders(&self, _: &KeyDump, _: u64) -> Vec<String> {
         Vec::new()
+    }
+
+    /// A latch lives for as long as it was asked to, and what is left of a deleted one for the retention.
+    fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
+        let asked = u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX);
+        // A ms more by rounding.
+        Some(asked.max(plan.retention + 5_200) + 200)
     }
 
     /// The ids of operations that are remembered stand for nobody who waits.

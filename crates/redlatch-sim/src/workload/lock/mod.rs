@@ -1,7 +1,7 @@
 //! The plain lock.
 
 mod mutants;
-mod scripts;
+pub(super) mod scripts;
 
 use std::future::IntoFuture;
 
@@ -35,7 +35,7 @@ impl Workload for Plain {
     }
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        scripts::seen(ran)
+        scripts::seen(ran, "reentrant")
     }
 
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {

@@ -1,28 +1,32 @@
-//! What the scripts of the plain lock have done.
+//! What the scripts of the plain lock, and of others that one owner holds at a time, have done.
 
 use redlatch_core::seam::Value;
 
 use crate::scripts::{Ran, Seen};
 
-pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
-    let Some(name) = ran.name() else {
+/// Reads a script in the folder `kind`.
+pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
+    let (Some(name), Some((folder, script))) = (ran.name(), ran.source.name.split_once('/')) else {
         return Vec::new();
     };
-    let seen = match (ran.source.name, ran.verdict()) {
-        ("reentrant/acquire", "granted") => Seen::Granted {
+    if folder != kind {
+        return Vec::new();
+    }
+    let seen = match (script, ran.verdict()) {
+        ("acquire", "granted") => Seen::Granted {
             name,
             attempt: ran.arg(3).to_owned(),
         },
-        ("reentrant/renew", "renewed") => Seen::Renewed {
+        ("renew", "renewed") => Seen::Renewed {
             name,
             hold: ran.arg(5).to_owned(),
         },
-        ("reentrant/release", verdict) if !verdict.is_empty() => Seen::Ended {
+        ("release", verdict) if !verdict.is_empty() => Seen::Ended {
             name,
             attempt: ran.arg(2).to_owned(),
             freed: verdict == "released" && ran.item(3).and_then(Value::as_int) == Some(0),
         },
-        ("reentrant/force", "done") => Seen::Forced {
+        ("force", "done") => Seen::Forced {
             name,
             hold: ran.arg(1).to_owned(),
             ended: ran.arg(2) == "now",

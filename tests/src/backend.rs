@@ -188,7 +188,7 @@ impl Backend {
                 reply.as_int().unwrap()
             }
             #[cfg(unix)]
-            Self::Real(server) => server.command(&["ZCARD", key]).int(),
+            Self::Real(_) | Self::Shared(_) => self.owner(key).command(&["ZCARD", key]).int(),
         };
         u64::try_from(count).unwrap()
     }

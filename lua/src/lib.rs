@@ -7,6 +7,7 @@ mod fair;
 mod latch;
 mod pool;
 mod reentrant;
+mod rwlock;
 
 pub use self::core::{CORE, Core};
 pub use exclusive::Exclusive;
@@ -14,6 +15,7 @@ pub use fair::{FAIR, Fair};
 pub use latch::{LATCH, Latch};
 pub use pool::{POOL, Pool};
 pub use reentrant::REENTRANT;
+pub use rwlock::{RWLOCK, Rwlock};
 
 /// One Lua script: its name, its text, and what it may be handed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub fn all() -> impl Iterator<Item = &'static Source> {
         .into_iter()
         .chain(REENTRANT.all())
         .chain(FAIR.all())
+        .chain(RWLOCK.all())
         .chain(LATCH.all())
         .chain(POOL.all())
 }

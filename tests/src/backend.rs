@@ -180,6 +180,19 @@ impl Backend {
             .collect()
     }
 
+    /// Returns how many members the sorted set at `key` has.
+    pub fn members(&self, key: &str) -> u64 {
+        let count = match self {
+            Self::Embedded { server, .. } => {
+                let reply = server.execute(&Command::new("ZCARD").arg(key)).unwrap();
+                reply.as_int().unwrap()
+            }
+            #[cfg(unix)]
+            Self::Real(_) | Self::Shared(_) => self.owner(key).command(&["ZCARD", key]).int(),
+        };
+        u64::try_from(count).unwrap()
+    }
+
     /// Returns the remaining life of `key`; `None` if it has no end or is not there.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
         let millis = match self {

@@ -21,6 +21,7 @@ use crate::{
     net::{Hub, Net, Router, World},
     owner::{ClientId, Numbers},
     presence::Presence,
+    primitive::Side,
     protocol::{
         acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
         lease::{Lease, Trust},
@@ -376,7 +377,13 @@ impl Client {
     /// Tells a hold of this client that it was ended by force. For the crates of this family.
     #[doc(hidden)]
     pub fn revoked(&self, key: &Key, token: Token) {
-        self.0.holds.revoked(key, token);
+        self.revoked_hold(key, Side::Exclusive, token.as_u64());
+    }
+
+    /// Tells a hold of this client that it was ended by force, where holds are named by serials. For the crates of this family.
+    #[doc(hidden)]
+    pub fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
+        self.0.holds.revoked(key, side, serial);
     }
 
     /// Returns the address of the waiter of `owner` that came first for `key` in this process. For the crates of this family.

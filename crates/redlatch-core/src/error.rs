@@ -57,6 +57,8 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// The hold was lost.
     Lost(LossCause),
+    /// The owner asks for what only itself keeps it from, and would wait for ever: who reads asks to write. Nothing was changed.
+    WouldDeadlock,
     /// The server is too old, a replica, or of a kind that cannot be used.
     UnsupportedServer,
     /// Too many waiters in this client.

@@ -32,6 +32,16 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         Discipline::Barging
     }
 
+    /// Returns which side of the object it is.
+    fn side(&self) -> Side {
+        Side::Exclusive
+    }
+
+    /// Returns in which line its waiters stand, and whether they are let in together.
+    fn line(&self) -> Side {
+        self.side()
+    }
+
     /// Builds the call that tries to acquire.
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall;
 
@@ -49,6 +59,17 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Reads its reply.
     fn released(&self, reply: &Value) -> Result<Parted, Error>;
+}
+
+/// The sides of an object that is held in more than one way. An owner's holds of the two sides are apart from each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// By one owner at a time, or of the only kind there is.
+    #[default]
+    Exclusive,
+    /// By many owners at a time. Those who wait are let in together: they hear the object's broadcast channel, and where one finds the way open by looking, the
+    /// others of its client look, too.
+    Shared,
 }
 
 /// What an acquire script is told.
@@ -75,6 +96,8 @@ pub struct RenewRequest<'a> {
     pub owner: &'a Owner,
     /// Which hold.
     pub token: Token,
+    /// Which hold, where a token is shared by several.
+    pub serial: u64,
     /// The attempt that began it.
     pub attempt: &'a AttemptId,
     /// For how long from now.
@@ -92,6 +115,8 @@ pub struct ReleaseRequest<'a> {
     pub attempt: &'a AttemptId,
     /// The token of its hold, where it is known.
     pub token: Option<Token>,
+    /// Which hold, where it is known and a token is shared by several.
+    pub serial: Option<u64>,
     /// The last server time at which a copy of the attempt may act, where copies may be under way.
     pub void_by: Option<u64>,
     /// How long the token outlives the hold.
@@ -135,6 +160,8 @@ pub struct Grant {
     pub count: u32,
     /// The fencing token of the hold.
     pub token: Token,
+    /// Names the hold among all of its side of the object, rising from one to the next: the token's number where each hold has a token of its own.
+    pub serial: u64,
     /// The holder before never released.
     pub abandoned: bool,
     /// How long it lasts if that is less than was asked for.

@@ -51,6 +51,7 @@ impl AcquireScript<'_> {
             "granted" => Answer::Granted(Grant {
                 count: items.number(2)?,
                 token: Token::from_u64(items.number(3)?),
+                serial: items.number(3)?,
                 abandoned: false,
                 lasts: span(&items, 4)?,
                 unqueued: false,

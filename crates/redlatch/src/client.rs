@@ -8,6 +8,7 @@ use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
 use redlatch_permits::PermitExpirableSemaphore;
 use redlatch_reentrant::{Lock, StripedLock};
+use redlatch_rwlock::ReadWriteLock;
 use redlatch_semaphore::Semaphore;
 
 /// Builds a [`Client`].
@@ -118,6 +119,11 @@ impl Client {
     /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
     pub fn fair_lock(&self, name: &str) -> FairLock {
         FairLock::new(&self.0, name)
+    }
+
+    /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
+        ReadWriteLock::new(&self.0, name)
     }
 
     /// Finds the fair locks that somebody holds, as [`locks`](Self::locks) finds plain ones.

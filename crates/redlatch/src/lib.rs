@@ -33,4 +33,8 @@ pub mod semaphore {
     };
 }
 pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};
+pub use redlatch_rwlock::{
+    Access, ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, ReadWriteLock,
+    UpgradableReadGuard, WriteGuard,
+};
 pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

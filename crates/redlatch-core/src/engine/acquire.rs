@@ -12,7 +12,7 @@ use crate::{
     net::{Acknowledged, Limit, Listener, Session, Topic, shortfall},
     observe::{self, Labels},
     owner::ClientId,
-    primitive::{AcquireRequest, Answer, Grant, Primitive},
+    primitive::{AcquireRequest, Answer, Grant, Primitive, Side},
     protocol::{
         acquisition::{Acquisition, Discipline, End, Plan, Step, WaitStrategy},
         hold::{Belief, HoldState},
@@ -91,6 +91,10 @@ struct Run<'a> {
     attempt: Attempt,
     place: Option<Place>,
     listener: Option<Listener>,
+    /// Hears what is said to all who wait for this side of the object together.
+    crowd: Option<Listener>,
+    /// A message, or another of this client, made it ask.
+    told: bool,
     /// The server has told that this attempt is in its queue.
     queued: bool,
     /// Why the last request had no clear answer.
@@ -162,7 +166,8 @@ impl<'a> Run<'a> {
         let key = primitive.key();
         let place = (!once).then(|| {
             let (turns, number) = (client.turns(), attempt.id().number());
-            turns.join(key, number, owner.number(), attempt.address(), now)
+            let side = primitive.line();
+            turns.join(key, side, number, owner.number(), attempt.address(), now)
         });
         let run = Self {
             client,
@@ -173,10 +178,12 @@ impl<'a> Run<'a> {
             strategy,
             deadline,
             started: now,
-            machine: Acquisition::new(plan, now, client.listens()),
+            machine: Acquisition::new(plan, now, hears(client, primitive.as_ref())),
             attempt,
             place,
             listener: None,
+            crowd: None,
+            told: false,
             queued: false,
             trouble: None,
             unknown: false,
@@ -247,6 +254,7 @@ impl<'a> Run<'a> {
         self.contended = true;
         while !place.may_speak() {
             if place.take_call() {
+                self.told = true;
                 self.machine.on_woken();
                 return Ok(true);
             }
@@ -276,6 +284,7 @@ impl<'a> Run<'a> {
             select! {
                 biased;
                 () = self.called() => {
+                    self.told = true;
                     self.machine.on_woken();
                     return Ok(true);
                 }
@@ -287,8 +296,10 @@ impl<'a> Run<'a> {
             }
         }
         place.hush();
-        self.machine
-            .on_turn(place.news().heard, self.client.listens());
+        self.machine.on_turn(
+            place.news().heard,
+            hears(self.client, self.primitive.as_ref()),
+        );
         Ok(true)
     }
 
@@ -306,8 +317,23 @@ impl<'a> Run<'a> {
         let Some(listener) = self.listener.as_ref().filter(|_| self.is_queued()) else {
             return pending().await;
         };
-        // After a gap in the messages the first of the line looks for all.
-        while !listener.woken().await {}
+        loop {
+            let all = async {
+                match &self.crowd {
+                    Some(crowd) => crowd.woken().await,
+                    None => pending().await,
+                }
+            };
+            // After a gap in the messages the first of the line looks for all.
+            let called = select! {
+                biased;
+                called = listener.woken() => called,
+                called = all => called,
+            };
+            if called {
+                return;
+            }
+        }
     }
 
     /// Whoever holds the name already need not queue for it.
@@ -449,7 +475,8 @@ impl<'a> Run<'a> {
                     }
                     self.queued = self.is_queued();
                 }
-                let listening = self.listener.is_some() && self.client.listens();
+                let listening =
+                    self.listener.is_some() && hears(self.client, self.primitive.as_ref());
                 self.machine.on_busy(now, remaining, listening);
                 self.warn_of_itself(&holder, now);
             }
@@ -500,6 +527,7 @@ impl<'a> Run<'a> {
             primitive: self.primitive,
             owner: &self.owner,
             token: grant.token,
+            serial: grant.serial,
             delivered: &delivered,
             lease: self.lease,
             span,
@@ -509,8 +537,16 @@ impl<'a> Run<'a> {
         };
         let hold = Hold::enter(self.client, &granted, now);
         let labels = Labels::of(self.primitive.as_ref());
+        if let Some(place) = self
+            .place
+            .as_ref()
+            .filter(|_| self.is_shared() && self.contended && !self.told)
+        {
+            // It found the way open by looking: the message to all may have been lost.
+            place.call_all();
+        }
         observe::acquired(&labels, now - self.started, self.requests, self.contended);
-        Some(Held::new(hold, delivered, grant, acknowledged))
+        Some(Held::new(hold, delivered, grant, self.lease, acknowledged))
     }
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
@@ -542,6 +578,10 @@ impl<'a> Run<'a> {
         self.primitive.discipline() == Discipline::Queued
     }
 
+    fn is_shared(&self) -> bool {
+        self.primitive.line() == Side::Shared
+    }
+
     fn failed(&mut self, failure: Failure) -> Result<(), Error> {
         let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
         let error = failure.into_error(self.unknown);
@@ -565,7 +605,12 @@ impl<'a> Run<'a> {
         let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
         self.expect(deadline);
         self.client.pin_wakes();
-        if self.listen().ready(deadline).await {
+        let heard = self.listen().ready(deadline).await
+            && match &self.crowd {
+                Some(crowd) => crowd.ready(deadline).await,
+                None => true,
+            };
+        if heard {
             self.machine.on_subscribed();
             if !self.client.keeps(Rule::TryAfterSubscribing) {
                 self.machine.on_busy(now, Duration::MAX, true);
@@ -581,6 +626,12 @@ impl<'a> Run<'a> {
         let woken = async {
             match self.listener.as_ref().filter(|_| wakeable) {
                 Some(listener) => listener.woken().await,
+                None => pending().await,
+            }
+        };
+        let all = async {
+            match self.crowd.as_ref().filter(|_| wakeable) {
+                Some(crowd) => crowd.woken().await,
                 None => pending().await,
             }
         };
@@ -600,10 +651,12 @@ impl<'a> Run<'a> {
         let called = select! {
             biased;
             called = woken => called,
+            called = all => called,
             called = asked => called,
             () = rung => true,
             () = self.client.alarm(until) => false,
         };
+        self.told = called;
         if called {
             self.machine.on_woken();
         } else {
@@ -613,6 +666,10 @@ impl<'a> Run<'a> {
 
     fn listen(&mut self) -> &Listener {
         let client = self.client;
+        if self.is_shared() && self.crowd.is_none() {
+            let channel = client.broadcast_channel(self.primitive.key());
+            self.crowd = Some(client.net().hub.listen(&channel, Topic::Any));
+        }
         let key = self.primitive.key().as_str();
         let topic = match self.primitive.discipline() {
             Discipline::Barging => Topic::Exact(key.into()),
@@ -659,6 +716,13 @@ impl<'a> Run<'a> {
             observe::waits_for_itself(&labels, self.primitive.name(), holder);
         }
     }
+}
+
+/// Tells whether everything reaches this client that is said to who waits for `primitive`.
+fn hears(client: &Client, primitive: &dyn Primitive) -> bool {
+    let channel =
+        (primitive.line() == Side::Shared).then(|| client.broadcast_channel(primitive.key()));
+    client.listens() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
 }
 
 /// The error of a waiter that never asked the server itself.

@@ -123,6 +123,7 @@ impl Drop for Attempt {
             owner: self.owner.clone(),
             attempt: self.id.clone(),
             token: None::<Token>,
+            serial: None,
             void_by: self.void_by(),
             address: if self.registered && self.client.keeps(Rule::StrikeOut) {
                 std::mem::take(&mut self.address)

@@ -15,7 +15,7 @@ use std::{
 use super::{Hold, Parting, Released, attempt::Delivered, release};
 use crate::{
     AttemptId, Client, Error, LossCause, Owner,
-    primitive::{Grant, Renewed, Token},
+    primitive::{Grant, Primitive, Renewed, Token},
     protocol::{
         hold::HoldState,
         lease::{Lease, LeaseError},
@@ -32,6 +32,7 @@ pub struct Held {
     hold: Arc<Hold>,
     delivered: Delivered,
     grant: Grant,
+    lease: Lease,
     /// How many replicas have confirmed the grant.
     acknowledged: u32,
     released: AtomicBool,
@@ -42,12 +43,14 @@ impl Held {
         hold: Arc<Hold>,
         delivered: Delivered,
         grant: Grant,
+        lease: Lease,
         acknowledged: u32,
     ) -> Self {
         Self {
             hold,
             delivered,
             grant,
+            lease,
             acknowledged,
             released: AtomicBool::new(false),
         }
@@ -231,6 +234,39 @@ impl Held {
     pub async fn release(self) -> Result<Released, Error> {
         let parting = self.part();
         release::run(self.hold.client(), parting).await
+    }
+
+    /// Returns what the guard holds of its object. For the crates of this family.
+    #[doc(hidden)]
+    pub fn primitive(&self) -> &Arc<dyn Primitive> {
+        self.hold.primitive()
+    }
+
+    /// Returns which hold it is, where holds are named by serials. For the crates of this family.
+    #[doc(hidden)]
+    pub fn serial(&self) -> u64 {
+        self.hold.serial()
+    }
+
+    /// Returns the token that this guard was granted with, where the guards of a hold may differ in it. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn granted_token(&self) -> Token {
+        self.grant.token
+    }
+
+    /// Returns the lease it was acquired with. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    /// Lets go of a guard whose share the server has ended already, as part of something else. For the crates of this family.
+    #[doc(hidden)]
+    pub fn surrender(self) {
+        // Copies of its acquire may be under way, which only a release can stop.
+        if self.delivered.void_by.is_none() {
+            self.part();
+        }
     }
 
     /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last

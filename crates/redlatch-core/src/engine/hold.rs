@@ -15,7 +15,7 @@ use crate::{
     Client, Durability, Owner,
     observe::{self, Labels},
     owner::AttemptId,
-    primitive::{Primitive, RenewRequest, Token},
+    primitive::{Primitive, RenewRequest, Side, Token},
     protocol::{
         hold::{Belief, HoldState, LossCause},
         lease::Lease,
@@ -37,6 +37,7 @@ pub(crate) struct Hold {
     labels: Labels,
     owner: Owner,
     token: Token,
+    serial: u64,
     /// By which it was taken.
     attempt: AttemptId,
     since: Moment,
@@ -75,33 +76,39 @@ struct Share {
 /// inside of it and never around it.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
-    table: Mutex<BTreeMap<(Key, u64), Weak<Hold>>>,
+    table: Mutex<BTreeMap<Slot, Weak<Hold>>>,
 }
 
-type Table<'a> = MutexGuard<'a, BTreeMap<(Key, u64), Weak<Hold>>>;
+/// Where a hold has its place: an object, an owner, a side.
+type Slot = (Key, u64, Side);
+
+type Table<'a> = MutexGuard<'a, BTreeMap<Slot, Weak<Hold>>>;
 
 impl Holds {
-    /// Tells whether `owner` holds `key`, as far as this process knows.
+    /// Tells whether `owner` holds `key` on any side, as far as this process knows.
     pub(crate) fn held(&self, key: &Key, owner: &Owner, now: Moment) -> bool {
-        let hold = self
-            .table()
-            .get(&(key.clone(), owner.number()))
-            .and_then(Weak::upgrade);
-        hold.is_some_and(|hold| !matches!(hold.state(now), HoldState::Lost(_)))
+        let holds = [Side::Exclusive, Side::Shared].map(|side| {
+            let slot = (key.clone(), owner.number(), side);
+            self.table().get(&slot).and_then(Weak::upgrade)
+        });
+        let mut holds = holds.into_iter().flatten();
+        holds.any(|hold| !matches!(hold.state(now), HoldState::Lost(_)))
     }
 
-    /// Returns the hold of `key` with this token, if it is one of ours.
-    fn with_token(&self, key: &Key, token: Token) -> Option<Arc<Hold>> {
+    /// Returns the hold of `key` with this serial, if it is one of ours.
+    fn with_serial(&self, key: &Key, side: Side, serial: u64) -> Option<Arc<Hold>> {
         let table = self.table();
-        let of_key = table.range((key.clone(), 0)..=(key.clone(), u64::MAX));
+        let first = (key.clone(), 0, Side::Exclusive);
+        let of_key = table.range(first..=(key.clone(), u64::MAX, Side::Shared));
         of_key
+            .filter(|((_, _, other), _)| *other == side)
             .filter_map(|(_, hold)| hold.upgrade())
-            .find(|hold| hold.token == token)
+            .find(|hold| hold.serial == serial)
     }
 
-    /// The hold of `key` with this token was ended by force.
-    pub(crate) fn revoked(&self, key: &Key, token: Token) {
-        if let Some(hold) = self.with_token(key, token) {
+    /// The hold of `key` with this serial was ended by force.
+    pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
+        if let Some(hold) = self.with_serial(key, side, serial) {
             hold.lose(LossCause::Revoked);
         }
     }
@@ -127,6 +134,7 @@ pub(super) struct Granted<'a> {
     pub(super) primitive: &'a Arc<dyn Primitive>,
     pub(super) owner: &'a Owner,
     pub(super) token: Token,
+    pub(super) serial: u64,
     pub(super) delivered: &'a Delivered,
     pub(super) lease: Lease,
     /// How long the server lets it last.
@@ -138,19 +146,19 @@ pub(super) struct Granted<'a> {
 }
 
 impl Hold {
-    /// Takes a grant in: joins the hold with this token, or begins it.
+    /// Takes a grant in: joins the hold that it names, or begins it.
     pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
-        let key = (granted.primitive.key().clone(), granted.owner.number());
+        let key = slot(granted.primitive.as_ref(), granted.owner);
         let mut table = client.holds().table();
         let present = table.get(&key).and_then(Weak::upgrade);
         let (hold, older) = match present {
-            Some(hold) if hold.token == granted.token && hold.is_live(now) => (hold, None),
+            Some(hold) if hold.serial == granted.serial && hold.is_live(now) => (hold, None),
             older => {
                 let hold = Self::begin(client, granted);
                 // The answer of an older hold may come last; the later one keeps its place.
                 if older
                     .as_ref()
-                    .is_none_or(|older| older.token <= granted.token)
+                    .is_none_or(|older| older.serial <= granted.serial)
                 {
                     table.insert(key, Arc::downgrade(&hold));
                 }
@@ -160,7 +168,7 @@ impl Hold {
         hold.join(granted, now);
         drop(table);
         if let Some(older) = older {
-            let stale = if older.token > granted.token {
+            let stale = if older.serial > granted.serial {
                 &hold
             } else {
                 &older
@@ -182,6 +190,7 @@ impl Hold {
             labels: Labels::of(granted.primitive.as_ref()),
             owner: granted.owner.clone(),
             token: granted.token,
+            serial: granted.serial,
             attempt: granted.delivered.id.clone(),
             since: granted.sent,
             span: observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token),
@@ -225,6 +234,10 @@ impl Hold {
 
     pub(crate) const fn token(&self) -> Token {
         self.token
+    }
+
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
     }
 
     pub(crate) const fn labels(&self) -> &Labels {
@@ -320,6 +333,7 @@ impl Hold {
         self.primitive.renew(&RenewRequest {
             owner: &self.owner,
             token: self.token,
+            serial: self.serial,
             attempt: &self.attempt,
             lease: span,
             retention: self.client.retention(),
@@ -371,9 +385,7 @@ impl Hold {
         let removed = last && self.take_out(&mut table);
         drop(table);
         if removed {
-            self.client
-                .turns()
-                .unexcuse(self.primitive.key(), self.owner.number());
+            self.unexcuse();
         }
         if last {
             observe::ended(&self.labels, &self.span, now - self.since, self.loss());
@@ -399,6 +411,7 @@ impl Hold {
             owner: self.owner.clone(),
             attempt,
             token: Some(self.token),
+            serial: Some(self.serial),
             void_by,
             address: String::new(),
             undo: false,
@@ -469,9 +482,7 @@ impl Hold {
         }
         let removed = self.take_out(&mut self.client.holds().table());
         if removed {
-            self.client
-                .turns()
-                .unexcuse(self.primitive.key(), self.owner.number());
+            self.unexcuse();
         }
         self.changed.notify_waiters();
         observe::lost(
@@ -484,9 +495,17 @@ impl Hold {
         state
     }
 
+    /// The owner's waiters queue like everybody again, unless it holds on another side.
+    fn unexcuse(&self) {
+        let (key, now) = (self.primitive.key(), self.client.now());
+        if !self.client.holds().held(key, &self.owner, now) {
+            self.client.turns().unexcuse(key, self.owner.number());
+        }
+    }
+
     /// Takes the hold out of the table, unless a later one has its place; returns whether it was there.
     fn take_out(&self, table: &mut Table<'_>) -> bool {
-        let key = (self.primitive.key().clone(), self.owner.number());
+        let key = slot(self.primitive.as_ref(), &self.owner);
         let is_this = table
             .get(&key)
             .is_some_and(|hold| std::ptr::eq(hold.as_ptr(), self));
@@ -508,6 +527,10 @@ impl Inner {
         let shares = self.attempts.values().filter(|share| now < share.until);
         shares.filter_map(|share| share.renewing).max()
     }
+}
+
+fn slot(primitive: &dyn Primitive, owner: &Owner) -> Slot {
+    (primitive.key().clone(), owner.number(), primitive.side())
 }
 
 /// What somebody who waits for a loss sees.

@@ -32,6 +32,7 @@ pub(crate) struct Parting {
     pub(crate) owner: Owner,
     pub(crate) attempt: AttemptId,
     pub(crate) token: Option<Token>,
+    pub(crate) serial: Option<u64>,
     pub(crate) void_by: Option<u64>,
     pub(crate) address: String,
     /// Whether it undoes an acquisition that nobody waits for any more, and not a delivered hold.
@@ -49,6 +50,7 @@ impl Parting {
             owner: &self.owner,
             attempt: &self.attempt,
             token: self.token,
+            serial: self.serial,
             void_by: self.void_by,
             retention,
             address: &self.address,

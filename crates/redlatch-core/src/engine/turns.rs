@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use crate::{
     Error,
+    primitive::Side,
     protocol::{acquisition::RECHECK, name::Key, time::Moment, turn::TurnQueue},
     rules::{Rule, Rules},
 };
@@ -19,7 +20,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Turns {
     rules: Rules,
-    names: Mutex<BTreeMap<Key, Line>>,
+    names: Mutex<BTreeMap<(Key, Side), Line>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct Place {
     turns: Arc<Turns>,
-    key: Key,
+    key: (Key, Side),
     id: u64,
     bell: Arc<Notify>,
 }
@@ -75,10 +76,11 @@ impl Turns {
         }
     }
 
-    /// Queues `attempt` of `owner`, to be called at `address`, for `key`.
+    /// Queues `attempt` of `owner`, to be called at `address`, for a side of `key`.
     pub(crate) fn join(
         self: &Arc<Self>,
         key: &Key,
+        side: Side,
         attempt: u64,
         owner: u64,
         address: &str,
@@ -87,6 +89,7 @@ impl Turns {
         let id = attempt;
         let bell = Arc::new(Notify::new());
         let mut names = self.names();
+        let key = (key.clone(), side);
         let line = names.entry(key.clone()).or_insert_with(|| Line {
             heard: now,
             ..Line::default()
@@ -101,7 +104,7 @@ impl Turns {
         line.waiters.insert(id, waiter);
         Place {
             turns: Arc::clone(self),
-            key: key.clone(),
+            key,
             id,
             bell,
         }
@@ -109,24 +112,31 @@ impl Turns {
 
     /// `owner` has come to hold `key`: its waiters need not queue.
     pub(crate) fn excuse(&self, key: &Key, owner: u64) {
-        if let Some(line) = self.names().get_mut(key) {
-            for id in line.queue.excuse(owner) {
-                line.ring(id);
+        let mut names = self.names();
+        for side in SIDES {
+            if let Some(line) = names.get_mut(&(key.clone(), side)) {
+                for id in line.queue.excuse(owner) {
+                    line.ring(id);
+                }
             }
         }
     }
 
     /// `owner` holds `key` no longer.
     pub(crate) fn unexcuse(&self, key: &Key, owner: u64) {
-        if let Some(line) = self.names().get_mut(key) {
-            line.queue.unexcuse(owner);
+        let mut names = self.names();
+        for side in SIDES {
+            if let Some(line) = names.get_mut(&(key.clone(), side)) {
+                line.queue.unexcuse(owner);
+            }
         }
     }
 
-    /// Returns the address of the waiter of `owner` that came first for `key`.
+    /// Returns the address of the waiter of `owner` that came first to have `key` for itself.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
         let names = self.names();
-        let mut waiters = names.get(key)?.waiters.values();
+        let line = names.get(&(key.clone(), Side::Exclusive))?;
+        let mut waiters = line.waiters.values();
         let first = waiters.find(|waiter| waiter.owner == owner)?;
         Some(first.address.clone())
     }
@@ -136,7 +146,7 @@ impl Turns {
         self.names().len()
     }
 
-    fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Line>> {
+    fn names(&self) -> MutexGuard<'_, BTreeMap<(Key, Side), Line>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -285,6 +295,8 @@ impl Drop for Place {
         }
     }
 }
+
+const SIDES: [Side; 2] = [Side::Exclusive, Side::Shared];
 
 /// A first waiter that is so much later than it said has a future that nobody polls.
 pub(crate) const OVERDUE: Duration = RECHECK;

@@ -104,6 +104,7 @@ impl Kind {
             "granted" => Answer::Granted(Grant {
                 count: items.number(2)?,
                 token: Token::from_u64(items.number(3)?),
+                serial: items.number(3)?,
                 abandoned: items.number::<u8>(4)? == 1,
                 lasts: maybe(&items, 5)?.map(Duration::from_millis),
                 unqueued: self.discipline == Discipline::Queued

@@ -69,7 +69,7 @@ fn clash(holds: &[&Claim]) -> Option<String> {
         let other = rest
             .iter()
             .chain([first])
-            .find(|claim| claim.hold != whole.hold);
+            .find(|claim| claim.hold != whole.hold && claim.owner != whole.owner);
         return other.map(|other| two(whole, other));
     }
     let (mut taken, mut most) = (0, 0);

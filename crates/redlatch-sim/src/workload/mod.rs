@@ -7,6 +7,7 @@ mod latch;
 mod life;
 mod lock;
 mod pool;
+mod rwlock;
 mod terms;
 mod worker;
 
@@ -40,6 +41,7 @@ pub static KINDS: &[Kind] = &[
     &latch::CountDown,
     &pool::Semaphore,
     &pool::Permits,
+    &rwlock::ReadWrite,
 ];
 
 /// Something that a worker does.

@@ -8,3 +8,4 @@ mod latch_model;
 mod laws;
 pub(crate) mod model;
 mod pool;
+mod rwlock;

@@ -15,6 +15,7 @@ mod random;
 mod refusals;
 mod restart;
 mod rights;
+mod rwlock;
 mod slots;
 mod stop;
 mod support;

@@ -1,0 +1,105 @@
+//! Ending holds by force.
+
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use redlatch_core::{Error, primitive::Side};
+
+use crate::{
+    Access, ReadWriteHolder, ReadWriteLock, inspect,
+    scripts::{Force, ForceScript},
+};
+
+/// A forced release; await it. See [`ReadWriteLock::force_release`].
+///
+/// Gives how many holds there were to be ended. Costs one command per hold, and those of [`ReadWriteLock::holders`] unless one holder is named.
+///
+/// # Errors
+///
+/// As [`ReadWriteLock::info`].
+///
+/// # Cancel safety
+///
+/// Dropped, each hold may have been ended or not.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is released until this is awaited"]
+pub struct ForceEnd {
+    lock: ReadWriteLock,
+    holder: Option<ReadWriteHolder>,
+    how: Force,
+}
+
+impl ForceEnd {
+    pub(crate) fn new(lock: &ReadWriteLock) -> Self {
+        Self {
+            lock: lock.clone(),
+            holder: None,
+            how: Force::Now,
+        }
+    }
+
+    /// Ends only this hold, and no later one of its owner. Default: all that are found when this is awaited.
+    pub fn holder(mut self, holder: &ReadWriteHolder) -> Self {
+        self.holder = Some(holder.clone());
+        self
+    }
+
+    /// Forbids renewal instead of ending: each hold is over when its lease ends, and exclusion is kept.
+    pub const fn after_lease(mut self) -> Self {
+        self.how = Force::AfterLease;
+        self
+    }
+
+    async fn run(self) -> Result<usize, Error> {
+        let names = self.lock.names()?;
+        let holders = match &self.holder {
+            Some(holder) => vec![holder.clone()],
+            None => inspect::list(self.lock.client(), names).await?,
+        };
+        let one = |holder: ReadWriteHolder| {
+            let this = self.clone();
+            async move { this.end(&holder).await }
+        };
+        let ended = stream::iter(holders).map(one).buffer_unordered(AT_ONCE);
+        ended
+            .try_fold(0, async |sum, ended| Ok(sum + usize::from(ended)))
+            .await
+    }
+
+    async fn end(&self, holder: &ReadWriteHolder) -> Result<bool, Error> {
+        let (client, names) = (self.lock.client(), self.lock.names()?);
+        let side = match holder.access {
+            Access::Write => Side::Exclusive,
+            Access::Read | Access::UpgradableRead => Side::Shared,
+        };
+        let script = ForceScript {
+            names,
+            side,
+            owner: &holder.owner,
+            serial: holder.serial,
+            how: self.how,
+            retention: client.retention(),
+        };
+        let ended = ForceScript::decode(&client.query(&script.call()).await?)?;
+        if ended && self.how == Force::Now {
+            client.revoked_hold(&names.key, side, holder.serial);
+        }
+        Ok(ended)
+    }
+}
+
+impl IntoFuture for ForceEnd {
+    /// How many holds there were to be ended.
+    type Output = Result<usize, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Holds that are ended at the same time.
+const AT_ONCE: usize = 64;

@@ -1,0 +1,171 @@
+//! The guards of a read-write lock.
+
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Acquire, AcquireOptions, Error, ErrorKind, Held, OwnerChoice, Released, Token, TryAcquire,
+    TryAcquireFor, Wait,
+};
+
+use crate::{ReadWriteLock, kind::Way};
+
+/// A read hold. Dropping it releases in the background; [`release`](Self::release) also tells what became of it.
+///
+/// What [`LockGuard`](https://docs.rs/redlatch-reentrant) promises of drop and loss holds for it, too; all of [`Held`]'s methods are its own.
+#[must_use = "a guard that is dropped at once releases at once"]
+pub struct ReadGuard(Held);
+
+/// A read hold of the one owner at a time who may become the writer.
+///
+/// Beside it others may read, and while it lasts nobody else can write: what it reads stays true until it upgrades.
+#[must_use = "a guard that is dropped at once releases at once"]
+pub struct UpgradableReadGuard(Held);
+
+/// The write hold. Dropping it releases in the background; [`release`](Self::release) also tells what became of it.
+///
+/// Its [`token`](Held::token) is greater than that of every write before it.
+#[must_use = "a guard that is dropped at once releases at once"]
+pub struct WriteGuard(Held);
+
+macro_rules! guards {
+    ($($guard:ident),*) => {$(
+        impl $guard {
+            /// Releases this guard and says what became of it. Costs one command.
+            ///
+            /// A hold that was lost before is an answer and not an error; see [`Released`].
+            ///
+            /// # Errors
+            ///
+            /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client is patient; the release goes on in the
+            /// background. `Permission`, and `Closed` when the client has been closed, which released it already if the server could be reached.
+            ///
+            /// # Cancel safety
+            ///
+            /// Dropped, the release goes on in the background.
+            pub async fn release(self) -> Result<Released, Error> {
+                self.0.release().await
+            }
+        }
+
+        impl From<Held> for $guard {
+            fn from(held: Held) -> Self {
+                Self(held)
+            }
+        }
+
+        impl Deref for $guard {
+            type Target = Held;
+
+            fn deref(&self) -> &Held {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $guard {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($guard))
+                    .field("name", &self.name())
+                    .field("owner", self.owner())
+                    .field("token", &self.token())
+                    .field("state", &self.state())
+                    .finish()
+            }
+        }
+    )*};
+}
+
+guards!(ReadGuard, UpgradableReadGuard, WriteGuard);
+
+impl ReadGuard {
+    /// Returns the token of the last write before this guard was granted. Nobody else has written since, nor will while it lasts.
+    ///
+    /// What is stored with the token under which it was read is fresh if and only if the token is still the same. Where the server knows of no
+    /// write, because there was none or because it was forgotten, the first reader gets a token that is greater than all before, and
+    /// later ones get the same, until a write. So what cannot be shown to be fresh counts as stale.
+    pub const fn token(&self) -> Token {
+        self.0.granted_token()
+    }
+}
+
+impl UpgradableReadGuard {
+    /// Returns the token of the last write before this hold, see [`ReadGuard::token`]. That of a write it was upgraded to is
+    /// [`WriteGuard`]'s own.
+    pub const fn token(&self) -> Token {
+        self.0.granted_token()
+    }
+
+    /// Becomes the writer as well, waiting for the other readers to leave; new ones are held back meanwhile. Await the returned builder.
+    ///
+    /// This guard stays: when the write guard goes, the hold is an upgradable read again, and nobody else has written in between. The builder's owner
+    /// is this guard's; another one set there gets `Lost`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadWriteLock::write`]; `Lost` if this hold is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any await, this guard is the upgradable read that it was, and readers are held back no longer.
+    pub fn upgrade(&self) -> Acquire<WriteGuard> {
+        let lock = ReadWriteLock::of(&self.0);
+        Acquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
+    }
+
+    /// Becomes the writer as well if nobody else reads; `None` if somebody does. Otherwise as [`upgrade`](Self::upgrade).
+    pub fn try_upgrade(&self) -> TryAcquire<WriteGuard> {
+        let lock = ReadWriteLock::of(&self.0);
+        TryAcquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
+    }
+
+    /// Becomes the writer as well, waiting up to `wait` for the other readers to leave; `None` if they did not. Otherwise as
+    /// [`upgrade`](Self::upgrade).
+    pub fn try_upgrade_for(&self, wait: Duration) -> TryAcquireFor<WriteGuard> {
+        let lock = ReadWriteLock::of(&self.0);
+        TryAcquireFor::new(lock.client(), lock.hold(self.way()), wait).owner(self.owner())
+    }
+
+    fn way(&self) -> Way {
+        Way::Upgrade(self.0.serial())
+    }
+}
+
+impl WriteGuard {
+    /// Becomes a reader, in one step on the server: nobody can write in between, and waiting readers come in. With the same lease. One command.
+    ///
+    /// If the owner has other write guards, it goes on writing beside the new read guard. The read guard's token is this write's.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if the write is over; `Closed`, `Permission`, `ServerFull`; `Unavailable` or `OutcomeUnknown` when the server did not answer for as
+    /// long as the client is patient. In each case this guard is released, as if it had been dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, both the write and the read are given back in the background.
+    pub async fn downgrade(self) -> Result<ReadGuard, Error> {
+        self.0.check()?;
+        let lock = ReadWriteLock::of(&self.0);
+        let way = Way::Downgrade(self.0.attempt().clone(), self.0.token());
+        let options = AcquireOptions {
+            owner: OwnerChoice::Given(self.0.owner().clone()),
+            lease: Some(self.0.lease()),
+            wait: Wait::Never,
+            ..AcquireOptions::default()
+        };
+        let held = lock.client().acquire(&lock.hold(way)?, &options).await?;
+        let Some(held) = held else {
+            let message = "a downgrade was answered as if somebody else wrote";
+            return Err(Error::new(ErrorKind::Protocol, message));
+        };
+        self.0.surrender();
+        Ok(ReadGuard(held))
+    }
+}
+
+impl ReadWriteLock {
+    /// Returns the lock that `held` is a hold of.
+    fn of(held: &Held) -> Self {
+        let class: Arc<str> = held.primitive().class();
+        Self::new(held.client(), held.name()).class(&class)
+    }
+}

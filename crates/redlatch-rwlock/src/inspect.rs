@@ -1,0 +1,141 @@
+//! Looking at a read-write lock from outside.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch_core::{Client, Error, Metadata, Token};
+
+use crate::scripts::{self, Inspected, Names};
+
+/// A read-write lock as the server knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadWriteInfo {
+    /// The name.
+    pub name: String,
+    /// The token of the last write; `None` if the server knows of none, or if nobody has read or written for long.
+    pub token: Option<Token>,
+    /// Who writes, `<client>:<n>`.
+    pub writer: Option<String>,
+    /// How many owners read. Of holds that may have ended at most 64 are looked at; the rest are counted.
+    pub readers: u64,
+    /// Who of them may become the writer.
+    pub upgradable: Option<String>,
+    /// Waiters that want to write, to read upgradably or to upgrade, of all clients. One that died may be counted for a while.
+    pub waiting_writers: u64,
+    /// Waiters that want to read, of all clients. One that died may be counted for a while.
+    pub waiting_readers: u64,
+}
+
+/// What a holder may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read, and become the writer.
+    UpgradableRead,
+    /// Write.
+    Write,
+}
+
+/// A holder and what its client says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReadWriteHolder {
+    /// What it may do. An owner that reads and writes is listed twice.
+    pub access: Access,
+    /// The holder, `<client>:<n>`.
+    pub owner: String,
+    /// How many guards hold, as the server counts them.
+    pub count: u32,
+    /// The token of a writer's hold, or of the last write before a reader's.
+    pub token: Token,
+    /// How long it has been held, by the server's clock. Too short after the server's clock was set back.
+    pub age: Duration,
+    /// How long the lease lasts if it is not renewed.
+    pub remaining: Duration,
+    /// Host, process and application; `None` if the client's record is gone.
+    pub metadata: Option<Metadata>,
+    /// Which hold, in the server's words.
+    pub(crate) serial: u64,
+}
+
+pub(crate) async fn look(client: &Client, names: &Names, owner: &str) -> Result<Inspected, Error> {
+    scripts::inspected(&client.query(&scripts::inspect(names, owner)).await?)
+}
+
+pub(crate) async fn info(client: &Client, names: &Names) -> Result<ReadWriteInfo, Error> {
+    let found = look(client, names, "").await?;
+    Ok(ReadWriteInfo {
+        name: names.name.as_str().to_owned(),
+        token: found.token,
+        writer: found.writer.map(|(owner, _, _)| owner),
+        readers: found.readers,
+        upgradable: found.upgradable,
+        waiting_writers: found.waiting_writers,
+        waiting_readers: found.waiting_readers,
+    })
+}
+
+/// Lists all holders, without what their clients say.
+pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWriteHolder>, Error> {
+    let found = look(client, names, "").await?;
+    let mut all = Vec::new();
+    if let (Some((owner, count, remaining)), Some(token)) = (found.writer, found.token) {
+        all.push(ReadWriteHolder {
+            access: Access::Write,
+            owner,
+            count,
+            token,
+            age: age(found.now, token.as_u64()),
+            remaining,
+            metadata: None,
+            serial: token.as_u64(),
+        });
+    }
+    // A walk over a hash that changes may show a hold twice.
+    let mut readers = BTreeMap::new();
+    let mut cursor = Some("0".to_owned());
+    while let Some(at) = cursor {
+        let reply = client.query(&scripts::holders(names, &at)).await?;
+        let (now, next, page) = scripts::page(&reply)?;
+        readers.extend(
+            page.into_iter()
+                .map(|reader| (reader.serial, (now, reader))),
+        );
+        cursor = next;
+    }
+    all.extend(readers.into_values().map(|(now, reader)| ReadWriteHolder {
+        access: reader.access,
+        owner: reader.owner,
+        count: reader.count,
+        token: reader.token,
+        age: age(now, reader.serial),
+        remaining: reader.remaining,
+        metadata: None,
+        serial: reader.serial,
+    }));
+    Ok(all)
+}
+
+/// Lists all holders and asks once for each of their clients.
+pub(crate) async fn holders(client: &Client, names: &Names) -> Result<Vec<ReadWriteHolder>, Error> {
+    let mut all = list(client, names).await?;
+    let mut known = BTreeMap::<String, Option<Metadata>>::new();
+    for holder in &mut all {
+        let of = holder.owner.split(':').next().unwrap_or_default();
+        holder.metadata = match known.get(of) {
+            Some(metadata) => metadata.clone(),
+            None => {
+                let metadata = client.metadata(&holder.owner).await?;
+                known.insert(of.to_owned(), metadata.clone());
+                metadata
+            }
+        };
+    }
+    Ok(all)
+}
+
+fn age(now: u64, since_micros: u64) -> Duration {
+    Duration::from_millis(now.saturating_sub(since_micros / 1000))
+}

@@ -1,0 +1,142 @@
+//! What the ways to hold a read-write lock are to the engine.
+
+use std::sync::Arc;
+
+use redlatch_core::{
+    AttemptId, Client, Discipline, Error, Key, Name, Token,
+    primitive::{
+        AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed, Side,
+    },
+    script::ScriptCall,
+    seam::Value,
+};
+
+use crate::scripts::{AcquireScript, DowngradeScript, Names, ReleaseScript, RenewScript};
+
+/// One way to hold one lock.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) names: Names,
+    pub(crate) class: Arc<str>,
+    pub(crate) way: Way,
+}
+
+/// How it is held.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Read,
+    Upgradable,
+    Write,
+    /// As writer, by the owner of the upgradable hold with this serial.
+    Upgrade(u64),
+    /// As reader, by the writer whose attempt this ends.
+    Downgrade(AttemptId, Token),
+}
+
+impl Names {
+    pub(crate) fn new(client: &Client, name: Name) -> Self {
+        let key = client.key(&name);
+        Self {
+            verb: client.publish_verb(),
+            channel: client.broadcast_channel(&key),
+            key,
+            name,
+        }
+    }
+}
+
+impl Way {
+    const fn side(&self) -> Side {
+        match self {
+            Self::Read | Self::Upgradable | Self::Downgrade(..) => Side::Shared,
+            Self::Write | Self::Upgrade(_) => Side::Exclusive,
+        }
+    }
+}
+
+impl Primitive for Hold {
+    fn kind(&self) -> &'static str {
+        match self.way.side() {
+            Side::Shared => "read_lock",
+            Side::Exclusive => "write_lock",
+        }
+    }
+
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
+
+    fn name(&self) -> &Name {
+        &self.names.name
+    }
+
+    fn key(&self) -> &Key {
+        &self.names.key
+    }
+
+    fn discipline(&self) -> Discipline {
+        Discipline::Queued
+    }
+
+    fn side(&self) -> Side {
+        self.way.side()
+    }
+
+    fn line(&self) -> Side {
+        match self.way {
+            // It comes in alone, in its turn.
+            Way::Upgradable => Side::Exclusive,
+            _ => self.side(),
+        }
+    }
+
+    fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        let names = &self.names;
+        match &self.way {
+            Way::Downgrade(write, token) => DowngradeScript {
+                names,
+                request,
+                write,
+                token: *token,
+            }
+            .call(),
+            way => AcquireScript {
+                names,
+                request,
+                way,
+            }
+            .call(),
+        }
+    }
+
+    fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
+        AcquireScript::decode(&self.way, reply)
+    }
+
+    fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {
+        RenewScript {
+            names: &self.names,
+            side: self.side(),
+            request,
+        }
+        .call()
+    }
+
+    fn renewed(&self, reply: &Value) -> Result<Renewed, Error> {
+        RenewScript::decode(reply)
+    }
+
+    fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
+        ReleaseScript {
+            names: &self.names,
+            way: &self.way,
+            side: self.side(),
+            request,
+        }
+        .call()
+    }
+
+    fn released(&self, reply: &Value) -> Result<Parted, Error> {
+        ReleaseScript::decode(reply)
+    }
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod force;
+mod guard;
+mod inspect;
+mod kind;
+mod lock;
+mod scripts;
+
+pub use force::ForceEnd;
+pub use guard::{ReadGuard, UpgradableReadGuard, WriteGuard};
+pub use inspect::{Access, ReadWriteHolder, ReadWriteInfo};
+pub use lock::ReadWriteLock;
+
+/// Returns the text of the script that renews, for tests that tell it from others.
+#[doc(hidden)]
+pub fn renewal_script() -> &'static str {
+    redlatch_lua::RWLOCK.renew.text
+}

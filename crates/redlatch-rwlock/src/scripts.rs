@@ -1,0 +1,422 @@
+//! The scripts of the read-write lock: the only place that knows the order of their keys and arguments.
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use redlatch_core::{
+    AttemptId, Error, ErrorKind, Key, LossCause, Name, Token,
+    primitive::{
+        AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed, Side,
+    },
+    script::{Items, Script, ScriptCall, millis},
+    seam::Value,
+};
+use redlatch_lua::RWLOCK;
+
+use crate::{Access, kind::Way};
+
+static READ: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.read));
+static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.write));
+static DOWNGRADE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.downgrade));
+static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.renew));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.release));
+static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.inspect));
+static HOLDERS: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.holders));
+static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
+
+/// What every call of one lock names.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) name: Name,
+    pub(crate) key: Key,
+    /// How and where all waiting readers are told.
+    pub(crate) verb: &'static str,
+    pub(crate) channel: Arc<str>,
+}
+
+impl Names {
+    fn call(&self, script: &'static Script) -> ScriptCall {
+        let call = ScriptCall::new(script, &self.key).key(self.key.as_str());
+        PARTS
+            .iter()
+            .fold(call, |call, part| call.key(self.key.part(part)))
+    }
+
+    fn acquire(&self, script: &'static Script, request: &AcquireRequest<'_>) -> ScriptCall {
+        self.call(script)
+            .dated()
+            .arg(request.owner.to_string())
+            .arg(request.attempt.to_string())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+    }
+
+    fn tell(&self, call: ScriptCall) -> ScriptCall {
+        call.arg(self.verb).arg(&*self.channel)
+    }
+}
+
+/// A waiter as its queue has it.
+fn member(way: &Way, address: &str) -> String {
+    match way {
+        Way::Upgradable if !address.is_empty() => format!("{address} u"),
+        _ => address.to_owned(),
+    }
+}
+
+const fn letter(side: Side) -> &'static str {
+    match side {
+        Side::Exclusive => "w",
+        Side::Shared => "r",
+    }
+}
+
+/// `rwlock/read.lua` and `rwlock/write.lua`.
+pub(crate) struct AcquireScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) request: &'a AcquireRequest<'a>,
+    pub(crate) way: &'a Way,
+}
+
+impl AcquireScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let Self {
+            names,
+            request,
+            way,
+        } = self;
+        let (script, what) = match way {
+            Way::Read | Way::Downgrade(..) => (&READ, "r".to_owned()),
+            Way::Upgradable => (&READ, "u".to_owned()),
+            Way::Write => (&WRITE, String::new()),
+            Way::Upgrade(serial) => (&WRITE, serial.to_string()),
+        };
+        let call = names
+            .acquire(script, request)
+            .arg(request.register.map(millis).unwrap_or_default())
+            .arg(member(way, request.address))
+            .arg(what);
+        names.tell(call)
+    }
+
+    pub(crate) fn decode(way: &Way, reply: &Value) -> Result<Answer, Error> {
+        let script = match way {
+            Way::Read | Way::Upgradable => &READ,
+            Way::Write | Way::Upgrade(_) => &WRITE,
+            Way::Downgrade(..) => &DOWNGRADE,
+        };
+        let items = Items::new(script, reply)?;
+        Ok(match items.text(1)? {
+            "granted" => Answer::Granted(Grant {
+                count: items.number(2)?,
+                token: Token::from_u64(items.number(3)?),
+                abandoned: items.number::<u8>(4)? == 1,
+                lasts: maybe(&items, 5)?.map(Duration::from_millis),
+                serial: items.number(6)?,
+                unqueued: false,
+            }),
+            "busy" => Answer::Busy {
+                remaining: maybe(&items, 2)?.map_or(Duration::MAX, Duration::from_millis),
+                holder: items.text(3)?.to_owned(),
+                called: maybe(&items, 4)?,
+                entered: items.number::<u8>(5)? == 1,
+            },
+            "more" => Answer::Unfinished,
+            "late" => Answer::Late,
+            "void" => Answer::Void,
+            "reader" => return Err(reader_asks(way)),
+            "lost" => return Err(lost(items.text(2).unwrap_or("expired"))),
+            "kind" => return Err(wrong_kind(items.text(2)?)),
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// `rwlock/downgrade.lua`.
+pub(crate) struct DowngradeScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) request: &'a AcquireRequest<'a>,
+    pub(crate) write: &'a AttemptId,
+    pub(crate) token: Token,
+}
+
+impl DowngradeScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let call = self
+            .names
+            .acquire(&DOWNGRADE, self.request)
+            .arg(self.write.to_string())
+            .arg(self.token.to_string());
+        self.names.tell(call)
+    }
+}
+
+/// `rwlock/renew.lua`.
+pub(crate) struct RenewScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) side: Side,
+    pub(crate) request: &'a RenewRequest<'a>,
+}
+
+impl RenewScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let Self {
+            names,
+            side,
+            request,
+        } = self;
+        ScriptCall::new(&RENEW, &names.key)
+            .dated()
+            .key(names.key.as_str())
+            .arg(request.owner.to_string())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .arg(letter(*side))
+            .arg(request.serial.to_string())
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
+        let items = Items::new(&RENEW, reply)?;
+        Ok(match items.text(1)? {
+            "renewed" => Renewed::Renewed,
+            "late" => Renewed::Late,
+            over => Renewed::Lost(cause(over).ok_or_else(|| items.bad())?),
+        })
+    }
+}
+
+/// `rwlock/release.lua`.
+pub(crate) struct ReleaseScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) way: &'a Way,
+    pub(crate) side: Side,
+    pub(crate) request: &'a ReleaseRequest<'a>,
+}
+
+impl ReleaseScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let request = self.request;
+        let call = self
+            .names
+            .call(&RELEASE)
+            .can_do_with(1)
+            .arg(request.owner.to_string())
+            .arg(request.attempt.to_string())
+            .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
+            .arg(millis(request.retention))
+            .arg(member(self.way, request.address))
+            .arg(letter(self.side))
+            .arg(
+                request
+                    .serial
+                    .map(|serial| serial.to_string())
+                    .unwrap_or_default(),
+            );
+        self.names.tell(call)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Parted, Error> {
+        let items = Items::new(&RELEASE, reply)?;
+        Ok(match items.text(1)? {
+            "released" => Parted::Released(items.number(2)?),
+            "expired" => Parted::Expired,
+            "already" => Parted::Already(items.number(2)?),
+            "revoked" => Parted::Revoked,
+            "taken" => Parted::Taken,
+            "gone" | "kind" => Parted::Gone,
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// What `rwlock/inspect.lua` found.
+#[derive(Debug)]
+pub(crate) struct Inspected {
+    pub(crate) now: u64,
+    pub(crate) token: Option<Token>,
+    /// Owner, attempts and time left.
+    pub(crate) writer: Option<(String, u32, Duration)>,
+    pub(crate) readers: u64,
+    pub(crate) upgradable: Option<String>,
+    pub(crate) waiting_writers: u64,
+    pub(crate) waiting_readers: u64,
+    pub(crate) own_writes: u32,
+    pub(crate) own_reads: u32,
+}
+
+/// `rwlock/inspect.lua`.
+pub(crate) fn inspect(names: &Names, owner: &str) -> ScriptCall {
+    names.call(&INSPECT).arg(owner)
+}
+
+pub(crate) fn inspected(reply: &Value) -> Result<Inspected, Error> {
+    let items = Items::new(&INSPECT, reply)?;
+    match items.text(1)? {
+        "kind" => return Err(wrong_kind(items.text(2)?)),
+        "state" => {}
+        _ => return Err(items.bad()),
+    }
+    let some = |at| {
+        items
+            .text(at)
+            .map(|text| (!text.is_empty()).then(|| text.to_owned()))
+    };
+    let left = Duration::from_millis(items.number(5)?);
+    let count = items.number(4)?;
+    Ok(Inspected {
+        now: items.number(0)?,
+        token: maybe(&items, 2)?.map(Token::from_u64),
+        writer: some(3)?.map(|owner| (owner, count, left)),
+        readers: items.number(6)?,
+        upgradable: some(7)?,
+        waiting_writers: items.number(8)?,
+        waiting_readers: items.number(9)?,
+        own_writes: items.number(10)?,
+        own_reads: items.number(11)?,
+    })
+}
+
+/// One read hold that `rwlock/holders.lua` found.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) owner: String,
+    pub(crate) count: u32,
+    pub(crate) serial: u64,
+    pub(crate) token: Token,
+    pub(crate) remaining: Duration,
+    pub(crate) access: Access,
+}
+
+/// A page of what `rwlock/holders.lua` found: the server's time in ms, where to go on, read holds.
+pub(crate) type Page = (u64, Option<String>, Vec<Reader>);
+
+/// `rwlock/holders.lua`.
+pub(crate) fn holders(names: &Names, cursor: &str) -> ScriptCall {
+    ScriptCall::new(&HOLDERS, &names.key)
+        .key(names.key.as_str())
+        .arg(cursor)
+}
+
+pub(crate) fn page(reply: &Value) -> Result<Page, Error> {
+    let items = Items::new(&HOLDERS, reply)?;
+    match items.text(1)? {
+        "kind" => return Err(wrong_kind(items.text(2)?)),
+        "holds" => {}
+        _ => return Err(items.bad()),
+    }
+    let mut readers = Vec::new();
+    for at in (3..items.len()).step_by(6) {
+        readers.push(Reader {
+            owner: items.text(at)?.to_owned(),
+            count: items.number(at + 1)?,
+            serial: items.number(at + 2)?,
+            token: Token::from_u64(items.number(at + 3)?),
+            remaining: Duration::from_millis(items.number(at + 4)?),
+            access: match items.text(at + 5)? {
+                "u" => Access::UpgradableRead,
+                _ => Access::Read,
+            },
+        });
+    }
+    let cursor = items.text(2)?;
+    let next = (cursor != "0").then(|| cursor.to_owned());
+    Ok((items.number(0)?, next, readers))
+}
+
+/// `rwlock/force.lua`.
+pub(crate) struct ForceScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) side: Side,
+    pub(crate) owner: &'a str,
+    pub(crate) serial: u64,
+    pub(crate) how: Force,
+    pub(crate) retention: Duration,
+}
+
+/// How a hold is ended by force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Force {
+    Now,
+    AfterLease,
+}
+
+impl ForceScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let how = match self.how {
+            Force::Now => "now",
+            Force::AfterLease => "after",
+        };
+        let call = self
+            .names
+            .call(&FORCE)
+            .can_do_with(1)
+            .arg(letter(self.side))
+            .arg(self.owner)
+            .arg(self.serial.to_string())
+            .arg(how)
+            .arg(millis(self.retention));
+        self.names.tell(call)
+    }
+
+    /// Tells whether the hold was there to be ended, by this call or by an earlier copy of it.
+    pub(crate) fn decode(reply: &Value) -> Result<bool, Error> {
+        let items = Items::new(&FORCE, reply)?;
+        match items.text(1)? {
+            "done" | "already" => Ok(true),
+            "gone" => Ok(false),
+            "kind" => Err(wrong_kind(items.text(2)?)),
+            _ => Err(items.bad()),
+        }
+    }
+}
+
+fn cause(over: &str) -> Option<LossCause> {
+    Some(match over {
+        "expired" => LossCause::Expired,
+        "taken" => LossCause::Taken,
+        "revoked" => LossCause::Revoked,
+        "gone" | "kind" => LossCause::Forgotten,
+        _ => return None,
+    })
+}
+
+fn lost(over: &str) -> Error {
+    let cause = cause(over).unwrap_or(LossCause::Expired);
+    Error::new(
+        ErrorKind::Lost(cause),
+        format!("the hold that was to change is lost: {cause}"),
+    )
+}
+
+fn reader_asks(way: &Way) -> Error {
+    let wanted = match way {
+        Way::Upgradable => "an upgradable read",
+        _ => "the write lock",
+    };
+    Error::new(
+        ErrorKind::WouldDeadlock,
+        format!(
+            "the owner holds the read lock and would wait for itself to get {wanted}; begin with an upgradable read"
+        ),
+    )
+}
+
+pub(crate) fn wrong_kind(found: &str) -> Error {
+    Error::new(
+        ErrorKind::WrongKind,
+        format!("the name belongs to an object of kind {found}, not to a rw:1"),
+    )
+}
+
+/// Reads a number that an empty text may stand for.
+fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
+    match items.text(at) {
+        Ok("") => Ok(None),
+        _ => items.number(at).map(Some),
+    }
+}
+
+/// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read holds.
+const PARTS: [&str; 4] = ["q", "r", "l", "d"];

@@ -1,0 +1,235 @@
+//! The read-write lock.
+
+mod freshness;
+mod mutants;
+mod scripts;
+mod sides;
+
+use std::{
+    future::{Future, IntoFuture},
+    ops::Deref,
+    pin::Pin,
+};
+
+use redlatch_core::{Error, Held, Owner, Released};
+use redlatch_embedded::engine::{Contents, KeyDump};
+use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard};
+
+use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding};
+use crate::{
+    faults::Fault,
+    mutants::Mutant,
+    names::label,
+    scripts::{Ran, Seen},
+    watch::{Checker, Part},
+};
+
+/// The read-write lock, as a workload.
+#[derive(Debug)]
+pub(super) struct ReadWrite;
+
+/// A guard of either side.
+#[derive(Debug)]
+pub(super) enum Either {
+    Read(ReadGuard),
+    Look(UpgradableReadGuard),
+    Write(WriteGuard),
+}
+
+/// What an acquisition asks for.
+#[derive(Clone, Copy)]
+enum Wish {
+    Read,
+    Look,
+    Write,
+    /// Writes, and turns into a reader at once.
+    Downgraded,
+}
+
+impl Workload for ReadWrite {
+    fn name(&self) -> &'static str {
+        "rwlock"
+    }
+
+    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+        Box::pin(holding::round(self, worker))
+    }
+
+    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(holding::get_on(self, worker, name))
+    }
+
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        scripts::seen(ran)
+    }
+
+    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
+        scripts::holders(key, now)
+    }
+
+    fn waiters(&self, key: &KeyDump) -> Vec<String> {
+        let Contents::SortedSet(members) = &key.contents else {
+            return Vec::new();
+        };
+        // Clients count as alive for a while after their last waiter, and the index of readers lags.
+        if !key.key.ends_with(b":q") && !key.key.ends_with(b":r") {
+            return Vec::new();
+        }
+        let members = members.iter();
+        members
+            .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
+            .collect()
+    }
+
+    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+        vec![
+            Box::new(freshness::Freshness::new(names)),
+            Box::new(sides::Sides::new(names)),
+        ]
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutants::ALL
+    }
+}
+
+type Begun<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
+
+impl Holding for ReadWrite {
+    type Guard = Either;
+
+    const REENTRANT: bool = true;
+
+    fn acquire(
+        &self,
+        worker: &mut Worker,
+        name: usize,
+        owner: &Owner,
+        terms: &Terms,
+    ) -> Acquiring<Either> {
+        let lock = ReadWriteLock::new(&worker.client, label(name));
+        let wish = match worker.rng.below(10) {
+            0..=3 => Wish::Read,
+            4 | 5 => Wish::Look,
+            6..=8 => Wish::Write,
+            _ => Wish::Downgraded,
+        };
+        macro_rules! with {
+            ($builder:expr) => {{
+                // One that polls would let all behind it wait for its next look.
+                let builder = $builder.owner(owner);
+                let builder = if terms.renewed {
+                    builder.renewed_lease(terms.lease)
+                } else {
+                    builder.lease(terms.lease)
+                };
+                builder.into_future()
+            }};
+        }
+        macro_rules! begin {
+            ($patient:ident, $once:ident, $bounded:ident) => {
+                match terms.how {
+                    How::Once => with!(lock.$once()),
+                    How::For(wait) => with!(lock.$bounded(wait)),
+                    How::Patiently => {
+                        let future = with!(lock.$patient());
+                        Box::pin(async move { future.await.map(Some) })
+                    }
+                }
+            };
+        }
+        match wish {
+            Wish::Read => {
+                let read: Begun<ReadGuard> = begin!(read, try_read, try_read_for);
+                Box::pin(async move { Ok(read.await?.map(Either::Read)) })
+            }
+            Wish::Look => {
+                let look: Begun<UpgradableReadGuard> = begin!(
+                    upgradable_read,
+                    try_upgradable_read,
+                    try_upgradable_read_for
+                );
+                Box::pin(async move { Ok(look.await?.map(Either::Look)) })
+            }
+            Wish::Write => {
+                let write: Begun<WriteGuard> = begin!(write, try_write, try_write_for);
+                Box::pin(async move { Ok(write.await?.map(Either::Write)) })
+            }
+            Wish::Downgraded if terms.how == How::Patiently => {
+                let write: Begun<WriteGuard> = begin!(write, try_write, try_write_for);
+                Box::pin(async move {
+                    let Some(write) = write.await? else {
+                        return Ok(None);
+                    };
+                    write.downgrade().await.map(|read| Some(Either::Read(read)))
+                })
+            }
+            // A downgrade takes its own time, which a bounded call does not have.
+            Wish::Downgraded => {
+                let write: Begun<WriteGuard> = begin!(write, try_write, try_write_for);
+                Box::pin(async move { Ok(write.await?.map(Either::Write)) })
+            }
+        }
+    }
+
+    fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(async move {
+            let lock = ReadWriteLock::new(&worker.client, label(name));
+            let gentle = worker.rng.chance(500);
+            let force = lock.force_release();
+            let force = if gentle { force.after_lease() } else { force };
+            worker.inject(Fault::Force, || {
+                format!("releases {} by force", label(name))
+            });
+            // It looks, and then ends each hold that it has found; each of these may take the client's patience.
+            let limit = worker.patience() * 4;
+            let forced = worker
+                .timed("force_release", limit, force.into_future())
+                .await;
+            worker.say(|| format!("has forced {}: {forced:?}", label(name)));
+        })
+    }
+}
+
+impl Deref for Either {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        match self {
+            Self::Read(guard) => guard,
+            Self::Look(guard) => guard,
+            Self::Write(guard) => guard,
+        }
+    }
+}
+
+impl Guard for Either {
+    async fn release(self) -> Result<Released, Error> {
+        match self {
+            Self::Read(guard) => guard.release().await,
+            Self::Look(guard) => guard.release().await,
+            Self::Write(guard) => guard.release().await,
+        }
+    }
+
+    fn fence(&self) -> Option<u64> {
+        match self {
+            Self::Read(_) | Self::Look(_) => None,
+            Self::Write(guard) => Some(guard.token().as_u64()),
+        }
+    }
+
+    fn hold(&self) -> String {
+        match self {
+            Self::Read(_) | Self::Look(_) => format!("r{}", self.serial()),
+            Self::Write(_) => format!("w{}", self.serial()),
+        }
+    }
+
+    fn part(&self) -> Part {
+        match self {
+            Self::Read(_) | Self::Look(_) => Part::Shared,
+            Self::Write(_) => Part::Whole,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What the scripts of the read-write lock have done.
+
+use redlatch_core::seam::Value;
+use redlatch_embedded::engine::{Contents, KeyDump};
+
+use crate::scripts::{Ran, Seen};
+
+pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
+    let Some(name) = ran.name() else {
+        return Vec::new();
+    };
+    let granted = || Seen::Granted {
+        name,
+        attempt: ran.arg(3).to_owned(),
+    };
+    match (ran.source.name, ran.verdict()) {
+        ("rwlock/read" | "rwlock/write", "granted") => vec![granted()],
+        ("rwlock/downgrade", "granted") => vec![
+            granted(),
+            Seen::Ended {
+                name,
+                attempt: ran.arg(6).to_owned(),
+                freed: false,
+            },
+        ],
+        ("rwlock/renew", "renewed") => vec![Seen::Renewed {
+            name,
+            hold: format!("{}{}", ran.arg(5), ran.arg(6)),
+        }],
+        ("rwlock/release", verdict) if !verdict.is_empty() => vec![Seen::Ended {
+            name,
+            attempt: ran.arg(2).to_owned(),
+            freed: verdict == "released" && ran.item(4).and_then(Value::as_int) == Some(1),
+        }],
+        _ => Vec::new(),
+    }
+}
+
+/// Reads the live holders out of a lock's key.
+pub(super) fn holders(key: &KeyDump, now: u64) -> Vec<String> {
+    let Contents::Hash(fields) = &key.contents else {
+        return Vec::new();
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let field = |name: &str| {
+        let found = fields.iter().find(|(field, _)| field == name.as_bytes());
+        found.map(|(_, value)| text(value))
+    };
+    let lives = |until: &str| until.parse::<u64>().is_ok_and(|until| until > now);
+    let writes = field("u").is_some_and(|until| lives(&until));
+    let readers = fields.iter().filter_map(|(field, hold)| {
+        let owner = text(field).strip_prefix('r')?.to_owned();
+        lives(&text(hold.get(..13)?)).then_some(owner)
+    });
+    let writer = field("o").filter(|_| writes);
+    writer.into_iter().chain(readers).collect()
+}

@@ -1,0 +1,50 @@
+-- Makes a reader of a writer, in one step: lets its owner in to read and ends the write that one attempt has.
+--
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 owner   who writes, `<client>:<n>`
+--       3 attempt of the read, `<client>:<n>`, never used twice
+--       4 lease   ms
+--       5 ttl     ms, lease + retention of the token
+--       6 attempt of the write, which ends
+--       7 token   of the write
+--       8 verb and 9 channel of the message to all waiting readers
+-- Reply {now, 'granted', count, token, abandoned, lasts, serial}  as for rwlock/read
+--       {now, 'lost', cause}     the write is over: expired, taken, revoked, gone
+--       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
+-- Cost  O(log n): as rwlock/read and rwlock/release together.
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+local key, index = KEYS[1], KEYS[5]
+local owner, attempt, ttl, id = ARGV[2], ARGV[3], ARGV[5], ARGV[7]
+
+local s = look(key, owner)
+if s.kind and s.kind ~= 'rw:1' then
+  return {now, 'kind', s.kind}
+elseif is_void(s, attempt) then
+  return {now, 'void'}
+end
+local writes = s.writer == owner and s.ends > now and s.token == id
+-- An earlier copy, or an attempt whose answer came too late, has been here; nobody has written since.
+local reads = lasts(s.own, now) and string.sub(s.own, 32, 47) == id and s.token == id
+if not (writes or reads) then
+  if s.token and s.token > id then
+    return {now, 'lost', 'taken'}
+  elseif call('HGET', key, 'f') == id then
+    return {now, 'lost', 'revoked'}
+  end
+  return {now, 'lost', s.token == id and 'expired' or 'gone'}
+end
+
+local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, ARGV[4], ttl, 'r')
+if writes and string.find(s.attempts, ' ' .. ARGV[6] .. ' ', 1, true) and end_write(s, ARGV[6], now) and s.flag and s.flag > now then
+  go_on(s, KEYS[2], KEYS[3], KEYS[4], now, true, ARGV[8], ARGV[9])
+end
+return {now, 'granted', count, token, abandoned, short, serial}

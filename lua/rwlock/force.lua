@@ -1,0 +1,70 @@
+-- Ends one hold of a read-write lock whoever has it, at once or by forbidding its renewal.
+--
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 may be left out, then nobody is woken
+-- ARGV  1 side    'w' the writer's, 'r' a reader's
+--       2 owner   of the reader's hold
+--       3 id      token or serial of the hold that is meant; a later one is not touched
+--       4 how     'now' ends it; 'after' lets the lease run out
+--       5 keep    ms the token is kept once nobody holds
+--       6 verb and 7 channel of the message to all waiting readers
+-- Reply {now, 'done'}      the hold is ended, or will end with its lease
+--       {now, 'already'}   it was forced before
+--       {now, 'gone'}      no live hold is named so
+--       {now, 'kind', kind}
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE; with waiters as rwlock/release.
+--
+-- Begins with HDEL, which a full server takes.
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local key, id, how = KEYS[1], ARGV[3], ARGV[4]
+local s = look(key, ARGV[2])
+if s.kind and s.kind ~= 'rw:1' then
+  return {now, 'kind', s.kind}
+end
+local changed
+
+if ARGV[1] == 'w' then
+  local forced = call('HGET', key, 'f')
+  if not s.writer or s.ends <= now or s.token ~= id then
+    return {now, forced == id and 'already' or 'gone'}
+  end
+  call('HDEL', key, '')
+  call('HSET', key, 'f', id)
+  if how == 'now' then
+    -- It is over from now on; its owner stays, so that its release and the next holder learn how it ended.
+    call('HSET', key, 'u', now)
+    s.ends, changed = now, true
+  end
+else
+  local hold = s.own
+  local kind = hold and string.sub(hold, 15, 30) == id and string.sub(hold, 49, 49)
+  if kind == 'f' then
+    return {now, 'already'}
+  elseif not kind or string.sub(hold, 1, 13) <= now then
+    return {now, 'gone'}
+  elseif how == 'after' and (kind == 'R' or kind == 'U') then
+    return {now, 'already'}
+  end
+  call('HDEL', key, '')
+  if how == 'now' then
+    -- It stays as a note for its owner until its lease would have ended.
+    s.count = s.count - 1
+    call('HSET', key, 'r' .. ARGV[2], now .. string.sub(hold, 14, 48) .. 'f' .. string.sub(hold, 50), 'c', counter(s))
+    if s.upgradable == ARGV[2] then
+      call('HDEL', key, 'g')
+      s.upgradable = false
+    end
+    changed = true
+  else
+    call('HSET', key, 'r' .. ARGV[2], string.sub(hold, 1, 48) .. string.upper(kind) .. string.sub(hold, 50))
+  end
+end
+
+if changed then
+  if s.flag and s.flag > now and KEYS[2] then
+    go_on(s, KEYS[2], KEYS[3], KEYS[4], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
+  elseif s.count == 0 and not (s.writer and s.ends > now) then
+    call('PEXPIRE', key, ARGV[5])
+  end
+end
+return {now, 'done'}

@@ -1,0 +1,130 @@
+-- Takes a read-write lock to read, or to read with the right to become the writer.
+--
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 owner   who is to hold, `<client>:<n>`
+--       3 attempt `<client>:<n>`, never used twice
+--       4 lease   ms
+--       5 ttl     ms, lease + retention of the token
+--       6 waiter  ms the waiter's client counts as alive when busy, or '' not to wait
+--       7 member  the waiter, `<verb> <channel> <n>`, with ` u` behind it if upgradable; or ''
+--       8 kind    'r', or 'u' for upgradable
+--       9 verb and 10 channel of the message to all waiting readers
+-- Reply {now, 'granted', count, token, abandoned, lasts, serial}  token of the last write; abandoned = 1 if its holder never released; lasts = ms from now
+--                             if that is less than was asked for (renewal is forbidden), else ''; serial names the read hold
+--       {now, 'busy', remaining, holder, called, entered}  remaining = ms until it is worth to look, or ''; holder = who writes, or ''; called = n of a waiter of this
+--                             client that may come, or ''; entered = 1 if the waiter was not in the queue
+--       {now, 'more'}         many waiters were dead: ask again
+--       {now, 'reader'}       the owner holds the read lock and asks for an upgradable one
+--       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
+-- Cost  O(log n): TIME, HMGET, HSET, ZADD, and per key PTTL and PEXPIRE; with other readers + ZRANGEBYSCORE, 3 for each of at most two that are due; with waiters +
+--       queue_head of Q and R and what coming in takes out of its queue.
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local owner, attempt, lease, ttl, waiter, member, kind = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+
+local s = look(key, owner)
+if s.kind and s.kind ~= 'rw:1' then
+  return {now, 'kind', s.kind}
+elseif is_void(s, attempt) then
+  return {now, 'void'}
+end
+local writes = s.writer and s.ends > now
+local holds = lasts(s.own, now)
+if holds and kind == 'u' and string.lower(string.sub(s.own, 49, 49)) ~= 'u' then
+  return {now, 'reader'}
+end
+
+-- Who or what is in the way, and until when at least.
+local way, until_ms, called = '', '', ''
+local waited = s.flag and s.flag > now
+local free = holds or writes and s.writer == owner
+local announce, in_batch = false, false
+if not free then
+  if waited then
+    announce = settle_death(s, readers, clients, now)
+  end
+  local upgrading = upgrading_until(s, now)
+  local first, first_until, many
+  if waited then
+    first, first_until, many = queue_head(writers, clients, now, s.called)
+    if many then
+      return {now, 'more'}
+    end
+  end
+  if writes then
+    way, until_ms = s.writer, s.ends
+  elseif kind == 'u' then
+    local taken = upgradable_taken(s, now)
+    if taken then
+      until_ms = string.sub(call('HGET', key, 'r' .. s.upgradable), 1, 13)
+    elseif first and first ~= member then
+      until_ms = first_until
+    else
+      free = true
+    end
+  else
+    local ticket = waited and member ~= '' and call('ZSCORE', readers, member)
+    in_batch = ticket and batch_open(s, now) and ticket <= string.sub(s.batch, 32)
+    if in_batch then
+      free = true
+    elseif upgrading then
+      until_ms = upgrading
+    elseif first and not is_upgradable(first) then
+      until_ms = first_until
+    else
+      free = true
+    end
+  end
+
+  if not free then
+    local entered = 0
+    if waiter ~= '' then
+      local queue, summoned, ticket = readers, false, micros
+      if kind == 'u' then
+        queue, summoned = writers, s.called
+      elseif batch_open(s, now) and ticket <= string.sub(s.batch, 32) then
+        -- Tickets may be ahead of the clock: it comes after those of the batch.
+        ticket = string.format('%.0f', string.sub(s.batch, 32) + 1)
+      end
+      entered = wait_in(s, queue, clients, now, ticket, member, waiter, summoned)
+      -- The first of its queue looks when the way may be free; the first of another client after it, when that one does not.
+      local at, alive = queue_head(queue, clients, now, summoned)
+      if at and at ~= member then
+        until_ms = queue_before(queue, clients, queue_client(member), alive) or ''
+      end
+    end
+    if until_ms ~= '' then
+      until_ms = until_ms - now
+    end
+    if first and first ~= member and queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
+      called = string.match(first, '^%S+ %S+ (%d+)')
+    end
+    if announce then
+      redis.pcall(ARGV[9], ARGV[10], '')
+    end
+    return {now, 'busy', until_ms, way, called, entered}
+  end
+end
+
+local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
+if waited then
+  if member ~= '' then
+    call('ZREM', kind == 'u' and writers or readers, member)
+  end
+  if announce then
+    redis.pcall(ARGV[9], ARGV[10], '')
+  elseif not (holds or writes or in_batch) then
+    -- Who found the way free by looking opens it for the others.
+    go_on(s, writers, readers, clients, now, false, ARGV[9], ARGV[10])
+  end
+end
+return {now, 'granted', count, token, abandoned, short, serial}

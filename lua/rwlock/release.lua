@@ -1,0 +1,165 @@
+-- Ends what one attempt has on a read-write lock: its hold, its place among the waiters, its late copies.
+-- A release, the undo of an abandoned acquire and a waiter's leave are the same act.
+--
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 may be left out (a slot on the move), then nobody is woken
+-- ARGV  1 owner   `<client>:<n>`
+--       2 attempt `<client>:<n>`
+--       3 void    last ms at which a copy of the acquire may act, or '' when none is under way
+--       4 keep    ms the token is kept once nobody holds
+--       5 member  the waiter to strike out, or ''
+--       6 side    'w' what a writer has, 'r' what a reader has
+--       7 id      token or serial of the hold, or '' where it is not known
+--       8 verb and 9 channel of the message to all waiting readers
+-- Reply {now, verdict, left, idle}  left = attempts of the owner that still hold on this side; idle = 1 if nobody is known to hold
+--       released  this ended the attempt's hold
+--       expired   so it did, but the lease had run out before
+--       already   it had ended cleanly before
+--       revoked   it had been ended by force
+--       taken     a later hold has been granted
+--       gone      nothing is known of it
+--       kind      the name is something else
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R, ZRANGE, HSET, PUBLISH, ZREM of its own place;
+--       with copies under way + HGET, HDEL, HSET.
+--
+-- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
+-- ends what that attempt has. Begins with writes that a full server takes.
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local owner, attempt, void, keep, member, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
+
+local s = look(key, owner)
+if s.kind and s.kind ~= 'rw:1' then
+  return {now, 'kind', 0, 0}
+end
+
+local function has(attempts)
+  return attempts and string.find(attempts, ' ' .. attempt .. ' ', 1, true)
+end
+
+-- Returns the verdict and how many attempts are left, and whether this has changed who may come in: 'write' if a write ended.
+local function release_write()
+  local live = s.writer and s.ends > now
+  local verdict = 'gone'
+  if s.writer == owner and has(s.attempts) then
+    local token = s.token
+    verdict = live and 'released' or call('HGET', key, 'f') == token and 'revoked' or 'expired'
+    local ended = end_write(s, attempt, now)
+    if id ~= '' and id < token then
+      verdict = 'taken'
+    end
+    return verdict, live and not ended and size(s.attempts) or 0, (ended or not live) and 'write'
+  elseif s.token and id ~= '' then
+    -- z last token that was released, f token that was forced
+    local z = call('HMGET', key, 'z', 'f')
+    if s.token == id and (live or not s.writer) or z[1] == id then
+      verdict = 'already'
+    elseif z[2] == id then
+      verdict = 'revoked'
+    elseif s.token == id then
+      verdict = 'expired'
+    elseif id < s.token then
+      verdict = 'taken'
+    end
+  end
+  return verdict, live and s.writer == owner and size(s.attempts) or 0
+end
+
+local function release_read()
+  local hold = s.own
+  local held = hold and string.sub(hold, 50)
+  local live = lasts(hold, now)
+  if has(held) then
+    local serial, kind = string.sub(hold, 15, 30), string.sub(hold, 49, 49)
+    local from, to = string.find(held, ' ' .. attempt .. ' ', 1, true)
+    held = string.sub(held, 1, from) .. string.sub(held, to + 1)
+    local verdict = live and 'released' or kind == 'f' and 'revoked' or 'expired'
+    if id ~= '' and id < serial then
+      verdict = 'taken'
+    end
+    if held ~= ' ' then
+      call('HDEL', key, '')
+      call('HSET', key, 'r' .. owner, string.sub(hold, 1, 49) .. held)
+      return verdict, live and size(held) or 0
+    end
+    call('HDEL', key, 'r' .. owner)
+    if kind ~= 'f' then
+      s.count = s.count - 1
+    end
+    if live then
+      s.released = serial
+    end
+    call('HSET', key, 'c', counter(s))
+    if index then
+      call('ZREM', index, owner)
+    end
+    local last = s.count == 0 or s.upgrader
+    if s.upgradable == owner then
+      call('HDEL', key, 'g')
+      s.upgradable = false
+      last = true
+    end
+    return verdict, 0, last and 'read'
+  end
+  local left = live and size(held) or 0
+  if id == '' then
+    return 'gone', left
+  elseif hold and string.sub(hold, 15, 30) == id then
+    return live and 'already' or string.sub(hold, 49, 49) == 'f' and 'revoked' or 'expired', left
+  elseif s.released == id then
+    return 'already', left
+  elseif s.token and s.token > id then
+    return 'taken', left
+  end
+  return 'gone', left
+end
+
+local verdict, left, changed
+if ARGV[6] == 'w' then
+  verdict, left, changed = release_write()
+else
+  verdict, left, changed = release_read()
+end
+
+if void ~= '' and void >= now then
+  -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
+  local ends = string.sub(void, 1, -4)
+  local seconds = ends
+  call('HDEL', key, '')
+  for second in string.gmatch(s.voids or '', '%d+') do
+    if second .. '999' < now then
+      call('HDEL', key, 'v' .. second)
+    elseif second ~= ends then
+      seconds = seconds .. ' ' .. second
+    end
+  end
+  local marks = call('HGET', key, 'v' .. ends) or ';'
+  if not string.find(marks, ';' .. attempt .. ';', 1, true) then
+    marks = marks .. attempt .. ';'
+  end
+  call('HSET', key, 'k', 'rw:1', 'v', seconds, 'v' .. ends, marks)
+  prolong(key, keep)
+end
+
+local waited = s.flag and s.flag > now
+local idle = s.count == 0 and not (s.writer and s.ends > now)
+if idle and not waited then
+  -- What is left is to be remembered for a while and no longer.
+  call('PEXPIRE', key, keep)
+end
+if waited and writers then
+  if member ~= '' then
+    if s.upgrader and string.sub(s.upgrader, 15) == member then
+      call('HDEL', key, 'x')
+      s.upgrader = false
+      changed = changed or 'place'
+    end
+    if call('ZREM', writers, member) + call('ZREM', readers, member) > 0 then
+      changed = changed or 'place'
+    end
+  end
+  if changed then
+    go_on(s, writers, readers, clients, now, changed == 'write', ARGV[8], ARGV[9])
+  end
+end
+return {now, verdict, left, idle and 1 or 0}

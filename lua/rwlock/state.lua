@@ -1,0 +1,305 @@
+-- A read-write lock on the server, and what its scripts share. Stands behind core/queue.lua and in front of each of them; it has no effect by itself.
+--
+-- K  hash, the truth
+--      k   kind, `rw:1`
+--    the writer, as in a plain lock
+--      o   owner, h its attempts ` a b `, u until (ms), t token; without o, t is the last token
+--      z   last token that was released, f token that was forced, a token that followed a writer who died
+--    the readers
+--      r<owner>  one read hold: `<until ms> <serial> <token> <kind>` and its attempts ` a b `, all at fixed places up to the attempts. The token is the last write's when
+--                its owner last came in. Kinds: r read, u upgradable; R and U the same, not to be renewed any more; f ended by force (not counted)
+--      c   `<last serial> <last serial that was released> <count>`: read holds that are not known to be over
+--      g   owner of the upgradable hold; stale if that hold is gone
+--    who waits
+--      n, y  see core/queue.lua; y is about Q
+--      b   `<token> <until ms> <ticket>`, the readers who go before the next writer: those with tickets up to this one, until then
+--      x   `<until ms> <member>`, the upgradable reader who waits to become the writer
+--    v, v<second>  marks of undone attempts, as in a plain lock
+-- Q  sorted set, waiting writers and upgradable readers (member ends in ` u`), in order; see core/queue.lua
+-- R  sorted set, waiting readers, in order
+-- L  sorted set, clients of both; see core/queue.lua
+-- D  sorted set, owner of a read hold -> ms until which it lasts at least; an index
+--
+-- A renewal moves a reader's end in K alone. Whoever needs to know who is left looks at the first of D, and moves up or removes what it finds there.
+-- Who may come in:
+--   a reader: nobody writes, no upgradable reader waits to write, and the first in Q is no writer; or it is among the readers of b
+--   an upgradable reader: nobody writes, no other upgradable hold, and it is the first in Q or Q is empty
+--   a writer: nobody writes, no reader is in, none of b is waiting, and it is the first in Q or Q is empty
+--   an upgrade: nobody else is in
+--   an owner that holds already
+-- Serials have 16 digits like tokens, come from the same clock and never pass through `..` as numbers.
+local call = redis.call
+
+-- A serial or token that is less than all others.
+local NONE = '0000000000000000'
+
+-- Reads K as `owner` needs to know it.
+local function look(key, owner)
+  local f = call('HMGET', key, 'k', 'o', 'u', 't', 'h', 'v', 'n', 'c', 'b', 'g', 'x', 'y', 'r' .. owner)
+  local c = f[8] or (NONE .. ' ' .. NONE .. ' 0')
+  return {
+    key = key, kind = f[1], writer = f[2], ends = f[3], token = f[4], attempts = f[5], voids = f[6], flag = f[7], batch = f[9], upgradable = f[10],
+    upgrader = f[11], called = f[12], own = f[13], last = string.sub(c, 1, 16), released = string.sub(c, 18, 33), count = tonumber(string.sub(c, 35)),
+  }
+end
+
+local function counter(s)
+  return s.last .. ' ' .. s.released .. ' ' .. s.count
+end
+
+-- Tells whether a read hold lasts.
+local function lasts(hold, now)
+  return hold and string.sub(hold, 1, 13) > now and string.sub(hold, 49, 49) ~= 'f'
+end
+
+-- Returns how many attempts a list has.
+local function size(attempts)
+  local _, spaces = string.gsub(attempts, ' ', ' ')
+  return spaces - 1
+end
+
+-- Tells whether an attempt was undone.
+local function is_void(s, attempt)
+  for second in string.gmatch(s.voids or '', '%d+') do
+    local marks = call('HGET', s.key, 'v' .. second)
+    if marks and string.find(marks, ';' .. attempt .. ';', 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Makes a key live for `ttl` ms at least.
+local function prolong(key, ttl)
+  local left = call('PTTL', key)
+  call('PEXPIRE', key, math.max(left, ttl))
+end
+
+-- Removes read holds that have ended, of the first `most` that D knows to be due. Returns how many were due, and until when the longest of them lasts that
+-- has not ended.
+local function reap(s, index, now, most)
+  local longest
+  local due = call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, most)
+  for i = 1, #due do
+    local hold = call('HGET', s.key, 'r' .. due[i])
+    if lasts(hold, now) then
+      local ends = string.sub(hold, 1, 13)
+      call('ZADD', index, ends, due[i])
+      if not longest or longest < ends then
+        longest = ends
+      end
+    else
+      call('ZREM', index, due[i])
+      if hold then
+        call('HDEL', s.key, 'r' .. due[i])
+        if string.sub(hold, 49, 49) ~= 'f' then
+          s.count = s.count - 1
+          s.reaped = true
+        end
+      end
+    end
+  end
+  return #due, longest
+end
+
+-- Writes D anew where it has lost holds: it lives as long as the last acquisition made it, and renewals move K alone. O(holds).
+local function mend(s, index)
+  if call('ZCARD', index) >= s.count then
+    return
+  end
+  local fields = call('HGETALL', s.key)
+  for i = 1, #fields, 2 do
+    local owner = string.match(fields[i], '^r(.+)')
+    if owner then
+      call('ZADD', index, string.sub(fields[i + 1], 1, 13), owner)
+    end
+  end
+  prolong(index, call('PTTL', s.key))
+end
+
+-- Takes an owner in as a reader, or one more of its attempts. Returns count, token, abandoned, lasts, serial.
+local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
+  local ends = (now + lease) .. ''
+  local hold, held = s.own, ' '
+  local serial, token, short, abandoned = micros, s.token, '', 0
+  if lasts(hold, now) then
+    serial, held = string.sub(hold, 15, 30), string.sub(hold, 50)
+    local till = string.sub(hold, 1, 13)
+    kind = string.sub(hold, 49, 49)
+    if till > ends or kind == 'R' or kind == 'U' then
+      if till < ends then
+        short = till - now
+      end
+      ends = till
+    end
+  else
+    if serial <= s.last then
+      serial = string.format('%.0f', s.last + 1)
+    end
+    -- The one that is over was counted, unless it was ended by force.
+    if not hold or string.sub(hold, 49, 49) == 'f' then
+      s.count = s.count + 1
+    end
+    s.last = serial
+  end
+  if s.writer and s.ends <= now and s.attempts ~= ' ' then
+    abandoned = 1
+  end
+  if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
+    held = held .. attempt .. ' '
+  end
+  local first = {'HSET', s.key, 'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
+  if not token then
+    -- Nobody knows of a write. What is read from here on is told from what was read before by a token of its own.
+    token = micros
+    first[7], first[8], first[9], first[10] = 't', token, 'k', 'rw:1'
+  elseif not s.kind then
+    first[7], first[8] = 'k', 'rw:1'
+  end
+  if kind == 'u' then
+    first[#first + 1], first[#first + 2] = 'g', owner
+  end
+  call(unpack(first))
+  call('ZADD', index, ends, owner)
+  if s.count > 1 then
+    -- Two for one: dead readers do not pile up where nobody writes.
+    reap(s, index, now, 2)
+    if s.reaped then
+      call('HSET', s.key, 'c', counter(s))
+    end
+  end
+  prolong(s.key, ttl)
+  prolong(index, ttl)
+  return size(held), token, abandoned, short, serial
+end
+
+-- Opens the way for all readers that wait, before the next writer; the caller tells them.
+local function open_batch(s, readers, now)
+  local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
+  s.batch = (s.token or NONE) .. ' ' .. (now + GRACE) .. ' ' .. newest
+  call('HSET', s.key, 'b', s.batch)
+end
+
+-- Does for a writer who died what its release would have done, once: opens the way for the readers that wait. Returns whether they are to be told.
+local function settle_death(s, readers, clients, now)
+  if not s.writer or s.ends > now or s.batch and string.sub(s.batch, 1, 16) == s.token then
+    return false
+  end
+  local reader, _, more = queue_head(readers, clients, now)
+  if reader then
+    open_batch(s, readers, now)
+    return true
+  elseif not more then
+    s.batch = s.token .. ' ' .. now .. ' ' .. NONE
+    call('HSET', s.key, 'b', s.batch)
+  end
+  return false
+end
+
+-- Tells whether the readers of the batch may still come.
+local function batch_open(s, now)
+  return s.batch and string.sub(s.batch, 18, 30) > now
+end
+
+-- Returns the first waiting reader if it is one of those who go before the next writer.
+local function batch_reader(s, readers, reader, now)
+  if reader and batch_open(s, now) then
+    return call('ZSCORE', readers, reader) <= string.sub(s.batch, 32)
+  end
+  return false
+end
+
+-- Tells whether the upgradable hold is taken.
+local function upgradable_taken(s, now)
+  local hold = s.upgradable and call('HGET', s.key, 'r' .. s.upgradable)
+  return lasts(hold, now) and string.lower(string.sub(hold, 49, 49)) == 'u'
+end
+
+-- Returns until when an upgradable reader waits to write; nil if none does.
+local function upgrading_until(s, now)
+  local until_ms = s.upgrader and string.sub(s.upgrader, 1, 13)
+  if until_ms and until_ms > now and upgradable_taken(s, now) then
+    return until_ms
+  end
+  return nil
+end
+
+local function is_upgradable(member)
+  return string.sub(member, -2) == ' u'
+end
+
+-- Enters a waiter into its queue and its client as alive; returns 1 if it was not there.
+local function wait_in(s, queue, clients, now, micros, member, waiter, called)
+  local last = queue_touch(s.key, queue, clients, now, member, (now + waiter) .. '', s.flag)
+  local entered = queue_enter(s.key, queue, now, micros, member, last, called)
+  if entered == 0 and queue_is_called(called, member) then
+    -- It came.
+    call('HDEL', s.key, 'y')
+  end
+  return entered
+end
+
+-- Calls a waiter once.
+local function call_once(s, now, member)
+  if not (queue_is_called(s.called, member) and string.sub(s.called, 1, 13) > now) then
+    queue_call(s.key, now, member)
+  end
+end
+
+-- Sees to it that those come in whom nothing holds back any more. `ended`: a write has ended. O(log n) and O(dead waiters, at most 128).
+local function go_on(s, writers, readers, clients, now, ended, verb, channel)
+  if s.writer and s.ends > now then
+    return
+  end
+  if upgrading_until(s, now) then
+    if s.count == 1 then
+      local where, to, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
+      if where ~= 'NONE' then
+        redis.pcall(where, to, s.key .. ' ' .. n)
+      end
+    end
+    return
+  end
+  local first, _, many = queue_head(writers, clients, now, s.called)
+  local reader, _, more = queue_head(readers, clients, now)
+  local writes = first and not is_upgradable(first)
+  local announce = false
+  if ended and s.writer then
+    announce = settle_death(s, readers, clients, now)
+  elseif reader and (ended or not writes) then
+    local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
+    if not batch_open(s, now) or string.sub(s.batch, 32) < newest then
+      open_batch(s, readers, now)
+      announce = true
+    end
+  end
+  if writes then
+    if s.count == 0 and not batch_reader(s, readers, reader, now) then
+      call_once(s, now, first)
+    end
+  elseif first and not upgradable_taken(s, now) then
+    call_once(s, now, first)
+  end
+  if announce then
+    redis.pcall(verb, channel, '')
+  end
+  if many or more then
+    queue_call_any(s.key, many and writers or readers, clients, now)
+  end
+end
+
+-- Takes an attempt away from the writer. Returns whether the write has ended with it.
+local function end_write(s, attempt, now)
+  local from, to = string.find(s.attempts, ' ' .. attempt .. ' ', 1, true)
+  s.attempts = string.sub(s.attempts, 1, from) .. string.sub(s.attempts, to + 1)
+  if s.attempts == ' ' and s.ends > now then
+    call('HDEL', s.key, 'o', 'h', 'u')
+    s.writer, s.ends, s.attempts = false, false, false
+    return true
+  end
+  -- What is over keeps its owner, so that a copy of this gets the same answer.
+  call('HDEL', s.key, '')
+  call('HSET', s.key, 'h', s.attempts)
+  return false
+end
+

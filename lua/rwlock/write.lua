@@ -1,0 +1,171 @@
+-- Takes a read-write lock to write, also for an owner that has it as upgradable reader.
+--
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 owner   who is to hold, `<client>:<n>`
+--       3 attempt `<client>:<n>`, never used twice
+--       4 lease   ms
+--       5 ttl     ms, lease + retention of the token
+--       6 waiter  ms the waiter's client counts as alive when busy, or '' not to wait
+--       7 member  the waiter, `<verb> <channel> <n>`, or ''
+--       8 serial  the upgradable hold that is to become the writer, or '' for any of the owner's or none
+--       9 verb and 10 channel of the message to all waiting readers
+-- Reply {now, 'granted', count, token, abandoned, lasts, token}  as for a plain lock; the token names the hold, too
+--       {now, 'busy', remaining, holder, called, entered}  as for rwlock/read
+--       {now, 'more'}         many waiters were dead, or many readers: ask again
+--       {now, 'reader'}       the owner holds the read lock, which would keep it from writing for ever
+--       {now, 'lost'}         the upgradable hold is over
+--       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
+-- Cost  O(log n): TIME, HMGET, HSET, PTTL, PEXPIRE; with readers + ZCARD, ZRANGEBYSCORE and 2 for each of at most 64 that are due; with waiters + queue_head of
+--       Q and R and what coming in takes out of Q.
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+
+local s = look(key, owner)
+if s.kind and s.kind ~= 'rw:1' then
+  return {now, 'kind', s.kind}
+elseif is_void(s, attempt) then
+  return {now, 'void'}
+end
+local ends = (now + lease) .. ''
+local writes = s.writer and s.ends > now
+local waited = s.flag and s.flag > now
+
+if writes and s.writer == owner then
+  -- Re-entry: the attempt joins the set, the lease never gets shorter.
+  local f = call('HMGET', key, 'f', 'a')
+  local held, short = s.attempts, ''
+  if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
+    held = held .. attempt .. ' '
+  end
+  if s.ends > ends or f[1] == s.token then
+    if s.ends < ends then
+      short = s.ends - now
+    end
+    ends = s.ends
+  end
+  call('HSET', key, 'h', held, 'u', ends)
+  prolong(key, ttl)
+  if waited and member ~= '' then
+    call('ZREM', writers, member)
+  end
+  return {now, 'granted', size(held), s.token, f[2] == s.token and 1 or 0, short, s.token}
+end
+
+local reads = lasts(s.own, now)
+if serial ~= '' and not (reads and string.sub(s.own, 15, 30) == serial) then
+  return {now, 'lost'}
+elseif reads and string.lower(string.sub(s.own, 49, 49)) ~= 'u' then
+  return {now, 'reader'}
+end
+local own = reads and 1 or 0
+local longest
+if s.count > own then
+  local due
+  mend(s, index)
+  due, longest = reap(s, index, now, 64)
+  if s.reaped then
+    call('HSET', key, 'c', counter(s))
+  end
+  if due == 64 and not longest and s.count > own then
+    return {now, 'more'}
+  end
+end
+
+-- Until when at least something is in the way, and whose turn it is.
+local until_ms, free, announce, called = '', false, false, ''
+local first, first_until, many
+if waited then
+  announce = settle_death(s, readers, clients, now)
+end
+if writes then
+  until_ms = s.ends
+elseif s.count > own then
+  until_ms = call('ZRANGE', index, 0, 0, 'REV', 'WITHSCORES')[2] or ''
+  if longest and until_ms < longest then
+    until_ms = longest
+  end
+elseif own == 1 then
+  free = true
+elseif waited then
+  local reader, _, more = queue_head(readers, clients, now)
+  if more then
+    return {now, 'more'}
+  elseif batch_reader(s, readers, reader, now) then
+    until_ms = string.sub(s.batch, 18, 30)
+  else
+    free = true
+  end
+else
+  free = true
+end
+if waited and own == 0 then
+  first, first_until, many = queue_head(writers, clients, now, s.called)
+  if many then
+    return {now, 'more'}
+  end
+end
+
+if not free or first and first ~= member then
+  local entered = 0
+  if waiter ~= '' then
+    if own == 1 then
+      local last = (now + waiter) .. ''
+      call('HSET', key, 'x', last .. ' ' .. member, 'n', s.flag and s.flag > last and s.flag or last)
+    else
+      entered = wait_in(s, writers, clients, now, micros, member, waiter, s.called)
+    end
+  end
+  if first and first ~= member then
+    -- Somebody else is first: it looks when the way may be free. The first of another client looks when that one does not.
+    until_ms = waiter ~= '' and queue_before(writers, clients, queue_client(member), first_until) or ''
+    if queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
+      called = string.match(first, '^%S+ %S+ (%d+)')
+    end
+    if free and not is_upgradable(first) then
+      call_once(s, now, first)
+    end
+  end
+  if announce then
+    redis.pcall(ARGV[9], ARGV[10], '')
+  end
+  return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered}
+end
+
+local token = micros
+if s.token and token <= s.token then
+  token = string.format('%.0f', s.token + 1)
+end
+local abandoned = 0
+if s.writer then
+  -- A release that came after the end has emptied the set.
+  if s.attempts ~= ' ' then
+    abandoned = 1
+    -- A copy of this attempt shall get the same answer.
+    call('HSET', key, 'a', token)
+  end
+  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+elseif s.token then
+  -- No owner beside a token: that token was released, and z remembers it for a release sent again.
+  call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', s.token)
+else
+  call('HSET', key, 'k', 'rw:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+end
+prolong(key, ttl)
+if s.upgrader then
+  call('HDEL', key, 'x')
+end
+-- One that waits to upgrade may have come as a writer, before its owner could read.
+if waited and member ~= '' then
+  call('ZREM', writers, member)
+end
+return {now, 'granted', 1, token, abandoned, '', token}

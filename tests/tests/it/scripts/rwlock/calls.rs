@@ -1,0 +1,151 @@
+//! Calls of the scripts in the words of their headers.
+
+use redlatch_lua::RWLOCK;
+
+use crate::scripts::bed::{self, Call};
+
+/// What an acquire script takes.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) by: u64,
+    pub(super) owner: String,
+    pub(super) attempt: String,
+    pub(super) lease: u64,
+    pub(super) register: Option<u64>,
+    pub(super) member: String,
+}
+
+/// How long a token is kept, in ms.
+pub(super) const RETENTION: u64 = 10_000;
+
+/// The channel of the message to all waiting readers.
+pub(super) const BROADCAST: &str = "w:all";
+
+fn keys() -> Vec<String> {
+    let key = bed::key("x");
+    let parts = ["q", "r", "l", "d"].map(|part| format!("{key}:{part}"));
+    std::iter::once(key).chain(parts).collect()
+}
+
+impl Ask {
+    fn call(&self, script: &'static redlatch_lua::Source, what: &str) -> Call {
+        let register = self.register.map(|ms| ms.to_string()).unwrap_or_default();
+        Call {
+            script,
+            keys: keys(),
+            args: vec![
+                self.by.to_string(),
+                self.owner.clone(),
+                self.attempt.clone(),
+                self.lease.to_string(),
+                (self.lease + RETENTION).to_string(),
+                register,
+                self.member.clone(),
+                what.to_owned(),
+                "PUBLISH".to_owned(),
+                BROADCAST.to_owned(),
+            ],
+        }
+    }
+
+    /// `kind` is `r` or `u`.
+    pub(super) fn read(&self, kind: &str) -> Call {
+        self.call(&RWLOCK.read, kind)
+    }
+
+    /// `serial` is that of an upgradable hold, or empty.
+    pub(super) fn write(&self, serial: &str) -> Call {
+        self.call(&RWLOCK.write, serial)
+    }
+
+    pub(super) fn downgrade(&self, attempt: &str, token: u64) -> Call {
+        Call {
+            script: &RWLOCK.downgrade,
+            keys: keys(),
+            args: vec![
+                self.by.to_string(),
+                self.owner.clone(),
+                self.attempt.clone(),
+                self.lease.to_string(),
+                (self.lease + RETENTION).to_string(),
+                attempt.to_owned(),
+                token.to_string(),
+                "PUBLISH".to_owned(),
+                BROADCAST.to_owned(),
+            ],
+        }
+    }
+}
+
+/// `side` is `w` or `r`.
+pub(super) fn renew(by: u64, owner: &str, lease: u64, side: &str, id: u64) -> Call {
+    Call {
+        script: &RWLOCK.renew,
+        keys: vec![bed::key("x")],
+        args: vec![
+            by.to_string(),
+            owner.to_owned(),
+            lease.to_string(),
+            (lease + RETENTION).to_string(),
+            side.to_owned(),
+            id.to_string(),
+        ],
+    }
+}
+
+pub(super) fn release(
+    owner: &str,
+    attempt: &str,
+    void: Option<u64>,
+    member: &str,
+    side: &str,
+    id: Option<u64>,
+) -> Call {
+    Call {
+        script: &RWLOCK.release,
+        keys: keys(),
+        args: vec![
+            owner.to_owned(),
+            attempt.to_owned(),
+            void.map(|by| by.to_string()).unwrap_or_default(),
+            RETENTION.to_string(),
+            member.to_owned(),
+            side.to_owned(),
+            id.map(|id| id.to_string()).unwrap_or_default(),
+            "PUBLISH".to_owned(),
+            BROADCAST.to_owned(),
+        ],
+    }
+}
+
+pub(super) fn force(side: &str, owner: &str, id: u64, how: &str) -> Call {
+    Call {
+        script: &RWLOCK.force,
+        keys: keys(),
+        args: vec![
+            side.to_owned(),
+            owner.to_owned(),
+            id.to_string(),
+            how.to_owned(),
+            RETENTION.to_string(),
+            "PUBLISH".to_owned(),
+            BROADCAST.to_owned(),
+        ],
+    }
+}
+
+pub(super) fn inspect(owner: &str) -> Call {
+    Call {
+        script: &RWLOCK.inspect,
+        keys: keys(),
+        args: vec![owner.to_owned()],
+    }
+}
+
+pub(super) fn holders(cursor: &str) -> Call {
+    Call {
+        script: &RWLOCK.holders,
+        keys: vec![bed::key("x")],
+        args: vec![cursor.to_owned()],
+    }
+}

@@ -1,0 +1,766 @@
+//! Random interleavings: four owners of two clients, who read, write, upgrade and downgrade, with replies that are lost, requests that are sent again, and
+//! copies that come late. After every script its reply and all data are what the model says.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fastrand::Rng;
+use redlatch_embedded::engine::{Condition, Model, ServerTime};
+
+use super::{
+    calls::{self, Ask, RETENTION},
+    model::{Granted, Rw, Waiting},
+};
+use crate::scripts::{
+    bed::{self, Bed, CHANNELS, Call},
+    fuzz::seeds,
+};
+
+#[test]
+fn readers_and_writers_under_lost_replies_and_late_copies_l23() {
+    for model in Model::ALL {
+        for seed in seeds() {
+            World::new(model, seed, false).run();
+        }
+    }
+}
+
+#[test]
+fn every_script_of_it_under_a_full_server_and_too_few_replicas() {
+    for model in Model::ALL {
+        for seed in seeds().step_by(4) {
+            World::new(model, seed, true).run();
+        }
+    }
+}
+
+/// How far ahead of the server's time a request may act, in ms.
+const REACH: u64 = 5_000;
+
+const OWNERS: [&str; 4] = ["a:1", "a:2", "b:1", "b:2"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Read,
+    Upgradable,
+    Write,
+    /// Of the upgradable hold with this serial.
+    Upgrade(u64),
+    /// Of this write attempt with this token.
+    Downgrade(String, u64),
+}
+
+impl What {
+    const fn side(&self) -> &'static str {
+        match self {
+            Self::Write | Self::Upgrade(_) => "w",
+            Self::Read | Self::Upgradable | Self::Downgrade(..) => "r",
+        }
+    }
+}
+
+/// An acquisition as its client knows it.
+#[derive(Clone, Debug)]
+struct Attempt {
+    ask: Ask,
+    what: What,
+    /// The largest `by` sent.
+    by: u64,
+    /// Copies sent and not answered, as far as the client knows.
+    outstanding: usize,
+    /// What its client knows to hold.
+    id: Option<u64>,
+    /// The write's token, for a writer.
+    token: u64,
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+enum Copy {
+    Acquire(Attempt),
+    Renew(Attempt, u64, u64),
+    Release(Attempt, Option<u64>),
+}
+
+struct World {
+    seed: u64,
+    rng: Rng,
+    bed: Bed,
+    lock: Rw,
+    attempts: Vec<Attempt>,
+    flying: Vec<Copy>,
+    next: u32,
+    /// The greatest token and serial there ever were.
+    greatest: (u64, u64),
+    probing: bool,
+    history: Vec<String>,
+}
+
+impl World {
+    fn new(model: Model, seed: u64, probing: bool) -> Self {
+        Self {
+            seed,
+            rng: Rng::with_seed(seed),
+            bed: Bed::new(model),
+            lock: Rw::default(),
+            attempts: Vec::new(),
+            flying: Vec::new(),
+            next: 0,
+            greatest: (0, 0),
+            probing,
+            history: Vec::new(),
+        }
+    }
+
+    fn run(mut self) {
+        for _ in 0..120 {
+            self.step();
+        }
+        while !self.attempts.is_empty() || !self.flying.is_empty() {
+            match self.rng.u8(..4) {
+                0 => self.pass(500),
+                1 => self.deliver(),
+                _ => self.end_one(),
+            }
+        }
+        let now = self.bed.millis();
+        assert!(
+            self.lock.live_write(now).is_none(),
+            "a ghost writes, {}",
+            self.story()
+        );
+        assert_eq!(self.lock.readers(now), 0, "a ghost reads, {}", self.story());
+        self.bed.pass(Duration::from_millis(2 * RETENTION));
+        assert_eq!(self.bed.dump(), [], "{}", self.story());
+    }
+
+    fn step(&mut self) {
+        match self.rng.u8(..24) {
+            0..7 => self.begin(),
+            7..10 => self.send_again(),
+            10..12 => self.deliver(),
+            12..14 => self.renew(),
+            14..18 => self.end_one(),
+            18 => self.force(),
+            19 => self.look(),
+            20 if self.rng.u8(..4) == 0 => self.pass(30_000),
+            20 | 21 => self.pass(3_000),
+            _ => self.pass(200),
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.attempts.len() >= 7 {
+            return;
+        }
+        self.next += 1;
+        let mut owner = OWNERS[self.rng.usize(..4)].to_owned();
+        let held = |what: &What| matches!(what, What::Upgradable | What::Write | What::Upgrade(_));
+        let what = match self.rng.u8(..8) {
+            0..3 => What::Read,
+            3..5 => What::Write,
+            5 => What::Upgradable,
+            _ => match self.any(|attempt| attempt.id.is_some() && held(&attempt.what)) {
+                None => What::Read,
+                Some(at) => {
+                    let base = &self.attempts[at];
+                    owner = base.ask.owner.clone();
+                    match base.what.side() {
+                        "r" => What::Upgrade(base.id.unwrap()),
+                        _ => What::Downgrade(base.ask.attempt.clone(), base.token),
+                    }
+                }
+            },
+        };
+        let side = usize::from(owner.starts_with('b'));
+        let address = format!("PUBLISH {} {}", CHANNELS[side], self.next);
+        let ask = Ask {
+            by: 0,
+            attempt: format!("{}:{}", &owner[..1], self.next),
+            owner,
+            lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
+            register: None,
+            member: if what == What::Upgradable {
+                format!("{address} u")
+            } else {
+                address
+            },
+        };
+        self.attempts.push(Attempt {
+            ask,
+            what,
+            by: 0,
+            outstanding: 0,
+            id: None,
+            token: 0,
+        });
+        self.send(self.attempts.len() - 1);
+    }
+
+    fn send_again(&mut self) {
+        if let Some(at) = self.any(|attempt| attempt.id.is_none()) {
+            self.send(at);
+        }
+    }
+
+    fn send(&mut self, at: usize) {
+        let by = self.bed.millis() + self.rng.u64(..=REACH);
+        let register = (self.rng.u8(..4) > 0).then(|| self.rng.u64(100..=5_000));
+        let attempt = &mut self.attempts[at];
+        attempt.by = attempt.by.max(by);
+        attempt.outstanding += 1;
+        let mut copy = attempt.clone();
+        copy.ask.by = by;
+        copy.ask.register = register;
+        self.dispatch(Copy::Acquire(copy));
+    }
+
+    fn renew(&mut self) {
+        if let Some(at) = self.any(|attempt| attempt.id.is_some()) {
+            let by = self.bed.millis() + self.rng.u64(..=REACH);
+            let lease = [50, 1_000, 9_000][self.rng.usize(..3)];
+            let attempt = self.attempts[at].clone();
+            self.dispatch(Copy::Renew(attempt, by, lease));
+        }
+    }
+
+    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much later.
+    fn end_one(&mut self) {
+        if let Some(at) = self.any(|_| true) {
+            let attempt = self.attempts.swap_remove(at);
+            let void = (attempt.outstanding > 0).then_some(attempt.by);
+            let copy = Copy::Release(attempt, void);
+            if self.rng.u8(..3) == 0 {
+                self.flying.push(copy.clone());
+            }
+            self.dispatch(copy);
+        }
+    }
+
+    fn dispatch(&mut self, copy: Copy) {
+        match self.rng.u8(..4) {
+            0 => self.flying.push(copy),
+            _ => self.act(copy),
+        }
+    }
+
+    fn deliver(&mut self) {
+        if !self.flying.is_empty() {
+            let at = self.rng.usize(..self.flying.len());
+            let copy = self.flying.swap_remove(at);
+            self.act(copy);
+        }
+    }
+
+    fn any(&mut self, which: impl Fn(&Attempt) -> bool) -> Option<usize> {
+        let fitting = self.attempts.iter().enumerate();
+        let fitting: Vec<_> = fitting.filter(|(_, attempt)| which(attempt)).collect();
+        let at = self.rng.usize(..fitting.len().max(1));
+        fitting.get(at).map(|(at, _)| *at)
+    }
+
+    fn pass(&mut self, most: u64) {
+        let mut span = Duration::from_micros(self.rng.u64(..most * 1_000));
+        if self.rng.u8(..4) == 0 {
+            span = self.until_an_end().unwrap_or(span);
+        }
+        self.history.push(format!("pass {span:?}"));
+        self.bed.pass(span);
+        self.sync();
+        self.check_data();
+    }
+
+    /// Returns how long it is to the very millisecond in which something ends.
+    fn until_an_end(&mut self) -> Option<Duration> {
+        let now = self.bed.millis();
+        let waiting = self.waiting();
+        let holds = self.lock.reads.values().chain(&self.lock.write);
+        let mut ends: Vec<_> = holds.map(|hold| hold.until).collect();
+        ends.extend(self.lock.voids.values());
+        ends.extend(waiting.clients.values());
+        ends.extend(waiting.called.iter().map(|(until, _)| *until));
+        ends.extend(waiting.batch.iter().map(|(_, until, _)| *until));
+        ends.extend(waiting.upgrader.iter().map(|(until, _)| *until));
+        ends.retain(|&end| end > now);
+        let end = *ends.get(self.rng.usize(..ends.len().max(1)))?;
+        Some(ServerTime::from_millis(end).since(self.bed.now))
+    }
+
+    /// Forgets what the server was free to forget.
+    fn sync(&mut self) {
+        let hash = self.bed.hash(&bed::key("x"));
+        if hash.is_empty() {
+            self.lock = Rw::default();
+            return;
+        }
+        let now = self.bed.millis();
+        let over = |lock: &Rw, owner: &str| lock.live_read(now, owner).is_none();
+        let gone = self
+            .lock
+            .reads
+            .keys()
+            .filter(|owner| over(&self.lock, owner));
+        let gone: Vec<_> = gone
+            .filter(|owner| !hash.contains_key(&format!("r{owner}")))
+            .cloned()
+            .collect();
+        for owner in gone {
+            self.lock.reads.remove(&owner);
+        }
+        self.lock.voids.retain(|_, until| *until >= now);
+    }
+
+    fn act(&mut self, copy: Copy) {
+        let before = self.waiting();
+        let leaves = match copy {
+            Copy::Acquire(attempt) => {
+                let granted = self.acquire(&attempt, &before);
+                let after = self.waiting();
+                let mut left = after.writers.iter().chain(&after.readers);
+                let ghost = left.any(|(member, _)| granted.as_ref() == Some(member));
+                assert!(
+                    !ghost || !after.any,
+                    "who came in still waits, {}",
+                    self.story()
+                );
+                granted
+            }
+            Copy::Renew(attempt, by, lease) => self.renewal(&attempt, by, lease),
+            Copy::Release(attempt, void) => self.release(&attempt, void),
+        };
+        self.check_queues(&before, leaves.as_deref());
+        self.sync();
+        self.check_data();
+    }
+
+    /// Returns who may have left the queues alive.
+    fn acquire(&mut self, attempt: &Attempt, waiting: &Waiting) -> Option<String> {
+        let ask = &attempt.ask;
+        let call = match &attempt.what {
+            What::Read => ask.read("r"),
+            What::Upgradable => ask.read("u"),
+            What::Write => ask.write(""),
+            What::Upgrade(serial) => ask.write(&serial.to_string()),
+            What::Downgrade(write, token) => ask.downgrade(write, *token),
+        };
+        let answer = self.ask(&call);
+        let now = self.bed.millis();
+        let verdict = self.expected_verdict(attempt, waiting);
+        assert_eq!(
+            answer[1],
+            verdict,
+            "{answer:?} {waiting:?}, {}",
+            self.story()
+        );
+        match verdict {
+            "granted" => {
+                let granted = self.grant(attempt);
+                let expected = [
+                    now.to_string(),
+                    verdict.to_owned(),
+                    granted.count.to_string(),
+                    granted.token.to_string(),
+                    u8::from(granted.abandoned).to_string(),
+                    granted
+                        .lasts
+                        .map_or(String::new(), |lasts| lasts.to_string()),
+                    granted.id.to_string(),
+                ];
+                assert_eq!(answer, expected, "{}", self.story());
+                self.answered(attempt, Some(&granted));
+                return Some(ask.member.clone());
+            }
+            "busy" => {
+                let writer = self.lock.live_write(now).map_or("", |hold| &hold.owner);
+                assert_eq!(answer[3], writer, "{}", self.story());
+                let remaining = answer[2].parse::<u64>();
+                assert!(
+                    answer[2].is_empty() || remaining.is_ok_and(|left| left > 0),
+                    "{answer:?}, {}",
+                    self.story()
+                );
+                let upgrades = matches!(attempt.what, What::Upgrade(_))
+                    || self.lock.live_read(now, &ask.owner).is_some();
+                let mut known = waiting.writers.iter().chain(&waiting.readers);
+                let known = known.any(|(member, _)| *member == ask.member);
+                // One that was dead may have been removed and enters anew.
+                if !known {
+                    let entered = ask.register.is_some() && !upgrades;
+                    assert_eq!(answer[5], u8::from(entered).to_string(), "{}", self.story());
+                }
+                self.answered(attempt, None);
+            }
+            _ => self.answered(attempt, None),
+        }
+        None
+    }
+
+    fn expected_verdict(&self, attempt: &Attempt, waiting: &Waiting) -> &'static str {
+        let (now, ask) = (self.bed.millis(), &attempt.ask);
+        if now > ask.by {
+            return "late";
+        }
+        let (owner, id, member) = (
+            ask.owner.as_str(),
+            ask.attempt.as_str(),
+            ask.member.as_str(),
+        );
+        match &attempt.what {
+            What::Read => self.lock.may_read(now, owner, id, member, false, waiting),
+            What::Upgradable => self.lock.may_read(now, owner, id, member, true, waiting),
+            What::Write => self.lock.may_write(now, owner, id, member, None, waiting),
+            What::Upgrade(serial) => {
+                self.lock
+                    .may_write(now, owner, id, member, Some(*serial), waiting)
+            }
+            What::Downgrade(_, token) => match self.lock.may_downgrade(now, owner, id, *token) {
+                Ok(()) => "granted",
+                Err("void") => "void",
+                Err(_) => "lost",
+            },
+        }
+    }
+
+    fn grant(&mut self, attempt: &Attempt) -> Granted {
+        let (now, micros, ask) = (self.bed.millis(), self.bed.now.micros(), &attempt.ask);
+        let lock = &mut self.lock;
+        let upgradable = attempt.what == What::Upgradable;
+        if attempt.what.side() == "r" {
+            let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
+            if let What::Downgrade(write, token) = &attempt.what
+                && lock.live_write(now).is_some_and(|hold| hold.id == *token)
+            {
+                lock.release(now, &ask.owner, write, "w", Some(*token));
+            }
+            self.greatest.1 = self.greatest.1.max(granted.id);
+            return granted;
+        }
+        let fresh = lock.live_write(now).is_none();
+        let granted = lock.write(now, micros, &ask.owner, &ask.attempt, ask.lease);
+        assert!(!fresh || granted.token > self.greatest.0, "tokens rise");
+        self.greatest.0 = granted.token;
+        let others = self
+            .lock
+            .reads
+            .values()
+            .filter(|hold| hold.owner != ask.owner);
+        let inside = others
+            .filter(|hold| hold.until > now && !hold.forced)
+            .count();
+        assert_eq!(inside, 0, "a reader beside a writer, {}", self.story());
+        granted
+    }
+
+    /// Its client may still be there, and may get the reply.
+    fn answered(&mut self, attempt: &Attempt, granted: Option<&Granted>) {
+        let lost = self.rng.u8(..3) == 0;
+        let mut clients = self.attempts.iter_mut();
+        let client = clients.find(|known| known.ask.attempt == attempt.ask.attempt);
+        let Some(client) = client.filter(|_| !lost) else {
+            return;
+        };
+        client.outstanding -= 1;
+        if let Some(granted) = granted
+            && client.id.is_none()
+        {
+            client.id = Some(granted.id);
+            client.token = granted.token;
+        }
+    }
+
+    fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) -> Option<String> {
+        let (owner, side, id) = (&attempt.ask.owner, attempt.what.side(), attempt.id.unwrap());
+        let before = self.bed.dump();
+        let answer = self.ask(&calls::renew(by, owner, lease, side, id));
+        let now = self.bed.millis();
+        let verdict = match now > by {
+            true => "late",
+            false => self.lock.renew(now, owner, lease, side, id),
+        };
+        assert_eq!(
+            answer,
+            [now.to_string(), verdict.to_owned()],
+            "{}",
+            self.story()
+        );
+        assert!(
+            verdict == "renewed" || self.bed.dump() == before,
+            "it never creates"
+        );
+        None
+    }
+
+    fn release(&mut self, attempt: &Attempt, void: Option<u64>) -> Option<String> {
+        let ask = &attempt.ask;
+        let side = attempt.what.side();
+        let answer = self.ask(&calls::release(
+            &ask.owner,
+            &ask.attempt,
+            void,
+            &ask.member,
+            side,
+            attempt.id,
+        ));
+        let now = self.bed.millis();
+        if let Some(void) = void.filter(|&void| void >= now) {
+            self.lock.voids.insert(ask.attempt.clone(), void);
+        }
+        let (verdict, left) = self
+            .lock
+            .release(now, &ask.owner, &ask.attempt, side, attempt.id);
+        let expected = [now.to_string(), verdict.to_owned(), left.to_string()];
+        assert_eq!(answer[..3], expected, "{}", self.story());
+        let idle = self.lock.live_write(now).is_none() && self.lock.readers(now) == 0;
+        // Dead readers may be counted still.
+        assert!(idle || answer[3] == "0", "{}", self.story());
+        Some(ask.member.clone())
+    }
+
+    fn force(&mut self) {
+        let before = self.waiting();
+        let how = ["now", "after"][self.rng.usize(..2)];
+        let older = self.rng.u64(..3) / 2;
+        let (side, owner, id) = match self.rng.bool() {
+            true => ("w", "", self.lock.last_token.unwrap_or(1)),
+            false => {
+                let owner = OWNERS[self.rng.usize(..4)];
+                (
+                    "r",
+                    owner,
+                    self.lock.reads.get(owner).map_or(1, |hold| hold.id),
+                )
+            }
+        };
+        let answer = self.ask(&calls::force(side, owner, id - older, how));
+        let now = self.bed.millis();
+        let verdict = self.lock.force(now, owner, side, id - older, how);
+        assert_eq!(
+            answer,
+            [now.to_string(), verdict.to_owned()],
+            "{}",
+            self.story()
+        );
+        self.check_queues(&before, None);
+        self.sync();
+        self.check_data();
+    }
+
+    fn look(&mut self) {
+        let before = self.bed.dump();
+        let owner = OWNERS[self.rng.usize(..4)];
+        let answer = self.ask(&calls::inspect(owner));
+        let now = self.bed.millis();
+        let write = self.lock.live_write(now);
+        let own = write.filter(|hold| hold.owner == owner);
+        let mine = self.lock.live_read(now, owner);
+        assert_eq!(
+            answer[3],
+            write.map_or("", |hold| &hold.owner),
+            "{}",
+            self.story()
+        );
+        assert_eq!(
+            answer[6],
+            self.lock.readers(now).to_string(),
+            "{}",
+            self.story()
+        );
+        let counts = [own, mine].map(|hold| hold.map_or(0, |hold| hold.attempts.len()).to_string());
+        assert_eq!(answer[10..], counts, "{}", self.story());
+        let listed = self.ask(&calls::holders("0"));
+        assert_eq!(listed[2], "0");
+        let listed: BTreeMap<_, _> = listed[3..]
+            .chunks(6)
+            .map(|hold| (hold[0].clone(), hold[2].clone()))
+            .collect();
+        let live = self
+            .lock
+            .reads
+            .values()
+            .filter(|hold| self.lock.live_read(now, &hold.owner).is_some());
+        let live: BTreeMap<_, _> = live
+            .map(|hold| (hold.owner.clone(), hold.id.to_string()))
+            .collect();
+        assert_eq!(listed, live, "{}", self.story());
+        assert_eq!(self.bed.dump(), before, "it writes nothing");
+    }
+
+    /// Runs a script, before that on a server in trouble, where it must do all or nothing.
+    fn ask(&mut self, call: &Call) -> Vec<String> {
+        let shown = format!("{} {} {:?}", self.bed.millis(), call.script.name, call.args);
+        self.history.push(shown);
+        if self.probing {
+            self.probe(call);
+        }
+        let answer = self.bed.ask(call);
+        self.history.push(format!("    {answer:?}"));
+        answer
+    }
+
+    fn probe(&mut self, call: &Call) {
+        let (data, before) = (self.bed.engine.snapshot(), self.bed.dump());
+        let calm = (self.bed.ask(call), self.bed.dump());
+        for (condition, code) in [
+            (Condition::Full, "OOM"),
+            (Condition::ShortOfReplicas, "NOREPLICAS"),
+        ] {
+            self.bed.engine.restore(&data);
+            self.bed.engine.set_condition(condition, true);
+            let answer = self.bed.call(call);
+            self.bed.engine.set_condition(condition, false);
+            let after = self.bed.dump();
+            match answer {
+                Ok(answer) => assert_eq!((answer, after), calm, "{}", self.story()),
+                Err(error) => {
+                    let refused = error.code == code || error.message.contains(code);
+                    assert!(refused, "{error}, {}", self.story());
+                    assert_eq!(after, before, "refused whole, {}", self.story());
+                    let takes = ["rwlock/read", "rwlock/write", "rwlock/downgrade"];
+                    let wants_memory = takes.contains(&call.script.name);
+                    assert!(
+                        code == "NOREPLICAS" || wants_memory,
+                        "{} on a full server, {}",
+                        call.script.name,
+                        self.story()
+                    );
+                }
+            }
+        }
+        self.bed.engine.restore(&data);
+    }
+
+    /// What the server knows of those who wait.
+    fn waiting(&mut self) -> Waiting {
+        let key = bed::key("x");
+        let hash = self.bed.hash(&key);
+        let now = self.bed.millis();
+        let mut queue = |part: &str| {
+            let mut queue: Vec<_> = self
+                .bed
+                .sorted(&format!("{key}:{part}"))
+                .into_iter()
+                .collect();
+            queue.sort_by_key(|(_, ticket)| *ticket);
+            queue
+        };
+        let (writers, readers) = (queue("q"), queue("r"));
+        let clients = queue("l").into_iter().collect();
+        let pair = |field: &str| {
+            let text = hash.get(field)?;
+            Some((text[..13].parse().unwrap(), text[14..].to_owned()))
+        };
+        let batch = hash.get("b").map(|text| {
+            let at = |from: usize, to: usize| text[from..to].parse().unwrap();
+            (at(0, 16), at(17, 30), at(31, 47))
+        });
+        Waiting {
+            any: hash
+                .get("n")
+                .is_some_and(|until| until.parse::<u64>().unwrap() > now),
+            writers,
+            readers,
+            clients,
+            called: pair("y"),
+            batch,
+            upgrader: pair("x"),
+        }
+    }
+
+    /// Nobody who lives leaves a queue but by his own request, and nobody overtakes.
+    fn check_queues(&mut self, before: &Waiting, leaves: Option<&str>) {
+        let now = self.bed.millis();
+        let after = self.waiting();
+        for (was, is) in [
+            (&before.writers, &after.writers),
+            (&before.readers, &after.readers),
+        ] {
+            let last = was.last().map_or(0, |(_, ticket)| *ticket);
+            for (member, ticket) in is {
+                let same = was.iter().find(|(other, _)| other == member);
+                let fits =
+                    same.is_some_and(|(_, old)| old == ticket) || *ticket > last || was.is_empty();
+                assert!(fits, "{member} overtakes, {}", self.story());
+            }
+            for (member, _) in was {
+                let stays = is.iter().any(|(other, _)| other == member);
+                let channel = member.split(' ').nth(1).unwrap();
+                let alive = before
+                    .clients
+                    .get(channel)
+                    .is_some_and(|&until| until > now);
+                let called = before
+                    .called
+                    .as_ref()
+                    .is_some_and(|(until, called)| called == member && *until <= now);
+                assert!(
+                    stays || !alive || called || leaves == Some(member),
+                    "{member} was struck out, {}",
+                    self.story()
+                );
+            }
+        }
+    }
+
+    fn check_data(&mut self) {
+        let now = self.bed.millis();
+        let hash = self.bed.hash(&bed::key("x"));
+        let held = |text: &str| {
+            text.split(' ')
+                .filter(|id| !id.is_empty())
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        for (owner, hold) in &self.lock.reads {
+            if self.lock.live_read(now, owner).is_some() {
+                let field = &hash[&format!("r{owner}")];
+                let mut attempts = held(&field[49..]);
+                attempts.sort();
+                assert_eq!(
+                    attempts,
+                    hold.attempts.iter().cloned().collect::<Vec<_>>(),
+                    "{}",
+                    self.story()
+                );
+                assert_eq!(field[..13], hold.until.to_string(), "{}", self.story());
+                let bound = self.bed.sorted(&format!("{}:d", bed::key("x")))[owner];
+                assert!(
+                    bound <= hold.until,
+                    "the index is no lower bound, {}",
+                    self.story()
+                );
+            }
+        }
+        let fields = hash.iter().filter(|(name, _)| name.starts_with('r'));
+        let counted = fields.filter(|(_, hold)| &hold[48..49] != "f").count();
+        let count = hash.get("c").map_or(0, |text| text[34..].parse().unwrap());
+        assert_eq!(count, counted, "{hash:?}, {}", self.story());
+        let holds = self.lock.reads.values().chain(&self.lock.write);
+        let ends = holds
+            .filter(|hold| hold.until > now)
+            .map(|hold| hold.until + RETENTION)
+            .max();
+        let voids = self.lock.voids.values().copied().max();
+        let needed = ends.max(voids).unwrap_or(0);
+        let until = self.bed.ttl(&bed::key("x")).map_or(0, |ttl| now + ttl);
+        assert!(until >= needed, "{until} < {needed}, {}", self.story());
+        for part in ["q", "r", "l", "d"] {
+            // Panics where a key has no end.
+            self.bed.ttl(&format!("{}:{part}", bed::key("x")));
+        }
+        for name in hash.keys().filter(|name| !name.starts_with(['v', 'r'])) {
+            assert!(
+                "kohtuzfancgbyx".contains(name.as_str()),
+                "{name} in {hash:?}"
+            );
+        }
+    }
+
+    fn story(&self) -> String {
+        let from = self.history.len().saturating_sub(40);
+        let model = self.bed.engine.model();
+        format!(
+            "{model:?}, seed {}, after\n{}",
+            self.seed,
+            self.history[from..].join("\n")
+        )
+    }
+}

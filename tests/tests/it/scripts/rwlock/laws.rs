@@ -1,0 +1,214 @@
+//! Laws of the scripts, each from the state that is most likely to break it.
+
+use std::time::Duration;
+
+use redlatch::seam::Command;
+use redlatch_embedded::engine::Model;
+
+use super::calls::{self, Ask, BROADCAST};
+use crate::scripts::{
+    bed::{self, Bed, CHANNELS},
+    costs::counted,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn ask(bed: &Bed, owner: &str, n: u32, register: bool) -> Ask {
+    let channel = CHANNELS[usize::from(owner.starts_with('b'))];
+    Ask {
+        by: bed.millis() + 5_000,
+        owner: owner.to_owned(),
+        attempt: format!("{}:{n}", &owner[..1]),
+        lease: 60_000,
+        register: register.then_some(5_000),
+        member: format!("PUBLISH {channel} {n}"),
+    }
+}
+
+fn read(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
+    let call = ask(bed, owner, n, true).read("r");
+    bed.ask(&call)
+}
+
+fn write(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
+    let call = ask(bed, owner, n, true).write("");
+    bed.ask(&call)
+}
+
+fn release(bed: &mut Bed, owner: &str, n: u32, side: &str, id: &str) -> Vec<String> {
+    let attempt = format!("{}:{n}", &owner[..1]);
+    let id = id.parse().ok();
+    bed.ask(&calls::release(owner, &attempt, None, "", side, id))
+}
+
+#[test]
+fn ten_thousand_readers_cost_no_more_than_ten_l29() {
+    let mut bed = Bed::new(Model::default());
+    let mut first = None;
+    for n in 0..10_000_u32 {
+        let owner = format!("a:{n}");
+        let call = ask(&bed, &owner, 20_000 + n, true).read("r");
+        if n % 1_000 != 10 {
+            assert_eq!(bed.ask(&call)[1], "granted");
+            continue;
+        }
+        let (verdict, taken) = counted(&mut bed, &call);
+        assert_eq!(verdict, "granted");
+        let serial = bed.hash(&bed::key("x"))[&format!("r{owner}")][14..30]
+            .parse()
+            .unwrap();
+        let call = calls::renew(bed.millis() + 5_000, &owner, 60_000, "r", serial);
+        let renewed = counted(&mut bed, &call).1;
+        let attempt = format!("a:{}", 20_000 + n);
+        let call = calls::release(&owner, &attempt, None, "", "r", Some(serial));
+        let costs = (taken, renewed, counted(&mut bed, &call).1);
+        assert_eq!(*first.get_or_insert(costs), costs, "at {n} readers");
+    }
+    println!("commands of read, renew, release inside of their scripts: {first:?}");
+    assert!(first.unwrap() <= (9, 5, 6), "{first:?}");
+    // A writer looks at 64 of those that are due and knows enough.
+    bed.pass(59_000 * MS);
+    for n in 100..1_100 {
+        let owner = format!("a:{n}");
+        let Some(hold) = bed.hash(&bed::key("x")).remove(&format!("r{owner}")) else {
+            continue;
+        };
+        let serial = hold[14..30].parse().unwrap();
+        let call = calls::renew(bed.millis() + 5_000, &owner, 60_000, "r", serial);
+        assert_eq!(bed.ask(&call)[1], "renewed");
+        if n == 120 {
+            break;
+        }
+    }
+    bed.pass(2_000 * MS);
+    let mut looks = 0;
+    loop {
+        let call = ask(&bed, "b:1", 1, true).write("");
+        let (verdict, commands) = counted(&mut bed, &call);
+        looks += 1;
+        assert!(commands <= 64 * 3 + 20, "{commands} commands in one script");
+        if verdict == "busy" {
+            break;
+        }
+        assert_eq!(verdict, "more");
+    }
+    println!("a writer that finds 10,000 dead readers looks {looks} times");
+    assert!(looks <= 10_000 / 64 + 2, "{looks}");
+}
+
+#[test]
+fn uncontended_writes_cost_five_commands() {
+    let mut bed = Bed::new(Model::default());
+    for n in 0..3 {
+        let call = ask(&bed, "a:1", n, true).write("");
+        let (verdict, commands) = counted(&mut bed, &call);
+        assert_eq!(verdict, "granted");
+        assert!(commands <= 5, "{commands}");
+        let token = bed.hash(&bed::key("x"))["t"].parse().unwrap();
+        let call = calls::renew(bed.millis() + 5_000, "a:1", 90_000, "w", token);
+        assert!(counted(&mut bed, &call).1 <= 5);
+        let call = calls::release("a:1", &format!("a:{n}"), None, "", "w", Some(token));
+        let (verdict, commands) = counted(&mut bed, &call);
+        assert_eq!(verdict, "released");
+        assert!(commands <= 4, "{commands}");
+    }
+}
+
+#[test]
+fn one_message_tells_a_hundred_readers_and_no_writer_is_called() {
+    let mut bed = Bed::new(Model::default());
+    let token = write(&mut bed, "a:1", 1)[3].clone();
+    assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
+    for n in 0..100 {
+        assert_eq!(read(&mut bed, &format!("b:{}", n + 10), n + 10)[1], "busy");
+    }
+    subscribe(&mut bed);
+    assert_eq!(release(&mut bed, "a:1", 1, "w", &token)[1], "released");
+    assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
+    // The last reader out calls the writer, and nobody before it.
+    let mut serials = Vec::new();
+    for n in 0..100 {
+        let granted = read(&mut bed, &format!("b:{}", n + 10), n + 10);
+        assert_eq!(granted[1], "granted");
+        serials.push(granted[6].clone());
+    }
+    assert_eq!(read(&mut bed, "a:9", 9)[1], "busy", "it came later");
+    for n in 0..100 {
+        assert_eq!(bed.published(), []);
+        release(
+            &mut bed,
+            &format!("b:{}", n + 10),
+            n + 10,
+            "r",
+            &serials[n as usize],
+        );
+    }
+    let call = (CHANNELS[1].to_owned(), format!("{} 2", bed::key("x")));
+    assert_eq!(bed.published(), [call]);
+}
+
+#[test]
+fn a_writer_that_dies_leaves_the_way_to_the_readers_that_wait() {
+    let mut bed = Bed::new(Model::default());
+    let mut dying = ask(&bed, "a:1", 1, true);
+    dying.lease = 1_000;
+    bed.ask(&dying.write(""));
+    assert_eq!(write(&mut bed, "a:2", 2)[1], "busy");
+    assert_eq!(read(&mut bed, "b:1", 3)[1], "busy");
+    assert_eq!(read(&mut bed, "b:2", 4)[1], "busy");
+    subscribe(&mut bed);
+    bed.pass(1_001 * MS);
+    assert_eq!(write(&mut bed, "a:2", 2)[1], "busy", "the readers go first");
+    assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
+    let granted = read(&mut bed, "b:1", 3);
+    assert_eq!(
+        (granted[1].as_str(), granted[4].as_str()),
+        ("granted", "1"),
+        "and see that it died"
+    );
+    assert_eq!(write(&mut bed, "a:2", 2)[1], "busy");
+    assert_eq!(bed.published(), [], "once");
+    assert_eq!(read(&mut bed, "b:2", 4)[1], "granted");
+}
+
+#[test]
+fn a_lost_index_is_made_anew() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        for n in 1..=20 {
+            assert_eq!(read(&mut bed, &format!("a:{n}"), n)[1], "granted");
+        }
+        let index = format!("{}:d", bed::key("x"));
+        bed.execute(&Command::new("DEL").arg(&index)).unwrap();
+        read(&mut bed, "a:21", 21);
+        assert_eq!(write(&mut bed, "b:1", 30)[1], "busy");
+        assert_eq!(bed.sorted(&index).len(), 21);
+        bed.pass(60_001 * MS);
+        assert_eq!(write(&mut bed, "b:1", 30)[1], "granted", "all have died");
+        assert_eq!(bed.sorted(&index).len(), 0);
+    }
+}
+
+#[test]
+fn dead_readers_do_not_pile_up_where_nobody_writes() {
+    let mut bed = Bed::new(Model::default());
+    for n in 0..2_000 {
+        let mut short = ask(&bed, &format!("a:{n}"), n, true);
+        short.lease = 50;
+        assert_eq!(bed.ask(&short.read("r"))[1], "granted");
+        bed.pass(10 * MS);
+        let left = bed.hash(&bed::key("x")).len();
+        assert!(left < 20, "{left} fields after {n} readers");
+    }
+}
+
+/// Listens to what all readers are told, and forgets what was published before.
+fn subscribe(bed: &mut Bed) {
+    let ears = bed
+        .engine
+        .open(redlatch_embedded::engine::SessionKind::PubSub);
+    let now = bed.now;
+    let subscribe = Command::new("SUBSCRIBE").arg(BROADCAST);
+    bed.engine.execute(ears, &subscribe, now).unwrap();
+    bed.published();
+}

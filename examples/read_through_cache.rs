@@ -48,7 +48,7 @@ async fn cache() -> Result {
     let mut readers = JoinSet::new();
     for service in 0..SERVICES {
         let client = Client::builder(server.url())
-            .application(&format!("service {service}"))
+            .application(format!("service {service}"))
             .connect()
             .await?;
         for _ in 0..READERS {

@@ -32,6 +32,11 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
             attempt: ran.arg(2).to_owned(),
             freed: verdict == "released" && ran.item(4).and_then(Value::as_int) == Some(1),
         }],
+        ("rwlock/force", "done") => vec![Seen::Forced {
+            name,
+            hold: format!("{}{}", ran.arg(1), ran.arg(3)),
+            ended: ran.arg(4) == "now",
+        }],
         _ => Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! The observer: sees everything, takes part in nothing, and says which promise was broken when.
 //!
-//! One file per checker. What every kind promises is checked by those in [`checker`]; a kind brings its own with
+//! One file per checker. What every kind promises is checked by those in `checker`; a kind brings its own with
 //! [`Workload::checkers`](crate::workload::Workload::checkers).
 
 mod checker;

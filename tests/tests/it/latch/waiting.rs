@@ -62,20 +62,21 @@ async fn looks_do_not_grow_with_the_waiters_of_a_client_l8(backend: &Backend) {
         let latch = client.countdown_latch(&format!("of-{many}"));
         latch.try_set_count(1).await.unwrap();
         let before = backend.script_calls();
-        let waiters: Vec<_> = (0..many).map(|_| waiting(latch.clone())).collect();
+        // All in one task, so that they come together however slow the machine is.
+        let waiters = (0..many).map(|_| latch.wait().into_future());
+        let waiters = tokio::spawn(join_all(waiters));
         listening(&client, many).await;
         backend.pass(5 * SECOND).await;
         calls.push(backend.script_calls() - before);
         latch.count_down(1).await.unwrap();
-        for waiter in waiters {
-            waiter.await.unwrap().unwrap();
+        for waited in waiters.await.unwrap() {
+            waited.unwrap();
         }
         assert_tables_empty(&client).await;
     }
-    // Two or three to begin with, and one every 1.6 s to 2.4 s; those that come during a look share the next. A machine
-    // under load looks a few times more, and never two hundred times.
+    // Two or three to begin with, and one every 1.6 s to 2.4 s; those that come during a look share the next.
     assert!(
-        calls.iter().all(|&calls| calls <= 40),
+        calls.iter().all(|&calls| calls <= 10),
         "{calls:?} looks of 1 and 200 waiters"
     );
 }

@@ -101,33 +101,57 @@ impl Pool {
     }
 
     /// Sets the size; with `ttl`, also for how long the pool lasts, zero for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change has been made once or not at all.
     pub async fn set(&self, size: u32, ttl: Option<Duration>) -> Result<(), Error> {
         self.changed(Change::Set(size), ttl).await.map(drop)
     }
 
     /// Sets the size if nobody has; tells whether this did.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change has been made once or not at all.
     pub async fn try_set(&self, size: u32, ttl: Option<Duration>) -> Result<bool, Error> {
         let made = self.change(Change::TrySet(size), ttl).await?;
         Ok(made != Made::Set)
     }
 
     /// Adds to the size; returns it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change has been made once or not at all.
     pub async fn add(&self, change: i64) -> Result<u32, Error> {
         self.changed(Change::Add(change), None).await
     }
 
     /// Takes away what is available; returns how many that were.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change has been made once or not at all.
     pub async fn drain(&self) -> Result<u32, Error> {
         self.changed(Change::Drain, None).await
     }
 
     /// Deletes the pool; tells whether there was one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change has been made once or not at all.
     pub async fn delete(&self) -> Result<bool, Error> {
         let made = self.change(Change::Delete, None).await?;
         Ok(made != Made::Unset)
     }
 
     /// Returns how many permits there are and how many are out.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
     pub async fn totals(&self) -> Result<Totals, Error> {
         let (_, key) = self.checked()?;
         let script = InspectScript {
@@ -146,6 +170,10 @@ impl Pool {
     }
 
     /// Lists holds, those that end first in front, as far as the index knows. Those taken or ended meanwhile may be missed, or come twice.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
     pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
         let (_, key) = self.checked()?;
         let (mut from, mut all) = (0, Vec::new());
@@ -167,6 +195,10 @@ impl Pool {
     }
 
     /// Ends holds by name, one verdict each, with whether a copy of the request may have been executed before; `void`: whose acquire that undoes, and until when copies of it may act.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, holds may have been ended or not; nobody goes on with it.
     pub async fn end(
         &self,
         holds: &[String],
@@ -193,6 +225,10 @@ impl Pool {
     }
 
     /// Makes one hold last at least `lease` from now.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, the change has been made once or not at all.
     pub async fn extend(&self, hold: &str, lease: Duration) -> Result<Renewed, Error> {
         let (_, key) = self.checked()?;
         let kind = self.flavour.stored;
@@ -210,6 +246,10 @@ impl Pool {
     }
 
     /// Returns how long holds last, zero for those that are over or unknown.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
     pub async fn remaining(&self, holds: &[String]) -> Result<Vec<Duration>, Error> {
         let (_, key) = self.checked()?;
         let kind = self.flavour.stored;

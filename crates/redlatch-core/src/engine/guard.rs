@@ -173,6 +173,8 @@ impl Held {
 
     /// Makes the lease last at least `span` from now, once, for all guards of the hold: 50 ms to 365 days. Never shortens. Costs one command.
     ///
+    /// Only the master has it when this returns: with a [`Durability`](crate::Durability), acquisitions and the watchdog's renewals wait for replicas, this does not.
+    ///
     /// # Errors
     ///
     /// `InvalidLease`; `Lost` if the hold is over; `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server did not answer

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -14,6 +14,7 @@ use redlatch::{
     seam::{Address, Command, Login, Runtime},
 };
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// A server to test on, with nothing on it.
 #[derive(Debug)]
@@ -144,6 +145,25 @@ impl Backend {
             #[cfg(unix)]
             Self::Real(_) | Self::Shared(_) => span + Duration::from_secs(4),
         }
+    }
+
+    /// Returns how many make a crowd here: ten thousand on a server, as in the findings; elsewhere what takes a second or two. On real servers
+    /// only one test at a time has a crowd, until it drops the second item.
+    pub async fn crowd(&self) -> (usize, Option<OwnedMutexGuard<()>>) {
+        static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
+        match self {
+            Self::Embedded { .. } => (2_000, None),
+            #[cfg(unix)]
+            Self::Real(_) => (10_000, Some(Arc::clone(&TURN).lock_owned().await)),
+            #[cfg(unix)]
+            Self::Shared(_) => (1_000, Some(Arc::clone(&TURN).lock_owned().await)),
+        }
+    }
+
+    /// Connects a client that bears with a busy machine, and takes a crowd.
+    pub async fn patient_client(&self) -> Client {
+        let builder = self.builder().patience(Duration::from_secs(60));
+        builder.max_waiters(20_000).connect().await.unwrap()
     }
 
     /// Returns all keys but the clients' records.

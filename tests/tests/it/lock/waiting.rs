@@ -158,20 +158,12 @@ async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
     }
 }
 
-/// Connects a client that bears with a busy machine.
-async fn patient(backend: &Backend) -> Client {
-    let builder = backend.builder().patience(60_000 * MS);
-    builder.connect().await.unwrap()
-}
-
 async fn ten_thousand_names_are_waited_for_at_once_l6(backend: &Backend) {
-    // Every server gets the 10,000 of the lesson; the engine in a test build gets what takes it a second.
-    let many = match backend {
-        Backend::Embedded { .. } => 2_000,
-        #[cfg(unix)]
-        Backend::Real(_) | Backend::Shared(_) => 10_000,
-    };
-    let (a, b) = (patient(backend).await, patient(backend).await);
+    let (many, _turn) = backend.crowd().await;
+    let (a, b) = (
+        backend.patient_client().await,
+        backend.patient_client().await,
+    );
     let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();
     let holds = names.iter().map(|name| a.lock(name).lock().into_future());
     let guards: Vec<_> = futures_util::future::join_all(holds)

@@ -29,18 +29,8 @@ async fn cost_of_a_read(backend: &Backend, lock: &redlatch::ReadWriteLock) -> u6
 }
 
 async fn ten_thousand_readers_of_one_name_l29(backend: &Backend) {
-    let readers = if cfg!(debug_assertions) && matches!(backend, Backend::Embedded { .. }) {
-        2_000
-    } else {
-        10_000
-    };
-    let client = backend
-        .builder()
-        .max_waiters(20_000)
-        .patience(60 * SECOND)
-        .connect()
-        .await
-        .unwrap();
+    let (readers, _turn) = backend.crowd().await;
+    let client = backend.patient_client().await;
     let lock = client.read_write_lock("x");
     let alone = cost_of_a_read(backend, &lock).await;
     // Renewals on a real server would be counted with what is counted below.

@@ -31,7 +31,7 @@ fn durable(clients: &[Client]) -> RedLockBuilder {
     let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
     RedLock::builder(&nodes)
         .durable_nodes()
-        .node_timeout(SECOND)
+        .node_timeout(2 * SECOND)
 }
 
 fn red(clients: &[Client]) -> RedLock {

@@ -210,7 +210,7 @@ if head and member then
     alive = (now + GRACE) .. ''
   end
   if queue_client(head) ~= queue_client(member) then
-    local before = queue_before(q, l, queue_client(member), alive)
+    local before = queue_before(q, l, queue_client(member), alive, now)
     remaining = before and before - now or ''
   elseif fits then
     remaining = alive - now

@@ -273,7 +273,7 @@ impl Held {
     #[doc(hidden)]
     pub fn surrender(self) {
         // Copies of its acquire may be under way, which only a release can stop.
-        if self.delivered.void_by.is_none() {
+        if self.delivered.copies.is_none() {
             self.part();
         }
     }
@@ -283,7 +283,8 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         self.part();
-        (self.delivered.id.clone(), self.delivered.void_by)
+        let by = self.delivered.copies.as_ref().map(|copies| copies.by);
+        (self.delivered.id.clone(), by)
     }
 
     /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.
@@ -316,8 +317,8 @@ impl Held {
 
     /// Returns what leaves `left` units of this on the server.
     pub(super) fn parting(&self, left: u32) -> Parting {
-        let Delivered { id, void_by } = &self.delivered;
-        let mut parting = self.hold.parting(id.clone(), *void_by);
+        let Delivered { id, copies } = &self.delivered;
+        let mut parting = self.hold.parting(id.clone(), copies.as_ref());
         parting.left = left;
         parting
     }

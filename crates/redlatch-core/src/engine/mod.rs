@@ -3,6 +3,7 @@
 mod acquire;
 mod attempt;
 mod change;
+mod ears;
 mod guard;
 mod hold;
 mod portion;

@@ -312,6 +312,10 @@ impl World {
                 hold.until = hold.until.max(now + attempt.lease);
             }
             Some(Found::Free) => {
+                let placed = queue.iter().any(|waiter| waiter.member == member);
+                // A copy without an address has a place, and cannot say so.
+                let known = u8::from(waits && placed).to_string();
+                assert_eq!(answer[5], known, "{}", self.story());
                 let until = now + attempt.lease;
                 self.pool.grant(&attempt.id, attempt.need, until);
                 assert!(self.pool.out(now) <= self.pool.size.unwrap());

@@ -12,9 +12,10 @@ use crate::{MultiGuard, bundle::Bundle, members::Members};
 
 /// Several locks held as one: all of them or none.
 ///
-/// Members may be of any kind that is [`Lockable`], of one client or of several. They are taken one after another in the order of their keys, whatever
+/// Members may be of any kind that is [`Lockable`], of one client or of several. They are taken in one order (by kind, then by key), whatever
 /// order they are given in, so that two multi-locks that overlap never wait for each other in a circle. The same member twice is one member: the same
-/// name and kind at the same address.
+/// name and kind at the same address. Of the two sides of a read-write lock the write side is taken, which includes the other. One name as two kinds is an
+/// error, `WrongKind`, before anything is sent.
 ///
 /// * While it waits for one member it holds those before it, and its watchdog renews them. A member that is lost meanwhile makes it give back
 ///   everything and begin anew.

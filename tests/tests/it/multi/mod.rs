@@ -1,6 +1,7 @@
 //! Locks over several: of one server or more, and over a quorum of servers.
 
 mod cancel;
+mod mixes;
 mod multi_lock;
 mod red_lock;
 mod striped;

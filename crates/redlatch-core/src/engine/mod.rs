@@ -3,6 +3,7 @@
 mod acquire;
 mod attempt;
 mod change;
+mod group;
 mod guard;
 mod hold;
 mod portion;
@@ -15,6 +16,7 @@ mod watches;
 
 pub use acquire::{AcquireOptions, OwnerChoice, Wait};
 pub use change::{Changed, REMEMBERED};
+pub use group::Together;
 pub use guard::Held;
 pub(crate) use guard::invalid_lease;
 pub(crate) use hold::{Hold, Holds};

@@ -476,7 +476,9 @@ impl Client {
         &self.0.watchdog
     }
 
-    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+    /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise. For the crates of this family.
+    #[doc(hidden)]
+    pub fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
     }
 

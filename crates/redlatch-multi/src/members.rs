@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redlatch_core::{
     Error, ErrorKind, Lockable, Member,
     primitive::{Primitive, Side},
+    rules::Rule,
 };
 
 /// Members without duplicates, in order.
@@ -22,10 +23,12 @@ impl Members {
                 "a multi-lock has at least one member",
             ));
         }
-        members.sort_by(|a, b| {
-            let shared = |member: &Member| member.primitive().side() == Side::Shared;
-            place(a).cmp(&place(b)).then(shared(a).cmp(&shared(b)))
-        });
+        if members[0].client().keeps(Rule::TakeInOrder) {
+            members.sort_by(|a, b| {
+                let shared = |member: &Member| member.primitive().side() == Side::Shared;
+                place(a).cmp(&place(b)).then(shared(a).cmp(&shared(b)))
+            });
+        }
         members.dedup_by(|a, b| place(a) == place(b));
         Self::check_kinds(&members)?;
         Ok(Self(members))

@@ -1,11 +1,17 @@
 //! The handle of a multi-lock, and how its members are taken.
 
-use std::{fmt, future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, pending},
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
     Acquire, AcquireMany, AcquireOptions, Client, Error, ErrorKind, Held, HoldState, Lockable,
-    Member, Moment, Owner, OwnerChoice, Together, TryAcquire, TryAcquireFor, Wait,
+    Member, Moment, Owner, OwnerChoice, Together, TryAcquire, TryAcquireFor, Wait, rules::Rule,
 };
 
 use crate::{MultiGuard, bundle::Bundle, members::Members};
@@ -186,7 +192,7 @@ impl Multi {
             let run = self.0.run(at);
             if run.len() > 1 && at >= alone {
                 let asked = pin!(member.client().acquire_together(&run, &options));
-                match select(pin!(bundle.lost()), asked).await {
+                match select(pin!(self.lost(&bundle)), asked).await {
                     Either::Left(_) => return Ok(Taken::Lost),
                     Either::Right((asked, _)) => match asked? {
                         Together::Granted(holds) => {
@@ -203,7 +209,7 @@ impl Multi {
                 continue;
             }
             let next = pin!(member.client().acquire(member.primitive(), &options));
-            let held = match select(pin!(bundle.lost()), next).await {
+            let held = match select(pin!(self.lost(&bundle)), next).await {
                 Either::Left(_) => return Ok(Taken::Lost),
                 Either::Right((held, _)) => held?,
             };
@@ -213,11 +219,27 @@ impl Multi {
             bundle = bundle.and(held);
             last = 1;
         }
-        even_out(&bundle, last, options).await?;
+        deadline.bound(even_out(&bundle, last, options)).await?;
         match bundle.state() {
-            HoldState::Lost(_) => Ok(Taken::Lost),
+            HoldState::Lost(_) if self.watches() => Ok(Taken::Lost),
             _ => Ok(Taken::All(bundle.into_holds())),
         }
+    }
+
+    /// Resolves when something is lost that is held already.
+    fn lost(&self, bundle: &Bundle) -> impl Future<Output = ()> + Send + use<> {
+        let lost = self.watches().then(|| bundle.lost());
+        async move {
+            match lost {
+                Some(lost) => drop(lost.await),
+                None => pending().await,
+            }
+        }
+    }
+
+    fn watches(&self) -> bool {
+        let mut members = self.0.iter();
+        members.all(|member| member.client().keeps(Rule::WatchTaken))
     }
 }
 
@@ -289,6 +311,21 @@ impl Deadline {
         self.0
             .as_ref()
             .is_some_and(|(client, until)| client.now() >= *until)
+    }
+
+    /// Fails when the time is over before `future` is done.
+    async fn bound(&self, future: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+        let Some((client, until)) = &self.0 else {
+            return future.await;
+        };
+        let over = pin!(client.pause(*until - client.now()));
+        match select(pin!(future), over).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(Error::new(
+                ErrorKind::Unavailable,
+                "a server did not extend the leases of the first members in time",
+            )),
+        }
     }
 
     fn left(&self, wait: Wait) -> Wait {

@@ -9,7 +9,7 @@ use futures_util::{
 };
 use redlatch_core::{
     Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Jitter, Lockable,
-    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy,
+    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
 };
 
 use crate::{NodeOutcome, NodeOutcomes, RedGuard, bundle::Bundle, multi::Wrong};
@@ -41,6 +41,7 @@ pub struct RedLockBuilder {
     node_timeout: Option<Duration>,
     backoff: Backoff,
     durable: bool,
+    longest: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +51,7 @@ struct Red {
     node_timeout: Option<Duration>,
     backoff: Backoff,
     durable: bool,
+    longest: Option<Duration>,
 }
 
 impl RedLock {
@@ -68,6 +70,7 @@ impl RedLock {
             backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500))
                 .jitter(Jitter::Full),
             durable: false,
+            longest: None,
         }
     }
 
@@ -145,6 +148,17 @@ impl RedLockBuilder {
         self
     }
 
+    /// Sets the longest lease with which anybody holds this name, also by an extension: a server that has been running for less is not counted, since it may have
+    /// forgotten a hold that lives. Default: the default lease of the first node's client, or the lease that is asked for if that is longer.
+    ///
+    /// Set it where some hold it for longer than others. Longer leases are refused once it is set, longer extensions in any case. Says nothing about
+    /// [durable](Self::durable_nodes) nodes.
+    #[must_use]
+    pub const fn longest_lease(mut self, lease: Duration) -> Self {
+        self.longest = Some(lease);
+        self
+    }
+
     /// Finishes.
     ///
     /// # Errors
@@ -195,6 +209,7 @@ impl RedLockBuilder {
             node_timeout: self.node_timeout,
             backoff: self.backoff,
             durable: self.durable,
+            longest: self.longest,
         })
     }
 }
@@ -229,6 +244,13 @@ impl Red {
             ));
         }
         let client = self.nodes[0].client();
+        if let Some(longest) = self
+            .longest
+            .filter(|&longest| self.lease(options) > longest)
+        {
+            let message = format!("the red-lock is set up for leases of {longest:?} at most");
+            return Err(Error::new(ErrorKind::InvalidLease, message));
+        }
         let started = client.now();
         let deadline = match options.wait {
             Wait::For(wait) => Some(started + wait),
@@ -302,17 +324,22 @@ impl Red {
                     outcomes[at] = outcome;
                 }
             }
-            if granted.len() == self.quorum {
+            if granted.len() == self.enough(Rule::NeedQuorum) {
                 let now = client.now();
                 until = until.min(now + (now - started).max(GRACE));
             }
         }
         // What was not answered is undone from here on.
         drop(asked);
-        Ok(self.judge(granted, outcomes))
+        Ok(self.judge(granted, outcomes, options))
     }
 
-    fn judge(&self, mut granted: Vec<(usize, Held)>, outcomes: Vec<NodeOutcome>) -> Attempt {
+    fn judge(
+        &self,
+        mut granted: Vec<(usize, Held)>,
+        outcomes: Vec<NodeOutcome>,
+        options: &AcquireOptions,
+    ) -> Attempt {
         let addresses = self
             .nodes
             .iter()
@@ -325,9 +352,16 @@ impl Red {
             .map(|(at, _)| outcomes.0[*at].0.clone())
             .collect();
         let holds = granted.into_iter().map(|(_, held)| held).collect();
-        let bundle = Bundle::new(holds, self.quorum);
+        let quorum = self.enough(Rule::NeedQuorum);
+        let bundle = Bundle::new(holds, quorum);
         if bundle.check().is_ok() {
-            return Attempt::Granted(RedGuard::new(bundle, nodes, outcomes));
+            let bundle = bundle.needs(self.enough(Rule::LoseWithQuorum).min(quorum));
+            let longest = (!self.durable).then(|| self.longest_lease(options));
+            return Attempt::Granted(RedGuard::new(bundle, nodes, outcomes, longest));
+        }
+        if !self.nodes[0].client().keeps(Rule::GiveBackMinority) {
+            std::mem::forget(bundle);
+            return Attempt::Busy;
         }
         // Dropping the bundle gives back what there is, everywhere at once.
         if outcomes.unserved() > self.nodes.len() - self.quorum {
@@ -352,7 +386,7 @@ impl Red {
         }
         let slot = node.primitive().key().slot();
         let age = client.server_age(slot).await.map_err(NodeOutcome::Failed)?;
-        if age < self.lease(&options) {
+        if age < self.longest_lease(&options) && client.keeps(Rule::DistrustYoung) {
             return Err(NodeOutcome::TooYoung);
         }
         Ok(held)
@@ -371,6 +405,17 @@ impl Red {
         let share = self.lease(options) / 50;
         let default = share.clamp(Duration::from_millis(50), Duration::from_millis(500));
         self.node_timeout.unwrap_or(default)
+    }
+
+    /// Returns how many nodes have to hold it; one too few where `rule` is not kept.
+    fn enough(&self, rule: Rule) -> usize {
+        self.quorum - usize::from(!self.nodes[0].client().keeps(rule))
+    }
+
+    fn longest_lease(&self, options: &AcquireOptions) -> Duration {
+        let default = || self.nodes[0].client().default_lease().span();
+        let longest = self.longest.unwrap_or_else(default);
+        longest.max(self.lease(options))
     }
 
     fn lease(&self, options: &AcquireOptions) -> Duration {

@@ -56,6 +56,11 @@ pub trait Workload: fmt::Debug + Sync {
     /// Returns its name on the command line.
     fn name(&self) -> &'static str;
 
+    /// Returns how many servers it works on, each with a client of its own in each process.
+    fn nodes(&self) -> usize {
+        1
+    }
+
     /// Makes the objects that the run needs, if somebody has to; each client calls it when it has connected, in each of its lives.
     fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {
         let _ = (client, names);

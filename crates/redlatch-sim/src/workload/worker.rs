@@ -24,6 +24,8 @@ pub struct Worker {
     pub(super) life: Arc<Life>,
     /// Its client.
     pub client: Client,
+    /// Its clients, one for each server; the first is the one above.
+    pub nodes: Vec<Client>,
     /// What the story calls it.
     pub label: String,
     /// Its chance.
@@ -33,8 +35,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(life: Arc<Life>, client: &Client, number: usize, rng: Rng) -> Self {
+    pub(super) fn new(life: Arc<Life>, clients: &[Client], number: usize, rng: Rng) -> Self {
+        let client = &clients[0];
         Self {
+            nodes: clients.to_vec(),
             label: format!("c{}.{number}", life.number),
             client: client.clone(),
             rng,

@@ -213,8 +213,11 @@ async fn a_forced_minority_is_no_loss_and_a_majority_is(fleet: &Fleet) {
 /// A node that was just started may have forgotten a hold.
 async fn young_nodes_are_not_counted(fleet: &Fleet) {
     let clients = fleet.clients().await;
-    let lock = builder(&clients).build().unwrap();
+    let lock = builder(&clients).longest_lease(2 * SECOND);
+    let lock = lock.build().unwrap();
     let error = lock.try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    let error = lock.try_lock().lease(2 * SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let source = std::error::Error::source(&error).unwrap();
     let outcomes = source.downcast_ref::<NodeOutcomes>().unwrap();
@@ -224,6 +227,8 @@ async fn young_nodes_are_not_counted(fleet: &Fleet) {
     // Once they have run for a lease.
     fleet.pass(4 * SECOND).await;
     let guard = lock.lock().lease(2 * SECOND).await.unwrap();
+    let error = guard.extend(3 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
     guard.release().await;
 }
 

@@ -203,6 +203,7 @@ impl Multi {
                             return Ok(Taken::Busy);
                         }
                         Together::Busy(busy) => alone = at + busy + 1,
+                        Together::OneByOne if deadline.is_over() => return Err(unanswered()),
                         Together::OneByOne => alone = at + run.len(),
                     },
                 }
@@ -255,6 +256,13 @@ async fn even_out(bundle: &Bundle, last: usize, options: &AcquireOptions) -> Res
         extended.into_iter().collect::<Result<(), _>>()?;
     }
     Ok(())
+}
+
+fn unanswered() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the server of a member did not answer in time",
+    )
 }
 
 /// One owner per client, for all its members.
@@ -321,10 +329,7 @@ impl Deadline {
         let over = pin!(client.pause(*until - client.now()));
         match select(pin!(future), over).await {
             Either::Left((result, _)) => result,
-            Either::Right(_) => Err(Error::new(
-                ErrorKind::Unavailable,
-                "a server did not extend the leases of the first members in time",
-            )),
+            Either::Right(_) => Err(unanswered()),
         }
     }
 

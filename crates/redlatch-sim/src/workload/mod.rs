@@ -6,7 +6,9 @@ mod holding;
 mod latch;
 mod life;
 mod lock;
+mod multi;
 mod pool;
+mod red;
 mod rwlock;
 mod terms;
 mod worker;
@@ -41,6 +43,8 @@ pub static KINDS: &[Kind] = &[
     &latch::CountDown,
     &pool::Semaphore,
     &pool::Permits,
+    &multi::Several,
+    &red::Quorum,
 ];
 
 /// Kinds that run when they are named and not otherwise: known to break a promise. `docs/RELIABILITY.md` says which.

@@ -4,6 +4,8 @@ mod cancel;
 mod mixes;
 mod multi_lock;
 mod red_lock;
+#[cfg(all(unix, feature = "servers"))]
+mod servers;
 mod striped;
 
 use std::time::Duration;

@@ -16,7 +16,6 @@ pub(super) const ALL: &[Mutant] = &[
     client("red-lasts-with-a-minority", Rule::LoseWithQuorum),
     client("red-young-counted", Rule::DistrustYoung).under(Fault::Restart),
     client("red-minority-kept", Rule::GiveBackMinority),
-    client("red-lease-from-reply", Rule::CountFromSend),
     client("red-no-margin", Rule::TakeMargin).under(Fault::Drift),
     client("red-loss-not-told", Rule::TellByClock),
     client("red-drop-releases-nothing", Rule::ReleaseOnDrop),

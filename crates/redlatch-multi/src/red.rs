@@ -98,8 +98,8 @@ impl RedLock {
         TryAcquire::many(self.many())
     }
 
-    /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt, `Unavailable` if too few
-    /// nodes could serve that. Otherwise as [`lock`](Self::lock).
+    /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt that had its full time,
+    /// `Unavailable` if too few nodes could serve that. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
@@ -260,17 +260,22 @@ impl Red {
             Some(WaitStrategy::Poll(backoff)) => backoff,
             _ => self.backoff,
         };
-        let mut served = started;
+        let (mut served, mut busy) = (started, false);
         for attempts in 1.. {
+            let began = client.now();
             let attempt = self.attempt(options, deadline).await?;
             let now = client.now();
+            let hurried =
+                deadline.is_some_and(|deadline| deadline - began < self.time_per_node(options));
             let over = options.wait == Wait::Never
                 || deadline.is_some_and(|deadline| now >= deadline)
                 || backoff.is_exhausted(attempts);
             match attempt {
                 Attempt::Granted(guard) => return Ok(Some(guard)),
                 Attempt::Busy if over => return Ok(None),
-                Attempt::Busy => served = now,
+                Attempt::Busy => (served, busy) = (now, true),
+                // The end of the wait came between, which says nothing of the nodes.
+                Attempt::Unserved(_) if over && busy && hurried => return Ok(None),
                 Attempt::Unserved(outcomes) if over || now - served >= client.patience() => {
                     return Err(self.unserved(outcomes));
                 }

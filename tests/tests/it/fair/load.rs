@@ -49,12 +49,11 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow_l8(backend: &Backend
 }
 
 async fn a_queue_of_ten_thousand(backend: &Backend) {
-    let many = match backend {
-        Backend::Embedded { .. } => 2_000,
-        #[cfg(unix)]
-        Backend::Real(_) | Backend::Shared(_) => 10_000,
-    };
-    let clients = clients(backend, 3).await;
+    let (many, _turn) = backend.crowd().await;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        clients.push(backend.patient_client().await);
+    }
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let first = queued(&clients[1].fair_lock("x")).await;
     let crowd: Vec<_> = (0..many)
@@ -62,7 +61,7 @@ async fn a_queue_of_ten_thousand(backend: &Backend) {
         .collect();
     let lock = clients[0].fair_lock("x");
     redlatch_tests::wait::eventually("the crowd", redlatch_tests::wait::GENEROUS, async || {
-        lock.info().await.unwrap().unwrap().waiters == many + 1
+        lock.info().await.unwrap().unwrap().waiters == many as u64 + 1
     })
     .await;
     let last = queued(&lock).await;
@@ -72,7 +71,7 @@ async fn a_queue_of_ten_thousand(backend: &Backend) {
         assert_eq!(waiter.unwrap().position, count);
         count += 1;
     }
-    assert_eq!(count, many + 2);
+    assert_eq!(count, many as u64 + 2);
     guard.release().await.unwrap();
     let held = first.await.unwrap();
     // All of them leave at once; whoever is behind them is next.

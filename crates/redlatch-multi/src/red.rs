@@ -8,11 +8,11 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use redlatch_core::{
-    Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Jitter, Lockable,
-    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
+    Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Lockable, Member,
+    Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
 };
 
-use crate::{NodeOutcome, NodeOutcomes, RedGuard, bundle::Bundle, multi::Wrong};
+use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle, multi::Wrong};
 
 /// A lock over a majority of independent servers.
 ///
@@ -31,27 +31,16 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, bundle::Bundle, multi::Wrong};
 /// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of per attempt. The project's page on
 /// red-lock says what its published criticism means here.
 #[derive(Clone)]
-pub struct RedLock(Result<Arc<Red>, Error>);
-
-/// Sets up a [`RedLock`].
-#[derive(Clone, Debug)]
-pub struct RedLockBuilder {
-    nodes: Result<Vec<Member>, Error>,
-    quorum: Option<usize>,
-    node_timeout: Option<Duration>,
-    backoff: Backoff,
-    durable: bool,
-    longest: Option<Duration>,
-}
+pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
 
 #[derive(Clone, Debug)]
-struct Red {
-    nodes: Vec<Member>,
-    quorum: usize,
-    node_timeout: Option<Duration>,
-    backoff: Backoff,
-    durable: bool,
-    longest: Option<Duration>,
+pub(crate) struct Red {
+    pub(crate) nodes: Vec<Member>,
+    pub(crate) quorum: usize,
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) backoff: Backoff,
+    pub(crate) durable: bool,
+    pub(crate) longest: Option<Duration>,
 }
 
 impl RedLock {
@@ -63,15 +52,7 @@ impl RedLock {
 
     /// Starts to set up a red-lock.
     pub fn builder(nodes: &[&dyn Lockable]) -> RedLockBuilder {
-        RedLockBuilder {
-            nodes: nodes.iter().map(|node| node.member()).collect(),
-            quorum: None,
-            node_timeout: None,
-            backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500))
-                .jitter(Jitter::Full),
-            durable: false,
-            longest: None,
-        }
+        RedLockBuilder::new(nodes)
     }
 
     /// Acquires on a quorum of nodes, waiting until that is possible. Awaiting the returned builder does it.
@@ -118,103 +99,7 @@ impl fmt::Debug for RedLock {
     }
 }
 
-impl RedLockBuilder {
-    /// Sets how many nodes have to hold it: more than half, at most all. Default: the smallest majority.
-    #[must_use]
-    pub const fn quorum(mut self, quorum: usize) -> Self {
-        self.quorum = Some(quorum);
-        self
-    }
-
-    /// Sets how long one attempt waits for one node, at least 1 ms. Default: a fiftieth of the lease, 50 ms to 500 ms.
-    #[must_use]
-    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.node_timeout = Some(timeout);
-        self
-    }
-
-    /// Sets the pauses between attempts. Default: 10 ms, doubled up to 500 ms, with full jitter.
-    #[must_use]
-    pub const fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
-        self
-    }
-
-    /// Says that nodes lose nothing when they restart (an append-only file that is synced with every write), so that one that just did may be counted.
-    /// Wrong where it is not true: two can then hold it.
-    #[must_use]
-    pub const fn durable_nodes(mut self) -> Self {
-        self.durable = true;
-        self
-    }
-
-    /// Sets the longest lease with which anybody holds this name, also by an extension: a server that has been running for less is not counted, since it may have
-    /// forgotten a hold that lives. Default: the default lease of the first node's client, or the lease that is asked for if that is longer.
-    ///
-    /// Set it where some hold it for longer than others. Longer leases are refused once it is set, longer extensions in any case. Says nothing about
-    /// [durable](Self::durable_nodes) nodes.
-    #[must_use]
-    pub const fn longest_lease(mut self, lease: Duration) -> Self {
-        self.longest = Some(lease);
-        self
-    }
-
-    /// Finishes.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no majority or more than all, and a time per node under 1 ms;
-    /// `InvalidName`.
-    pub fn build(self) -> Result<RedLock, Error> {
-        self.check().map(|red| RedLock(Ok(Arc::new(red))))
-    }
-
-    fn check(self) -> Result<Red, Error> {
-        let nodes = self.nodes?;
-        if nodes.len() < 3 {
-            return Err(wrong(format!(
-                "a red-lock needs three independent servers or more, not {}",
-                nodes.len()
-            )));
-        }
-        for (at, node) in nodes.iter().enumerate() {
-            let address = node.client().address();
-            if nodes[..at]
-                .iter()
-                .any(|other| other.client().address() == address)
-            {
-                return Err(wrong(format!(
-                    "two nodes of the red-lock are one server: {address}"
-                )));
-            }
-        }
-        let majority = nodes.len() / 2 + 1;
-        let quorum = self.quorum.unwrap_or(majority);
-        if quorum < majority || quorum > nodes.len() {
-            return Err(wrong(format!(
-                "a quorum of {} nodes is {majority} to {}, not {quorum}",
-                nodes.len(),
-                nodes.len()
-            )));
-        }
-        if self
-            .node_timeout
-            .is_some_and(|timeout| timeout < MIN_NODE_TIMEOUT)
-        {
-            return Err(wrong("node_timeout is 1 ms or more".to_owned()));
-        }
-        Ok(Red {
-            nodes,
-            quorum,
-            node_timeout: self.node_timeout,
-            backoff: self.backoff,
-            durable: self.durable,
-            longest: self.longest,
-        })
-    }
-}
-
-fn wrong(message: String) -> Error {
+pub(crate) fn wrong(message: String) -> Error {
     Error::new(ErrorKind::InvalidOption, message)
 }
 
@@ -439,7 +324,7 @@ fn late(outcomes: &mut [NodeOutcome]) {
 }
 
 /// Shortest time per node.
-const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
+pub(crate) const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// Shortest time for the other nodes once a quorum has granted.
 const GRACE: Duration = Duration::from_millis(10);

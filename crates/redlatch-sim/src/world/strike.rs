@@ -58,8 +58,9 @@ impl World {
             }
             Fault::LossyFailover => {
                 tell("the server fails over and loses its last writes".to_owned());
+                // The copies are the first server's.
                 if let Some(copy) = self.copies.first() {
-                    shared.net.restart(node, copy);
+                    shared.net.restart(0, copy);
                 }
             }
             Fault::ClockStep => {

@@ -145,6 +145,17 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Returns the last server time at which a request that is sent now may act.
+    pub(super) fn acts_by(&self, session: &Session, now: Moment) -> u64 {
+        if self.keeps(Rule::LimitBy) {
+            session.by(now)
+        } else {
+            9_999_999_999_999
+        }
+    }
+}
+
 impl<'a> Run<'a> {
     fn new(
         client: &'a Client,
@@ -383,11 +394,7 @@ impl<'a> Run<'a> {
             Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
         };
         let sent = self.client.now();
-        let by = if self.client.keeps(Rule::LimitBy) {
-            session.by(sent)
-        } else {
-            9_999_999_999_999
-        };
+        let by = self.client.acts_by(&session, sent);
         let register = register && self.client.keeps(Rule::Register);
         let call = self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,

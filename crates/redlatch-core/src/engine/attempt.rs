@@ -75,6 +75,29 @@ impl Attempt {
         }
     }
 
+    /// Makes an attempt at each of `primitives`, all with one id, for one request at all of them. They cannot be woken.
+    pub(super) fn for_all(
+        client: &Client,
+        primitives: &[Arc<dyn Primitive>],
+        owner: &Owner,
+        lease: Duration,
+    ) -> Vec<Self> {
+        let id = AttemptId::draw(client.numbers());
+        let attempt = |primitive: &Arc<dyn Primitive>| Self {
+            client: client.clone(),
+            primitive: Arc::clone(primitive),
+            owner: owner.clone(),
+            id: id.clone(),
+            address: String::new(),
+            lease,
+            outstanding: 0,
+            by: 0,
+            registered: false,
+            granted: false,
+        };
+        primitives.iter().map(attempt).collect()
+    }
+
     pub(super) const fn id(&self) -> &AttemptId {
         &self.id
     }

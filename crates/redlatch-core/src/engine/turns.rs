@@ -150,6 +150,14 @@ impl Turns {
         Some(first.address.clone())
     }
 
+    /// Tells whether somebody waits for `key`.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        let names = self.names();
+        SIDES
+            .into_iter()
+            .any(|side| names.contains_key(&(key.clone(), side)))
+    }
+
     /// Returns the number of names that somebody waits for.
     pub(crate) fn len(&self) -> usize {
         self.names().len()

@@ -6,7 +6,9 @@ mod holding;
 mod latch;
 mod life;
 mod lock;
+mod multi;
 mod pool;
+mod red;
 mod rwlock;
 mod terms;
 mod worker;
@@ -41,6 +43,8 @@ pub static KINDS: &[Kind] = &[
     &latch::CountDown,
     &pool::Semaphore,
     &pool::Permits,
+    &multi::Several,
+    &red::Quorum,
 ];
 
 /// Kinds that run when they are named and not otherwise: known to break a promise. `docs/RELIABILITY.md` says which.
@@ -55,6 +59,11 @@ pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 pub trait Workload: fmt::Debug + Sync {
     /// Returns its name on the command line.
     fn name(&self) -> &'static str;
+
+    /// Returns how many servers it works on, each with a client of its own in each process.
+    fn nodes(&self) -> usize {
+        1
+    }
 
     /// Makes the objects that the run needs, if somebody has to; each client calls it when it has connected, in each of its lives.
     fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {

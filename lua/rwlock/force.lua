@@ -7,7 +7,7 @@
 --       4 how     'now' ends it; 'after' lets the lease run out
 --       5 keep    ms the token is kept once nobody holds
 --       6 verb and 7 channel of the message to all waiting readers
--- Reply {now, 'done'}      the hold is ended, or will end with its lease
+-- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if nobody is known to hold
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no live hold is named so
 --       {now, 'kind', kind}
@@ -60,11 +60,12 @@ else
   end
 end
 
+local idle = s.count == 0 and not (s.writer and s.ends > now)
 if changed then
   if s.flag and s.flag > now and KEYS[2] then
     go_on(s, KEYS[2], KEYS[3], KEYS[4], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
-  elseif s.count == 0 and not (s.writer and s.ends > now) then
+  elseif idle then
     call('PEXPIRE', key, ARGV[5])
   end
 end
-return {now, 'done'}
+return {now, 'done', idle and 1 or 0}

@@ -224,6 +224,14 @@ local function upgrading_until(s, now)
   return nil
 end
 
+-- Tells the upgradable reader who waits to write that it may look.
+local function tell_upgrader(s)
+  local verb, channel, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
+  if verb ~= 'NONE' then
+    redis.pcall(verb, channel, s.key .. ' ' .. n)
+  end
+end
+
 local function is_upgradable(member)
   return string.sub(member, -2) == ' u'
 end
@@ -253,12 +261,14 @@ local function go_on(s, writers, readers, clients, now, ended, verb, channel)
   end
   if upgrading_until(s, now) then
     if s.count == 1 then
-      local where, to, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
-      if where ~= 'NONE' then
-        redis.pcall(where, to, s.key .. ' ' .. n)
-      end
+      tell_upgrader(s)
     end
     return
+  end
+  local stale = s.upgrader and string.sub(s.upgrader, 1, 13) > now
+  if stale then
+    -- Its hold is over: from its next look on it waits in Q, or not at all.
+    call('HDEL', s.key, 'x')
   end
   local first, _, many = queue_head(writers, clients, now, s.called)
   local reader, _, more = queue_head(readers, clients, now)
@@ -268,7 +278,8 @@ local function go_on(s, writers, readers, clients, now, ended, verb, channel)
     announce = settle_death(s, readers, clients, now)
   elseif reader and (ended or not writes) then
     local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
-    if not batch_open(s, now) or string.sub(s.batch, 32) < newest then
+    -- Those of the batch who came while an upgrade wrote wait again, and are told again.
+    if ended or not batch_open(s, now) or string.sub(s.batch, 32) < newest then
       open_batch(s, readers, now)
       announce = true
     end
@@ -282,6 +293,9 @@ local function go_on(s, writers, readers, clients, now, ended, verb, channel)
   end
   if announce then
     redis.pcall(verb, channel, '')
+  end
+  if stale then
+    tell_upgrader(s)
   end
   if many or more then
     queue_call_any(s.key, many and writers or readers, clients, now)

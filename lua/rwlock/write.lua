@@ -121,6 +121,11 @@ if not free or first and first ~= member then
     if own == 1 then
       local last = (now + waiter) .. ''
       call('HSET', key, 'x', last .. ' ' .. member, 'n', s.flag and s.flag > last and s.flag or last)
+      -- When its hold is over it is no upgrade any more, and nobody calls it.
+      local held = string.sub(s.own, 1, 13)
+      if until_ms == '' or held < until_ms then
+        until_ms = held
+      end
     else
       entered = wait_in(s, writers, clients, now, micros, member, waiter, s.called)
     end

@@ -45,6 +45,6 @@ end
 
 local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, ARGV[4], ttl, 'r')
 if writes and string.find(s.attempts, ' ' .. ARGV[6] .. ' ', 1, true) and end_write(s, ARGV[6], now) and s.flag and s.flag > now then
-  go_on(s, KEYS[2], KEYS[3], KEYS[4], now, true, ARGV[8], ARGV[9])
+  go_on(s, KEYS[2], KEYS[3], KEYS[4], index, now, true, ARGV[8], ARGV[9])
 end
 return {now, 'granted', count, token, abandoned, short, serial}

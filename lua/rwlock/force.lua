@@ -47,8 +47,11 @@ else
   end
   call('HDEL', key, '')
   if how == 'now' then
-    -- It stays as a note for its owner until its lease would have ended.
+    -- It stays as a note for its owner until its lease would have ended, which D knows since then.
     s.count = s.count - 1
+    if KEYS[5] then
+      call('ZADD', KEYS[5], string.sub(hold, 1, 13), ARGV[2])
+    end
     call('HSET', key, 'r' .. ARGV[2], now .. string.sub(hold, 14, 48) .. 'f' .. string.sub(hold, 50), 'c', counter(s))
     if s.upgradable == ARGV[2] then
       call('HDEL', key, 'g')
@@ -60,12 +63,11 @@ else
   end
 end
 
-local idle = s.count == 0 and not (s.writer and s.ends > now)
 if changed then
   if s.flag and s.flag > now and KEYS[2] then
-    go_on(s, KEYS[2], KEYS[3], KEYS[4], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
-  elseif idle then
+    go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
+  elseif is_idle(s, now) then
     call('PEXPIRE', key, ARGV[5])
   end
 end
-return {now, 'done', idle and 1 or 0}
+return {now, 'done', is_idle(s, now) and 1 or 0}

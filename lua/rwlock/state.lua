@@ -25,7 +25,7 @@
 --   a reader: nobody writes, no upgradable reader waits to write, and the first in Q is no writer; or it is among the readers of b
 --   an upgradable reader: nobody writes, no other upgradable hold, and it is the first in Q or Q is empty
 --   a writer: nobody writes, no reader is in, none of b is waiting, and it is the first in Q or Q is empty
---   an upgrade: nobody else is in
+--   an upgrade: nobody else is in, and none of b is waiting
 --   an owner that holds already
 -- Serials have 16 digits like tokens, come from the same clock and never pass through `..` as numbers.
 local call = redis.call
@@ -50,6 +50,11 @@ end
 -- Tells whether a read hold lasts.
 local function lasts(hold, now)
   return hold and string.sub(hold, 1, 13) > now and string.sub(hold, 49, 49) ~= 'f'
+end
+
+-- Tells whether nobody is known to hold.
+local function is_idle(s, now)
+  return s.count == 0 and not (s.writer and s.ends > now)
 end
 
 -- Returns how many attempts a list has.
@@ -254,13 +259,39 @@ local function call_once(s, now, member)
   end
 end
 
--- Sees to it that those come in whom nothing holds back any more. `ended`: a write has ended. O(log n) and O(dead waiters, at most 128).
-local function go_on(s, writers, readers, clients, now, ended, verb, channel)
+-- Tells whether nobody reads beside `own` holds, as far as a look at 8 of those that are due can tell; if they were all dead it may be so.
+local function readers_are_out(s, index, now, own)
+  if s.count > own then
+    local due, longest = reap(s, index, now, 8)
+    if s.reaped then
+      call('HSET', s.key, 'c', counter(s))
+    end
+    return s.count <= own or due == 8 and not longest
+  end
+  return true
+end
+
+-- Calls the first in Q if nobody writes or waits to upgrade and nothing else holds it back. `reader` is the first in R.
+local function call_first(s, readers, index, now, first, reader)
+  local free
+  if is_upgradable(first) then
+    free = not upgradable_taken(s, now)
+  else
+    free = not batch_reader(s, readers, reader, now) and readers_are_out(s, index, now, 0)
+  end
+  if free then
+    call_once(s, now, first)
+  end
+end
+
+-- Sees to it that those come in whom nothing holds back any more. `ended`: a write has ended. O(log n) and O(dead waiters, at most 128), and where a writer waits
+-- O(readers who are due, at most 8).
+local function go_on(s, writers, readers, clients, index, now, ended, verb, channel)
   if s.writer and s.ends > now then
     return
   end
   if upgrading_until(s, now) then
-    if s.count == 1 then
+    if readers_are_out(s, index, now, 1) and not batch_reader(s, readers, queue_head(readers, clients, now), now) then
       tell_upgrader(s)
     end
     return
@@ -284,12 +315,8 @@ local function go_on(s, writers, readers, clients, now, ended, verb, channel)
       announce = true
     end
   end
-  if writes then
-    if s.count == 0 and not batch_reader(s, readers, reader, now) then
-      call_once(s, now, first)
-    end
-  elseif first and not upgradable_taken(s, now) then
-    call_once(s, now, first)
+  if first then
+    call_first(s, readers, index, now, first, reader)
   end
   if announce then
     redis.pcall(verb, channel, '')

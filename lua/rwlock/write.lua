@@ -94,8 +94,6 @@ elseif s.count > own then
   if longest and until_ms < longest then
     until_ms = longest
   end
-elseif own == 1 then
-  free = true
 elseif waited then
   local reader, _, more = queue_head(readers, clients, now)
   if more then
@@ -136,8 +134,9 @@ if not free or first and first ~= member then
     if queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
       called = string.match(first, '^%S+ %S+ (%d+)')
     end
-    if free and not is_upgradable(first) then
-      call_once(s, now, first)
+    -- The one before it may have died, and then nobody has called it.
+    if not writes then
+      call_first(s, readers, index, now, first, queue_head(readers, clients, now))
     end
   end
   if announce then

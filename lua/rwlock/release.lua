@@ -123,22 +123,7 @@ else
 end
 
 if void ~= '' and void >= now then
-  -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
-  local ends = string.sub(void, 1, -4)
-  local seconds = ends
-  call('HDEL', key, '')
-  for second in string.gmatch(s.voids or '', '%d+') do
-    if second .. '999' < now then
-      call('HDEL', key, 'v' .. second)
-    elseif second ~= ends then
-      seconds = seconds .. ' ' .. second
-    end
-  end
-  local marks = call('HGET', key, 'v' .. ends) or ';'
-  if not string.find(marks, ';' .. attempt .. ';', 1, true) then
-    marks = marks .. attempt .. ';'
-  end
-  call('HSET', key, 'k', 'rw:1', 'v', seconds, 'v' .. ends, marks)
+  mark_void(s, attempt, void, now)
   prolong(key, keep)
 end
 

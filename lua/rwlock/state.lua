@@ -74,6 +74,26 @@ local function is_void(s, attempt)
   return false
 end
 
+-- Marks an attempt of which copies may act until `void`, so that they do not. Marks are kept by the second in which they end, for 5 s at most. Begins with a write
+-- that a full server takes.
+local function mark_void(s, attempt, void, now)
+  local ends = string.sub(void, 1, -4)
+  local seconds = ends
+  call('HDEL', s.key, '')
+  for second in string.gmatch(s.voids or '', '%d+') do
+    if second .. '999' < now then
+      call('HDEL', s.key, 'v' .. second)
+    elseif second ~= ends then
+      seconds = seconds .. ' ' .. second
+    end
+  end
+  local marks = call('HGET', s.key, 'v' .. ends) or ';'
+  if not string.find(marks, ';' .. attempt .. ';', 1, true) then
+    marks = marks .. attempt .. ';'
+  end
+  call('HSET', s.key, 'k', 'rw:1', 'v', seconds, 'v' .. ends, marks)
+end
+
 -- Makes a key live for `ttl` ms at least.
 local function prolong(key, ttl)
   local left = call('PTTL', key)
@@ -309,8 +329,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
     announce = settle_death(s, readers, clients, now)
   elseif reader and (ended or not writes) then
     local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
-    -- Those of the batch who came while an upgrade wrote wait again, and are told again.
-    if ended or not batch_open(s, now) or string.sub(s.batch, 32) < newest then
+    if not batch_open(s, now) or string.sub(s.batch, 32) < newest then
       open_batch(s, readers, now)
       announce = true
     end

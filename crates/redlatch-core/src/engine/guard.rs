@@ -262,13 +262,11 @@ impl Held {
         self.lease
     }
 
-    /// Lets go of a guard whose share the server has ended already, as part of something else. For the crates of this family.
+    /// Lets go of a guard whose share the server has ended already, as part of something else that also stops copies of its acquire. For the crates of
+    /// this family.
     #[doc(hidden)]
     pub fn surrender(self) {
-        // Copies of its acquire may be under way, which only a release can stop.
-        if self.delivered.void_by.is_none() {
-            self.part();
-        }
+        self.part();
     }
 
     /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last
@@ -277,6 +275,12 @@ impl Held {
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         self.part();
         (self.delivered.id.clone(), self.delivered.void_by)
+    }
+
+    /// Returns the last server time at which a copy of its acquire may act, if copies may be under way. For the crates of this family.
+    #[doc(hidden)]
+    pub const fn void_by(&self) -> Option<u64> {
+        self.delivered.void_by
     }
 
     /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.

@@ -60,8 +60,8 @@ enum What {
     Write,
     /// Of the upgradable hold with this serial.
     Upgrade(u64),
-    /// Of this write attempt with this token.
-    Downgrade(String, u64),
+    /// Of this write attempt with this token, of which copies may act so long.
+    Downgrade(String, u64, Option<u64>),
 }
 
 impl What {
@@ -186,7 +186,10 @@ impl World {
                     owner = base.ask.owner.clone();
                     match base.what.side() {
                         "r" => What::Upgrade(base.id.unwrap()),
-                        _ => What::Downgrade(base.ask.attempt.clone(), base.token),
+                        _ => {
+                            let void = (base.outstanding > 0).then_some(base.by);
+                            What::Downgrade(base.ask.attempt.clone(), base.token, void)
+                        }
                     }
                 }
             },
@@ -368,7 +371,7 @@ impl World {
             What::Upgradable => ask.read("u"),
             What::Write => ask.write(""),
             What::Upgrade(serial) => ask.write(&serial.to_string()),
-            What::Downgrade(write, token) => ask.downgrade(write, *token),
+            What::Downgrade(write, token, void) => ask.downgrade(write, *token, *void),
         };
         let answer = self.ask(&call);
         let now = self.bed.millis();
@@ -444,7 +447,7 @@ impl World {
                 self.lock
                     .may_write(now, owner, id, member, Some(*serial), waiting)
             }
-            What::Downgrade(_, token) => match self.lock.may_downgrade(now, owner, id, *token) {
+            What::Downgrade(_, token, _) => match self.lock.may_downgrade(now, owner, id, *token) {
                 Ok(()) => "granted",
                 Err("void") => "void",
                 Err(_) => "lost",
@@ -458,10 +461,13 @@ impl World {
         let upgradable = attempt.what == What::Upgradable;
         if attempt.what.side() == "r" {
             let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
-            if let What::Downgrade(write, token) = &attempt.what
-                && lock.live_write(now).is_some_and(|hold| hold.id == *token)
-            {
-                lock.release(now, &ask.owner, write, "w", Some(*token));
+            if let What::Downgrade(write, token, void) = &attempt.what {
+                if let Some(void) = void.filter(|&void| void >= now) {
+                    lock.voids.insert(write.clone(), void);
+                }
+                if lock.live_write(now).is_some_and(|hold| hold.id == *token) {
+                    lock.release(now, &ask.owner, write, "w", Some(*token));
+                }
             }
             self.greatest.1 = self.greatest.1.max(granted.id);
             return granted;

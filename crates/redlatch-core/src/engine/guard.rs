@@ -269,13 +269,11 @@ impl Held {
         self.lease
     }
 
-    /// Lets go of a guard whose share the server has ended already, as part of something else. For the crates of this family.
+    /// Lets go of a guard whose share the server has ended already, as part of something else that also stops copies of its acquire. For the crates of
+    /// this family.
     #[doc(hidden)]
     pub fn surrender(self) {
-        // Copies of its acquire may be under way, which only a release can stop.
-        if self.delivered.copies.is_none() {
-            self.part();
-        }
+        self.part();
     }
 
     /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last
@@ -283,8 +281,14 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         self.part();
-        let by = self.delivered.copies.as_ref().map(|copies| copies.by);
+        let by = self.void_by();
         (self.delivered.id.clone(), by)
+    }
+
+    /// Returns the last server time at which a copy of its acquire may act, if copies may be under way. For the crates of this family.
+    #[doc(hidden)]
+    pub fn void_by(&self) -> Option<u64> {
+        self.delivered.copies.as_ref().map(|copies| copies.by)
     }
 
     /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.

@@ -78,7 +78,7 @@ impl Checker for HandOff {
                             name, freed: true, ..
                         }
                         | Seen::Forced {
-                            name, ended: true, ..
+                            name, freed: true, ..
                         } if view.conditions.calm || view.conditions.calm_but_for_pubsub => {
                             self.freed[name] = Some(view.now);
                         }

@@ -43,12 +43,10 @@ pub static KINDS: &[Kind] = &[
     &latch::CountDown,
     &pool::Semaphore,
     &pool::Permits,
+    &rwlock::ReadWrite,
     &multi::Several,
     &red::Quorum,
 ];
-
-/// Kinds that run when they are named and not otherwise: known to break a promise. `docs/RELIABILITY.md` says which.
-pub static OPEN: &[Kind] = &[&rwlock::ReadWrite];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -113,8 +111,7 @@ pub trait Workload: fmt::Debug + Sync {
 
 /// Finds a kind by its name.
 pub fn find(name: &str) -> Option<Kind> {
-    let all = KINDS.iter().chain(OPEN).copied();
-    all.into_iter().find(|kind| kind.name() == name)
+    KINDS.iter().copied().find(|kind| kind.name() == name)
 }
 
 /// Draws the kind of a seed, by chance of its own, so that the rest of the seed does not depend on how many kinds there are.

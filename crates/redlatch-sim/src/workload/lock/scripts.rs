@@ -32,6 +32,7 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
             name,
             hold: ran.arg(1).to_owned(),
             ended: ran.arg(2) == "now",
+            freed: ran.arg(2) == "now",
         },
         _ => return Vec::new(),
     };

@@ -37,20 +37,24 @@ impl Ledger {
         let until = now + number(ran, 5).unwrap_or(lease);
         let attempt = ran.arg(3);
         let holds = self.names.get_mut(name)?;
-        let mut enter = |hold: String, permits| {
+        let enter = |holds: &mut BTreeMap<_, Entry>, hold, permits| {
             let entry = holds.entry(hold).or_insert(Entry { until, permits });
             if entry.until <= now {
                 entry.permits = permits;
             }
             entry.until = entry.until.max(until);
         };
+        let copy = is_copy(holds, attempt, now);
         if ran.arg(9).is_empty() {
-            enter(attempt.to_owned(), need);
-        } else if !is_copy(&self.names[name], attempt, now) {
-            let holds = &mut self.names[name];
+            enter(holds, attempt.to_owned(), need);
+        } else {
             for at in 0..need {
-                let entry = Entry { until, permits: 1 };
-                holds.insert(format!("{attempt}:{at}"), entry);
+                let hold = format!("{attempt}:{at}");
+                // Of what a copy follows, some may be back, or over.
+                let out = holds.get(&hold).is_some_and(|entry| entry.until > now);
+                if !copy || out {
+                    enter(holds, hold, 1);
+                }
             }
         }
         let live = self.names[name].values().filter(|entry| entry.until > now);

@@ -2,6 +2,7 @@
 
 mod cluster_faults;
 mod durability;
+mod kinds;
 mod migration;
 mod replicas;
 mod routing;

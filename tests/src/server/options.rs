@@ -13,6 +13,7 @@ pub struct ServerOptions {
     pub(super) cluster: bool,
     pub(super) sentinel: bool,
     pub(super) shared: bool,
+    pub(super) kept: bool,
     pub(super) password: Option<String>,
     pub(super) users: Vec<String>,
     pub(super) lines: Vec<String>,
@@ -60,7 +61,14 @@ impl ServerOptions {
     #[must_use]
     pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
-        self.arg("--sentinel")
+        self.keep_config().arg("--sentinel")
+    }
+
+    /// Lets a restart find the configuration as the server left it, by `CONFIG REWRITE`, instead of as these options say.
+    #[must_use]
+    pub const fn keep_config(mut self) -> Self {
+        self.kept = true;
+        self
     }
 
     /// Says that nobody drops it: it lives as long as the test process, and its directory goes with it.

@@ -225,7 +225,7 @@ impl Server {
                 .as_ref()
                 .map(|(port, certificates)| (port.number(), certificates)),
         };
-        if !self.options.sentinel || !config.exists() {
+        if !self.options.kept || !config.exists() {
             fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
         }
         let logged_before = self.log().len();

@@ -98,7 +98,11 @@ impl Judge<'_> {
                 let first = inside.iter().map(|&at| holds[at].from).min();
                 let first = first.unwrap_or(newcomer.from);
                 let who: Vec<_> = inside.iter().map(|&at| holds[at].to_string()).collect();
-                let what = format!("{out} of {} out of {name}: {}", newcomer.limit, who.join("; "));
+                let what = format!(
+                    "{out} of {} out of {name}: {}",
+                    newcomer.limit,
+                    who.join("; ")
+                );
                 let durable = inside.iter().all(|&at| holds[at].durable);
                 self.tell(name, what, (first, newcomer.from), durable);
             }
@@ -204,7 +208,8 @@ impl Judge<'_> {
     }
 
     fn during(&self, name: &str, from: u64, until: u64) -> Vec<String> {
-        let within = |fault: &&&Fault| fault.hits(name) && fault.from <= until && fault.until >= from;
+        let within =
+            |fault: &&&Fault| fault.hits(name) && fault.from <= until && fault.until >= from;
         let faults = self.faults.iter().filter(within);
         faults.map(|fault| fault.kind.clone()).collect()
     }

@@ -3,9 +3,8 @@
 use std::{future::Future, time::Duration};
 
 use redlatch::{
-    Error, FairLockGuard, Held, LockGuard, MultiGuard, PermitExpirableSemaphore, PermitId, ReadGuard,
-    RedGuard, Released, SemaphorePermit, WriteGuard,
-    permits::PermitRelease,
+    Error, FairLockGuard, Held, LockGuard, MultiGuard, PermitExpirableSemaphore, PermitId,
+    ReadGuard, RedGuard, Released, SemaphorePermit, WriteGuard, permits::PermitRelease,
 };
 
 use crate::clock::{micros, now};
@@ -123,7 +122,6 @@ impl Permit {
             valid_until: asked + micros(left.saturating_sub(margin)),
         }
     }
-
 }
 
 impl Grip for Permit {

@@ -69,7 +69,8 @@ impl Nemesis<'_> {
             }
         };
         let changed = !ports(self.place).contains(&master.port());
-        let forgets = forgets == Some(Memory::Loses) || (forgets == Some(Memory::MayLose) && changed);
+        let forgets =
+            forgets == Some(Memory::Loses) || (forgets == Some(Memory::MayLose) && changed);
         self.history.add(Record::Fault(Fault {
             kind: fault.to_owned(),
             from,

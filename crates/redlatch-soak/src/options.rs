@@ -104,7 +104,9 @@ impl Topology {
         for fault in &wanted {
             if !possible.contains(fault) {
                 let (name, possible) = (self.name(), possible.join(", "));
-                return Err(format!("no fault {fault:?} on {name}; there are {possible}"));
+                return Err(format!(
+                    "no fault {fault:?} on {name}; there are {possible}"
+                ));
             }
         }
         Ok(wanted.into_iter().map(str::to_owned).collect())

@@ -177,9 +177,7 @@ impl Place {
             let mut masters = others.filter(|other| is_master(other));
             let master = masters.next().expect("another is the master by now");
             let port = master.port().to_string();
-            server
-                .command(&["REPLICAOF", "127.0.0.1", &port])
-                .unwrap();
+            server.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap();
         }
     }
 
@@ -226,7 +224,8 @@ impl Place {
                 if ttl == -1 {
                     left.leaks.push(format!("{key} has no end"));
                 } else if held {
-                    left.leaks.push(format!("{key} is held for {ttl} ms: {holders:?}"));
+                    left.leaks
+                        .push(format!("{key} is held for {ttl} ms: {holders:?}"));
                 } else if ttl >= 0 {
                     left.counters += 1;
                 }

@@ -95,7 +95,11 @@ impl fmt::Display for Report {
         counted(f, "faults", &self.faults)?;
         counted(f, "errors", &self.errors)?;
         let handoffs = &self.verdict.handoffs;
-        writeln!(f, "hand-offs: {} to a client that was waiting", handoffs.len())?;
+        writeln!(
+            f,
+            "hand-offs: {} to a client that was waiting",
+            handoffs.len()
+        )?;
         let quiet: Vec<_> = handoffs
             .iter()
             .filter(|handoff| handoff.during.is_empty())
@@ -136,11 +140,7 @@ impl fmt::Display for Handoff {
     }
 }
 
-fn counted(
-    f: &mut fmt::Formatter<'_>,
-    what: &str,
-    counts: &BTreeMap<String, u64>,
-) -> fmt::Result {
+fn counted(f: &mut fmt::Formatter<'_>, what: &str, counts: &BTreeMap<String, u64>) -> fmt::Result {
     let sum: u64 = counts.values().sum();
     let each: Vec<_> = counts
         .iter()

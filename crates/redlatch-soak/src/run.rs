@@ -36,7 +36,11 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
         None => ServerBinary::any(),
     };
     let dir = folder(options)?;
-    println!("{} on {binary}, seed {}", options.topology.name(), options.seed);
+    println!(
+        "{} on {binary}, seed {}",
+        options.topology.name(),
+        options.seed
+    );
     println!("the history is kept in {}", dir.display());
     let mut random = Rng::with_seed(options.seed);
     let place = {
@@ -46,7 +50,9 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     };
     let place = Arc::new(place);
     let history = Arc::new(History::begin(&dir.join("history.txt"))?);
-    let party = connect(&place, options.topology).await.map_err(io::Error::other)?;
+    let party = connect(&place, options.topology)
+        .await
+        .map_err(io::Error::other)?;
     let stop = Arc::new(AtomicBool::new(false));
     let bench = Bench {
         clients: Arc::new(party.clients.clone()),
@@ -70,7 +76,9 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     stop.store(true, Ordering::Relaxed);
     println!("healing");
     if let Err(error) = torment.await {
-        history.violated(format!("the harness failed, and what follows may be its doing: {error}"));
+        history.violated(format!(
+            "the harness failed, and what follows may be its doing: {error}"
+        ));
     }
     while troubles.join_next().await.is_some() {}
     finish(&mut workers, &history).await;
@@ -206,7 +214,10 @@ async fn finish(workers: &mut JoinSet<()>, history: &History) {
 async fn peace(place: &Arc<Place>, clients: &[Client], history: &History) {
     let calm = Arc::clone(place);
     // Blocking, it would hold up this runtime's own work.
-    if tokio::task::spawn_blocking(move || calm.await_peace()).await.is_err() {
+    if tokio::task::spawn_blocking(move || calm.await_peace())
+        .await
+        .is_err()
+    {
         history.violated("the harness failed: there is no peace".to_owned());
     }
     for (at, name) in names::all().iter().enumerate() {

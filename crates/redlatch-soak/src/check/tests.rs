@@ -115,8 +115,14 @@ fn permits_are_counted() {
         token: 0,
         ..hold(1, from, until)
     };
-    assert_eq!(counts(holds([permits(2, 10, 20), permits(1, 11, 20)])), (0, 0));
-    assert_eq!(counts(holds([permits(2, 10, 20), permits(2, 11, 20)])), (1, 0));
+    assert_eq!(
+        counts(holds([permits(2, 10, 20), permits(1, 11, 20)])),
+        (0, 0)
+    );
+    assert_eq!(
+        counts(holds([permits(2, 10, 20), permits(2, 11, 20)])),
+        (1, 0)
+    );
 }
 
 #[test]
@@ -146,7 +152,13 @@ fn write(token: u64, at: u64) -> Write {
 
 #[test]
 fn a_fenced_set_is_never_excused() {
-    let writes = |second: Write| vec![Record::Write(write(5, 10)), Record::Write(second), gap(1, 99)];
+    let writes = |second: Write| {
+        vec![
+            Record::Write(write(5, 10)),
+            Record::Write(second),
+            gap(1, 99),
+        ]
+    };
     assert_eq!(counts(writes(write(6, 20))), (0, 0));
     assert_eq!(counts(writes(write(4, 20))), (1, 0));
     let losing = Write {

@@ -84,13 +84,9 @@ macro_rules! given {
 async fn lock(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "lock");
     let lock = bench.client(&mut random).lock(&name);
-    let given = given!(
-        &bench,
-        &mut random,
-        lock.lock(),
-        lock.try_lock(),
-        |wait| lock.try_lock_for(wait)
-    );
+    let given = given!(&bench, &mut random, lock.lock(), lock.try_lock(), |wait| {
+        lock.try_lock_for(wait)
+    });
     let Some((asked, guard)) = given else { return };
     if random.u8(..4) == 0 {
         let again = lock.try_lock().owner(guard.owner());
@@ -112,13 +108,9 @@ async fn lock(bench: Bench, mut random: Rng) {
 async fn fair(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "fair");
     let lock = bench.client(&mut random).fair_lock(&name);
-    let given = given!(
-        &bench,
-        &mut random,
-        lock.lock(),
-        lock.try_lock(),
-        |wait| lock.try_lock_for(wait)
-    );
+    let given = given!(&bench, &mut random, lock.lock(), lock.try_lock(), |wait| {
+        lock.try_lock_for(wait)
+    });
     if let Some((asked, guard)) = given {
         let entry = Entry::exclusive("fair");
         bench.hold(&mut random, entry, asked, guard).await;
@@ -135,13 +127,9 @@ async fn read_write(bench: Bench, mut random: Rng) {
         durable: false,
     };
     if random.u8(..4) > 0 {
-        let given = given!(
-            &bench,
-            &mut random,
-            lock.read(),
-            lock.try_read(),
-            |wait| lock.try_read_for(wait)
-        );
+        let given = given!(&bench, &mut random, lock.read(), lock.try_read(), |wait| {
+            lock.try_read_for(wait)
+        });
         if let Some((asked, guard)) = given {
             bench.hold(&mut random, entry(1), asked, guard).await;
         }
@@ -205,7 +193,9 @@ async fn permits(bench: Bench, mut random: Rng) {
         // It may have been granted at any time since it was asked for: the server tells how long it lasts.
         let granted = semaphore.remaining(&id);
         let known = crate::clock::now();
-        let left = finish(granted).await.and_then(|left| bench.history.note(left));
+        let left = finish(granted)
+            .await
+            .and_then(|left| bench.history.note(left));
         let Some(Some(left)) = left else { return };
         let permit = Permit::new(&semaphore, id, known, left);
         let entry = permit_entry("permits", 1);
@@ -283,7 +273,9 @@ fn any(random: &mut Rng, stem: &str) -> String {
 }
 
 async fn finish<F: Future>(future: F) -> Option<F::Output> {
-    tokio::time::timeout(Duration::from_secs(20), future).await.ok()
+    tokio::time::timeout(Duration::from_secs(20), future)
+        .await
+        .ok()
 }
 
 /// How many permits each semaphore has.

@@ -124,7 +124,8 @@ impl Bench {
                 tokio::time::sleep(Duration::from_micros(random.u64(100..8_000))).await;
             }
         }
-        self.give_back(random, entry, (asked, from, until), grip).await;
+        self.give_back(random, entry, (asked, from, until), grip)
+            .await;
     }
 
     /// Gives back, and enters the hold into the history.
@@ -181,11 +182,20 @@ impl Bench {
 /// Takes what `name` is the name of and gives it back, by the kind that uses it.
 pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
     match stem(name) {
-        "fair" => drop(client.fair_lock(name).lock().await?.release().await?),
-        "rw" => drop(client.read_write_lock(name).write().await?.release().await?),
+        "fair" => client
+            .fair_lock(name)
+            .lock()
+            .await?
+            .release()
+            .await
+            .map(drop)?,
+        "rw" => {
+            let guard = client.read_write_lock(name).write().await?;
+            guard.release().await?;
+        }
         "semaphore" => {
             let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
-            drop(semaphore.acquire_many(PERMITS).await?.release().await?);
+            semaphore.acquire_many(PERMITS).await?.release().await?;
         }
         "permits" => {
             let permits = client.permit_expirable_semaphore(name);
@@ -199,7 +209,7 @@ pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
             latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
             latch.count_down_and_wait(1).await?;
         }
-        _ => drop(client.lock(name).lock().await?.release().await?),
+        _ => client.lock(name).lock().await?.release().await.map(drop)?,
     }
     Ok(())
 }

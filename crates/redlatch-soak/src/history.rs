@@ -90,13 +90,16 @@ impl History {
             .entry(format!("{:?}", error.kind()))
             .or_default() += 1;
         if !explained {
-            inner.violations.push(format!("unexplained: {error:?}"));
+            let what = format!("unexplained: {error:?}");
+            println!("violation: {what}");
+            inner.violations.push(what);
         }
         None
     }
 
     /// Adds a violation.
     pub(crate) fn violated(&self, what: String) {
+        println!("violation: {what}");
         self.inner().violations.push(what);
     }
 

@@ -10,6 +10,7 @@ pub struct ServerOptions {
     pub(super) append_only: bool,
     pub(super) unix_socket: bool,
     pub(super) tls: bool,
+    pub(super) certificates: Option<Certificates>,
     pub(super) cluster: bool,
     pub(super) sentinel: bool,
     pub(super) shared: bool,
@@ -48,6 +49,13 @@ impl ServerOptions {
     pub const fn tls(mut self) -> Self {
         self.tls = true;
         self
+    }
+
+    /// Listens with TLS as [`tls`](Self::tls) does, with certificates that others have too: they trust each other.
+    #[must_use]
+    pub fn tls_with(mut self, certificates: &Certificates) -> Self {
+        self.certificates = Some(certificates.clone());
+        self.tls()
     }
 
     /// Makes it a node of a cluster, alone for the time being.

@@ -150,7 +150,15 @@ impl Place {
                 replicated.promote(self.at(self.replicas_of(master)[0]));
                 master.command(&["CLIENT", "UNPAUSE"]).unwrap();
             }
-            Self::Sentinel(group) => group.fail_over(),
+            Self::Sentinel(group) => {
+                // It is refused while they have no good replica to choose.
+                eventually_blocking("a sentinel to start", PATIENCE, || {
+                    let order = ["SENTINEL", "FAILOVER", SentinelGroup::SERVICE];
+                    let reply = group.sentinels()[0].command(&order);
+                    reply.error().is_none().then_some(())
+                });
+                await_other(group, master.port());
+            }
             Self::Cluster(cluster) => cluster.fail_over_to(self.replicas_of(master)[0]),
         }
     }
@@ -165,7 +173,7 @@ impl Place {
         match self {
             Self::Standalone(_) => {}
             Self::Replicated(replicated) => replicated.promote(self.at(replicas[0])),
-            Self::Sentinel(group) => group.await_other_than(master.port()),
+            Self::Sentinel(group) => await_other(group, master.port()),
             Self::Cluster(cluster) => drop(cluster.await_successor(replicas)),
         }
     }
@@ -200,7 +208,7 @@ impl Place {
                     told && roles == 1 && is_master(master)
                 };
                 // What a sentinel is about to do shows after its next look.
-                eventually_blocking("sentinels to be at peace", GENEROUS * 2, || {
+                eventually_blocking("sentinels to be at peace", PATIENCE, || {
                     calm().then(|| thread::sleep(Duration::from_millis(700)))?;
                     calm().then_some(())
                 });
@@ -280,6 +288,15 @@ fn in_step(master: &Server, replicas: usize) {
     });
 }
 
+/// Waits until all sentinels tell of another master than the one at `port`.
+fn await_other(group: &SentinelGroup, port: u16) {
+    eventually_blocking("another master", PATIENCE, || {
+        let mut sentinels = group.sentinels().iter();
+        let others = |sentinel| told(sentinel).is_some_and(|(told, _)| told != port.to_string());
+        sentinels.all(others).then_some(())
+    });
+}
+
 /// Asks a sentinel for the master's port and flags.
 fn told(sentinel: &Server) -> Option<(String, String)> {
     let state = sentinel.command(&["SENTINEL", "MASTER", SentinelGroup::SERVICE]);
@@ -290,6 +307,9 @@ fn told(sentinel: &Server) -> Option<(String, String)> {
     };
     Some((field("port")?, field("flags")?))
 }
+
+/// Sentinels that could not agree try again after twice their time-out for failovers, which is 10 s.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// After how long a silent server is taken for dead: more than a loaded machine is silent.
 pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(2);

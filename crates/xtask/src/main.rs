@@ -2,6 +2,7 @@
 //!
 //! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
 //! * `sim`: runs the simulator, optimised; see `docs/RELIABILITY.md`.
+//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see there too.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
 //! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
@@ -11,6 +12,7 @@ mod command;
 mod members;
 mod servers;
 mod sim;
+mod soak;
 mod suite;
 mod tally;
 
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Task::Test(wanted) => suite::test(&wanted),
         Task::Ci(wanted) => ci::run(&wanted),
         Task::Sim(args) => sim::forward(&args),
+        Task::Soak(args) => soak::forward(&args),
     };
     match done {
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
@@ -52,12 +55,16 @@ enum Task {
     Test(Wanted),
     Ci(Wanted),
     Sim(Vec<String>),
+    Soak(Vec<String>),
 }
 
 fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     let mut args = args.peekable();
     if args.next_if(|arg| arg == "sim").is_some() {
         return Ok(Task::Sim(args.collect()));
+    }
+    if args.next_if(|arg| arg == "soak").is_some() {
+        return Ok(Task::Soak(args.collect()));
     }
     let mut task = None;
     let mut wanted = Wanted::default();
@@ -79,10 +86,12 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
 const USAGE: &str = "\
 usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
+       cargo xtask soak [--minutes N] [--topology T] …
 
 tasks:
   test   runs all tests of the workspace, those against real servers included
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
+  soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
 servers to test against, the first of these that is given:
@@ -106,6 +115,8 @@ mod tests {
         assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
         let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
         assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
+        let minutes = vec!["--minutes".to_owned(), "9".to_owned()];
+        assert_eq!(parsed("soak --minutes 9"), Ok(Task::Soak(minutes)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         let wanted = Wanted::from_list("/a,/b").expect("a list");
         assert_eq!(parsed("--servers=/a,/b ci"), Ok(Task::Ci(wanted)));

@@ -108,7 +108,7 @@ enum Phase {
     },
     /// The time of a wait is over: a re-check is due, when its place comes.
     Due,
-    /// Its place is booked.
+    /// Its place is booked, for then.
     Booked {
         at: Moment,
     },
@@ -172,10 +172,11 @@ impl Acquisition {
                     until: self.until_deadline(until),
                 }
             }
-            Phase::Booked { at } => Step::Wait {
+            // Something that concerns others of this client came up meanwhile.
+            Phase::Booked { at } if !self.over(now) => Step::Wait {
                 until: self.until_deadline(at),
             },
-            Phase::Done => Step::End(End::Busy),
+            Phase::Booked { .. } | Phase::Done => Step::End(End::Busy),
         }
     }
 
@@ -419,6 +420,23 @@ mod tests {
             step(&mut it, 1),
             Step::Wait { until: at(103) },
             "the holder's time and 2 ms"
+        );
+    }
+
+    #[test]
+    fn a_booked_place_is_kept_through_an_interruption() {
+        let mut pace = Pace::new(10);
+        pace.book(at(0));
+        let mut it = Acquisition::new(plan(), at(0), true);
+        it.step(at(0), 0, &mut pace);
+        it.on_busy(at(0), Duration::MAX, true);
+        it.on_elapsed();
+        assert_eq!(it.step(at(1), 0, &mut pace), Step::Wait { until: at(100) });
+        assert_eq!(it.step(at(2), 0, &mut pace), Step::Wait { until: at(100) });
+        it.on_elapsed();
+        assert_eq!(
+            it.step(at(100), 0, &mut pace),
+            Step::Send { register: true }
         );
     }
 

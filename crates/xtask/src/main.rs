@@ -2,10 +2,12 @@
 //!
 //! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
 //! * `sim`: runs the simulator, optimised; see `docs/RELIABILITY.md`.
+//! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
 //! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
 
+mod bench;
 mod ci;
 mod command;
 mod members;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Task::Test(wanted) => suite::test(&wanted),
         Task::Ci(wanted) => ci::run(&wanted),
         Task::Sim(args) => sim::forward(&args),
+        Task::Bench(args) => bench::forward(&args),
     };
     match done {
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
@@ -52,12 +55,16 @@ enum Task {
     Test(Wanted),
     Ci(Wanted),
     Sim(Vec<String>),
+    Bench(Vec<String>),
 }
 
 fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     let mut args = args.peekable();
     if args.next_if(|arg| arg == "sim").is_some() {
         return Ok(Task::Sim(args.collect()));
+    }
+    if args.next_if(|arg| arg == "bench").is_some() {
+        return Ok(Task::Bench(args.collect()));
     }
     let mut task = None;
     let mut wanted = Wanted::default();
@@ -79,10 +86,12 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
 const USAGE: &str = "\
 usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
+       cargo xtask bench [workload…] [--long] …
 
 tasks:
   test   runs all tests of the workspace, those against real servers included
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
+  bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
 servers to test against, the first of these that is given:
@@ -106,6 +115,8 @@ mod tests {
         assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
         let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
         assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
+        let workloads = vec!["W1".to_owned(), "--long".to_owned()];
+        assert_eq!(parsed("bench W1 --long"), Ok(Task::Bench(workloads)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         let wanted = Wanted::from_list("/a,/b").expect("a list");
         assert_eq!(parsed("--servers=/a,/b ci"), Ok(Task::Ci(wanted)));

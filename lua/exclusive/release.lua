@@ -9,7 +9,7 @@
 --       4 keep    ms the token is kept once the name is free
 --       5 address the waiter to strike out, `<verb> <channel> <n>`, or ''
 --       6..5+m    token of each hold, or '' where it is not known
--- Reply {now, verdict, left, …}  two items per name; left = attempts that still hold
+-- Reply {now, verdict, left, …}  two items per name; left = attempts that still hold. One name: the same items as one text, with a space between any two
 --       released  this ended the attempt's hold
 --       expired   so it did, but the lease had run out before
 --       already   it had ended cleanly before
@@ -28,7 +28,7 @@ local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local m = #ARGV - 5
 
-local reply = {now, 'kind', 0}
+local reply = m > 1 and {now}
 for i = 1, m do
   local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
   -- k kind, o owner, h attempts, t token, u until, n waiters until
@@ -116,6 +116,9 @@ for i = 1, m do
         wake(i, m, now)
       end
     end
+  end
+  if m == 1 then
+    return now .. ' ' .. verdict .. ' ' .. left
   end
   reply[2 * i], reply[2 * i + 1] = verdict, left
 end

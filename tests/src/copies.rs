@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use redlatch::seam::{Command, Reply};
+use redlatch_core::script::listed;
 use redlatch_embedded::{EmbeddedServer, calls};
 
 /// Copies of every call of one script that clients have sent since this began to watch.
@@ -56,6 +57,6 @@ impl Copies {
 }
 
 fn verdict(reply: &Reply) -> String {
-    let reply = reply.as_ref().unwrap();
+    let reply = listed(reply.clone().unwrap());
     reply.as_array().unwrap()[1].as_str().unwrap().to_owned()
 }

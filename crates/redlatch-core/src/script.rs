@@ -233,7 +233,7 @@ impl CallOutcome {
     /// Classifies what a connection tells.
     pub(crate) fn of(outcome: Outcome) -> Self {
         let failure = match outcome {
-            Outcome::Replied(Ok(value)) => return Self::Replied(value),
+            Outcome::Replied(Ok(value)) => return Self::Replied(listed(value)),
             Outcome::Replied(Err(error)) => match classify(&error.code, &error.message) {
                 Class::NoScript => Failure::Unknown("the server lost the script twice".to_owned()),
                 Class::Redirect(redirect) => Failure::Redirected(redirect),
@@ -261,6 +261,15 @@ impl Failure {
         }
         Self::Fatal(error)
     }
+}
+
+/// Returns the list that a script's reply stands for: a text has its items with a space between any two, since a list costs the server more.
+pub fn listed(reply: Value) -> Value {
+    let Value::Bulk(text) = reply else {
+        return reply;
+    };
+    let items = text.split(|&byte| byte == b' ');
+    Value::Array(items.map(|item| Value::Bulk(item.to_vec())).collect())
 }
 
 /// Returns the server's time that a script's reply starts with.

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
-use redlatch_core::seam::{Command, Reply, Value};
+use redlatch_core::{
+    script::listed,
+    seam::{Command, Reply, Value},
+};
 use redlatch_lua::Source;
 use sha1_smol::Sha1;
 
@@ -16,6 +19,7 @@ pub struct Ran<'a> {
     args: Vec<&'a [u8]>,
     keys: usize,
     reply: &'a Reply,
+    items: Vec<Value>,
 }
 
 impl<'a> Ran<'a> {
@@ -33,6 +37,7 @@ impl<'a> Ran<'a> {
             args: args.collect(),
             keys,
             reply,
+            items: items(reply),
         })
     }
 
@@ -57,15 +62,12 @@ impl<'a> Ran<'a> {
     }
 
     /// Returns item `at` of the answer, counted from 1 as in the script's header.
-    pub fn item(&self, at: usize) -> Option<&'a Value> {
-        match self.reply {
-            Ok(Value::Array(items)) => items.get(at - 1),
-            _ => None,
-        }
+    pub fn item(&self, at: usize) -> Option<&Value> {
+        self.items.get(at - 1)
     }
 
     /// Returns the second item of the answer, which says in one word what was done; empty if there was an error.
-    pub fn verdict(&self) -> &'a str {
+    pub fn verdict(&self) -> &str {
         self.item(2).and_then(Value::as_str).unwrap_or_default()
     }
 }
@@ -85,9 +87,9 @@ impl fmt::Display for Ran<'_> {
             }
         }
         match self.reply {
-            Ok(Value::Array(items)) => {
+            Ok(_) if !self.items.is_empty() => {
                 f.write_str(":")?;
-                items.iter().skip(1).try_for_each(|item| match item {
+                self.items.iter().skip(1).try_for_each(|item| match item {
                     Value::Int(number) => write!(f, " {number}"),
                     other => write!(f, " {}", other.as_str().unwrap_or("?")),
                 })
@@ -139,6 +141,13 @@ pub enum Seen {
 /// Returns a script's digest.
 pub(crate) fn sha(text: &str) -> String {
     Sha1::from(text).digest().to_string()
+}
+
+fn items(reply: &Reply) -> Vec<Value> {
+    match reply.clone().map(listed) {
+        Ok(Value::Array(items)) => items,
+        _ => Vec::new(),
+    }
 }
 
 fn text(bytes: Option<&[u8]>) -> &str {

@@ -3,10 +3,12 @@
 //! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
 //! * `sim`: runs the simulator, optimised; see `docs/RELIABILITY.md`.
 //! * `soak`: runs all primitives on real servers under faults for as long as one likes; see there too.
+//! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
 //! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
 
+mod bench;
 mod ci;
 mod command;
 mod members;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Task::Ci(wanted) => ci::run(&wanted),
         Task::Sim(args) => sim::forward(&args),
         Task::Soak(args) => soak::forward(&args),
+        Task::Bench(args) => bench::forward(&args),
     };
     match done {
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
@@ -56,6 +59,7 @@ enum Task {
     Ci(Wanted),
     Sim(Vec<String>),
     Soak(Vec<String>),
+    Bench(Vec<String>),
 }
 
 fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
@@ -65,6 +69,9 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     }
     if args.next_if(|arg| arg == "soak").is_some() {
         return Ok(Task::Soak(args.collect()));
+    }
+    if args.next_if(|arg| arg == "bench").is_some() {
+        return Ok(Task::Bench(args.collect()));
     }
     let mut task = None;
     let mut wanted = Wanted::default();
@@ -87,11 +94,13 @@ const USAGE: &str = "\
 usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
        cargo xtask soak [--minutes N] [--topology T] …
+       cargo xtask bench [workload…] [--long] …
 
 tasks:
   test   runs all tests of the workspace, those against real servers included
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
+  bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
 servers to test against, the first of these that is given:
@@ -117,6 +126,8 @@ mod tests {
         assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
         let minutes = vec!["--minutes".to_owned(), "9".to_owned()];
         assert_eq!(parsed("soak --minutes 9"), Ok(Task::Soak(minutes)));
+        let workloads = vec!["W1".to_owned(), "--long".to_owned()];
+        assert_eq!(parsed("bench W1 --long"), Ok(Task::Bench(workloads)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         let wanted = Wanted::from_list("/a,/b").expect("a list");
         assert_eq!(parsed("--servers=/a,/b ci"), Ok(Task::Ci(wanted)));

@@ -67,8 +67,9 @@ impl Default for Prefix {
 /// The key of one object: the hash that decides everything about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    key: Arc<str>,
+    /// First in the order: keys begin alike, and most comparisons end here.
     slot: u16,
+    key: Arc<str>,
 }
 
 impl Key {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use redlatch::seam::{Command, Push, Reply, ServerError, Value};
+use redlatch_core::script::listed;
 use redlatch_embedded::engine::{Engine, KeyDump, Model, ServerTime, SessionId, SessionKind};
 use redlatch_lua::{REENTRANT, Source};
 
@@ -69,7 +70,7 @@ impl Bed {
             .arg(&self.digests[call.script.name])
             .arg(call.keys.len().to_string());
         let command = call.keys.iter().chain(&call.args).fold(head, Command::arg);
-        self.execute(&command).map(|reply| items(&reply))
+        self.execute(&command).map(|reply| items(&listed(reply)))
     }
 
     /// Runs a script that the server must not refuse.

@@ -16,6 +16,7 @@ pub(crate) fn counted(bed: &mut Bed, call: &Call) -> (String, usize) {
          }}
          local function script()\n{}\nend
          local reply = script()
+         if type(reply) == 'string' then return {{string.match(reply, ' (%S+)'), n}} end
          return {{reply[2], n}}",
         call.script.text
     );

@@ -1,0 +1,138 @@
+//! Runs rounds of contenders that live in this process.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tokio::{
+    sync::Barrier,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use super::{Contender, Failure, Lock, Session};
+use crate::{
+    clock,
+    job::{Done, Held, Job, Names, TaskDone, Until},
+};
+
+/// A library in this process.
+pub(crate) struct InProcess {
+    name: String,
+    session: Arc<dyn Session>,
+}
+
+impl InProcess {
+    pub(crate) async fn connect(name: &str, url: &str) -> Result<Self, Failure> {
+        Ok(Self {
+            name: name.to_owned(),
+            session: super::connect(name, url).await?,
+        })
+    }
+}
+
+#[async_trait]
+impl Contender for InProcess {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn verbs(&self) -> Vec<String> {
+        let verbs = self.session.verbs().iter();
+        verbs.map(|&verb| verb.to_owned()).collect()
+    }
+
+    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
+        drive(&self.session, job).await
+    }
+
+    fn cpu(&self) -> Duration {
+        clock::own_cpu()
+    }
+}
+
+/// Starts the tasks together and returns when all have ended.
+pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done, Failure> {
+    let gate = Arc::new(Barrier::new(job.tasks + 1));
+    let mut tasks = JoinSet::new();
+    for number in 0..job.tasks {
+        let lock = session.lock(&job.name(number));
+        let (gate, names, until) = (Arc::clone(&gate), job.names, job.until);
+        tasks.spawn(async move {
+            gate.wait().await;
+            let end = End::of(until);
+            match names {
+                Names::Own | Names::Shared => alone(lock, end).await,
+                Names::One => together(lock, u32::try_from(number)?, end).await,
+            }
+        });
+    }
+    gate.wait().await;
+    let began = Instant::now();
+    let mut done = Done::default();
+    while let Some(task) = tasks.join_next().await {
+        done.tasks.push(task??);
+    }
+    done.wall = began.elapsed();
+    Ok(done)
+}
+
+/// When a task that has started ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    At(Instant),
+    After(u64),
+}
+
+impl End {
+    fn of(until: Until) -> Self {
+        match until {
+            Until::Time(time) => Self::At(Instant::now() + time),
+            Until::Pairs(pairs) => Self::After(pairs),
+        }
+    }
+
+    fn has_come(self, pairs: u64) -> bool {
+        match self {
+            Self::At(end) => Instant::now() >= end,
+            Self::After(enough) => pairs >= enough,
+        }
+    }
+}
+
+async fn alone(mut lock: Box<dyn Lock>, end: End) -> Result<TaskDone, Failure> {
+    let mut done = TaskDone::default();
+    let mut before = Instant::now();
+    while !end.has_come(done.pairs) {
+        lock.acquire().await?;
+        lock.release().await?;
+        let now = Instant::now();
+        done.latencies.push(nanos(now - before));
+        done.pairs += 1;
+        before = now;
+    }
+    Ok(done)
+}
+
+/// A waiter that does not get the name any more goes when the time is up.
+async fn together(mut lock: Box<dyn Lock>, task: u32, end: End) -> Result<TaskDone, Failure> {
+    let mut done = TaskDone::default();
+    while !end.has_come(done.pairs) {
+        match end {
+            End::At(end) => match timeout_at(end, lock.acquire()).await {
+                Ok(acquired) => acquired?,
+                Err(_) => break,
+            },
+            End::After(_) => lock.acquire().await?,
+        }
+        let got = clock::monotonic();
+        let left = clock::monotonic();
+        lock.release().await?;
+        done.holds.push(Held { got, left, task });
+        done.pairs += 1;
+    }
+    Ok(done)
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,250 @@
+//! A program of its own that locks, in any language, told by lines on its standard input and answering by lines on its standard output.
+//!
+//! It is started with the server's URL behind its other arguments. Words in a line are separated by one space.
+//!
+//! | from | line | meaning |
+//! |---|---|---|
+//! | it | `ready <verbs>` | it is connected; the commands that it sends itself, in lower case, separated by commas |
+//! | us | `run <names> <key> <tasks> <ms> <pairs>` | lock and unlock with so many tasks at once, each for so long, or so many times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>` |
+//! | it | `latency <ns> …` | unless `one`, any number of lines: from the call of acquisitions to the return of their releases |
+//! | it | `hold <task> <got> <left>` | of `one`: a hold, from the return of its acquisition to the call of its release, ns of `CLOCK_MONOTONIC` |
+//! | it | `task <pairs>` | one for each task: how often it locked and unlocked |
+//! | it | `done <ns>` | how long it took; the round is over |
+//! | it | `failed <why>` | the round is over; so is the whole run |
+//!
+//! It ends when its standard input does. `redlatch-bench worker <contender> <url>` is such a program.
+
+use std::{process::Stdio, time::Duration};
+
+use async_trait::async_trait;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+use super::{Contender, Failure};
+use crate::{
+    clock,
+    job::{Done, Held, Job, Names, TaskDone, Until},
+};
+
+/// A running program. It is killed when this is dropped.
+pub(crate) struct External {
+    name: String,
+    verbs: Vec<String>,
+    child: Child,
+    asks: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl External {
+    /// Starts `words`, a program and its arguments, and waits until it is ready.
+    pub(crate) async fn start(name: &str, words: &[String], url: &str) -> Result<Self, Failure> {
+        let (program, arguments) = words.split_first().ok_or("no program is named")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .arg(url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("{program} cannot be run: {error}"))?;
+        let asks = child.stdin.take().ok_or("no standard input")?;
+        let answers = child.stdout.take().ok_or("no standard output")?;
+        let mut external = Self {
+            name: name.to_owned(),
+            verbs: Vec::new(),
+            child,
+            asks,
+            answers: BufReader::new(answers).lines(),
+        };
+        let line = external.answer().await?;
+        let verbs = line.strip_prefix("ready ");
+        let verbs = verbs.ok_or_else(|| format!("{name} says {line:?} and not `ready`"))?;
+        external.verbs = verbs.split(',').map(str::to_owned).collect();
+        Ok(external)
+    }
+
+    /// Sends a line of this program's own and returns the first line of the answer.
+    pub(crate) async fn ask(&mut self, line: &str) -> Result<String, Failure> {
+        self.say(line).await?;
+        self.answer().await
+    }
+
+    async fn say(&mut self, line: &str) -> Result<(), Failure> {
+        Ok(self.asks.write_all(format!("{line}\n").as_bytes()).await?)
+    }
+
+    async fn answer(&mut self) -> Result<String, Failure> {
+        let line = self.answers.next_line().await?;
+        let line = line.ok_or_else(|| format!("{} has ended", self.name))?;
+        match line.strip_prefix("failed ") {
+            Some(why) => Err(format!("{}: {why}", self.name).into()),
+            None => Ok(line),
+        }
+    }
+}
+
+#[async_trait]
+impl Contender for External {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn verbs(&self) -> Vec<String> {
+        self.verbs.clone()
+    }
+
+    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
+        self.say(&request(job)).await?;
+        let mut answer = Answer::default();
+        loop {
+            let line = self.answer().await?;
+            if answer.read(&line)? {
+                return Ok(answer.done);
+            }
+        }
+    }
+
+    fn cpu(&self) -> Duration {
+        self.child.id().map_or(Duration::ZERO, clock::cpu_of)
+    }
+}
+
+fn request(job: &Job) -> String {
+    let names = match job.names {
+        Names::Own => "own",
+        Names::One => "one",
+        Names::Shared => "shared",
+    };
+    let (ms, pairs) = match job.until {
+        Until::Time(time) => (time.as_millis(), 0),
+        Until::Pairs(pairs) => (0, pairs),
+    };
+    format!("run {names} {} {} {ms} {pairs}", job.key, job.tasks)
+}
+
+/// Reads what [`request`] wrote.
+pub(crate) fn read_request(line: &str) -> Option<Job> {
+    let mut words = line.strip_prefix("run ")?.split(' ');
+    let names = match words.next()? {
+        "own" => Names::Own,
+        "one" => Names::One,
+        "shared" => Names::Shared,
+        _ => return None,
+    };
+    Some(Job {
+        names,
+        key: words.next()?.to_owned(),
+        tasks: words.next()?.parse().ok()?,
+        until: match (words.next()?.parse().ok()?, words.next()?.parse().ok()?) {
+            (0, pairs) => Until::Pairs(pairs),
+            (ms, _) => Until::Time(Duration::from_millis(ms)),
+        },
+    })
+}
+
+/// Writes what [`Answer`] reads.
+pub(crate) fn answer(done: &Done) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    // Writing to a `String` does not fail.
+    for task in &done.tasks {
+        for some in task.latencies.chunks(100) {
+            let some: Vec<_> = some.iter().map(u64::to_string).collect();
+            let _ = writeln!(text, "latency {}", some.join(" "));
+        }
+        for hold in &task.holds {
+            let _ = writeln!(text, "hold {} {} {}", hold.task, hold.got, hold.left);
+        }
+        let _ = writeln!(text, "task {}", task.pairs);
+    }
+    let _ = writeln!(text, "done {}", done.wall.as_nanos());
+    text
+}
+
+/// An answer that is read line by line.
+#[derive(Debug, Default)]
+struct Answer {
+    task: TaskDone,
+    done: Done,
+}
+
+impl Answer {
+    /// Returns true at its end.
+    fn read(&mut self, line: &str) -> Result<bool, Failure> {
+        let mut words = line.split(' ');
+        let verb = words.next().unwrap_or_default();
+        let numbers: Result<Vec<u64>, _> = words.map(str::parse).collect();
+        let numbers = numbers.map_err(|_| format!("not a line of an answer: {line:?}"))?;
+        match (verb, numbers.as_slice()) {
+            ("latency", latencies) => self.task.latencies.extend(latencies),
+            ("hold", &[task, got, left]) => {
+                let task = u32::try_from(task)?;
+                self.task.holds.push(Held { got, left, task });
+            }
+            ("task", &[pairs]) => {
+                self.task.pairs = pairs;
+                self.done.tasks.push(std::mem::take(&mut self.task));
+            }
+            ("done", &[nanos]) => {
+                // What came behind the last task belongs to it.
+                if let Some(last) = self.done.tasks.last_mut() {
+                    last.latencies.append(&mut self.task.latencies);
+                    last.holds.append(&mut self.task.holds);
+                }
+                self.done.wall = Duration::from_nanos(nanos);
+                return Ok(true);
+            }
+            _ => return Err(format!("not a line of an answer: {line:?}").into()),
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let job = Job {
+            key: "k:1".to_owned(),
+            names: Names::One,
+            tasks: 7,
+            until: Until::Time(Duration::from_millis(250)),
+        };
+        let read = read_request(&request(&job)).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{job:?}"));
+        assert!(read_request("run some k 1 1 0").is_none());
+
+        let task = TaskDone {
+            pairs: 2,
+            latencies: (0..250).collect(),
+            holds: vec![Held {
+                got: 5,
+                left: 9,
+                task: 3,
+            }],
+        };
+        let done = Done {
+            wall: Duration::from_nanos(17),
+            tasks: vec![task.clone(), TaskDone::default(), task],
+        };
+        let mut read = Answer::default();
+        let text = answer(&done);
+        let (last, lines) = text
+            .lines()
+            .collect::<Vec<_>>()
+            .split_last()
+            .map(|(l, r)| (*l, r.to_vec()))
+            .unwrap();
+        for line in lines {
+            assert!(!read.read(line).unwrap(), "{line}");
+        }
+        assert!(read.read(last).unwrap());
+        assert_eq!(format!("{:?}", read.done), format!("{done:?}"));
+        assert!(read.read("hold 1 2").is_err());
+        assert!(read.read("what").is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! Who is measured. Each contender is one file: a [`Session`] if it is a Rust library, a line in [`known`] for its name.
+
+mod drive;
+mod external;
+mod kinds;
+mod polling;
+mod raw;
+mod redlatch;
+mod rslock;
+
+pub(crate) use drive::{InProcess, drive};
+pub(crate) use external::{External, answer, read_request};
+pub(crate) use raw::{ACQUIRE, RELEASE, connection};
+pub(crate) use redlatch::connect as connect_redlatch;
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use crate::job::{Done, Job};
+
+/// Why a round could not be run.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Whoever can be asked to run a round.
+#[async_trait]
+pub(crate) trait Contender: Send {
+    fn name(&self) -> &str;
+
+    /// The commands that it sends itself, in lower case; others that the server counts are called by scripts.
+    fn verbs(&self) -> Vec<String>;
+
+    async fn run(&mut self, job: &Job) -> Result<Done, Failure>;
+
+    /// The CPU time that it has used so far.
+    fn cpu(&self) -> Duration;
+}
+
+/// A lock library in this process, connected to a server.
+pub(crate) trait Session: Send + Sync + 'static {
+    /// Makes a handle of a name.
+    fn lock(&self, name: &str) -> Box<dyn Lock>;
+
+    /// See [`Contender::verbs`].
+    fn verbs(&self) -> &'static [&'static str];
+}
+
+/// A handle of a name, of one task.
+#[async_trait]
+pub(crate) trait Lock: Send {
+    /// Waits until it has the name.
+    async fn acquire(&mut self) -> Result<(), Failure>;
+
+    /// Gives back what [`acquire`](Self::acquire) got, and returns when the server has answered.
+    async fn release(&mut self) -> Result<(), Failure>;
+}
+
+/// Those that are built in, in the order of the tables. Ratios are to the one whose name is [`REFERENCE`].
+pub(crate) const KNOWN: [&str; 4] = [REFERENCE, "redlatch", "rslock", "polling"];
+
+/// Who all others are compared with.
+pub(crate) const REFERENCE: &str = "raw";
+
+/// Connects one of [`KNOWN`], or another kind of redlatch.
+pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, Failure> {
+    Ok(match name {
+        REFERENCE => Arc::new(raw::Raw::connect(url).await?),
+        "redlatch" => Arc::new(redlatch::Redlatch::connect(url).await?),
+        "rslock" => Arc::new(rslock::Rslock::connect(url)),
+        "polling" => Arc::new(polling::Polling::connect(url).await?),
+        "fair" => Arc::new(kinds::Fair::connect(url).await?),
+        "semaphore" => Arc::new(kinds::Permits::connect(url).await?),
+        _ => return Err(format!("no contender is called {name:?}").into()),
+    })
+}
+
+/// Fixed leases of all contenders: longer than any round.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);

@@ -1,0 +1,83 @@
+//! What people write themselves: `SET NX PX`, a loop that asks again after a pause, and a script that deletes what is still theirs.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use redis::{Client, Script, Value, aio::MultiplexedConnection};
+use tokio::time::sleep;
+
+use super::{
+    Failure, LEASE, Lock, Session,
+    raw::{connection, rand},
+};
+
+pub(super) struct Polling {
+    connection: MultiplexedConnection,
+    unlock: Arc<Script>,
+}
+
+struct PollingLock {
+    connection: MultiplexedConnection,
+    unlock: Arc<Script>,
+    name: String,
+    owner: String,
+}
+
+impl Polling {
+    pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
+        let client = Client::open(url)?;
+        Ok(Self {
+            connection: connection(&client).await?,
+            unlock: Arc::new(Script::new(UNLOCK)),
+        })
+    }
+}
+
+impl Session for Polling {
+    fn lock(&self, name: &str) -> Box<dyn Lock> {
+        Box::new(PollingLock {
+            connection: self.connection.clone(),
+            unlock: Arc::clone(&self.unlock),
+            name: name.to_owned(),
+            owner: format!("{:016x}", rand()),
+        })
+    }
+
+    fn verbs(&self) -> &'static [&'static str] {
+        &["set", "evalsha", "eval", "script|load"]
+    }
+}
+
+#[async_trait]
+impl Lock for PollingLock {
+    async fn acquire(&mut self) -> Result<(), Failure> {
+        loop {
+            let mut set = redis::cmd("SET");
+            set.arg(&self.name).arg(&self.owner).arg("NX");
+            set.arg("PX").arg(LEASE.as_millis() as u64);
+            let answer: Value = set.query_async(&mut self.connection).await?;
+            if answer == Value::Okay {
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        let mut call = self.unlock.key(&self.name);
+        call.arg(&self.owner);
+        let deleted: u8 = call.invoke_async(&mut self.connection).await?;
+        if deleted == 1 {
+            Ok(())
+        } else {
+            Err("the name had another holder".into())
+        }
+    }
+}
+
+const UNLOCK: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0";
+
+/// As often as people dare to ask.
+const PAUSE: Duration = Duration::from_millis(10);

@@ -1,0 +1,154 @@
+//! What a contender is asked to do in one round, and what it did.
+
+use std::time::Duration;
+
+/// One round: tasks that lock and unlock, each as fast as it can, until it has done enough.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// Where the names of this round begin; no other round has the same.
+    pub(crate) key: String,
+    pub(crate) names: Names,
+    pub(crate) tasks: usize,
+    pub(crate) until: Until,
+}
+
+/// When a task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// After so long; who waits then goes.
+    Time(Duration),
+    /// After so many pairs.
+    Pairs(u64),
+}
+
+/// Which names the tasks lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Each its own.
+    Own,
+    /// All the same one, which one task has at a time.
+    One,
+    /// All the same one, which several tasks may have.
+    Shared,
+}
+
+/// One hold as its holder saw it, in ns of the machine's monotonic clock, which all processes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    /// When the acquisition returned.
+    pub(crate) got: u64,
+    /// When its release was asked for.
+    pub(crate) left: u64,
+    pub(crate) task: u32,
+}
+
+/// What one task did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskDone {
+    pub(crate) pairs: u64,
+    /// From the call of an acquisition to the return of its release, in ns; not of [`Names::One`].
+    pub(crate) latencies: Vec<u64>,
+    /// Of [`Names::One`] only.
+    pub(crate) holds: Vec<Held>,
+}
+
+/// What all tasks did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) wall: Duration,
+    pub(crate) tasks: Vec<TaskDone>,
+}
+
+/// What became of a name that all wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handoffs {
+    /// From each call of a release to the return of the next acquisition, in ns.
+    pub(crate) gaps: Vec<u64>,
+    /// Holds that began before the one before was about to be given back.
+    pub(crate) overlaps: usize,
+}
+
+impl Job {
+    /// Returns the name that the task with this number locks.
+    pub(crate) fn name(&self, task: usize) -> String {
+        match self.names {
+            Names::Own => format!("{}:{task}", self.key),
+            Names::One | Names::Shared => self.key.clone(),
+        }
+    }
+}
+
+impl Done {
+    pub(crate) fn pairs(&self) -> u64 {
+        self.tasks.iter().map(|task| task.pairs).sum()
+    }
+
+    pub(crate) fn latencies(&self) -> Vec<u64> {
+        let latencies = self.tasks.iter().flat_map(|task| &task.latencies);
+        latencies.copied().collect()
+    }
+
+    /// Returns how many times more the luckiest task had the name than the least lucky; infinite if that one never had it.
+    pub(crate) fn unfairness(&self) -> f64 {
+        let pairs = || self.tasks.iter().map(|task| task.pairs);
+        let (most, least) = (pairs().max(), pairs().min());
+        most.unwrap_or(0) as f64 / least.unwrap_or(0) as f64
+    }
+
+    /// Puts the holds of all tasks in order.
+    pub(crate) fn handoffs(&self) -> Handoffs {
+        let holds = self.tasks.iter().flat_map(|task| &task.holds);
+        let mut holds: Vec<Held> = holds.copied().collect();
+        holds.sort_unstable();
+        let mut handoffs = Handoffs::default();
+        for pair in holds.windows(2) {
+            match pair[1].got.checked_sub(pair[0].left) {
+                Some(gap) => handoffs.gaps.push(gap),
+                None => handoffs.overlaps += 1,
+            }
+        }
+        handoffs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(task: u32, got: u64, left: u64) -> Held {
+        Held { got, left, task }
+    }
+
+    #[test]
+    fn holds_of_all_tasks_are_put_in_order() {
+        let task = |pairs, holds| TaskDone {
+            pairs,
+            holds,
+            ..TaskDone::default()
+        };
+        let done = Done {
+            wall: Duration::from_secs(1),
+            tasks: vec![
+                task(2, vec![held(0, 10, 20), held(0, 50, 60)]),
+                task(1, vec![held(1, 25, 40)]),
+            ],
+        };
+        assert_eq!(done.pairs(), 3);
+        assert_eq!(done.handoffs().gaps, [5, 10]);
+        assert_eq!(done.handoffs().overlaps, 0);
+        assert!((done.unfairness() - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn two_holders_at_a_time_are_seen() {
+        let done = Done {
+            wall: Duration::from_secs(1),
+            tasks: vec![TaskDone {
+                pairs: 2,
+                holds: vec![held(0, 10, 20), held(1, 15, 30)],
+                ..TaskDone::default()
+            }],
+        };
+        assert_eq!(done.handoffs().overlaps, 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! What was measured, as a table, as JSON and as a plot.
+
+mod json;
+mod plot;
+mod table;
+
+use std::{collections::BTreeMap, fs, io, path::Path};
+
+use crate::stats::{median, spread};
+
+/// What one round showed: measure → value. The measures are those of [`MEASURES`].
+pub(crate) type Sample = BTreeMap<&'static str, f64>;
+
+/// All rounds of one contender in one case.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    pub(crate) case: String,
+    pub(crate) contender: String,
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// What the project wants of a workload, and what it got.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) what: String,
+    pub(crate) bound: Bound,
+    pub(crate) found: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) workload: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) series: Vec<Series>,
+    pub(crate) targets: Vec<Target>,
+    /// What else is worth saying, a sentence each.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Series {
+    pub(crate) fn new(case: &str, contender: &str) -> Self {
+        Self {
+            case: case.to_owned(),
+            contender: contender.to_owned(),
+            samples: Vec::new(),
+        }
+    }
+
+    /// Returns the values of a measure, round by round; none if it was not measured.
+    pub(crate) fn values(&self, measure: &str) -> Vec<f64> {
+        let samples = self.samples.iter();
+        samples
+            .filter_map(|sample| sample.get(measure).copied())
+            .collect()
+    }
+
+    pub(crate) fn median(&self, measure: &str) -> f64 {
+        median(&self.values(measure))
+    }
+
+    fn spread(&self, measure: &str) -> f64 {
+        spread(&self.values(measure))
+    }
+}
+
+impl Report {
+    pub(crate) const fn new(workload: &'static str, title: &'static str) -> Self {
+        Self {
+            workload,
+            title,
+            series: Vec::new(),
+            targets: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn find(&self, case: &str, contender: &str) -> Option<&Series> {
+        let mut series = self.series.iter();
+        series.find(|series| series.case == case && series.contender == contender)
+    }
+
+    /// Returns the median, over the rounds, of how many times the reference's value another's is in the same round.
+    pub(crate) fn ratio(&self, case: &str, contender: &str, reference: &str, measure: &str) -> f64 {
+        let values = |name| self.find(case, name).map(|series| series.values(measure));
+        let (Some(values), Some(base)) = (values(contender), values(reference)) else {
+            return f64::NAN;
+        };
+        let ratios: Vec<_> = values.iter().zip(base).map(|(a, b)| a / b).collect();
+        median(&ratios)
+    }
+
+    pub(crate) fn target(&mut self, what: impl Into<String>, bound: Bound, found: f64) {
+        self.targets.push(Target {
+            what: what.into(),
+            bound,
+            found,
+        });
+    }
+
+    /// Writes JSON and plot into `folder`, and returns the table.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<String> {
+        let table = table::table(self);
+        let file = |ending: &str| folder.join(format!("{}.{ending}", self.workload));
+        fs::create_dir_all(folder)?;
+        fs::write(file("json"), json::json(self))?;
+        fs::write(file("md"), &table)?;
+        fs::write(file("svg"), plot::plot(self))?;
+        Ok(table)
+    }
+
+    /// Returns the measures that any series has, in the order of [`MEASURES`].
+    fn measures(&self) -> Vec<&'static str> {
+        let has = |measure: &&str| {
+            let mut samples = self.series.iter().flat_map(|series| &series.samples);
+            samples.any(|sample| sample.contains_key(*measure))
+        };
+        MEASURES.into_iter().filter(has).collect()
+    }
+}
+
+impl Target {
+    pub(crate) fn is_met(&self) -> bool {
+        match self.bound {
+            Bound::AtLeast(bound) => self.found >= bound,
+            Bound::AtMost(bound) => self.found <= bound,
+        }
+    }
+}
+
+/// All measures, in the order of the tables' columns. Those per pair are per acquisition and its release.
+const MEASURES: [&str; 13] = [
+    "pairs/s",
+    "p50 µs",
+    "p99 µs",
+    "client µs",
+    "server µs",
+    "commands",
+    "max/min",
+    "renewals/s",
+    "client cores",
+    "server cores",
+    "bytes/hold",
+    "lateness ms",
+    "lost",
+];

@@ -1,0 +1,125 @@
+//! Plots in SVG: bars of medians with a line from the lowest to the highest round.
+
+use std::fmt::Write;
+
+use super::{Report, Series};
+use crate::stats::quantile;
+
+/// Draws the first measures of a report, a panel each.
+pub(super) fn plot(report: &Report) -> String {
+    let measures: Vec<_> = report.measures().into_iter().take(PANELS).collect();
+    let panel = report.series.len() as f64 * BAR + HEAD;
+    let height = HEAD + panel * measures.len() as f64;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"8\" y=\"20\" font-size=\"15\" font-weight=\"bold\">{}: {}</text>\n",
+        report.workload,
+        escaped(report.title)
+    );
+    for (at, measure) in measures.iter().enumerate() {
+        draw(&mut svg, report, measure, HEAD + panel * at as f64);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Writing to a `String` does not fail.
+fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
+    let ends = |series: &Series| quantile(&finite(series, measure), 1.0);
+    let highest = report.series.iter().map(ends).filter(|end| end.is_finite());
+    let highest = highest.fold(f64::MIN_POSITIVE, f64::max);
+    let scale = (WIDTH - LEFT - RIGHT) / highest;
+    let _ = writeln!(
+        svg,
+        "<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>",
+        top + 22.0,
+        escaped(measure)
+    );
+    for (at, series) in report.series.iter().enumerate() {
+        let values = finite(series, measure);
+        let y = (at as f64).mul_add(BAR, top + HEAD);
+        let label = escaped(&format!("{} · {}", series.case, series.contender));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{label}</text>",
+            LEFT - 6.0,
+            y + 13.0
+        );
+        if values.is_empty() {
+            continue;
+        }
+        let (low, middle, high) = (
+            quantile(&values, 0.0) * scale,
+            quantile(&values, 0.5) * scale,
+            quantile(&values, 1.0) * scale,
+        );
+        let colour = colour(report, series);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{LEFT}\" y=\"{}\" width=\"{middle:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
+             <line x1=\"{:.1}\" y1=\"{}\" x2=\"{:.1}\" y2=\"{}\" stroke=\"black\"/>\n\
+             <text x=\"{:.1}\" y=\"{}\">{}</text>",
+            y + 3.0,
+            LEFT + low,
+            y + 9.0,
+            LEFT + high,
+            y + 9.0,
+            LEFT + high + 6.0,
+            y + 13.0,
+            short(quantile(&values, 0.5))
+        );
+    }
+}
+
+fn finite(series: &Series, measure: &str) -> Vec<f64> {
+    let values = series.values(measure).into_iter();
+    values.filter(|value| value.is_finite()).collect()
+}
+
+/// The same contender has the same colour everywhere in a report.
+fn colour(report: &Report, series: &Series) -> &'static str {
+    let mut names: Vec<_> = report.series.iter().map(|one| &one.contender).collect();
+    names.sort();
+    names.dedup();
+    let at = names.iter().position(|name| **name == series.contender);
+    COLOURS[at.unwrap_or(0) % COLOURS.len()]
+}
+
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 1.0 => format!("{value:.1}"),
+        value => format!("{value:.3}"),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+const PANELS: usize = 4;
+const WIDTH: f64 = 820.0;
+const LEFT: f64 = 250.0;
+const RIGHT: f64 = 80.0;
+const HEAD: f64 = 30.0;
+const BAR: f64 = 18.0;
+const COLOURS: [&str; 7] = [
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_without_a_value_is_no_bar() {
+        let mut report = Report::new("W0", "a < b");
+        let mut series = Series::new("1 task", "x");
+        series.samples = vec![[("pairs/s", 5.0), ("max/min", f64::INFINITY)].into()];
+        report.series = vec![series, Series::new("1 task", "y")];
+        let svg = plot(&report);
+        assert!(svg.contains("a &lt; b") && !svg.contains("NaN"), "{svg}");
+        assert_eq!(svg.matches("<rect x").count(), 1, "{svg}");
+    }
+}

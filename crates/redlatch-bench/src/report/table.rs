@@ -1,0 +1,141 @@
+//! Tables in Markdown.
+
+use std::fmt::Write;
+
+use super::{Bound, Report, Series};
+use crate::contender::REFERENCE;
+
+/// Writes medians, and behind them how many times the reference's they are.
+pub(super) fn table(report: &Report) -> String {
+    let mut text = format!("### {}: {}\n\n", report.workload, report.title);
+    let measures = report.measures();
+    // Writing to a `String` does not fail.
+    let _ = writeln!(
+        text,
+        "| case | contender | {} | spread |",
+        measures.join(" | ")
+    );
+    let _ = writeln!(text, "|---|---|{}---:|", "---:|".repeat(measures.len()));
+    for series in &report.series {
+        let cells: Vec<_> = measures
+            .iter()
+            .map(|measure| cell(report, series, measure))
+            .collect();
+        let spread = measures.first().map_or(0.0, |first| series.spread(first));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {:.0} % |",
+            series.case,
+            series.contender,
+            cells.join(" | "),
+            spread * 100.0
+        );
+    }
+    if !report.targets.is_empty() {
+        text.push_str("\n| target | wanted | found | |\n|---|---:|---:|---|\n");
+        for target in &report.targets {
+            let wanted = match target.bound {
+                Bound::AtLeast(bound) => format!("≥ {}", number(bound)),
+                Bound::AtMost(bound) => format!("≤ {}", number(bound)),
+            };
+            let verdict = if target.is_met() { "met" } else { "**missed**" };
+            let found = number(target.found);
+            let _ = writeln!(text, "| {} | {wanted} | {found} | {verdict} |", target.what);
+        }
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "\n{note}");
+    }
+    text
+}
+
+fn cell(report: &Report, series: &Series, measure: &str) -> String {
+    if series.values(measure).is_empty() {
+        return String::new();
+    }
+    let value = number(series.median(measure));
+    let ratio = report.ratio(&series.case, &series.contender, REFERENCE, measure);
+    if series.contender == REFERENCE || !ratio.is_finite() {
+        value
+    } else {
+        format!("{value} ({ratio:.2}×)")
+    }
+}
+
+/// Three digits, or all of a large number, with commas.
+fn number(value: f64) -> String {
+    if value.is_nan() {
+        return "?".to_owned();
+    }
+    if value.is_infinite() {
+        return "∞".to_owned();
+    }
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size < 1.0 => 3,
+        size if size < 10.0 => 2,
+        size if size < 100.0 => 1,
+        _ => 0,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && digit != '-' && (whole.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (0.1234, "0.123"),
+            (1.234, "1.23"),
+            (12.34, "12.3"),
+            (123.4, "123"),
+            (1_234_567.0, "1,234,567"),
+            (f64::INFINITY, "∞"),
+            (f64::NAN, "?"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn ratios_are_of_one_round() {
+        let series = |contender: &str, values: [f64; 3]| {
+            let mut series = Series::new("1 task", contender);
+            let sample = |value| BTreeMap::from([("pairs/s", value)]);
+            series.samples = values.into_iter().map(sample).collect();
+            series
+        };
+        let mut report = Report::new("W0", "nothing");
+        // The machine was three times slower in the second round.
+        report
+            .series
+            .push(series(REFERENCE, [3_000.0, 1_000.0, 3_000.0]));
+        report.series.push(series("x", [1_500.0, 500.0, 1_500.0]));
+        report.target(
+            "half",
+            Bound::AtLeast(0.5),
+            report.ratio("1 task", "x", REFERENCE, "pairs/s"),
+        );
+        let text = table(&report);
+        assert!(
+            text.contains("| 1 task | x | 1,500 (0.50×) | 67 % |"),
+            "{text}"
+        );
+        assert!(text.contains("| half | ≥ 0.500 | 0.500 | met |"), "{text}");
+    }
+}

@@ -1,0 +1,83 @@
+//! The servers of a run, and what they count.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch_tests::server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions};
+
+/// The servers that a workload runs against.
+#[derive(Debug)]
+pub(crate) enum Rig {
+    One(Box<Server>),
+    Cluster(Cluster),
+}
+
+/// What the servers have counted so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) cpu: Duration,
+    pub(crate) calls: BTreeMap<String, u64>,
+}
+
+impl Rig {
+    /// Starts one server.
+    pub(crate) fn one(binary: &ServerBinary) -> Self {
+        Self::One(Box::new(Server::start(binary, ServerOptions::new())))
+    }
+
+    /// Starts a cluster of three masters.
+    pub(crate) fn cluster(binary: &ServerBinary) -> Self {
+        Self::Cluster(Cluster::start(binary, &ClusterOptions::default()))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::One(server) => server.url(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
+    }
+
+    /// The port of the only server, or of the cluster's first.
+    pub(crate) fn port(&self) -> u16 {
+        self.servers()[0].port()
+    }
+
+    /// Reads the counters of all servers.
+    pub(crate) fn counted(&self) -> Counted {
+        let mut counted = Counted::default();
+        for server in self.servers() {
+            let cpu = server.info("cpu");
+            for part in ["used_cpu_sys", "used_cpu_user"] {
+                let seconds = cpu[part].parse().unwrap_or(0.0);
+                counted.cpu += Duration::from_secs_f64(seconds);
+            }
+            for (verb, calls) in server.commandstats() {
+                *counted.calls.entry(verb).or_default() += calls;
+            }
+        }
+        counted
+    }
+
+    /// Loads a script into the only server, and returns its digest.
+    pub(crate) fn load(&self, script: &str) -> String {
+        let loaded = self.servers()[0].command(&["SCRIPT", "LOAD", script]);
+        loaded.unwrap().text()
+    }
+
+    fn servers(&self) -> Vec<&Server> {
+        match self {
+            Self::One(server) => vec![server],
+            Self::Cluster(cluster) => cluster.nodes().iter().collect(),
+        }
+    }
+}
+
+impl Counted {
+    /// Returns the calls of `verbs` since `before`.
+    pub(crate) fn calls_since(&self, before: &Self, verbs: &[String]) -> u64 {
+        let of = |counted: &Self, verb: &String| counted.calls.get(verb).copied().unwrap_or(0);
+        verbs
+            .iter()
+            .map(|verb| of(self, verb).saturating_sub(of(before, verb)))
+            .sum()
+    }
+}

@@ -1,0 +1,116 @@
+//! Contenders in turn, round after round, each measured from outside.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use tokio::time::sleep;
+
+use crate::{
+    contender::{Contender, Failure},
+    job::{Done, Job, Names, Until},
+    report::{Sample, Series},
+    rig::Rig,
+    stats::micros,
+};
+
+/// What all contenders do in each round.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) label: String,
+    pub(crate) names: Names,
+    pub(crate) tasks: usize,
+    pub(crate) until: Until,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    pub(crate) rounds: usize,
+    pub(crate) time: Duration,
+    /// Whether the workloads go to the numbers of the targets, however long it takes.
+    pub(crate) long: bool,
+}
+
+/// Runs a case with all contenders. Each round has all of them, and begins with another one; before the first all have a short one that does not count.
+pub(crate) async fn interleaved(
+    rig: &Rig,
+    contenders: &mut [Box<dyn Contender>],
+    case: &Case,
+    rounds: usize,
+) -> Result<Vec<Series>, Failure> {
+    let of = |contender: &Box<dyn Contender>| Series::new(&case.label, contender.name());
+    let mut series: Vec<Series> = contenders.iter().map(of).collect();
+    for contender in contenders.iter_mut() {
+        let warm = Until::Time(Duration::from_millis(100));
+        contender.run(&job(case, warm)).await?;
+        sleep(PAUSE).await;
+    }
+    let n = contenders.len();
+    for round in 0..rounds {
+        for turn in 0..n {
+            let at = (round + turn) % n;
+            let sample = measured(rig, contenders[at].as_mut(), &job(case, case.until)).await?;
+            series[at].samples.push(sample);
+            sleep(PAUSE).await;
+        }
+    }
+    Ok(series)
+}
+
+fn job(case: &Case, until: Until) -> Job {
+    Job {
+        key: unique(),
+        names: case.names,
+        tasks: case.tasks,
+        until,
+    }
+}
+
+/// Returns a name that nobody has used on these servers.
+pub(crate) fn unique() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("bench{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result<Sample, Failure> {
+    let (counted, cpu) = (rig.counted(), contender.cpu());
+    let done = contender.run(job).await?;
+    let (cpu, after) = (contender.cpu() - cpu, rig.counted());
+    let pairs = done.pairs() as f64;
+    let calls = after.calls_since(&counted, &contender.verbs());
+    let mut sample = timings(&done, job.names)?;
+    sample.insert("pairs/s", pairs / done.wall.as_secs_f64());
+    sample.insert("client µs", cpu.as_secs_f64() * 1e6 / pairs);
+    let server = (after.cpu - counted.cpu).as_secs_f64();
+    sample.insert("server µs", server * 1e6 / pairs);
+    sample.insert("commands", calls as f64 / pairs);
+    Ok(sample)
+}
+
+/// The times that a round's tasks have seen, and whether they shared.
+pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
+    let mut sample = Sample::new();
+    let seen = match names {
+        Names::Own => done.latencies(),
+        Names::Shared => {
+            sample.insert("max/min", done.unfairness());
+            done.latencies()
+        }
+        Names::One => {
+            let handoffs = done.handoffs();
+            if handoffs.overlaps > 0 {
+                return Err(format!("{} times two held at once", handoffs.overlaps).into());
+            }
+            sample.insert("max/min", done.unfairness());
+            handoffs.gaps
+        }
+    };
+    sample.insert("p50 µs", micros(&seen, 0.5));
+    sample.insert("p99 µs", micros(&seen, 0.99));
+    Ok(sample)
+}
+
+/// Lets what a round has left behind come to its end.
+const PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,48 @@
+//! Medians and other order statistics.
+
+/// Returns the value below which `share` of the values are; not a number if there are none.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    let at = (last as f64 * share).round() as usize;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the median; the mean of the middle two where there are two.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+    }
+}
+
+/// Returns a quantile of times in ns, in µs.
+pub(crate) fn micros(nanos: &[u64], share: f64) -> f64 {
+    let values: Vec<_> = nanos.iter().map(|&nanos| nanos as f64 / 1_000.0).collect();
+    quantile(&values, share)
+}
+
+/// Returns how far the values are apart, as a share of their median.
+pub(crate) fn spread(values: &[f64]) -> f64 {
+    (quantile(values, 1.0) - quantile(values, 0.0)) / median(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_statistics_of_small_sets() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+        let hundred: Vec<_> = (0..=100).map(f64::from).collect();
+        assert_eq!(quantile(&hundred, 0.99), 99.0);
+        assert_eq!(micros(&[1_000, 2_000, 3_000], 0.5), 2.0);
+        assert_eq!(spread(&[1.0, 2.0, 3.0]), 1.0);
+    }
+}

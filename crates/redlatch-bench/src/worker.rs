@@ -1,0 +1,61 @@
+//! This program as a contender of its own: it does rounds for another process. The protocol is that of [`contender::External`](crate::contender).
+
+use std::{
+    io::{self, BufRead, Write},
+    sync::Arc,
+};
+
+use tokio::sync::mpsc;
+
+use crate::{
+    contender::{self, Failure, Session},
+    hold::Holder,
+};
+
+/// Answers until the standard input ends.
+pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
+    let session = contender::connect(name, url).await?;
+    say(&format!("ready {}\n", session.verbs().join(",")))?;
+    let mut holder = Holder::default();
+    let mut lines = lines();
+    while let Some(line) = lines.recv().await {
+        let answer = answer(&session, &mut holder, url, &line).await;
+        say(&answer.unwrap_or_else(|error| format!("failed {error}\n")))?;
+    }
+    Ok(())
+}
+
+async fn answer(
+    session: &Arc<dyn Session>,
+    holder: &mut Holder,
+    url: &str,
+    line: &str,
+) -> Result<String, Failure> {
+    if let Some(job) = contender::read_request(line) {
+        let done = contender::drive(session, &job).await?;
+        return Ok(contender::answer(&done));
+    }
+    match holder.answer(url, line).await {
+        Some(answer) => answer,
+        None => Err(format!("unknown request {line:?}").into()),
+    }
+}
+
+/// Reads lines on a thread of its own: the runtime's standard input would keep the process from ending.
+fn lines() -> mpsc::UnboundedReceiver<String> {
+    let (tell, told) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    told
+}
+
+fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}

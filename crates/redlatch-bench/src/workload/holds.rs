@@ -1,0 +1,109 @@
+//! W6: one process holds many names, and its watchdog keeps them.
+
+use std::time::Duration;
+
+use super::own_worker;
+use crate::{
+    cli::Plan,
+    contender::{External, Failure},
+    hold::Watched,
+    report::{Bound, Report, Sample, Series},
+    rig::Rig,
+    rounds::unique,
+};
+
+pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+    for holds in [10_000, 100_000] {
+        let series = measure(rig, holds, time(plan), plan.effort.rounds.min(3)).await?;
+        report.series.push(series);
+    }
+    targets(&mut report, &label(100_000));
+    report.notes.push(NOTE.to_owned());
+    Ok(report)
+}
+
+/// Each round has a process of its own, so that its memory is that of these holds.
+pub(super) async fn measure(
+    rig: &Rig,
+    holds: usize,
+    time: Duration,
+    rounds: usize,
+) -> Result<Series, Failure> {
+    let mut series = Series::new(&label(holds), "redlatch");
+    for _ in 0..rounds {
+        let words = own_worker("redlatch")?;
+        let mut holder = External::start("redlatch", &words, &rig.url()).await?;
+        let held = holder.ask(&format!("hold {holds} {}", unique())).await?;
+        let bytes: Option<f64> = held.strip_prefix("held ").and_then(|n| n.parse().ok());
+        let before = rig.counted();
+        let line = holder.ask(&format!("watch {}", time.as_millis())).await?;
+        let after = rig.counted();
+        let watched = Watched::read(&line).ok_or(line)?;
+        let wall = Duration::from_nanos(watched.wall);
+        let calls = after.calls_since(&before, &["evalsha".to_owned()]) as f64;
+        let cores = |cpu: Duration| cpu.as_secs_f64() / wall.as_secs_f64();
+        series.samples.push(Sample::from([
+            ("renewals/s", calls / wall.as_secs_f64()),
+            ("client cores", cores(Duration::from_nanos(watched.cpu))),
+            ("server cores", cores(after.cpu - before.cpu)),
+            ("bytes/hold", bytes.ok_or(held)? / holds as f64),
+            ("lateness ms", lateness(watched.least)),
+            ("lost", watched.lost as f64),
+        ]));
+        holder.ask("part").await?;
+    }
+    Ok(series)
+}
+
+/// Returns by how much the latest renewal was later than the latest that is planned, in ms.
+fn lateness(least_left: u64) -> f64 {
+    let planned = LEASE - LEASE / 3.0;
+    (planned - MARGIN - least_left as f64).max(0.0)
+}
+
+pub(super) fn targets(report: &mut Report, case: &str) {
+    let Some(series) = report.find(case, "redlatch") else {
+        return;
+    };
+    let worst = |measure| series.values(measure).into_iter().fold(0.0, f64::max);
+    let found = [
+        (
+            "cores of the client",
+            Bound::AtMost(0.1),
+            series.median("client cores"),
+        ),
+        (
+            "bytes per hold in the client",
+            Bound::AtMost(600.0),
+            series.median("bytes/hold"),
+        ),
+        (
+            "latest renewal, ms behind its time",
+            Bound::AtMost(LEASE / 6.0),
+            worst("lateness ms"),
+        ),
+        ("lost", Bound::AtMost(0.0), worst("lost")),
+    ];
+    for (what, bound, value) in found {
+        report.target(format!("{case}: {what}"), bound, value);
+    }
+}
+
+pub(super) fn label(holds: usize) -> String {
+    format!(
+        "{} holds",
+        if holds < 100_000 { "10,000" } else { "100,000" }
+    )
+}
+
+pub(super) fn time(plan: &Plan) -> Duration {
+    // A lease of 30 s is renewed for the first time after 8 to 10 s.
+    Duration::from_secs(if plan.effort.long { 30 } else { 13 })
+}
+
+/// The default lease in ms, which the holds have, and what a client takes off it to be safe: 2 % for clocks, 4 ms for timers.
+const LEASE: f64 = 30_000.0;
+const MARGIN: f64 = 604.0;
+
+const NOTE: &str = "Each round is a process of its own, which takes its holds, and then does nothing but keep them. Bytes are the growth of its resident memory. A renewal is due \
+    when 8 to 10 s of the lease of 30 s are over; lateness is what the one who waited longest waited beyond that, seen by looks at all holds every 500 ms.";

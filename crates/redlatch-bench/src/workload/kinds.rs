@@ -1,0 +1,73 @@
+//! W5 and W7: other kinds of redlatch, beside nobody.
+
+use super::pairs::label;
+use crate::{
+    cli::Plan,
+    contender::{Contender, Failure, InProcess},
+    job::{Names, Until},
+    report::{Bound, Report},
+    rig::Rig,
+    rounds::{Case, interleaved},
+};
+
+pub(super) async fn semaphore(
+    mut report: Report,
+    plan: &Plan,
+    rig: &Rig,
+) -> Result<Report, Failure> {
+    let case = Case {
+        label: "64 waiters".to_owned(),
+        names: Names::Shared,
+        tasks: 64,
+        until: Until::Time(plan.effort.time),
+    };
+    let mut contenders = one("semaphore", rig).await?;
+    report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+    report
+        .notes
+        .push("p50 and p99 are of an acquisition and its release.".to_owned());
+    Ok(report)
+}
+
+/// Every task has the name so often that about [`ENOUGH`] acquisitions come together; with more tasks than that, once each.
+pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+    let mut contenders = one("fair", rig).await?;
+    for tasks in SIZES {
+        let case = Case {
+            label: label(tasks),
+            names: Names::One,
+            tasks,
+            until: Until::Pairs((ENOUGH / tasks as u64).max(1)),
+        };
+        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+        report.series.extend(series);
+    }
+    let median = |tasks, measure| {
+        let series = report.find(&label(tasks), "fair");
+        series.map_or(f64::NAN, |series| series.median(measure))
+    };
+    let (first, last) = (SIZES[0], SIZES[SIZES.len() - 1]);
+    let growth = |measure| median(last, measure) / median(first, measure);
+    let (server, commands) = (growth("server µs"), growth("commands"));
+    // Ten thousand is ten's fourth power: what grows with the logarithm grows four times, and most of the cost does not grow.
+    report.target(
+        "server CPU per acquisition, 10,000 tasks to 10",
+        Bound::AtMost(4.0),
+        server,
+    );
+    report.target(
+        "commands per acquisition, 10,000 tasks to 10",
+        Bound::AtMost(1.5),
+        commands,
+    );
+    report.notes.push("All tasks queue at once; a queue of so many runs empty when each has had its turns. p50 and p99 are of a hand-off.".to_owned());
+    Ok(report)
+}
+
+async fn one(name: &str, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
+    Ok(vec![Box::new(InProcess::connect(name, &rig.url()).await?)])
+}
+
+const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
+
+const ENOUGH: u64 = 3_000;

@@ -1,0 +1,113 @@
+//! What the server can do at all, seen by programs that do nothing else.
+
+use std::process::Command;
+
+use futures_util::StreamExt;
+use redis::{Client, Script};
+use tokio::sync::mpsc;
+
+use crate::{
+    clock,
+    contender::{ACQUIRE, Failure, REFERENCE, RELEASE, connection},
+    report::{Sample, Series},
+    rig::Rig,
+    rounds::unique,
+    stats::micros,
+};
+
+/// Runs the raw pair's scripts through `redis-benchmark`: one connection with so many requests in flight. None where it is not installed.
+///
+/// It cannot send two scripts in turn. The first is run on a name that is held by who asks, the second on one that is free, so its path is the shorter one:
+/// the rate is an upper bound.
+pub(super) fn redis_benchmark(
+    rig: &Rig,
+    case: &str,
+    in_flight: usize,
+    rounds: usize,
+) -> Result<Option<Series>, Failure> {
+    let mut series = Series::new(case, "redis-benchmark");
+    let key = unique();
+    let requests = if in_flight == 1 { 10_000 } else { 50_000 };
+    for _ in 0..rounds {
+        let mut seconds = 0.0;
+        for script in [ACQUIRE, RELEASE] {
+            let ran = Command::new("redis-benchmark")
+                .args(["-p", &rig.port().to_string(), "-c", "1", "--csv"])
+                .args(["-P", &in_flight.to_string(), "-n", &requests.to_string()])
+                .args(["EVALSHA", &rig.load(script), "1", &key])
+                .args(["0123456789abcdef", "30000"])
+                .output();
+            let Ok(output) = ran else {
+                return Ok(None);
+            };
+            let text = String::from_utf8_lossy(&output.stdout);
+            let rate = text.lines().next_back().and_then(rate);
+            seconds += 1.0 / rate.ok_or_else(|| format!("redis-benchmark says {text:?}"))?;
+        }
+        series
+            .samples
+            .push(Sample::from([("pairs/s", 1.0 / seconds)]));
+    }
+    Ok(Some(series))
+}
+
+/// Reads `"<test>","<requests per second>",…`.
+fn rate(line: &str) -> Option<f64> {
+    line.split(',').nth(1)?.trim_matches('"').parse().ok()
+}
+
+/// Measures PUBLISH → message → EVALSHA, the least that a hand-off by messages takes: from the call that publishes to the reply of the script.
+pub(super) async fn message_floor(rig: &Rig, case: &str, rounds: usize) -> Result<Series, Failure> {
+    let client = Client::open(rig.url())?;
+    let mut commands = connection(&client).await?;
+    let mut scripts = commands.clone();
+    let mut messages = client.get_async_pubsub().await?;
+    let (channel, key) = (unique(), unique());
+    messages.subscribe(&channel).await?;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    // The one who is woken is another task, as it is in a hand-off.
+    let woken = tokio::spawn(async move {
+        let script = Script::new(ACQUIRE);
+        let mut messages = messages.into_on_message();
+        while messages.next().await.is_some() {
+            let mut call = script.key(&key);
+            call.arg("0123456789abcdef").arg(30_000);
+            let taken: Result<u8, _> = call.invoke_async(&mut scripts).await;
+            if taken.is_err() || tell.send(clock::monotonic()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut series = Series::new(case, REFERENCE);
+    for _ in 0..rounds {
+        let mut times = Vec::new();
+        for _ in 0..HANDOFFS {
+            let before = clock::monotonic();
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(&channel).arg("x");
+            let _: u8 = publish.query_async(&mut commands).await?;
+            let after = told.recv().await.ok_or("the one who is woken has ended")?;
+            times.push(after.saturating_sub(before));
+        }
+        series.samples.push(Sample::from([
+            ("p50 µs", micros(&times, 0.5)),
+            ("p99 µs", micros(&times, 0.99)),
+        ]));
+    }
+    woken.abort();
+    Ok(series)
+}
+
+const HANDOFFS: usize = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        let line = "\"EVALSHA abc 1 key owner 30000\",\"12345.68\",\"0.1\",\"0.1\"";
+        assert_eq!(rate(line), Some(12_345.68));
+        assert_eq!(rate("nothing"), None);
+    }
+}

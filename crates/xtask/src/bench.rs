@@ -1,0 +1,20 @@
+//! The benchmarks, built with optimisation.
+
+use crate::{
+    command::{self, cargo},
+    suite::Verdict,
+};
+
+/// Passes the arguments on.
+pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
+    let head = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "redlatch-bench",
+        "--",
+    ];
+    let args = head.into_iter().chain(args.iter().map(String::as_str));
+    command::run(&mut cargo(&args.collect::<Vec<_>>())).map(|()| Verdict::Passed)
+}

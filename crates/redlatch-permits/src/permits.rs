@@ -114,7 +114,10 @@ impl PermitExpirableSemaphore {
 
     /// Acquires `n` permits together, 1 to 1,000, waiting until they can be had and all who came before are served. Gives an id for each.
     ///
-    /// Awaiting the returned builder does it: `permits.acquire_many(3).await?`, `permits.acquire().lease(d).await?`. Count the lease from before the call.
+    /// Awaiting the returned builder does it: `permits.acquire_many(3).await?`, `permits.acquire().lease(d).await?`.
+    ///
+    /// The lease begins with the grant: counted from before the call it is over too early, and never too late. After a long wait read the clock and ask
+    /// [`remaining`](Self::remaining), or [`extend`](Self::extend), and count from that reading.
     ///
     /// # Cost
     ///
@@ -197,7 +200,8 @@ impl PermitExpirableSemaphore {
         Ok(answers)
     }
 
-    /// Makes a permit last at least `lease` from now: 50 ms to 365 days, whoever took it. Never shortens. One command.
+    /// Makes a permit last at least `lease` from now: 50 ms to 365 days, whoever took it. Never shortens. One command. Whoever works under it counts `lease` from before the
+    /// call.
     ///
     /// # Errors
     ///
@@ -226,7 +230,8 @@ impl PermitExpirableSemaphore {
         }
     }
 
-    /// Returns how long a permit lasts if nobody extends it; `None` if it is over or the server knows nothing of it. One command.
+    /// Returns how long a permit lasts if nobody extends it; `None` if it is over or the server knows nothing of it. One command. Count it from before the call: the answer was
+    /// under way for a while.
     ///
     /// # Errors
     ///

@@ -52,6 +52,21 @@ impl Book {
     fn gives_back(&mut self, n: u32) {
         self.out -= n;
     }
+
+    fn tell_and_check(&self) {
+        for n in [1, 2, 5] {
+            let of_size = self.served.values().filter(|served| served.permits == n);
+            let times: Vec<_> = of_size.clone().map(|served| served.times).collect();
+            let longest = of_size.map(|served| served.longest).max().unwrap();
+            println!(
+                "who needs {n} of {PERMITS}: served {times:?} times, waited {longest:?} at most"
+            );
+        }
+        assert_eq!(self.overtaken, 0);
+        let times = || self.served.values().map(|served| served.times);
+        let (least, most) = (times().min().unwrap(), times().max().unwrap());
+        assert!(least * 5 >= most * 4, "{least} to {most} times");
+    }
 }
 
 async fn work(semaphore: Semaphore, who: usize, n: u32, book: Arc<Mutex<Book>>) {
@@ -86,18 +101,7 @@ async fn sizes_1_2_and_5_are_served_in_order_of_arrival_for_ten_seconds_l32() {
     for worker in workers.collect::<Vec<_>>() {
         worker.await.unwrap();
     }
-    let book = book.lock().unwrap();
-    for n in [1, 2, 5] {
-        let of_size = book.served.values().filter(|served| served.permits == n);
-        let times: Vec<_> = of_size.clone().map(|served| served.times).collect();
-        let longest = of_size.map(|served| served.longest).max().unwrap();
-        println!("who needs {n} of {PERMITS}: served {times:?} times, waited {longest:?} at most");
-    }
-    assert_eq!(book.overtaken, 0);
-    let times = || book.served.values().map(|served| served.times);
-    let (least, most) = (times().min().unwrap(), times().max().unwrap());
-    assert!(least * 5 >= most * 4, "{least} to {most} times");
-    drop(book);
+    book.lock().unwrap().tell_and_check();
     for client in &clients[1..] {
         client.settled().await;
     }

@@ -3,6 +3,7 @@
 mod behaviour;
 mod cancel;
 mod fairness;
+mod resize;
 mod trouble;
 mod waiting;
 mod wrong_input;

@@ -24,6 +24,7 @@ use super::support::{MS, SECOND, call, preload};
 redlatch_tests::on_every_server!(
     a_count_down_whose_reply_is_lost_counts_once_l37,
     a_set_and_a_deletion_whose_reply_is_lost_are_done_once_l37,
+    a_black_hole_and_resets_count_once_l37,
     a_lost_message_costs_a_look_l7,
     a_cut_while_waiting_costs_a_waiter_nothing_l3_l7,
     a_killed_party_has_counted_or_not_and_is_in_nobodys_way_l37,
@@ -92,6 +93,42 @@ async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once_l37(binary: Serv
     assert!(latch.try_set_count(4).await.unwrap());
     deleted.letter().deliver().await.unwrap();
     assert_eq!(latch.count().await.unwrap(), 4, "a copy deletes nothing");
+}
+
+async fn a_black_hole_and_resets_count_once_l37(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let proxy = Proxy::start(backend.server().address());
+    let client = Client::connect(&proxy.url()).await.unwrap();
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(9).await.unwrap();
+    let counting = || {
+        let latch = latch.clone();
+        tokio::spawn(async move { latch.count_down(2).await })
+    };
+    proxy.black_hole();
+    let vanished = proxy.vanished();
+    let count = counting();
+    eventually("it to be said", GENEROUS, async || {
+        proxy.vanished() > vanished
+    })
+    .await;
+    proxy.pass();
+    assert_eq!(count.await.unwrap().unwrap(), 7);
+    // Executed, and the answers vanish; what is sent again comes over other connections.
+    proxy.set_flow(Direction::ToClient, Flow::BlackHole);
+    let count = counting();
+    eventually("the server to have counted", GENEROUS, async || {
+        backend.hash("redlatch:{x}")["c"] == "5"
+    })
+    .await;
+    for _ in 0..3 {
+        proxy.cut();
+        backend.pass(100 * MS).await;
+    }
+    proxy.pass();
+    proxy.cut();
+    assert_eq!(count.await.unwrap().unwrap(), 5);
+    assert_eq!(latch.count().await.unwrap(), 5);
 }
 
 async fn a_lost_message_costs_a_look_l7(binary: ServerBinary) {

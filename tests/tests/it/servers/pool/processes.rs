@@ -67,7 +67,7 @@ async fn never_too_many(binary: ServerBinary, kind: Kind) {
     }
     gate.close();
     for process in processes {
-        process.ended().await;
+        process.ended();
     }
     let tally = gate.tally();
     println!("{binary}, {kind:?}: {:?}, {tally:?}", began.elapsed());
@@ -259,7 +259,7 @@ impl Workers {
         assert!(status.unwrap().success());
     }
 
-    async fn ended(mut self) {
+    fn ended(mut self) {
         let child = &mut self.0;
         let ended = tokio::task::block_in_place(|| {
             eventually_blocking("a process to end", GENEROUS * 2, || {

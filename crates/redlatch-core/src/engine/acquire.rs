@@ -97,6 +97,8 @@ struct Run<'a> {
     told: bool,
     /// The server has told that this attempt is in its queue.
     queued: bool,
+    /// Its owner held the name when it last had to wait. It may wait by that and not in the queue.
+    excused: bool,
     /// Why the last request had no clear answer.
     trouble: Option<Error>,
     /// Whether any request may have been executed without an answer.
@@ -185,6 +187,7 @@ impl<'a> Run<'a> {
             crowd: None,
             told: false,
             queued: false,
+            excused: false,
             trouble: None,
             unknown: false,
             contended: false,
@@ -241,6 +244,9 @@ impl<'a> Run<'a> {
     ///
     /// A queued waiter speaks to get its ticket, and then when it is called; else the first of the line looks for all.
     async fn turn(&mut self) -> Result<bool, Error> {
+        if self.excused && !self.holds() {
+            self.queued = false;
+        }
         let Some(place) = &self.place else {
             return Ok(true);
         };
@@ -338,15 +344,15 @@ impl<'a> Run<'a> {
 
     /// Whoever holds the name already need not queue for it.
     fn excuse(&self) {
-        let key = self.primitive.key();
-        if self.place.is_some()
-            && self
-                .client
-                .holds()
-                .held(key, &self.owner, self.client.now())
-        {
+        if self.place.is_some() && self.holds() {
+            let key = self.primitive.key();
             self.client.turns().excuse(key, self.owner.number());
         }
+    }
+
+    fn holds(&self) -> bool {
+        let (key, now) = (self.primitive.key(), self.client.now());
+        self.client.holds().held(key, &self.owner, now)
     }
 
     /// Sends the attempt once; returns the guard if it was granted.
@@ -475,6 +481,7 @@ impl<'a> Run<'a> {
                     }
                     self.queued = self.is_queued();
                 }
+                self.excused = self.holds();
                 let listening =
                     self.listener.is_some() && hears(self.client, self.primitive.as_ref());
                 self.machine.on_busy(now, remaining, listening);

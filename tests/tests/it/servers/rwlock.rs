@@ -98,6 +98,7 @@ async fn be_a_victim() {
             println!("{ROLE} ready");
             let _guard = lock.write().await.unwrap();
             println!("{ROLE} writes");
+            std::future::pending().await
         }
     }
     std::future::pending().await

@@ -117,6 +117,10 @@ local function reap(s, index, now, most)
       call('ZREM', index, due[i])
       if hold then
         call('HDEL', s.key, 'r' .. due[i])
+        if due[i] == s.upgradable then
+          call('HDEL', s.key, 'g')
+          s.upgradable = false
+        end
         if string.sub(hold, 49, 49) ~= 'f' then
           s.count = s.count - 1
           s.reaped = true

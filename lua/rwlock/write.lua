@@ -126,6 +126,9 @@ if not free or first and first ~= member then
       end
     else
       entered = wait_in(s, writers, clients, now, micros, member, waiter, s.called)
+      if s.upgrader and string.sub(s.upgrader, 15) == member then
+        call('HDEL', key, 'x')
+      end
     end
   end
   if first and first ~= member then

@@ -103,6 +103,8 @@ struct Run<'a> {
     recalled: bool,
     /// The server has told that this attempt is in its queue.
     queued: bool,
+    /// Its owner held the name when it last had to wait. It may wait by that and not in the queue.
+    excused: bool,
     /// Why the last request had no clear answer.
     trouble: Option<Error>,
     /// Whether any request may have been executed without an answer.
@@ -202,6 +204,7 @@ impl<'a> Run<'a> {
             told: false,
             recalled: false,
             queued: false,
+            excused: false,
             trouble: None,
             unknown: false,
             contended: false,
@@ -258,6 +261,9 @@ impl<'a> Run<'a> {
     ///
     /// A queued waiter speaks to get its ticket, and then when it is called; else the first of the line looks for all.
     async fn turn(&mut self) -> Result<bool, Error> {
+        if self.excused && !self.holds() {
+            self.queued = false;
+        }
         let Some(place) = &self.place else {
             return Ok(true);
         };
@@ -363,15 +369,15 @@ impl<'a> Run<'a> {
 
     /// Whoever holds the name already need not queue for it.
     fn excuse(&self) {
-        let key = self.primitive.key();
-        if self.place.is_some()
-            && self
-                .client
-                .holds()
-                .held(key, &self.owner, self.client.now())
-        {
+        if self.place.is_some() && self.holds() {
+            let key = self.primitive.key();
             self.client.turns().excuse(key, self.owner.number());
         }
+    }
+
+    fn holds(&self) -> bool {
+        let (key, now) = (self.primitive.key(), self.client.now());
+        self.client.holds().held(key, &self.owner, now)
     }
 
     /// Sends the attempt once; returns the guard if it was granted.
@@ -498,6 +504,7 @@ impl<'a> Run<'a> {
                     self.queued = self.is_queued();
                     self.recalled = false;
                 }
+                self.excused = self.holds();
                 let listening = self.ears.are_open() && hears(self.client, self.primitive.as_ref());
                 self.machine.on_busy(now, remaining, listening);
                 self.warn_of_itself(&holder, now);

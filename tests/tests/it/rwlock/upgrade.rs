@@ -1,8 +1,14 @@
 //! Becoming the writer out of an upgradable read.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
-use redlatch::{ErrorKind, HoldState, LossCause, Released};
+use redlatch::{ErrorKind, HoldState, LossCause, Owner, Released};
 use redlatch_tests::backend::Backend;
 
 use super::{assert_quiet, waiting};
@@ -17,6 +23,9 @@ redlatch_tests::behaviours!(
     an_upgrade_goes_before_waiting_writers,
     two_upgrades_of_one_owner_are_one_write,
     who_holds_upgradably_may_ask_to_write,
+    who_waits_to_write_and_loses_its_read_waits_in_the_queue,
+    an_upgrade_ends_when_its_hold_does,
+    upgrades_in_a_loop_do_not_starve_a_reader,
     an_upgraded_writer_downgrades,
 );
 
@@ -179,6 +188,94 @@ async fn who_holds_upgradably_may_ask_to_write(backend: &Backend) {
     drop((writer, look, again));
     client.settled().await;
     assert_quiet(backend, &client, "x").await;
+}
+
+/// It needed no place while its owner held; from then on it has one, also behind others of its client.
+async fn who_waits_to_write_and_loses_its_read_waits_in_the_queue(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
+    let reader = theirs.read().await.unwrap();
+    let look = ours.upgradable_read().lease(1_000 * MS).await.unwrap();
+    let write = |owner: Owner| {
+        let lock = ours.clone();
+        tokio::spawn(async move { lock.write().owner(&owner).await.unwrap() })
+    };
+    let first = write(a.owner());
+    waiting(&b, "x", 1, 0).await;
+    let second = write(look.owner().clone());
+    waiting(&b, "x", 2, 0).await;
+    assert_eq!(look.lost().await, LossCause::Expired);
+    backend.pass(100 * MS).await;
+    // On a real server it may take longer than that.
+    waiting(&b, "x", 2, 0).await;
+    if let Backend::Embedded { .. } = backend {
+        assert_eq!(backend.members("redlatch:{x}:q"), 2);
+    }
+    reader.release().await.unwrap();
+    let first = first.await.unwrap();
+    let token = first.token();
+    first.release().await.unwrap();
+    assert!(second.await.unwrap().token() > token);
+    drop(look);
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn an_upgrade_ends_when_its_hold_does(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let reader = b.read_write_lock("x").read().await.unwrap();
+    let lock = a.read_write_lock("x");
+    let look = lock.upgradable_read().lease(1_000 * MS).await.unwrap();
+    let before = a.now();
+    let error = look.upgrade().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
+    if let Backend::Embedded { .. } = backend {
+        assert!(a.now() - before < 1_100 * MS, "not with its next look");
+    }
+    drop((look, reader));
+    b.settled().await;
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn upgrades_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let look = a.read_write_lock("x").upgradable_read().await.unwrap();
+    let (writes, stop) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let upgrading = tokio::spawn({
+        let (writes, stop) = (Arc::clone(&writes), Arc::clone(&stop));
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                let writer = look.upgrade().await.unwrap();
+                writes.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(MS).await;
+                writer.release().await.unwrap();
+            }
+        }
+    });
+    let mut most = 0;
+    for _ in 0..20 {
+        let reading = tokio::spawn({
+            let lock = b.read_write_lock("x");
+            async move { lock.read().await.unwrap() }
+        });
+        let lock = b.read_write_lock("x");
+        while !reading.is_finished() && lock.info().await.unwrap().waiting_readers == 0 {}
+        let before = writes.load(Ordering::Relaxed);
+        let reader = reading.await.unwrap();
+        most = most.max(writes.load(Ordering::Relaxed) - before);
+        reader.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    upgrading.await.unwrap();
+    println!("a reader beside upgrades in a loop waited for {most} writes at most");
+    // One that was granted before and counted after, and the one it waits for.
+    assert!(most <= 2, "{most} writes came first");
+    a.settled().await;
+    assert_quiet(backend, &b, "x").await;
 }
 
 async fn an_upgraded_writer_downgrades(backend: &Backend) {

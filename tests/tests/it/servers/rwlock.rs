@@ -2,8 +2,8 @@
 
 use std::{
     env,
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
+    io::{BufRead, BufReader, Lines},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -25,6 +25,8 @@ redlatch_tests::on_every_server!(
     a_killed_writer_frees_the_name_with_its_lease,
     a_killed_waiting_writer_does_not_hold_readers_back_for_long,
     a_stopped_reader_is_out_and_is_told_when_it_goes_on,
+    a_stopped_writer_is_out_and_is_told_when_it_goes_on,
+    a_stopped_waiting_writer_holds_up_the_others_once,
     replies_that_are_lost_count_once_l1,
     a_downgrade_whose_reply_is_lost_is_one_l1,
     lost_messages_cost_a_look_l7,
@@ -32,7 +34,7 @@ redlatch_tests::on_every_server!(
 );
 
 /// A process that does something with lock `x`.
-struct Victim(Child);
+struct Victim(Child, Lines<BufReader<ChildStdout>>);
 
 impl Victim {
     /// Starts this test binary anew as `role`, and returns when it has said that it is ready.
@@ -46,11 +48,19 @@ impl Victim {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines
-            .map_while(Result::ok)
-            .find(|line| line.contains(ROLE))
-            .expect("the child says when it is ready");
-        Self(child)
+        let mut victim = Self(child, lines);
+        assert_eq!(victim.says(), "ready");
+        victim
+    }
+
+    /// Returns what it says next. The tests of other servers go on meanwhile.
+    fn says(&mut self) -> String {
+        tokio::task::block_in_place(|| {
+            let mut lines = self.1.by_ref().map_while(Result::ok);
+            let said =
+                lines.find_map(|line| line.split_once(ROLE).map(|(_, said)| said.to_owned()));
+            said.expect("it lives and speaks").trim().to_owned()
+        })
     }
 
     fn kill(mut self) {
@@ -75,20 +85,23 @@ async fn be_a_victim() {
     let lock = client.read_write_lock("x");
     match role.as_str() {
         "reader" => {
-            let _guard = lock.read().renewed_lease(LEASE).await.unwrap();
-            println!("{ROLE}");
-            std::future::pending().await
+            let guard = lock.read().renewed_lease(LEASE).await.unwrap();
+            println!("{ROLE} ready");
+            println!("{ROLE} {:?}", guard.lost().await);
         }
         "writer" => {
-            let _guard = lock.write().renewed_lease(LEASE).await.unwrap();
-            println!("{ROLE}");
-            std::future::pending().await
+            let guard = lock.write().renewed_lease(LEASE).await.unwrap();
+            println!("{ROLE} ready");
+            println!("{ROLE} {:?}", guard.lost().await);
         }
         _ => {
-            println!("{ROLE}");
+            println!("{ROLE} ready");
             let _guard = lock.write().await.unwrap();
+            println!("{ROLE} writes");
+            std::future::pending().await
         }
     }
+    std::future::pending().await
 }
 
 async fn known(client: &Client, writers: u64, readers: u64) {
@@ -177,18 +190,54 @@ async fn a_killed_waiting_writer_does_not_hold_readers_back_for_long(binary: Ser
 }
 
 async fn a_stopped_reader_is_out_and_is_told_when_it_goes_on(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
+    stopped_beyond_its_lease(&binary, "reader").await;
+}
+
+async fn a_stopped_writer_is_out_and_is_told_when_it_goes_on(binary: ServerBinary) {
+    stopped_beyond_its_lease(&binary, "writer").await;
+}
+
+async fn stopped_beyond_its_lease(binary: &ServerBinary, role: &str) {
+    let backend = Backend::real(binary);
     let client = backend.client().await;
-    let victim = Victim::start(&backend, "reader");
+    let mut victim = Victim::start(&backend, role);
     victim.signal("STOP");
     let writer = client.read_write_lock("x").write().await.unwrap();
     victim.signal("CONT");
+    let told = victim.says();
+    let right = ["Expired", "Taken"].contains(&told.as_str());
+    assert!(right, "it is told {told}");
     // Its late renewals touch nothing.
     backend.pass(LEASE).await;
     assert_eq!(writer.state(), HoldState::Held);
     assert_eq!(client.read_write_lock("x").info().await.unwrap().readers, 0);
     victim.kill();
     assert_eq!(writer.release().await.unwrap(), Released::Free);
+}
+
+/// For longer than a waiter's client counts as alive: the others go on without it, and it gets a new place.
+async fn a_stopped_waiting_writer_holds_up_the_others_once(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let guard = lock.read().await.unwrap();
+    let mut victim = Victim::start(&backend, "waiter");
+    known(&client, 1, 0).await;
+    victim.signal("STOP");
+    let stopped = Instant::now();
+    let read = lock.read().await.unwrap();
+    println!(
+        "{binary}: a reader in {:?} after the waiting writer was stopped",
+        stopped.elapsed()
+    );
+    assert!(stopped.elapsed() < 5 * SECOND + 10 * SECOND);
+    victim.signal("CONT");
+    known(&client, 1, 0).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_eq!(read.release().await.unwrap(), Released::Free);
+    assert_eq!(victim.says(), "writes");
+    assert!(lock.try_read().await.unwrap().is_none());
+    victim.kill();
 }
 
 async fn replies_that_are_lost_count_once_l1(binary: ServerBinary) {

@@ -29,7 +29,7 @@ pub(super) const ALL: &[Mutant] = &[
         "rwlock-reaps-the-living",
         WRITE,
         "return hold and string.sub(hold, 1, 13) > now and",
-        "return hold and string.sub(hold, 1, 13) > (now + 100) .. '' and",
+        "return hold and string.sub(hold, 1, 13) > (now + 1000) .. '' and",
     ),
     script(
         "rwlock-index-decides",

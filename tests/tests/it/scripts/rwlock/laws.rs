@@ -13,7 +13,7 @@ use crate::scripts::{
 
 const MS: Duration = Duration::from_millis(1);
 
-fn ask(bed: &Bed, owner: &str, n: u32, register: bool) -> Ask {
+pub(super) fn ask(bed: &Bed, owner: &str, n: u32, register: bool) -> Ask {
     let channel = CHANNELS[usize::from(owner.starts_with('b'))];
     Ask {
         by: bed.millis() + 5_000,
@@ -25,17 +25,17 @@ fn ask(bed: &Bed, owner: &str, n: u32, register: bool) -> Ask {
     }
 }
 
-fn read(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
+pub(super) fn read(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
     let call = ask(bed, owner, n, true).read("r");
     bed.ask(&call)
 }
 
-fn write(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
+pub(super) fn write(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
     let call = ask(bed, owner, n, true).write("");
     bed.ask(&call)
 }
 
-fn release(bed: &mut Bed, owner: &str, n: u32, side: &str, id: &str) -> Vec<String> {
+pub(super) fn release(bed: &mut Bed, owner: &str, n: u32, side: &str, id: &str) -> Vec<String> {
     let attempt = format!("{}:{n}", &owner[..1]);
     let id = id.parse().ok();
     bed.ask(&calls::release(owner, &attempt, None, "", side, id))
@@ -203,7 +203,7 @@ fn dead_readers_do_not_pile_up_where_nobody_writes() {
 }
 
 /// Listens to what all readers are told, and forgets what was published before.
-fn subscribe(bed: &mut Bed) {
+pub(super) fn subscribe(bed: &mut Bed) {
     let ears = bed
         .engine
         .open(redlatch_embedded::engine::SessionKind::PubSub);

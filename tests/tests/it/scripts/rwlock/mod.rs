@@ -2,6 +2,7 @@
 
 mod calls;
 mod fuzz;
+mod handoff;
 mod laws;
 mod model;
 mod told;

@@ -1,0 +1,221 @@
+//! Who is told when somebody goes, where it is not plain who may come: beside the dead, the forced, and upgrades. Each was found by the simulator or by the
+//! random interleavings.
+
+use std::time::Duration;
+
+use redlatch_embedded::engine::Model;
+
+use super::{
+    calls::{self, BROADCAST},
+    laws::{ask, read, release, subscribe, write},
+};
+use crate::scripts::bed::{self, Bed, CHANNELS};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn look(bed: &mut Bed, owner: &str, n: u32) -> Vec<String> {
+    let mut call = ask(bed, owner, n, true);
+    call.member.push_str(" u");
+    bed.ask(&call.read("u"))
+}
+
+fn upgrade(bed: &mut Bed, owner: &str, n: u32, serial: &str) -> Vec<String> {
+    let call = ask(bed, owner, n, true).write(serial);
+    bed.ask(&call)
+}
+
+/// A call to waiter `n` of the clients whose owners begin with `b`.
+fn called(n: u32) -> (String, String) {
+    (CHANNELS[1].to_owned(), format!("{} {n}", bed::key("x")))
+}
+
+#[test]
+fn the_last_living_reader_calls_the_writer_though_dead_ones_are_counted() {
+    for dead in [1, 8, 20] {
+        let mut bed = Bed::new(Model::default());
+        let living = read(&mut bed, "a:1", 1)[6].clone();
+        for n in 0..dead {
+            let mut short = ask(&bed, &format!("a:{}", 10 + n), 10 + n, true);
+            short.lease = 50;
+            bed.ask(&short.read("r"));
+        }
+        assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
+        bed.pass(51 * MS);
+        subscribe(&mut bed);
+        release(&mut bed, "a:1", 1, "r", &living);
+        assert_eq!(bed.published(), [called(2)], "{dead} dead readers");
+        loop {
+            match write(&mut bed, "b:1", 2)[1].as_str() {
+                "more" => {}
+                verdict => break assert_eq!(verdict, "granted"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_lives_is_not_taken_for_dead() {
+    let mut bed = Bed::new(Model::default());
+    let mut serials = Vec::new();
+    for n in 1..=2 {
+        let mut short = ask(&bed, &format!("a:{n}"), n, true);
+        short.lease = 1_000;
+        serials.push(bed.ask(&short.read("r"))[6].parse::<u64>().unwrap());
+    }
+    assert_eq!(write(&mut bed, "b:1", 3)[1], "busy");
+    // The index knows nothing of this.
+    let call = calls::renew(bed.millis() + 5_000, "a:2", 9_000, "r", serials[1]);
+    assert_eq!(bed.ask(&call)[1], "renewed");
+    bed.pass(1_001 * MS);
+    subscribe(&mut bed);
+    let call = calls::release("a:1", "a:1", None, "", "r", Some(serials[0]));
+    assert_eq!(bed.ask(&call)[1], "expired");
+    assert_eq!(bed.published(), []);
+    assert_eq!(write(&mut bed, "b:1", 3)[1], "busy");
+}
+
+#[test]
+fn who_looks_calls_the_upgradable_reader_whose_turn_it_is() {
+    for looks_to_write in [true, false] {
+        let mut bed = Bed::new(Model::default());
+        let token = write(&mut bed, "a:1", 1)[3].clone();
+        assert_eq!(look(&mut bed, "a:2", 2)[1], "busy");
+        bed.pass(4_000 * MS);
+        assert_eq!(look(&mut bed, "b:1", 3)[1], "busy");
+        assert_eq!(write(&mut bed, "b:2", 4)[1], "busy");
+        // The first in the queue dies, and is called when the writer goes.
+        bed.pass(500 * MS);
+        release(&mut bed, "a:1", 1, "w", &token);
+        bed.pass(501 * MS);
+        subscribe(&mut bed);
+        let verdict = if looks_to_write {
+            write(&mut bed, "b:2", 4)
+        } else {
+            look(&mut bed, "b:3", 5)
+        };
+        assert_eq!(verdict[1], "busy", "another is first");
+        assert_eq!(bed.published(), [called(3)]);
+        assert_eq!(look(&mut bed, "b:1", 3)[1], "granted");
+    }
+}
+
+#[test]
+fn readers_that_wait_when_a_write_ends_go_before_an_upgrade() {
+    let mut bed = Bed::new(Model::default());
+    let serial = look(&mut bed, "b:1", 1)[6].clone();
+    let first = upgrade(&mut bed, "b:1", 2, &serial)[3].clone();
+    assert_eq!(read(&mut bed, "a:1", 3)[1], "busy");
+    subscribe(&mut bed);
+    release(&mut bed, "b:1", 2, "w", &first);
+    assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
+    // A loop of upgrades would else be faster than any reader.
+    let again = upgrade(&mut bed, "b:1", 4, &serial);
+    assert_eq!(again[1], "busy");
+    assert_eq!(
+        read(&mut bed, "a:2", 5)[1],
+        "busy",
+        "it comes after the upgrade"
+    );
+    let reader = read(&mut bed, "a:1", 3);
+    assert_eq!(reader[1], "granted");
+    assert_eq!(bed.published(), []);
+    release(&mut bed, "a:1", 3, "r", &reader[6]);
+    assert_eq!(bed.published(), [called(4)]);
+    assert_eq!(upgrade(&mut bed, "b:1", 4, &serial)[1], "granted");
+}
+
+#[test]
+fn an_upgrade_waits_five_seconds_for_readers_that_do_not_come() {
+    let mut bed = Bed::new(Model::default());
+    let serial = look(&mut bed, "b:1", 1)[6].clone();
+    let first = upgrade(&mut bed, "b:1", 2, &serial)[3].clone();
+    assert_eq!(read(&mut bed, "a:1", 3)[1], "busy");
+    release(&mut bed, "b:1", 2, "w", &first);
+    let again = upgrade(&mut bed, "b:1", 4, &serial);
+    assert_eq!((again[1].as_str(), again[2].as_str()), ("busy", "5000"));
+    bed.pass(3_000 * MS);
+    // Its client is alive, and its future is not polled.
+    assert_eq!(read(&mut bed, "a:2", 5)[1], "busy");
+    bed.pass(2_001 * MS);
+    assert_eq!(upgrade(&mut bed, "b:1", 4, &serial)[1], "granted");
+}
+
+#[test]
+fn an_upgrade_whose_hold_is_over_waits_like_every_writer() {
+    let mut bed = Bed::new(Model::default());
+    let reader = read(&mut bed, "a:1", 1);
+    let mut short = ask(&bed, "b:1", 2, true);
+    short.lease = 400;
+    short.member.push_str(" u");
+    bed.ask(&short.read("u"));
+    // Not by its guard, but as anybody: it goes on when its hold is over.
+    let waits = write(&mut bed, "b:1", 3);
+    assert_eq!(
+        (waits[1].as_str(), waits[2].as_str()),
+        ("busy", "400"),
+        "it looks then"
+    );
+    bed.pass(401 * MS);
+    let waits = write(&mut bed, "b:1", 3);
+    assert_eq!(
+        (waits[1].as_str(), waits[5].as_str()),
+        ("busy", "1"),
+        "it is in the queue"
+    );
+    subscribe(&mut bed);
+    release(&mut bed, "a:1", 1, "r", &reader[6]);
+    assert_eq!(bed.published(), [called(3)]);
+}
+
+#[test]
+fn an_upgrade_whose_hold_is_ended_by_force_is_told() {
+    let mut bed = Bed::new(Model::default());
+    assert_eq!(read(&mut bed, "a:1", 1)[1], "granted");
+    let serial = look(&mut bed, "b:1", 2)[6].clone();
+    assert_eq!(upgrade(&mut bed, "b:1", 3, &serial)[1], "busy");
+    subscribe(&mut bed);
+    let forced = bed.ask(&calls::force("r", "b:1", serial.parse().unwrap(), "now"));
+    assert_eq!(forced[1..], ["done", "0"], "another reads on");
+    assert_eq!(bed.published(), [called(3)]);
+    assert_eq!(upgrade(&mut bed, "b:1", 3, &serial)[1], "lost");
+}
+
+#[test]
+fn who_was_forced_can_learn_it_for_as_long_as_its_lease_would_have_lasted() {
+    let mut bed = Bed::new(Model::default());
+    let mut short = ask(&bed, "b:1", 1, true);
+    short.lease = 1_000;
+    let serial = bed.ask(&short.read("r"))[6].parse().unwrap();
+    let renew = |bed: &mut Bed| {
+        let call = calls::renew(bed.millis() + 5_000, "b:1", 9_000, "r", serial);
+        bed.ask(&call)[1].clone()
+    };
+    // The index knows nothing of this.
+    assert_eq!(renew(&mut bed), "renewed");
+    assert_eq!(
+        bed.ask(&calls::force("r", "b:1", serial, "now"))[1..],
+        ["done", "1"]
+    );
+    bed.pass(1_001 * MS);
+    // A writer, and readers after it, clear away what is due.
+    let token = write(&mut bed, "a:1", 2)[3].clone();
+    release(&mut bed, "a:1", 2, "w", &token);
+    for n in 3..6 {
+        assert_eq!(read(&mut bed, &format!("a:{n}"), n)[1], "granted");
+    }
+    assert_eq!(renew(&mut bed), "revoked");
+}
+
+#[test]
+fn a_downgrade_stops_late_copies_of_the_write_that_it_ends() {
+    let mut bed = Bed::new(Model::default());
+    let copy = ask(&bed, "a:1", 1, true).write("");
+    let token: u64 = bed.ask(&copy)[3].parse().unwrap();
+    let other = ask(&bed, "a:1", 2, true).write("");
+    assert_eq!(bed.ask(&other)[2], "2", "the owner writes on");
+    let by = bed.millis() + 5_000;
+    let call = ask(&bed, "a:1", 3, false).downgrade("a:1", token, Some(by));
+    assert_eq!(bed.ask(&call)[1], "granted");
+    assert_eq!(bed.ask(&copy)[1], "void");
+    assert_eq!(bed.hash(&bed::key("x"))["h"], " a:2 ");
+}

@@ -228,6 +228,13 @@ impl Acquisition {
         };
     }
 
+    /// It is to look soon, without waiting for a wake. Keeps to the client's pace, and to a place that is booked.
+    pub const fn on_due(&mut self) {
+        if let Phase::Busy { .. } = self.phase {
+            self.phase = Phase::Due;
+        }
+    }
+
     /// The request came too late to act; the server's time is known afresh.
     pub fn on_late(&mut self, now: Moment) {
         self.lates += 1;
@@ -502,6 +509,26 @@ mod tests {
         it.on_failed();
         assert!(matches!(step(&mut it, 19_999), Step::Pause { .. }));
         assert_eq!(step(&mut it, 20_000), Step::End(End::Unanswered));
+    }
+
+    #[test]
+    fn what_is_due_keeps_to_the_pace_and_to_its_place() {
+        let mut pace = Pace::new(10);
+        pace.book(at(0));
+        let mut it = Acquisition::new(plan(), at(0), true);
+        step(&mut it, 0);
+        it.on_due();
+        assert_eq!(it.step(at(0), 0, &mut pace), Step::Send { register: true });
+        it.on_busy(at(0), 30_000 * MS, true);
+        it.on_due();
+        assert_eq!(it.step(at(1), 0, &mut pace), Step::Wait { until: at(100) });
+        it.on_due();
+        assert_eq!(it.step(at(2), 0, &mut pace), Step::Wait { until: at(100) });
+        it.on_elapsed();
+        assert_eq!(
+            it.step(at(100), 0, &mut pace),
+            Step::Send { register: true }
+        );
     }
 
     #[test]

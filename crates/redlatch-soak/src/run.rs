@@ -80,7 +80,11 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
             "the harness failed, and what follows may be its doing: {error}"
         ));
     }
-    while troubles.join_next().await.is_some() {}
+    while let Some(ended) = troubles.join_next().await {
+        if let Err(error) = ended {
+            history.violated(format!("the harness failed: {error}"));
+        }
+    }
     finish(&mut workers, &history).await;
     peace(&place, &party.clients, &history).await;
     leaks(&place, &party, &history).await;

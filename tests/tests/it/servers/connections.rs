@@ -16,6 +16,7 @@ redlatch_tests::on_every_server!(
     a_killed_subscription_wakes_its_waiters_again_l7,
     flushed_scripts_are_invisible_l44,
     data_that_goes_is_told_by_the_next_renewal_l14,
+    a_hold_that_is_evicted_is_told_by_the_next_renewal_l14,
     a_pause_of_writes_is_a_delay_l4_l13,
 );
 
@@ -145,6 +146,28 @@ async fn data_that_goes_is_told_by_the_next_renewal_l14(binary: ServerBinary) {
         );
         assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
     }
+    assert_nothing_left(&backend, &[&client]).await;
+}
+
+/// With any policy but `noeviction`, a server that is full makes room for others with our holds.
+async fn a_hold_that_is_evicted_is_told_by_the_next_renewal_l14(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let server = backend.server();
+    server.config_set("maxmemory-policy", "allkeys-random");
+    let client = backend.client().await;
+    let lock = client.lock("x").lock().renewed_lease(3 * SECOND);
+    let guard = lock.await.unwrap();
+    server.config_set("maxmemory", "1");
+    eventually("the hold to be evicted", GENEROUS, async || {
+        // Refused or not: the server makes room before it says so.
+        server.command(&["SET", "filler", "x"]);
+        !backend.keys().contains(&key("x"))
+    })
+    .await;
+    server.config_set("maxmemory", "0");
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+    server.command(&["DEL", "filler"]).unwrap();
     assert_nothing_left(&backend, &[&client]).await;
 }
 

@@ -283,11 +283,11 @@ fn said(reply: &[u8], verdict: &str) -> bool {
     String::from_utf8_lossy(reply).contains(verdict)
 }
 
-/// At each byte of the greeting, and at some of what comes after it.
+/// Within the greeting, and within what comes after it.
 async fn a_connection_that_ends_within_a_reply_is_a_broken_one_l2(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
-    for bytes in (1..=160).step_by(3) {
+    for bytes in (1..=160).step_by(13) {
         proxy.cut_after(Direction::ToClient, bytes);
         match Client::connect(&proxy.url()).await {
             Ok(client) => client.close_now().await,
@@ -296,7 +296,7 @@ async fn a_connection_that_ends_within_a_reply_is_a_broken_one_l2(binary: Server
         proxy.withdraw_orders();
     }
     let client = Client::connect(&proxy.url()).await.unwrap();
-    for bytes in (1..=160).step_by(10) {
+    for bytes in (1..=160).step_by(40) {
         // The new connection is cut as well, within its greeting.
         proxy.cut();
         proxy.cut_after(Direction::ToClient, bytes);

@@ -50,7 +50,9 @@ async fn replies_of_a_cluster_that_are_lost_count_once_l1(binary: ServerBinary) 
         let name = name.unwrap();
         for then in [Then::Cut, Then::Stall] {
             let acquire = proxies[at].drop_reply(call(node, &REENTRANT.acquire, &name), then);
-            let guard = client.lock(&name).lock().await.unwrap();
+            // A request waits for a sixth of the lease.
+            let lock = client.lock(&name).lock().renewed_lease(2 * SECOND);
+            let guard = lock.await.unwrap();
             acquire.answered().await;
             let release = proxies[at].drop_reply(call(node, &REENTRANT.release, &name), then);
             let released = guard.release().await.unwrap();

@@ -115,29 +115,34 @@ local function queue_call_any(k, q, l, now)
   end
 end
 
--- Returns the ms until which anybody before the first waiter of `client` counts as alive, where the head does until `alive`; nil if that waiter is not
--- among the first 16, or is the head itself. When that time is over and nobody has come, it is the client's turn to look.
-local function queue_before(q, l, client, alive)
+-- Returns the ms until which anybody before the first waiter of `client`, and among the first 16, counts as alive, where the head does until `alive`. When
+-- that time is over and nobody has come, it is the client's turn to look. nil if that waiter is the head itself; also if it is not among the first 16,
+-- unless `now` is given and 16 clients at most are alive: then all of them may look, and that is no herd.
+local function queue_before(q, l, client, alive, now)
   local members = redis.call('ZRANGE', q, 0, 15)
-  local ahead = {}
+  local ahead, found = {}, false
   for i = 1, #members do
     local other = queue_client(members[i])
     if other == client then
       if i == 1 then
         return nil
       end
-      for one in pairs(ahead) do
-        local until_then = redis.call('ZSCORE', l, one)
-        if until_then and until_then > alive then
-          alive = until_then
-        end
-      end
-      return alive
+      found = true
+      break
     end
     if i > 1 and not ahead[other] then
       ahead[other] = true
     end
   end
-  return nil
+  if not found and (not now or redis.call('ZCOUNT', l, '(' .. now, '+inf') > 16) then
+    return nil
+  end
+  for one in pairs(ahead) do
+    local until_then = redis.call('ZSCORE', l, one)
+    if until_then and until_then > alive then
+      alive = until_then
+    end
+  end
+  return alive
 end
 

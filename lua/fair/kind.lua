@@ -30,7 +30,7 @@ local function wait(i, m, f, now, micros)
   if held then
     local look = f[4] - now
     if head and member ~= '' and queue_client(head) ~= queue_client(member) then
-      local before = queue_before(q, l, queue_client(member), alive)
+      local before = queue_before(q, l, queue_client(member), alive, now)
       if not before then
         look = ''
       elseif before > f[4] then
@@ -60,7 +60,7 @@ local function wait(i, m, f, now, micros)
     if queue_client(head) == queue_client(member) then
       ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
     else
-      local before = queue_before(q, l, queue_client(member), alive)
+      local before = queue_before(q, l, queue_client(member), alive, now)
       look = before and before - now or ''
     end
   end

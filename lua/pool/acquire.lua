@@ -10,7 +10,8 @@
 --       7 waiter  ms the waiter's client counts as alive when there are too few, or '' not to wait
 --       8 address where a call goes and whose it is, `<verb> <channel> <n>`, or ''
 --       9 each    '' for one hold, called as the attempt is; '1' for n holds of one permit, `<attempt>:<0 to n-1>`
--- Reply {now, 'granted', n, token, lasts}   lasts = ms from now if that is less than the lease asked for (the pool ends), else ''
+-- Reply {now, 'granted', n, token, lasts, place}   lasts = ms from now if that is less than the lease asked for (the pool ends), else '';
+--                                           place = 1 if this waiter was in the queue, 0 if not; left out in the answer to a copy
 --       {now, 'busy', remaining, called, entered}    remaining = ms until it is worth to look again, '' if that is for others to find out;
 --                                           called = n of the waiter of this client whose turn it is, or '';
 --                                           entered = 1 if this waiter was not in the queue before
@@ -177,13 +178,14 @@ if left then
   elseif f[1] and not f[2] then
     call('PERSIST', k)
   end
+  local place = 0
   if waiting then
     if member then
-      call('ZREM', q, member)
+      place = call('ZREM', q, member)
     end
     pool_serve(k, q, l, now, f[6], room - need, size, freed)
   end
-  return {now, 'granted', need, micros, lasts}
+  return {now, 'granted', need, micros, lasts, place}
 end
 
 local entered = 0
@@ -208,7 +210,7 @@ if head and member then
     alive = (now + GRACE) .. ''
   end
   if queue_client(head) ~= queue_client(member) then
-    local before = queue_before(q, l, queue_client(member), alive)
+    local before = queue_before(q, l, queue_client(member), alive, now)
     remaining = before and before - now or ''
   elseif fits then
     remaining = alive - now

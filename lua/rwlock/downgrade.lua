@@ -8,7 +8,8 @@
 --       5 ttl     ms, lease + retention of the token
 --       6 attempt of the write, which ends
 --       7 token   of the write
---       8 verb and 9 channel of the message to all waiting readers
+--       8 void    last ms at which a copy of the write's acquire may act, or '' when none is under way
+--       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, serial}  as for rwlock/read
 --       {now, 'lost', cause}     the write is over: expired, taken, revoked, gone
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
@@ -44,7 +45,10 @@ if not (writes or reads) then
 end
 
 local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, ARGV[4], ttl, 'r')
+if ARGV[8] >= now then
+  mark_void(s, ARGV[6], ARGV[8], now)
+end
 if writes and string.find(s.attempts, ' ' .. ARGV[6] .. ' ', 1, true) and end_write(s, ARGV[6], now) and s.flag and s.flag > now then
-  go_on(s, KEYS[2], KEYS[3], KEYS[4], now, true, ARGV[8], ARGV[9])
+  go_on(s, KEYS[2], KEYS[3], KEYS[4], index, now, true, ARGV[9], ARGV[10])
 end
 return {now, 'granted', count, token, abandoned, short, serial}

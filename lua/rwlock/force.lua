@@ -7,7 +7,7 @@
 --       4 how     'now' ends it; 'after' lets the lease run out
 --       5 keep    ms the token is kept once nobody holds
 --       6 verb and 7 channel of the message to all waiting readers
--- Reply {now, 'done'}      the hold is ended, or will end with its lease
+-- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if nobody is known to hold
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no live hold is named so
 --       {now, 'kind', kind}
@@ -47,8 +47,11 @@ else
   end
   call('HDEL', key, '')
   if how == 'now' then
-    -- It stays as a note for its owner until its lease would have ended.
+    -- It stays as a note for its owner until its lease would have ended, which D knows since then.
     s.count = s.count - 1
+    if KEYS[5] then
+      call('ZADD', KEYS[5], string.sub(hold, 1, 13), ARGV[2])
+    end
     call('HSET', key, 'r' .. ARGV[2], now .. string.sub(hold, 14, 48) .. 'f' .. string.sub(hold, 50), 'c', counter(s))
     if s.upgradable == ARGV[2] then
       call('HDEL', key, 'g')
@@ -62,9 +65,9 @@ end
 
 if changed then
   if s.flag and s.flag > now and KEYS[2] then
-    go_on(s, KEYS[2], KEYS[3], KEYS[4], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
-  elseif s.count == 0 and not (s.writer and s.ends > now) then
+    go_on(s, KEYS[2], KEYS[3], KEYS[4], KEYS[5], now, ARGV[1] == 'w', ARGV[6], ARGV[7])
+  elseif is_idle(s, now) then
     call('PEXPIRE', key, ARGV[5])
   end
 end
-return {now, 'done'}
+return {now, 'done', is_idle(s, now) and 1 or 0}

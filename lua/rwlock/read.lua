@@ -108,6 +108,10 @@ if not free then
     if first and first ~= member and queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
       called = string.match(first, '^%S+ %S+ (%d+)')
     end
+    if first and first ~= member and not (writes or upgrading) then
+      -- The one before it may have died, and then nobody has called it.
+      call_first(s, readers, index, now, first, queue_head(readers, clients, now))
+    end
     if announce then
       redis.pcall(ARGV[9], ARGV[10], '')
     end
@@ -124,7 +128,7 @@ if waited then
     redis.pcall(ARGV[9], ARGV[10], '')
   elseif not (holds or writes or in_batch) then
     -- Who found the way free by looking opens it for the others.
-    go_on(s, writers, readers, clients, now, false, ARGV[9], ARGV[10])
+    go_on(s, writers, readers, clients, index, now, false, ARGV[9], ARGV[10])
   end
 end
 return {now, 'granted', count, token, abandoned, short, serial}

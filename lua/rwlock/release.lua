@@ -18,8 +18,8 @@
 --       taken     a later hold has been granted
 --       gone      nothing is known of it
 --       kind      the name is something else
--- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R, ZRANGE, HSET, PUBLISH, ZREM of its own place;
---       with copies under way + HGET, HDEL, HSET.
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R, ZRANGE, HSET, PUBLISH, ZREM of its own place; with a
+--       writer among them and other readers + ZRANGEBYSCORE and 2 for each of at most 8 that are due; with copies under way + HGET, HDEL, HSET.
 --
 -- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
 -- ends what that attempt has. Begins with writes that a full server takes.
@@ -93,7 +93,8 @@ local function release_read()
     if index then
       call('ZREM', index, owner)
     end
-    local last = s.count == 0 or s.upgrader
+    -- The dead may be counted still.
+    local last = s.count == 0 or s.upgrader or index and s.flag and s.flag > now and readers_are_out(s, index, now, 0)
     if s.upgradable == owner then
       call('HDEL', key, 'g')
       s.upgradable = false
@@ -122,27 +123,12 @@ else
 end
 
 if void ~= '' and void >= now then
-  -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
-  local ends = string.sub(void, 1, -4)
-  local seconds = ends
-  call('HDEL', key, '')
-  for second in string.gmatch(s.voids or '', '%d+') do
-    if second .. '999' < now then
-      call('HDEL', key, 'v' .. second)
-    elseif second ~= ends then
-      seconds = seconds .. ' ' .. second
-    end
-  end
-  local marks = call('HGET', key, 'v' .. ends) or ';'
-  if not string.find(marks, ';' .. attempt .. ';', 1, true) then
-    marks = marks .. attempt .. ';'
-  end
-  call('HSET', key, 'k', 'rw:1', 'v', seconds, 'v' .. ends, marks)
+  mark_void(s, attempt, void, now)
   prolong(key, keep)
 end
 
 local waited = s.flag and s.flag > now
-local idle = s.count == 0 and not (s.writer and s.ends > now)
+local idle = is_idle(s, now)
 if idle and not waited then
   -- What is left is to be remembered for a while and no longer.
   call('PEXPIRE', key, keep)
@@ -159,7 +145,8 @@ if waited and writers then
     end
   end
   if changed then
-    go_on(s, writers, readers, clients, now, changed == 'write', ARGV[8], ARGV[9])
+    go_on(s, writers, readers, clients, index, now, changed == 'write', ARGV[8], ARGV[9])
+    idle = is_idle(s, now)
   end
 end
 return {now, verdict, left, idle and 1 or 0}

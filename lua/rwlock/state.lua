@@ -25,7 +25,7 @@
 --   a reader: nobody writes, no upgradable reader waits to write, and the first in Q is no writer; or it is among the readers of b
 --   an upgradable reader: nobody writes, no other upgradable hold, and it is the first in Q or Q is empty
 --   a writer: nobody writes, no reader is in, none of b is waiting, and it is the first in Q or Q is empty
---   an upgrade: nobody else is in
+--   an upgrade: nobody else is in, and none of b is waiting
 --   an owner that holds already
 -- Serials have 16 digits like tokens, come from the same clock and never pass through `..` as numbers.
 local call = redis.call
@@ -52,6 +52,11 @@ local function lasts(hold, now)
   return hold and string.sub(hold, 1, 13) > now and string.sub(hold, 49, 49) ~= 'f'
 end
 
+-- Tells whether nobody is known to hold.
+local function is_idle(s, now)
+  return s.count == 0 and not (s.writer and s.ends > now)
+end
+
 -- Returns how many attempts a list has.
 local function size(attempts)
   local _, spaces = string.gsub(attempts, ' ', ' ')
@@ -67,6 +72,26 @@ local function is_void(s, attempt)
     end
   end
   return false
+end
+
+-- Marks an attempt of which copies may act until `void`, so that they do not. Marks are kept by the second in which they end, for 5 s at most. Begins with a write
+-- that a full server takes.
+local function mark_void(s, attempt, void, now)
+  local ends = string.sub(void, 1, -4)
+  local seconds = ends
+  call('HDEL', s.key, '')
+  for second in string.gmatch(s.voids or '', '%d+') do
+    if second .. '999' < now then
+      call('HDEL', s.key, 'v' .. second)
+    elseif second ~= ends then
+      seconds = seconds .. ' ' .. second
+    end
+  end
+  local marks = call('HGET', s.key, 'v' .. ends) or ';'
+  if not string.find(marks, ';' .. attempt .. ';', 1, true) then
+    marks = marks .. attempt .. ';'
+  end
+  call('HSET', s.key, 'k', 'rw:1', 'v', seconds, 'v' .. ends, marks)
 end
 
 -- Makes a key live for `ttl` ms at least.
@@ -224,6 +249,14 @@ local function upgrading_until(s, now)
   return nil
 end
 
+-- Tells the upgradable reader who waits to write that it may look.
+local function tell_upgrader(s)
+  local verb, channel, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
+  if verb ~= 'NONE' then
+    redis.pcall(verb, channel, s.key .. ' ' .. n)
+  end
+end
+
 local function is_upgradable(member)
   return string.sub(member, -2) == ' u'
 end
@@ -246,19 +279,47 @@ local function call_once(s, now, member)
   end
 end
 
--- Sees to it that those come in whom nothing holds back any more. `ended`: a write has ended. O(log n) and O(dead waiters, at most 128).
-local function go_on(s, writers, readers, clients, now, ended, verb, channel)
+-- Tells whether nobody reads beside `own` holds, as far as a look at 8 of those that are due can tell; if they were all dead it may be so.
+local function readers_are_out(s, index, now, own)
+  if s.count > own then
+    local due, longest = reap(s, index, now, 8)
+    if s.reaped then
+      call('HSET', s.key, 'c', counter(s))
+    end
+    return s.count <= own or due == 8 and not longest
+  end
+  return true
+end
+
+-- Calls the first in Q if nobody writes or waits to upgrade and nothing else holds it back. `reader` is the first in R.
+local function call_first(s, readers, index, now, first, reader)
+  local free
+  if is_upgradable(first) then
+    free = not upgradable_taken(s, now)
+  else
+    free = not batch_reader(s, readers, reader, now) and readers_are_out(s, index, now, 0)
+  end
+  if free then
+    call_once(s, now, first)
+  end
+end
+
+-- Sees to it that those come in whom nothing holds back any more. `ended`: a write has ended. O(log n) and O(dead waiters, at most 128), and where a writer waits
+-- O(readers who are due, at most 8).
+local function go_on(s, writers, readers, clients, index, now, ended, verb, channel)
   if s.writer and s.ends > now then
     return
   end
   if upgrading_until(s, now) then
-    if s.count == 1 then
-      local where, to, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
-      if where ~= 'NONE' then
-        redis.pcall(where, to, s.key .. ' ' .. n)
-      end
+    if readers_are_out(s, index, now, 1) and not batch_reader(s, readers, queue_head(readers, clients, now), now) then
+      tell_upgrader(s)
     end
     return
+  end
+  local stale = s.upgrader and string.sub(s.upgrader, 1, 13) > now
+  if stale then
+    -- Its hold is over: from its next look on it waits in Q, or not at all.
+    call('HDEL', s.key, 'x')
   end
   local first, _, many = queue_head(writers, clients, now, s.called)
   local reader, _, more = queue_head(readers, clients, now)
@@ -273,15 +334,14 @@ local function go_on(s, writers, readers, clients, now, ended, verb, channel)
       announce = true
     end
   end
-  if writes then
-    if s.count == 0 and not batch_reader(s, readers, reader, now) then
-      call_once(s, now, first)
-    end
-  elseif first and not upgradable_taken(s, now) then
-    call_once(s, now, first)
+  if first then
+    call_first(s, readers, index, now, first, reader)
   end
   if announce then
     redis.pcall(verb, channel, '')
+  end
+  if stale then
+    tell_upgrader(s)
   end
   if many or more then
     queue_call_any(s.key, many and writers or readers, clients, now)

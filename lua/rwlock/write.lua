@@ -94,8 +94,6 @@ elseif s.count > own then
   if longest and until_ms < longest then
     until_ms = longest
   end
-elseif own == 1 then
-  free = true
 elseif waited then
   local reader, _, more = queue_head(readers, clients, now)
   if more then
@@ -121,6 +119,11 @@ if not free or first and first ~= member then
     if own == 1 then
       local last = (now + waiter) .. ''
       call('HSET', key, 'x', last .. ' ' .. member, 'n', s.flag and s.flag > last and s.flag or last)
+      -- When its hold is over it is no upgrade any more, and nobody calls it.
+      local held = string.sub(s.own, 1, 13)
+      if until_ms == '' or held < until_ms then
+        until_ms = held
+      end
     else
       entered = wait_in(s, writers, clients, now, micros, member, waiter, s.called)
     end
@@ -131,8 +134,9 @@ if not free or first and first ~= member then
     if queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
       called = string.match(first, '^%S+ %S+ (%d+)')
     end
-    if free and not is_upgradable(first) then
-      call_once(s, now, first)
+    -- The one before it may have died, and then nobody has called it.
+    if not writes then
+      call_first(s, readers, index, now, first, queue_head(readers, clients, now))
     end
   end
   if announce then

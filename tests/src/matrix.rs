@@ -29,6 +29,33 @@ where
     }
 }
 
+/// Runs `test` on every server at the same time, all in this task, and says on which it failed. For futures that stay on a thread.
+///
+/// # Panics
+///
+/// As soon as it does on one of them.
+pub async fn beside_each_other(test: impl AsyncFn(ServerBinary)) {
+    let runs = ServerBinary::all().into_iter().map(|binary| {
+        let test = &test;
+        async move {
+            let _name = Name(binary.clone());
+            test(binary).await;
+        }
+    });
+    futures_util::future::join_all(runs).await;
+}
+
+/// Says its name if it is dropped by a failure.
+struct Name(ServerBinary);
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed on, or while others did: {}", self.0);
+        }
+    }
+}
+
 /// Makes a test of each `async fn(ServerBinary)`, on every server at the same time.
 #[macro_export]
 macro_rules! on_every_server {

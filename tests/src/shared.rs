@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
 use crate::server::{Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerOptions};
 
@@ -21,7 +21,7 @@ enum Group {
     Sentinel(SentinelGroup),
 }
 
-type Pool = LazyLock<std::sync::Mutex<BTreeMap<PathBuf, Arc<Mutex<Group>>>>>;
+type Pool = LazyLock<std::sync::Mutex<BTreeMap<PathBuf, Arc<OnceCell<Arc<Mutex<Group>>>>>>>;
 
 static CLUSTERS: Pool = LazyLock::new(Default::default);
 static SENTINELS: Pool = LazyLock::new(Default::default);
@@ -29,7 +29,7 @@ static SENTINELS: Pool = LazyLock::new(Default::default);
 impl Shared {
     /// Takes the cluster of three masters, once nobody else has it.
     pub async fn cluster(binary: &ServerBinary) -> Self {
-        Self::take(&CLUSTERS, binary, || {
+        Self::take(&CLUSTERS, binary, |binary| {
             let options = ClusterOptions {
                 node: ServerOptions::new().shared(),
                 ..ClusterOptions::default()
@@ -41,7 +41,7 @@ impl Shared {
 
     /// Takes the sentinels, once nobody else has them.
     pub async fn sentinel(binary: &ServerBinary) -> Self {
-        Self::take(&SENTINELS, binary, || {
+        Self::take(&SENTINELS, binary, |binary| {
             // Nothing fails here: the time is for machines that do not run for a while.
             let (down_after, options) = (Duration::from_secs(20), ServerOptions::new().shared());
             Group::Sentinel(SentinelGroup::start(binary, 1, down_after, &options))
@@ -93,20 +93,28 @@ impl Shared {
         }
     }
 
-    async fn take(pool: &Pool, binary: &ServerBinary, start: impl FnOnce() -> Group) -> Self {
-        let group = {
+    async fn take(
+        pool: &Pool,
+        binary: &ServerBinary,
+        start: impl FnOnce(&ServerBinary) -> Group + Send + 'static,
+    ) -> Self {
+        let cell = {
             let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
-            let group = pool.entry(binary.path.clone()).or_insert_with(|| {
-                let began = Instant::now();
-                let group = start();
-                println!(
-                    "{binary}: a shared group of servers is up after {:?}",
-                    began.elapsed()
-                );
-                Arc::new(Mutex::new(group))
-            });
-            Arc::clone(group)
+            Arc::clone(pool.entry(binary.path.clone()).or_default())
         };
+        let group = cell.get_or_init(|| async {
+            let binary = binary.clone();
+            // Others of this task have to go on meanwhile.
+            let starting = tokio::task::spawn_blocking(move || {
+                let began = Instant::now();
+                let group = start(&binary);
+                let took = began.elapsed();
+                println!("{binary}: a shared group of servers is up after {took:?}");
+                group
+            });
+            Arc::new(Mutex::new(starting.await.unwrap()))
+        });
+        let group = Arc::clone(group.await);
         let shared = Self(group.lock_owned().await);
         for server in shared.masters() {
             server.flushall();

@@ -281,6 +281,22 @@ impl Client {
         &self.0.address
     }
 
+    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same number can be named in one script. For the crates of
+    /// this family.
+    #[doc(hidden)]
+    pub fn place(&self, key: &Key) -> u16 {
+        if self.net().router.is_cluster() {
+            key.slot()
+        } else {
+            0
+        }
+    }
+
+    /// Returns the number of the database it uses.
+    pub fn database(&self) -> u32 {
+        self.net().router.database()
+    }
+
     /// Returns the prefix of all keys and channels.
     pub fn prefix(&self) -> &Prefix {
         &self.0.prefix
@@ -460,7 +476,9 @@ impl Client {
         &self.0.watchdog
     }
 
-    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+    /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise. For the crates of this family.
+    #[doc(hidden)]
+    pub fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
     }
 

@@ -34,7 +34,7 @@ pub use client::{Client, Tables};
 pub use config::ClientBuilder;
 pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait, WatchOptions};
 #[doc(hidden)]
-pub use engine::{Changed, Portion, REMEMBERED};
+pub use engine::{Changed, Portion, REMEMBERED, Together};
 pub use error::{Error, ErrorKind};
 pub use member::{Lockable, Member};
 pub use net::LinkClass;

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{Client, Error, primitive::Primitive};
 
-/// Something that can be a member of a lock over several: the plain lock, the fair lock, either side of a read-write lock.
+/// Something that can be a member of a lock over several: the plain lock and each stripe of a striped one, the fair lock, either side of a read-write lock.
 pub trait Lockable: Send + Sync {
     /// Returns what is to be acquired.
     ///
@@ -19,6 +19,7 @@ pub trait Lockable: Send + Sync {
 pub struct Member {
     client: Client,
     primitive: Arc<dyn Primitive>,
+    object: &'static str,
 }
 
 impl Member {
@@ -27,8 +28,17 @@ impl Member {
     pub fn new(client: &Client, primitive: Arc<dyn Primitive>) -> Self {
         Self {
             client: client.clone(),
+            object: primitive.kind(),
             primitive,
         }
+    }
+
+    /// Says that this is one side of an object of kind `object`; the exclusive side of it includes the shared one. For the crates of this family.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn side_of(mut self, object: &'static str) -> Self {
+        self.object = object;
+        self
     }
 
     /// Returns the client that acquires it.
@@ -44,6 +54,11 @@ impl Member {
     /// Returns the kind, as it stands in events and metrics.
     pub fn kind(&self) -> &'static str {
         self.primitive.kind()
+    }
+
+    /// Returns the kind of the object it is or is a side of.
+    pub const fn object(&self) -> &'static str {
+        self.object
     }
 
     /// Returns what the engine acquires. For the crates of this family.

@@ -48,6 +48,16 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Reads its reply.
     fn acquired(&self, reply: &Value) -> Result<Answer, Error>;
 
+    /// Builds the call that tries to acquire all of `keys`, objects of its kind and itself among them, as one; `None` if the kind has no script for that.
+    fn acquire_all(&self, _keys: &[&Key], _request: &AcquireRequest<'_>) -> Option<ScriptCall> {
+        None
+    }
+
+    /// Reads its reply for so many keys.
+    fn acquired_all(&self, _keys: usize, _reply: &Value) -> Result<AnswerForAll, Error> {
+        Ok(AnswerForAll::Refused)
+    }
+
     /// Builds the call that renews one hold.
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall;
 
@@ -151,6 +161,17 @@ pub enum Answer {
     Late,
     /// The attempt had been undone.
     Void,
+}
+
+/// The answer of an acquire script to a request for several names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerForAll {
+    /// All are held, in the order of their keys.
+    Granted(Vec<Grant>),
+    /// The one at this place is held by another, or another's turn.
+    Busy(usize),
+    /// None was looked at, or not to the end.
+    Refused,
 }
 
 /// What was granted.

@@ -44,6 +44,18 @@ pub enum Rule {
     LookAfresh,
     /// A message ends the wait for the phase that it names, and for no other.
     HearOwnPhase,
+    /// Several things are taken in one order, whatever order they are given in.
+    TakeInOrder,
+    /// What is held already is watched while another thing is waited for.
+    WatchTaken,
+    /// Of several servers a quorum has to grant.
+    NeedQuorum,
+    /// A hold on several servers is lost when fewer than a quorum are left.
+    LoseWithQuorum,
+    /// A server that may have forgotten what it granted is not counted.
+    DistrustYoung,
+    /// What is no quorum is given back.
+    GiveBackMinority,
 }
 
 /// Which rules a client keeps: all of them, unless the simulator wants otherwise.

@@ -22,6 +22,12 @@ impl Bundle {
         Self { holds, needed }
     }
 
+    /// Changes how many have to last.
+    pub(crate) const fn needs(mut self, needed: usize) -> Self {
+        self.needed = needed;
+        self
+    }
+
     /// Adds a hold that has to last as well.
     pub(crate) fn and(mut self, hold: Held) -> Self {
         self.holds.push(hold);

@@ -19,15 +19,21 @@ impl MultiGuard {
         Self(Bundle::new(holds, needed))
     }
 
-    /// Returns the members' guards, in the order in which they were taken: sorted by key.
+    /// Returns the members' guards, in the order in which they were taken: by kind, then by name, in a cluster by hash slot in between.
     pub fn members(&self) -> &[Held] {
         self.0.holds()
     }
 
-    /// Returns the fencing token of the member called `name`; of the first, if several of different servers or kinds are.
+    /// Takes the guard apart: each member is held by itself from then on.
+    pub fn into_members(self) -> Vec<Held> {
+        self.0.into_holds()
+    }
+
+    /// Returns the fencing token of the member called `name`; of the first, if several of different servers are. A read side has the token of the last
+    /// write.
     pub fn token(&self, name: &str) -> Option<Token> {
         let member = self.members().iter().find(|member| member.name() == name);
-        member.map(Held::token)
+        member.map(Held::granted_token)
     }
 
     /// Returns the state at this instant: lost if any member is. Asks nobody.

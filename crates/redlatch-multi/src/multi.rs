@@ -1,21 +1,30 @@
 //! The handle of a multi-lock, and how its members are taken.
 
-use std::{fmt, future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::{Future, pending},
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
     Acquire, AcquireMany, AcquireOptions, Client, Error, ErrorKind, Held, HoldState, Lockable,
-    Member, Moment, Owner, OwnerChoice, TryAcquire, TryAcquireFor, Wait,
+    Member, Moment, Owner, OwnerChoice, Together, TryAcquire, TryAcquireFor, Wait, rules::Rule,
 };
 
 use crate::{MultiGuard, bundle::Bundle, members::Members};
 
 /// Several locks held as one: all of them or none.
 ///
-/// Members may be of any kind that is [`Lockable`], of one client or of several. They are taken one after another in the order of their keys, whatever
+/// Members may be of any kind that is [`Lockable`], of one client or of several. They are taken in one order (by kind, then by key), whatever
 /// order they are given in, so that two multi-locks that overlap never wait for each other in a circle. The same member twice is one member: the same
-/// name and kind at the same address.
+/// name and kind at the same address. Of the two sides of a read-write lock the write side is taken, which includes the other. One name as two kinds is an
+/// error, `WrongKind`, before anything is sent.
 ///
+/// * **Plain locks, and fair ones,** of one client are taken by one script if all are free; in a cluster those that share a hash slot, `{tag}`s help. If one is busy, it
+///   is waited for alone, in its turn.
 /// * While it waits for one member it holds those before it, and its watchdog renews them. A member that is lost meanwhile makes it give back
 ///   everything and begin anew.
 /// * **Mixed orders**: code that takes some of the same names one by one, in another order, can wait in a circle with it; give such waits a deadline.
@@ -56,7 +65,11 @@ impl MultiLock {
     ///
     /// # Cost
     ///
-    /// For each member what it costs alone, one member after the other; with a fixed lease one command more for each but the last.
+    /// One command for all plain locks of one client, if all are free, and one for all fair locks; in a cluster one for those of each hash slot. One for each side
+    /// of a read-write lock. The order may put members of other clients in between, which costs one command more for each time.
+    ///
+    /// If one is busy, it and those of its kind before it cost what each costs alone. With a fixed lease, one command more for each member that was not
+    /// taken by the last one. The release: one command for each member, all at once.
     ///
     /// # Errors
     ///
@@ -153,7 +166,10 @@ impl Multi {
         }
     }
 
-    /// Takes one member after the other. What it has goes back, in the background, when it does not get all.
+    /// Takes one member after the other, and those together that one script can take. What it has goes back, in the background, when it does not get all.
+    ///
+    /// Nobody waits for members that are taken together: of those the busy one and what is before it are taken alone, in order, and the rest together again. So
+    /// whoever waits for a member holds only such as are before it.
     async fn take_in_turn(
         &self,
         options: &AcquireOptions,
@@ -161,8 +177,11 @@ impl Multi {
         deadline: &Deadline,
     ) -> Result<Taken, Error> {
         let mut bundle = Bundle::new(Vec::new(), 0);
-        for member in self.0.iter() {
-            if deadline.is_over() && !bundle.holds().is_empty() {
+        // How many were granted by the last request, and up to where members are taken alone.
+        let (mut last, mut alone) = (0, 0);
+        while let Some(member) = self.0.get(bundle.holds().len()) {
+            let at = bundle.holds().len();
+            if deadline.is_over() && at > 0 {
                 return Ok(Taken::Busy);
             }
             let options = AcquireOptions {
@@ -170,8 +189,28 @@ impl Multi {
                 wait: deadline.left(options.wait),
                 ..options.clone()
             };
+            let run = self.0.run(at);
+            if run.len() > 1 && at >= alone {
+                let asked = pin!(member.client().acquire_together(&run, &options));
+                match select(pin!(self.lost(&bundle)), asked).await {
+                    Either::Left(_) => return Ok(Taken::Lost),
+                    Either::Right((asked, _)) => match asked? {
+                        Together::Granted(holds) => {
+                            last = holds.len();
+                            bundle = holds.into_iter().fold(bundle, Bundle::and);
+                        }
+                        Together::Busy(_) if options.wait == Wait::Never || deadline.is_over() => {
+                            return Ok(Taken::Busy);
+                        }
+                        Together::Busy(busy) => alone = at + busy + 1,
+                        Together::OneByOne if deadline.is_over() => return Err(unanswered()),
+                        Together::OneByOne => alone = at + run.len(),
+                    },
+                }
+                continue;
+            }
             let next = pin!(member.client().acquire(member.primitive(), &options));
-            let held = match select(pin!(bundle.lost()), next).await {
+            let held = match select(pin!(self.lost(&bundle)), next).await {
                 Either::Left(_) => return Ok(Taken::Lost),
                 Either::Right((held, _)) => held?,
             };
@@ -179,30 +218,51 @@ impl Multi {
                 return Ok(Taken::Busy);
             };
             bundle = bundle.and(held);
+            last = 1;
         }
-        even_out(&bundle, options).await?;
+        deadline.bound(even_out(&bundle, last, options)).await?;
         match bundle.state() {
-            HoldState::Lost(_) => Ok(Taken::Lost),
+            HoldState::Lost(_) if self.watches() => Ok(Taken::Lost),
             _ => Ok(Taken::All(bundle.into_holds())),
         }
     }
+
+    /// Resolves when something is lost that is held already.
+    fn lost(&self, bundle: &Bundle) -> impl Future<Output = ()> + Send + use<> {
+        let lost = self.watches().then(|| bundle.lost());
+        async move {
+            match lost {
+                Some(lost) => drop(lost.await),
+                None => pending().await,
+            }
+        }
+    }
+
+    fn watches(&self) -> bool {
+        let mut members = self.0.iter();
+        members.all(|member| member.client().keeps(Rule::WatchTaken))
+    }
 }
 
-/// Extends what was granted before the last member, if nothing renews it.
-async fn even_out(bundle: &Bundle, options: &AcquireOptions) -> Result<(), Error> {
+/// Extends what was granted before the last members, if nothing renews it.
+async fn even_out(bundle: &Bundle, last: usize, options: &AcquireOptions) -> Result<(), Error> {
     let Some(lease) = options.lease.filter(|lease| !lease.is_renewed()) else {
         return Ok(());
     };
-    let earlier = bundle
-        .holds()
-        .split_last()
-        .map_or(&[][..], |(_, rest)| rest);
+    let earlier = &bundle.holds()[..bundle.holds().len() - last];
     let extended = join_all(earlier.iter().map(|held| held.extend(lease.span()))).await;
     // One that is lost is seen by its state.
     if bundle.check().is_ok() {
         extended.into_iter().collect::<Result<(), _>>()?;
     }
     Ok(())
+}
+
+fn unanswered() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the server of a member did not answer in time",
+    )
 }
 
 /// One owner per client, for all its members.
@@ -259,6 +319,18 @@ impl Deadline {
         self.0
             .as_ref()
             .is_some_and(|(client, until)| client.now() >= *until)
+    }
+
+    /// Fails when the time is over before `future` is done.
+    async fn bound(&self, future: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+        let Some((client, until)) = &self.0 else {
+            return future.await;
+        };
+        let over = pin!(client.pause(*until - client.now()));
+        match select(pin!(future), over).await {
+            Either::Left((result, _)) => result,
+            Either::Right(_) => Err(unanswered()),
+        }
     }
 
     fn left(&self, wait: Wait) -> Wait {

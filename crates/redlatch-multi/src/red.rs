@@ -8,11 +8,11 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use redlatch_core::{
-    Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Jitter, Lockable,
-    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy,
+    Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Lockable, Member,
+    Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
 };
 
-use crate::{NodeOutcome, NodeOutcomes, RedGuard, bundle::Bundle, multi::Wrong};
+use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle, multi::Wrong};
 
 /// A lock over a majority of independent servers.
 ///
@@ -31,25 +31,16 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, bundle::Bundle, multi::Wrong};
 /// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of per attempt. The project's page on
 /// red-lock says what its published criticism means here.
 #[derive(Clone)]
-pub struct RedLock(Result<Arc<Red>, Error>);
-
-/// Sets up a [`RedLock`].
-#[derive(Clone, Debug)]
-pub struct RedLockBuilder {
-    nodes: Result<Vec<Member>, Error>,
-    quorum: Option<usize>,
-    node_timeout: Option<Duration>,
-    backoff: Backoff,
-    durable: bool,
-}
+pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
 
 #[derive(Clone, Debug)]
-struct Red {
-    nodes: Vec<Member>,
-    quorum: usize,
-    node_timeout: Option<Duration>,
-    backoff: Backoff,
-    durable: bool,
+pub(crate) struct Red {
+    pub(crate) nodes: Vec<Member>,
+    pub(crate) quorum: usize,
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) backoff: Backoff,
+    pub(crate) durable: bool,
+    pub(crate) longest: Option<Duration>,
 }
 
 impl RedLock {
@@ -61,14 +52,7 @@ impl RedLock {
 
     /// Starts to set up a red-lock.
     pub fn builder(nodes: &[&dyn Lockable]) -> RedLockBuilder {
-        RedLockBuilder {
-            nodes: nodes.iter().map(|node| node.member()).collect(),
-            quorum: None,
-            node_timeout: None,
-            backoff: Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500))
-                .jitter(Jitter::Full),
-            durable: false,
-        }
+        RedLockBuilder::new(nodes)
     }
 
     /// Acquires on a quorum of nodes, waiting until that is possible. Awaiting the returned builder does it.
@@ -95,8 +79,8 @@ impl RedLock {
         TryAcquire::many(self.many())
     }
 
-    /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt, `Unavailable` if too few
-    /// nodes could serve that. Otherwise as [`lock`](Self::lock).
+    /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt that had its full time,
+    /// `Unavailable` if too few nodes could serve that. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
@@ -115,91 +99,7 @@ impl fmt::Debug for RedLock {
     }
 }
 
-impl RedLockBuilder {
-    /// Sets how many nodes have to hold it: more than half, at most all. Default: the smallest majority.
-    #[must_use]
-    pub const fn quorum(mut self, quorum: usize) -> Self {
-        self.quorum = Some(quorum);
-        self
-    }
-
-    /// Sets how long one attempt waits for one node, at least 1 ms. Default: a fiftieth of the lease, 50 ms to 500 ms.
-    #[must_use]
-    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.node_timeout = Some(timeout);
-        self
-    }
-
-    /// Sets the pauses between attempts. Default: 10 ms, doubled up to 500 ms, with full jitter.
-    #[must_use]
-    pub const fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = backoff;
-        self
-    }
-
-    /// Says that nodes lose nothing when they restart (an append-only file that is synced with every write), so that one that just did may be counted.
-    /// Wrong where it is not true: two can then hold it.
-    #[must_use]
-    pub const fn durable_nodes(mut self) -> Self {
-        self.durable = true;
-        self
-    }
-
-    /// Finishes.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no majority or more than all, and a time per node under 1 ms;
-    /// `InvalidName`.
-    pub fn build(self) -> Result<RedLock, Error> {
-        self.check().map(|red| RedLock(Ok(Arc::new(red))))
-    }
-
-    fn check(self) -> Result<Red, Error> {
-        let nodes = self.nodes?;
-        if nodes.len() < 3 {
-            return Err(wrong(format!(
-                "a red-lock needs three independent servers or more, not {}",
-                nodes.len()
-            )));
-        }
-        for (at, node) in nodes.iter().enumerate() {
-            let address = node.client().address();
-            if nodes[..at]
-                .iter()
-                .any(|other| other.client().address() == address)
-            {
-                return Err(wrong(format!(
-                    "two nodes of the red-lock are one server: {address}"
-                )));
-            }
-        }
-        let majority = nodes.len() / 2 + 1;
-        let quorum = self.quorum.unwrap_or(majority);
-        if quorum < majority || quorum > nodes.len() {
-            return Err(wrong(format!(
-                "a quorum of {} nodes is {majority} to {}, not {quorum}",
-                nodes.len(),
-                nodes.len()
-            )));
-        }
-        if self
-            .node_timeout
-            .is_some_and(|timeout| timeout < MIN_NODE_TIMEOUT)
-        {
-            return Err(wrong("node_timeout is 1 ms or more".to_owned()));
-        }
-        Ok(Red {
-            nodes,
-            quorum,
-            node_timeout: self.node_timeout,
-            backoff: self.backoff,
-            durable: self.durable,
-        })
-    }
-}
-
-fn wrong(message: String) -> Error {
+pub(crate) fn wrong(message: String) -> Error {
     Error::new(ErrorKind::InvalidOption, message)
 }
 
@@ -229,6 +129,13 @@ impl Red {
             ));
         }
         let client = self.nodes[0].client();
+        if let Some(longest) = self
+            .longest
+            .filter(|&longest| self.lease(options) > longest)
+        {
+            let message = format!("the red-lock is set up for leases of {longest:?} at most");
+            return Err(Error::new(ErrorKind::InvalidLease, message));
+        }
         let started = client.now();
         let deadline = match options.wait {
             Wait::For(wait) => Some(started + wait),
@@ -238,17 +145,22 @@ impl Red {
             Some(WaitStrategy::Poll(backoff)) => backoff,
             _ => self.backoff,
         };
-        let mut served = started;
+        let (mut served, mut busy) = (started, false);
         for attempts in 1.. {
+            let began = client.now();
             let attempt = self.attempt(options, deadline).await?;
             let now = client.now();
+            let hurried =
+                deadline.is_some_and(|deadline| deadline - began < self.time_per_node(options));
             let over = options.wait == Wait::Never
                 || deadline.is_some_and(|deadline| now >= deadline)
                 || backoff.is_exhausted(attempts);
             match attempt {
                 Attempt::Granted(guard) => return Ok(Some(guard)),
                 Attempt::Busy if over => return Ok(None),
-                Attempt::Busy => served = now,
+                Attempt::Busy => (served, busy) = (now, true),
+                // The end of the wait came between, which says nothing of the nodes.
+                Attempt::Unserved(_) if over && busy && hurried => return Ok(None),
                 Attempt::Unserved(outcomes) if over || now - served >= client.patience() => {
                     return Err(self.unserved(outcomes));
                 }
@@ -302,17 +214,22 @@ impl Red {
                     outcomes[at] = outcome;
                 }
             }
-            if granted.len() == self.quorum {
+            if granted.len() == self.enough(Rule::NeedQuorum) {
                 let now = client.now();
                 until = until.min(now + (now - started).max(GRACE));
             }
         }
         // What was not answered is undone from here on.
         drop(asked);
-        Ok(self.judge(granted, outcomes))
+        Ok(self.judge(granted, outcomes, options))
     }
 
-    fn judge(&self, mut granted: Vec<(usize, Held)>, outcomes: Vec<NodeOutcome>) -> Attempt {
+    fn judge(
+        &self,
+        mut granted: Vec<(usize, Held)>,
+        outcomes: Vec<NodeOutcome>,
+        options: &AcquireOptions,
+    ) -> Attempt {
         let addresses = self
             .nodes
             .iter()
@@ -325,9 +242,16 @@ impl Red {
             .map(|(at, _)| outcomes.0[*at].0.clone())
             .collect();
         let holds = granted.into_iter().map(|(_, held)| held).collect();
-        let bundle = Bundle::new(holds, self.quorum);
+        let quorum = self.enough(Rule::NeedQuorum);
+        let bundle = Bundle::new(holds, quorum);
         if bundle.check().is_ok() {
-            return Attempt::Granted(RedGuard::new(bundle, nodes, outcomes));
+            let bundle = bundle.needs(self.enough(Rule::LoseWithQuorum).min(quorum));
+            let longest = (!self.durable).then(|| self.longest_lease(options));
+            return Attempt::Granted(RedGuard::new(bundle, nodes, outcomes, longest));
+        }
+        if !self.nodes[0].client().keeps(Rule::GiveBackMinority) {
+            std::mem::forget(bundle);
+            return Attempt::Busy;
         }
         // Dropping the bundle gives back what there is, everywhere at once.
         if outcomes.unserved() > self.nodes.len() - self.quorum {
@@ -352,7 +276,7 @@ impl Red {
         }
         let slot = node.primitive().key().slot();
         let age = client.server_age(slot).await.map_err(NodeOutcome::Failed)?;
-        if age < self.lease(&options) {
+        if age < self.longest_lease(&options) && client.keeps(Rule::DistrustYoung) {
             return Err(NodeOutcome::TooYoung);
         }
         Ok(held)
@@ -373,6 +297,17 @@ impl Red {
         self.node_timeout.unwrap_or(default)
     }
 
+    /// Returns how many nodes have to hold it; one too few where `rule` is not kept.
+    fn enough(&self, rule: Rule) -> usize {
+        self.quorum - usize::from(!self.nodes[0].client().keeps(rule))
+    }
+
+    fn longest_lease(&self, options: &AcquireOptions) -> Duration {
+        let default = || self.nodes[0].client().default_lease().span();
+        let longest = self.longest.unwrap_or_else(default);
+        longest.max(self.lease(options))
+    }
+
     fn lease(&self, options: &AcquireOptions) -> Duration {
         let default = || self.nodes[0].client().default_lease();
         options.lease.unwrap_or_else(default).span()
@@ -389,7 +324,7 @@ fn late(outcomes: &mut [NodeOutcome]) {
 }
 
 /// Shortest time per node.
-const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
+pub(crate) const MIN_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// Shortest time for the other nodes once a quorum has granted.
 const GRACE: Duration = Duration::from_millis(10);

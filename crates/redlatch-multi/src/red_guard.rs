@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, time::Duration};
 
-use redlatch_core::{Error, Held, HoldState, LossCause, Released};
+use redlatch_core::{Error, ErrorKind, Held, HoldState, LossCause, Released};
 
 use crate::{NodeOutcomes, bundle::Bundle};
 
@@ -18,15 +18,28 @@ pub struct RedGuard {
     bundle: Bundle,
     nodes: Vec<String>,
     outcomes: NodeOutcomes,
+    longest: Option<Duration>,
 }
 
 impl RedGuard {
-    pub(crate) const fn new(bundle: Bundle, nodes: Vec<String>, outcomes: NodeOutcomes) -> Self {
+    pub(crate) const fn new(
+        bundle: Bundle,
+        nodes: Vec<String>,
+        outcomes: NodeOutcomes,
+        longest: Option<Duration>,
+    ) -> Self {
         Self {
             bundle,
             nodes,
             outcomes,
+            longest,
         }
+    }
+
+    /// Returns the holds of the nodes that granted. For tests.
+    #[doc(hidden)]
+    pub fn holds(&self) -> &[Held] {
+        self.bundle.holds()
     }
 
     /// Returns what each node answered when this was acquired.
@@ -85,12 +98,18 @@ impl RedGuard {
     ///
     /// # Errors
     ///
-    /// What [`Held::extend`] fails with on one of the nodes, when fewer than a quorum could be extended; some may have been.
+    /// `InvalidLease` for more than the [longest lease](crate::RedLockBuilder::longest_lease), unless nodes are durable. What [`Held::extend`] fails with on one of the nodes, when fewer than a quorum could be extended; some may have been.
     ///
     /// # Cancel safety
     ///
     /// Dropped, each node keeps the deadline it had or got.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
+        if let Some(longest) = self.longest.filter(|&longest| span > longest) {
+            let message = format!(
+                "nodes that restart may count again after {longest:?}, so no lease of the red-lock is longer"
+            );
+            return Err(Error::new(ErrorKind::InvalidLease, message));
+        }
         self.bundle.extend(span).await
     }
 

@@ -54,7 +54,7 @@ impl AcquireScript<'_> {
                 serial: items.number(3)?,
                 abandoned: false,
                 lasts: span(&items, 4)?,
-                unqueued: false,
+                unqueued: items.len() > 5 && items.number::<u8>(5)? == 0,
             }),
             "busy" => Answer::Busy {
                 remaining: span(&items, 2)?.unwrap_or(Duration::MAX),

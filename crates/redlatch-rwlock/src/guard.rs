@@ -145,7 +145,8 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         self.0.check()?;
         let lock = ReadWriteLock::of(&self.0);
-        let way = Way::Downgrade(self.0.attempt().clone(), self.0.token());
+        let write = self.0.attempt().clone();
+        let way = Way::Downgrade(write, self.0.token(), self.0.void_by());
         let options = AcquireOptions {
             owner: OwnerChoice::Given(self.0.owner().clone()),
             lease: Some(self.0.lease()),

@@ -29,8 +29,8 @@ pub(crate) enum Way {
     Write,
     /// As writer, by the owner of the upgradable hold with this serial.
     Upgrade(u64),
-    /// As reader, by the writer whose attempt this ends.
-    Downgrade(AttemptId, Token),
+    /// As reader, by the writer whose attempt this ends; with the last server time at which a copy of that may act, if copies may be under way.
+    Downgrade(AttemptId, Token, Option<u64>),
 }
 
 impl Names {
@@ -93,11 +93,12 @@ impl Primitive for Hold {
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         let names = &self.names;
         match &self.way {
-            Way::Downgrade(write, token) => DowngradeScript {
+            Way::Downgrade(write, token, void_by) => DowngradeScript {
                 names,
                 request,
                 write,
                 token: *token,
+                void_by: *void_by,
             }
             .call(),
             way => AcquireScript {

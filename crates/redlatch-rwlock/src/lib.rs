@@ -7,11 +7,13 @@ mod inspect;
 mod kind;
 mod lock;
 mod scripts;
+mod side;
 
 pub use force::ForceEnd;
 pub use guard::{ReadGuard, UpgradableReadGuard, WriteGuard};
 pub use inspect::{Access, ReadWriteHolder, ReadWriteInfo};
 pub use lock::ReadWriteLock;
+pub use side::ReadWriteSide;
 
 /// Returns the text of the script that renews, for tests that tell it from others.
 #[doc(hidden)]

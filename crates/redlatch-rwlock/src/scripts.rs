@@ -140,6 +140,8 @@ pub(crate) struct DowngradeScript<'a> {
     pub(crate) request: &'a AcquireRequest<'a>,
     pub(crate) write: &'a AttemptId,
     pub(crate) token: Token,
+    /// The last server time at which a copy of the write may act, if copies may be under way.
+    pub(crate) void_by: Option<u64>,
 }
 
 impl DowngradeScript<'_> {
@@ -148,7 +150,8 @@ impl DowngradeScript<'_> {
             .names
             .acquire(&DOWNGRADE, self.request)
             .arg(self.write.to_string())
-            .arg(self.token.to_string());
+            .arg(self.token.to_string())
+            .arg(self.void_by.map(|by| by.to_string()).unwrap_or_default());
         self.names.tell(call)
     }
 }

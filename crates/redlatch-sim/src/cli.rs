@@ -27,7 +27,7 @@ usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [-
 
   --seeds N     runs N seeds, 1000 by default
   --seed S      starts with seed S; without --seeds it runs that one and tells its story
-  --kind NAME   all seeds work on this kind: lock, latch; without it each seed draws its own
+  --kind NAME   all seeds work on this kind, such as lock or latch; without it each seed draws its own
   --fault NAME  this class of faults is on in every seed; it may break promises
   --mutant NAME runs with a planted fault
   --mutants     hunts every planted fault, each for 2000 seeds (or --seeds)

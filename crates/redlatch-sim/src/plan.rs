@@ -27,8 +27,8 @@ pub struct Plan {
     pub self_check: bool,
     /// The clocks of the clients.
     pub clocks: Vec<Clock>,
-    /// The server's.
-    pub server_clock: Clock,
+    /// The servers'.
+    pub server_clocks: Vec<Clock>,
 }
 
 impl Plan {
@@ -36,24 +36,10 @@ impl Plan {
     pub fn draw(rng: &mut Rng, faults: &Faults) -> Self {
         let clients = usize::try_from(rng.between(2, 8)).unwrap_or(2);
         let drifts = faults.has(Fault::Drift);
-        let mut clock = |offset: u64| {
-            // Clocks that just differ most are the ones that find a margin too small.
-            let drift = match (drifts, rng.below(3)) {
-                (false, _) => 0,
-                (true, 0) => 10_000,
-                (true, 1) => -10_000,
-                (true, _) => rng.between(0, 20_000).cast_signed() - 10_000,
-            };
-            let offset = offset + rng.below(1_000_000_000);
-            // Half of them change their rates.
-            if drifts && offset.is_multiple_of(2) {
-                Clock::wandering(offset, 10_000, &mut Rng::new(offset))
-            } else {
-                Clock::steady(offset, drift)
-            }
-        };
-        let clocks = (0..clients).map(|_| clock(1_000_000)).collect();
-        let server_clock = clock(1_700_000_000_000_000);
+        let clocks = (0..clients)
+            .map(|_| draw_clock(rng, drifts, 1_000_000))
+            .collect();
+        let server_clocks = vec![draw_clock(rng, drifts, SERVER_TIME)];
         Self {
             clients,
             workers: usize::try_from(rng.between(1, 2)).unwrap_or(1),
@@ -64,8 +50,24 @@ impl Plan {
             retention: rng.between(10_000, 60_000),
             self_check: rng.chance(200),
             clocks,
-            server_clock,
+            server_clocks,
         }
+    }
+
+    /// Makes it a plan over so many servers, by chance of its own, so that what one server does in a seed does not depend on it.
+    #[must_use]
+    pub fn over(mut self, nodes: usize, seed: u64, faults: &Faults) -> Self {
+        let mut rng = Rng::new(seed.rotate_left(16));
+        while self.server_clocks.len() < nodes {
+            let clock = draw_clock(&mut rng, faults.has(Fault::Drift), SERVER_TIME);
+            self.server_clocks.push(clock);
+        }
+        self
+    }
+
+    /// Returns how many servers there are.
+    pub const fn nodes(&self) -> usize {
+        self.server_clocks.len()
     }
 
     /// How long after healing everybody must have got everything, in µs: a hold of the dead may last two leases, it may take 6 s until a
@@ -74,3 +76,23 @@ impl Plan {
         self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
     }
 }
+
+fn draw_clock(rng: &mut Rng, drifts: bool, offset: u64) -> Clock {
+    // Clocks that just differ most are the ones that find a margin too small.
+    let drift = match (drifts, rng.below(3)) {
+        (false, _) => 0,
+        (true, 0) => 10_000,
+        (true, 1) => -10_000,
+        (true, _) => rng.between(0, 20_000).cast_signed() - 10_000,
+    };
+    let offset = offset + rng.below(1_000_000_000);
+    // Half of them change their rates.
+    if drifts && offset.is_multiple_of(2) {
+        Clock::wandering(offset, 10_000, &mut Rng::new(offset))
+    } else {
+        Clock::steady(offset, drift)
+    }
+}
+
+/// What a server's clock says when a run begins, at least, in µs.
+const SERVER_TIME: u64 = 1_700_000_000_000_000;

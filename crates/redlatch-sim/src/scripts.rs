@@ -133,6 +133,8 @@ pub enum Seen {
         hold: String,
         /// It is over, and not only to be renewed no more.
         ended: bool,
+        /// By this somebody who waits can have the name.
+        freed: bool,
     },
 }
 

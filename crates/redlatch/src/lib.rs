@@ -34,7 +34,7 @@ pub mod semaphore {
 }
 pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};
 pub use redlatch_rwlock::{
-    Access, ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, ReadWriteLock,
+    Access, ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, ReadWriteLock, ReadWriteSide,
     UpgradableReadGuard, WriteGuard,
 };
 pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

@@ -33,6 +33,9 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
         }
     }
     println!();
+    for line in tally.failures() {
+        println!("{line}");
+    }
     for line in tally.lines() {
         println!("{line}");
     }

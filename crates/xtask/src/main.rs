@@ -2,6 +2,7 @@
 //!
 //! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
 //! * `sim`: runs the simulator, optimised; see `docs/RELIABILITY.md`.
+//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see there too.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
@@ -13,6 +14,7 @@ mod command;
 mod members;
 mod servers;
 mod sim;
+mod soak;
 mod suite;
 mod tally;
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Task::Test(wanted) => suite::test(&wanted),
         Task::Ci(wanted) => ci::run(&wanted),
         Task::Sim(args) => sim::forward(&args),
+        Task::Soak(args) => soak::forward(&args),
         Task::Bench(args) => bench::forward(&args),
     };
     match done {
@@ -55,6 +58,7 @@ enum Task {
     Test(Wanted),
     Ci(Wanted),
     Sim(Vec<String>),
+    Soak(Vec<String>),
     Bench(Vec<String>),
 }
 
@@ -62,6 +66,9 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     let mut args = args.peekable();
     if args.next_if(|arg| arg == "sim").is_some() {
         return Ok(Task::Sim(args.collect()));
+    }
+    if args.next_if(|arg| arg == "soak").is_some() {
+        return Ok(Task::Soak(args.collect()));
     }
     if args.next_if(|arg| arg == "bench").is_some() {
         return Ok(Task::Bench(args.collect()));
@@ -86,11 +93,13 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
 const USAGE: &str = "\
 usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
+       cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
 
 tasks:
   test   runs all tests of the workspace, those against real servers included
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
+  soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
@@ -115,6 +124,8 @@ mod tests {
         assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
         let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
         assert_eq!(parsed("sim --seeds 9"), Ok(Task::Sim(seeds)));
+        let minutes = vec!["--minutes".to_owned(), "9".to_owned()];
+        assert_eq!(parsed("soak --minutes 9"), Ok(Task::Soak(minutes)));
         let workloads = vec!["W1".to_owned(), "--long".to_owned()];
         assert_eq!(parsed("bench W1 --long"), Ok(Task::Bench(workloads)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));

@@ -1,8 +1,11 @@
 //! The test suite.
 
 use std::{
+    env,
     io::{self, BufRead, BufReader, Write},
+    num::NonZero,
     process::{Command, Stdio},
+    thread,
 };
 
 use crate::{
@@ -19,10 +22,16 @@ pub(crate) enum Verdict {
     Failed,
 }
 
+/// The variable that tells test programs how many tests to run at the same time.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 /// Runs all tests and closes with their sums.
 pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
     let (tally, outcome) = run(wanted)?;
     println!();
+    for line in tally.failures() {
+        println!("{line}");
+    }
     if let Err(message) = &outcome {
         println!("tests: FAILED: {message}");
     }
@@ -39,6 +48,11 @@ pub(crate) fn run(wanted: &Wanted) -> Result<(Tally, Result<(), String>), String
     let servers = servers::find(wanted)?;
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
     command.env("REDLATCH_TEST_SERVERS", servers::list(&servers));
+    if env::var_os(THREADS).is_none() {
+        // Most tests on real servers wait for leases to end.
+        let cores = thread::available_parallelism().map_or(2, NonZero::get);
+        command.env(THREADS, (3 * cores).to_string());
+    }
     let (tally, succeeded) = stream(&mut command)?;
     let outcome = match (succeeded, tally.failed()) {
         (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),

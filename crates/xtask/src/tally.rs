@@ -2,17 +2,29 @@
 
 use std::fmt;
 
-/// The closing lines of all test programs, and their sums.
+/// How many lines about failures are kept: what a run prints last is what people see, and it should not be a flood.
+const MOST: usize = 300;
+
+/// The closing lines of all test programs, their sums, and what they said of failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     lines: Vec<String>,
+    failures: Vec<String>,
+    failing: bool,
     passed: u64,
     failed: u64,
 }
 
 impl Tally {
-    /// Looks at a line of output, and counts it if it closes a test program's.
+    /// Looks at a line of output: keeps it if it tells of a failure, and counts it if it closes a test program's.
     pub(crate) fn read(&mut self, line: &str) {
+        self.failing |= line == "failures:";
+        if line.contains("test result: ") {
+            self.failing = false;
+        }
+        if self.failing && self.failures.len() < MOST {
+            self.failures.push(line.to_owned());
+        }
         // With colours a line holds escape sequences; the counts stand apart from them.
         let Some((_, counts)) = line.split_once("test result: ") else {
             return;
@@ -34,6 +46,11 @@ impl Tally {
     /// Says whether no test ran at all.
     pub(crate) const fn is_empty(&self) -> bool {
         self.passed + self.failed == 0
+    }
+
+    /// Returns what test programs said of failed tests, the first lines of it.
+    pub(crate) fn failures(&self) -> &[String] {
+        &self.failures
     }
 
     /// Returns the lines that were counted, as they were.
@@ -67,6 +84,8 @@ mod tests {
         for line in [
             "running 3 tests",
             "test a ... ok",
+            "failures:",
+            "---- b stdout ----",
             "test result: ok. 41 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.30s",
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 3 filtered out; finished in 0.00s",
             "test result: \u{1b}[32mok\u{1b}[m. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
@@ -76,6 +95,7 @@ mod tests {
         }
         assert_eq!(tally.to_string(), "47 passed, 2 failed");
         assert_eq!(tally.lines().len(), 3);
+        assert_eq!(tally.failures(), ["failures:", "---- b stdout ----"]);
         assert_eq!(tally.failed(), 2);
     }
 }

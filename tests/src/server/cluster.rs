@@ -215,7 +215,11 @@ impl Cluster {
             node.command(&command).unwrap();
         }
         for node in rest {
-            let port = node.port().to_string();
+            // With `tls-cluster yes` nodes know each other by their ports for TLS.
+            let port = node
+                .tls()
+                .map_or(node.port(), |(address, _)| address.port());
+            let port = port.to_string();
             first
                 .command(&["CLUSTER", "MEET", "127.0.0.1", &port])
                 .unwrap();

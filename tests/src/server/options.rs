@@ -10,9 +10,11 @@ pub struct ServerOptions {
     pub(super) append_only: bool,
     pub(super) unix_socket: bool,
     pub(super) tls: bool,
+    pub(super) certificates: Option<Certificates>,
     pub(super) cluster: bool,
     pub(super) sentinel: bool,
     pub(super) shared: bool,
+    pub(super) kept: bool,
     pub(super) password: Option<String>,
     pub(super) users: Vec<String>,
     pub(super) lines: Vec<String>,
@@ -49,6 +51,13 @@ impl ServerOptions {
         self
     }
 
+    /// Listens with TLS as [`tls`](Self::tls) does, with certificates that others have too: they trust each other.
+    #[must_use]
+    pub fn tls_with(mut self, certificates: &Certificates) -> Self {
+        self.certificates = Some(certificates.clone());
+        self.tls()
+    }
+
     /// Makes it a node of a cluster, alone for the time being.
     #[must_use]
     pub fn cluster(mut self) -> Self {
@@ -60,7 +69,14 @@ impl ServerOptions {
     #[must_use]
     pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
-        self.arg("--sentinel")
+        self.keep_config().arg("--sentinel")
+    }
+
+    /// Lets a restart find the configuration as the server left it, by `CONFIG REWRITE`, instead of as these options say.
+    #[must_use]
+    pub const fn keep_config(mut self) -> Self {
+        self.kept = true;
+        self
     }
 
     /// Says that nobody drops it: it lives as long as the test process, and its directory goes with it.

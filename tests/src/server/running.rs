@@ -192,7 +192,16 @@ impl Server {
         fs::create_dir_all(&dir)?;
         let tls = if options.tls {
             assert!(binary.supports_tls(), "{binary} was built without TLS");
-            Some((ReservedPort::take()?, Certificates::make(&dir)?))
+            let certificates = match &options.certificates {
+                Some(certificates) => certificates.clone(),
+                None => Certificates::make(&dir)?,
+            };
+            let port = if options.cluster {
+                ReservedPort::take_for_cluster()?
+            } else {
+                ReservedPort::take()?
+            };
+            Some((port, certificates))
         } else {
             None
         };
@@ -225,7 +234,7 @@ impl Server {
                 .as_ref()
                 .map(|(port, certificates)| (port.number(), certificates)),
         };
-        if !self.options.sentinel || !config.exists() {
+        if !self.options.kept || !config.exists() {
             fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
         }
         let logged_before = self.log().len();

@@ -1,4 +1,4 @@
-//! Certificates for one server, made anew each time.
+//! Certificates for servers, made anew each time.
 
 use std::{
     fs, io,
@@ -28,7 +28,8 @@ pub struct Certificates {
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Certificates {
-    pub(super) fn make(dir: &Path) -> io::Result<Self> {
+    /// Makes them, in `dir`.
+    pub fn make(dir: &Path) -> io::Result<Self> {
         let authority = authority().map_err(io::Error::other)?;
         let files = Self {
             authority: dir.join("ca.pem"),

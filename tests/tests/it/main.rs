@@ -13,6 +13,7 @@ mod listen;
 mod lock;
 mod multi;
 mod permits;
+mod polling;
 mod rwlock;
 mod scripts;
 mod semaphore;

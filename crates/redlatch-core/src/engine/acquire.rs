@@ -5,11 +5,17 @@ use std::{future::pending, sync::Arc, time::Duration};
 use tokio::select;
 use tracing::{Instrument, Span};
 
-use super::{Held, Hold, Place, attempt::Attempt, hold::Granted, turns::OVERDUE};
+use super::{
+    Held, Hold, Place,
+    attempt::Attempt,
+    ears::Ears,
+    hold::Granted,
+    turns::{Call, OVERDUE},
+};
 use crate::{
     Client, Durability, Error, ErrorKind, Owner,
     client::WaiterTicket,
-    net::{Acknowledged, Limit, Listener, Session, Topic, shortfall},
+    net::{Acknowledged, Limit, Session, shortfall},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{AcquireRequest, Answer, Grant, Primitive, Side},
@@ -90,11 +96,11 @@ struct Run<'a> {
     machine: Acquisition,
     attempt: Attempt,
     place: Option<Place>,
-    listener: Option<Listener>,
-    /// Hears what is said to all who wait for this side of the object together.
-    crowd: Option<Listener>,
+    ears: Ears,
     /// A message, or another of this client, made it ask.
     told: bool,
+    /// Another of this client has told it that its place may be lost, and the others, too.
+    recalled: bool,
     /// The server has told that this attempt is in its queue.
     queued: bool,
     /// Why the last request had no clear answer.
@@ -136,6 +142,17 @@ impl Client {
         }
         .instrument(span)
         .await
+    }
+}
+
+impl Client {
+    /// Returns the last server time at which a request that is sent now may act.
+    pub(super) fn acts_by(&self, session: &Session, now: Moment) -> u64 {
+        if self.keeps(Rule::LimitBy) {
+            session.by(now)
+        } else {
+            9_999_999_999_999
+        }
     }
 }
 
@@ -181,9 +198,9 @@ impl<'a> Run<'a> {
             machine: Acquisition::new(plan, now, hears(client, primitive.as_ref())),
             attempt,
             place,
-            listener: None,
-            crowd: None,
+            ears: Ears::default(),
             told: false,
+            recalled: false,
             queued: false,
             trouble: None,
             unknown: false,
@@ -245,19 +262,20 @@ impl<'a> Run<'a> {
             return Ok(true);
         };
         if place.may_speak() || self.is_queued() && !self.waits_to_be_called() {
-            if self.machine.is_busy() && place.take_call() {
-                self.machine.on_woken();
-            }
             place.hush();
+            if self.machine.is_busy() {
+                self.take_call();
+            }
             return Ok(true);
         }
         self.contended = true;
-        while !place.may_speak() {
-            if place.take_call() {
-                self.told = true;
-                self.machine.on_woken();
+        loop {
+            if self.take_call() {
                 return Ok(true);
             }
+            let Some(place) = self.place.as_ref().filter(|place| !place.may_speak()) else {
+                break;
+            };
             let now = self.client.now();
             let news = place.news();
             let silence = now - news.heard.max(self.started);
@@ -295,45 +313,52 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        place.hush();
-        self.machine.on_turn(
-            place.news().heard,
-            hears(self.client, self.primitive.as_ref()),
-        );
+        self.begin_to_speak();
         Ok(true)
+    }
+
+    /// Speaks for its line from now on: goes by what those before it have heard.
+    fn begin_to_speak(&mut self) {
+        if let Some(place) = &self.place {
+            place.hush();
+            let hears = hears(self.client, self.primitive.as_ref());
+            self.machine.on_turn(place.news().heard, hears);
+        }
+    }
+
+    /// Heeds what another of its line has told this waiter; `false` if nothing.
+    fn take_call(&mut self) -> bool {
+        let call = self.place.as_ref().and_then(Place::take_call);
+        match call {
+            Some(Call::Now) => {
+                self.told = true;
+                self.machine.on_woken();
+            }
+            Some(Call::Again) => {
+                self.recalled = true;
+                self.machine.on_due();
+            }
+            None => {}
+        }
+        call.is_some()
     }
 
     /// Tells whether the server knows this waiter and will call it, or another of its line.
     fn waits_to_be_called(&self) -> bool {
         self.queued
             && self.machine.is_busy()
-            && self.listener.is_some()
+            && self.ears.are_open()
             && self.strategy == WaitStrategy::Notify
             && self.trouble.is_none()
     }
 
     /// Resolves when the server calls this queued waiter.
     async fn called(&self) {
-        let Some(listener) = self.listener.as_ref().filter(|_| self.is_queued()) else {
+        if !self.is_queued() {
             return pending().await;
-        };
-        loop {
-            let all = async {
-                match &self.crowd {
-                    Some(crowd) => crowd.woken().await,
-                    None => pending().await,
-                }
-            };
-            // After a gap in the messages the first of the line looks for all.
-            let called = select! {
-                biased;
-                called = listener.woken() => called,
-                called = all => called,
-            };
-            if called {
-                return;
-            }
         }
+        // After a gap in the messages the first of the line looks for all.
+        while !self.ears.woken().await {}
     }
 
     /// Whoever holds the name already need not queue for it.
@@ -358,7 +383,8 @@ impl<'a> Run<'a> {
         self.expect(deadline);
         if register && self.strategy == WaitStrategy::Notify {
             // Whoever registers must hear the wake, which may come before the answer.
-            self.listen();
+            self.ears
+                .open(self.client, self.primitive.as_ref(), self.attempt.id());
         }
         let net = self.client.net();
         let slot = self.primitive.key().slot();
@@ -368,11 +394,7 @@ impl<'a> Run<'a> {
             Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
         };
         let sent = self.client.now();
-        let by = if self.client.keeps(Rule::LimitBy) {
-            session.by(sent)
-        } else {
-            9_999_999_999_999
-        };
+        let by = self.client.acts_by(&session, sent);
         let register = register && self.client.keeps(Rule::Register);
         let call = self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
@@ -469,14 +491,14 @@ impl<'a> Run<'a> {
                     if let Some(attempt) = called {
                         place.call(attempt);
                     }
-                    if entered && self.queued {
+                    if entered && self.queued && !self.recalled {
                         // It had a place and lost it, and so may have the others: each asks for a new one.
-                        place.call_all();
+                        place.call_all(Call::Again);
                     }
                     self.queued = self.is_queued();
+                    self.recalled = false;
                 }
-                let listening =
-                    self.listener.is_some() && hears(self.client, self.primitive.as_ref());
+                let listening = self.ears.are_open() && hears(self.client, self.primitive.as_ref());
                 self.machine.on_busy(now, remaining, listening);
                 self.warn_of_itself(&holder, now);
             }
@@ -517,9 +539,11 @@ impl<'a> Run<'a> {
         if let Some(place) = self
             .place
             .as_ref()
-            .filter(|_| grant.unqueued && self.queued)
+            .filter(|_| grant.unqueued && self.queued && !self.recalled)
+            // Another copy of this may have taken the grant, and the place.
+            .filter(|_| !self.attempt.has_copies())
         {
-            place.call_all();
+            place.call_all(Call::Again);
         }
         self.machine.on_granted();
         let delivered = self.attempt.deliver();
@@ -543,7 +567,7 @@ impl<'a> Run<'a> {
             .filter(|_| self.is_shared() && self.contended && !self.told)
         {
             // It found the way open by looking: the message to all may have been lost.
-            place.call_all();
+            place.call_all(Call::Now);
         }
         observe::acquired(&labels, now - self.started, self.requests, self.contended);
         Some(Held::new(hold, delivered, grant, self.lease, acknowledged))
@@ -555,7 +579,7 @@ impl<'a> Run<'a> {
         // A call names the attempt.
         self.queued = false;
         if self.is_queued() {
-            self.listener = None;
+            self.ears.close();
         }
         if let Some(place) = &self.place {
             place.asks_with(self.attempt.id().number(), self.attempt.address());
@@ -605,12 +629,9 @@ impl<'a> Run<'a> {
         let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
         self.expect(deadline);
         self.client.pin_wakes();
-        let heard = self.listen().ready(deadline).await
-            && match &self.crowd {
-                Some(crowd) => crowd.ready(deadline).await,
-                None => true,
-            };
-        if heard {
+        self.ears
+            .open(self.client, self.primitive.as_ref(), self.attempt.id());
+        if self.ears.ready(deadline).await {
             self.machine.on_subscribed();
             if !self.client.keeps(Rule::TryAfterSubscribing) {
                 self.machine.on_busy(now, Duration::MAX, true);
@@ -623,23 +644,15 @@ impl<'a> Run<'a> {
     /// Waits for a wake if `wakeable`, until `until` at the latest.
     async fn wait(&mut self, until: Moment, wakeable: bool) {
         self.expect(until);
+        let speaks = |place: &Place| self.is_queued() && place.may_speak();
+        if wakeable && self.ears.are_open() && self.place.as_ref().is_some_and(speaks) {
+            self.ears.open_for_all(self.client, self.primitive.as_ref());
+        }
         let woken = async {
-            match self.listener.as_ref().filter(|_| wakeable) {
-                Some(listener) => listener.woken().await,
-                None => pending().await,
-            }
-        };
-        let all = async {
-            match self.crowd.as_ref().filter(|_| wakeable) {
-                Some(crowd) => crowd.woken().await,
-                None => pending().await,
-            }
-        };
-        let look = self.listen_for_all().filter(|_| wakeable);
-        let asked = async {
-            match &look {
-                Some(look) => look.woken().await,
-                None => pending().await,
+            if wakeable {
+                self.ears.woken().await
+            } else {
+                pending().await
             }
         };
         let rung = async {
@@ -648,45 +661,23 @@ impl<'a> Run<'a> {
                 None => pending().await,
             }
         };
-        let called = select! {
+        let told = select! {
             biased;
-            called = woken => called,
-            called = all => called,
-            called = asked => called,
-            () = rung => true,
+            told = woken => told,
+            () = rung => {
+                if self.take_call() {
+                    return;
+                }
+                true
+            }
             () = self.client.alarm(until) => false,
         };
-        self.told = called;
-        if called {
+        self.told = told;
+        if told {
             self.machine.on_woken();
         } else {
             self.machine.on_elapsed();
         }
-    }
-
-    fn listen(&mut self) -> &Listener {
-        let client = self.client;
-        if self.is_shared() && self.crowd.is_none() {
-            let channel = client.broadcast_channel(self.primitive.key());
-            self.crowd = Some(client.net().hub.listen(&channel, Topic::Any));
-        }
-        let key = self.primitive.key().as_str();
-        let topic = match self.primitive.discipline() {
-            Discipline::Barging => Topic::Exact(key.into()),
-            Discipline::Queued => {
-                Topic::Exact(format!("{key} {}", self.attempt.id().number()).into())
-            }
-        };
-        self.listener
-            .get_or_insert_with(|| client.net().hub.listen(client.wake_channel(), topic))
-    }
-
-    /// Listens for a call to anybody of this client who waits for the name: it goes to whoever speaks for the others.
-    fn listen_for_all(&self) -> Option<Listener> {
-        self.listener.as_ref().filter(|_| self.is_queued())?;
-        let topic = Topic::Exact(self.primitive.key().as_str().into());
-        let client = self.client;
-        Some(client.net().hub.listen(client.wake_channel(), topic))
     }
 
     fn expect(&self, back_at: Moment) {

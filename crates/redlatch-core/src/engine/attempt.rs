@@ -36,8 +36,16 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct Delivered {
     pub(super) id: AttemptId,
-    /// The last server time at which a copy may act, if copies may be under way.
-    pub(super) void_by: Option<u64>,
+    pub(super) copies: Option<Copies>,
+}
+
+/// Requests of an attempt that may still act.
+#[derive(Clone, Debug)]
+pub(super) struct Copies {
+    /// The last server time at which they may.
+    pub(super) by: u64,
+    /// Where they may enter it as a waiter once its hold is over; empty if they do not.
+    pub(super) address: String,
 }
 
 impl Attempt {
@@ -67,6 +75,29 @@ impl Attempt {
         }
     }
 
+    /// Makes an attempt at each of `primitives`, all with one id, for one request at all of them. They cannot be woken.
+    pub(super) fn for_all(
+        client: &Client,
+        primitives: &[Arc<dyn Primitive>],
+        owner: &Owner,
+        lease: Duration,
+    ) -> Vec<Self> {
+        let id = AttemptId::draw(client.numbers());
+        let attempt = |primitive: &Arc<dyn Primitive>| Self {
+            client: client.clone(),
+            primitive: Arc::clone(primitive),
+            owner: owner.clone(),
+            id: id.clone(),
+            address: String::new(),
+            lease,
+            outstanding: 0,
+            by: 0,
+            registered: false,
+            granted: false,
+        };
+        primitives.iter().map(attempt).collect()
+    }
+
     pub(super) const fn id(&self) -> &AttemptId {
         &self.id
     }
@@ -92,21 +123,38 @@ impl Attempt {
         self.granted = true;
     }
 
+    /// Tells whether requests may act that were not answered.
+    pub(super) const fn has_copies(&self) -> bool {
+        self.outstanding > 0
+    }
+
     /// The grant is delivered: its guard answers for it from now on.
     pub(super) fn deliver(&mut self) -> Delivered {
-        let void_by = self.void_by();
+        let copies = self.void_by().map(|by| Copies {
+            by,
+            address: self.take_address(),
+        });
         let id = self.id.clone();
         self.outstanding = 0;
         self.granted = false;
         self.registered = false;
-        Delivered { id, void_by }
+        Delivered { id, copies }
     }
 }
 
 impl Attempt {
     /// Returns the last server time at which a copy may act, if copies may be under way.
     fn void_by(&self) -> Option<u64> {
-        (self.outstanding > 0 && self.client.keeps(Rule::MarkCopies)).then_some(self.by)
+        (self.has_copies() && self.client.keeps(Rule::MarkCopies)).then_some(self.by)
+    }
+
+    /// Returns where it is to be struck out; empty if it waits nowhere.
+    fn take_address(&mut self) -> String {
+        if self.registered && self.client.keeps(Rule::StrikeOut) {
+            std::mem::take(&mut self.address)
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -118,6 +166,7 @@ impl Drop for Attempt {
         if !self.client.keeps(Rule::UndoAbandoned) {
             return;
         }
+        let address = self.take_address();
         self.client.part(Parting {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
@@ -125,11 +174,7 @@ impl Drop for Attempt {
             token: None::<Token>,
             serial: None,
             void_by: self.void_by(),
-            address: if self.registered && self.client.keeps(Rule::StrikeOut) {
-                std::mem::take(&mut self.address)
-            } else {
-                String::new()
-            },
+            address,
             undo: true,
             left: 0,
             forgotten: 0,

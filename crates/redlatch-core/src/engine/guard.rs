@@ -173,13 +173,14 @@ impl Held {
 
     /// Makes the lease last at least `span` from now, once, for all guards of the hold: 50 ms to 365 days. Never shortens. Costs one command.
     ///
-    /// Only the master has it when this returns: with a [`Durability`](crate::Durability), acquisitions and the watchdog's renewals wait for replicas, this does not.
+    /// Where a guard of the hold was acquired with a [`Durability`](crate::Durability), as many replicas have confirmed this too when it
+    /// returns, at the cost of a `WAIT`.
     ///
     /// # Errors
     ///
     /// `InvalidLease`; `Lost` if the hold is over; `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server did not answer
-    /// before the deadline, or for as long as the client is patient. The guard then keeps the deadline it had; the lease on the server is what
-    /// it was or longer.
+    /// before the deadline, or for as long as the client is patient; `NotEnoughReplicas` if too few have confirmed it in time. The guard then
+    /// keeps the deadline it had; the lease on the server is what it was or longer.
     ///
     /// # Cancel safety
     ///
@@ -196,11 +197,17 @@ impl Held {
         // The first try may come too late to act when the server's time was not heard for long; its answer tells it.
         for _ in 0..2 {
             let sent = client.now();
-            let reply = client
-                .net()
-                .insist(&call, lease.attempt_timeout(), deadline)
-                .await?;
+            let timeout = lease.attempt_timeout();
+            let (reply, enough) = if self.hold.is_durable() {
+                let needs = |replicas| self.hold.needs(replicas);
+                let net = client.net();
+                let sending = net.insist_durably(&call, timeout, deadline, needs);
+                Box::pin(sending).await?
+            } else {
+                (client.net().insist(&call, timeout, deadline).await?, Ok(()))
+            };
             match self.hold.primitive().renewed(&reply)? {
+                Renewed::Renewed | Renewed::Ends(_) if enough.is_err() => return enough,
                 Renewed::Renewed => {
                     self.hold.extended(sent, lease.span());
                     return self.check();
@@ -262,13 +269,11 @@ impl Held {
         self.lease
     }
 
-    /// Lets go of a guard whose share the server has ended already, as part of something else. For the crates of this family.
+    /// Lets go of a guard whose share the server has ended already, as part of something else that also stops copies of its acquire. For the crates of
+    /// this family.
     #[doc(hidden)]
     pub fn surrender(self) {
-        // Copies of its acquire may be under way, which only a release can stop.
-        if self.delivered.void_by.is_none() {
-            self.part();
-        }
+        self.part();
     }
 
     /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last
@@ -276,7 +281,14 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         self.part();
-        (self.delivered.id.clone(), self.delivered.void_by)
+        let by = self.void_by();
+        (self.delivered.id.clone(), by)
+    }
+
+    /// Returns the last server time at which a copy of its acquire may act, if copies may be under way. For the crates of this family.
+    #[doc(hidden)]
+    pub fn void_by(&self) -> Option<u64> {
+        self.delivered.copies.as_ref().map(|copies| copies.by)
     }
 
     /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.
@@ -309,8 +321,8 @@ impl Held {
 
     /// Returns what leaves `left` units of this on the server.
     pub(super) fn parting(&self, left: u32) -> Parting {
-        let Delivered { id, void_by } = &self.delivered;
-        let mut parting = self.hold.parting(id.clone(), *void_by);
+        let Delivered { id, copies } = &self.delivered;
+        let mut parting = self.hold.parting(id.clone(), copies.as_ref());
         parting.left = left;
         parting
     }

@@ -10,7 +10,10 @@ use std::{
 use tokio::{select, sync::Notify};
 use tracing::Span;
 
-use super::{Parting, attempt::Delivered};
+use super::{
+    Parting,
+    attempt::{Copies, Delivered},
+};
 use crate::{
     Client, Durability, Owner,
     observe::{self, Labels},
@@ -65,8 +68,7 @@ struct Share {
     /// The lease that the watchdog keeps up for it, if any, and until when.
     renewing: Option<Duration>,
     until: Moment,
-    /// The last server time at which a copy of its acquire may act, if copies may be under way.
-    void_by: Option<u64>,
+    copies: Option<Copies>,
     /// Who has to have a renewal before it counts.
     durability: Durability,
     /// Units of it that are gone for good.
@@ -211,7 +213,7 @@ impl Hold {
         let share = Share {
             renewing: granted.lease.is_renewed().then_some(span),
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
-            void_by: granted.delivered.void_by,
+            copies: granted.delivered.copies.clone(),
             durability: granted.durability,
             forgotten: 0,
         };
@@ -401,12 +403,13 @@ impl Hold {
         let shares = self.inner().attempts.clone();
         for (number, share) in shares {
             let attempt = AttemptId::of(&self.owner, number);
-            self.client.part(self.parting(attempt, share.void_by));
+            self.client
+                .part(self.parting(attempt, share.copies.as_ref()));
         }
     }
 
     /// Returns what ends `attempt` of this hold on the server.
-    pub(super) fn parting(&self, attempt: AttemptId, void_by: Option<u64>) -> Parting {
+    pub(super) fn parting(&self, attempt: AttemptId, copies: Option<&Copies>) -> Parting {
         let number = attempt.number();
         Parting {
             primitive: Arc::clone(&self.primitive),
@@ -414,8 +417,8 @@ impl Hold {
             attempt,
             token: Some(self.token),
             serial: Some(self.serial),
-            void_by,
-            address: String::new(),
+            void_by: copies.map(|copies| copies.by),
+            address: copies.map_or_else(String::new, |copies| copies.address.clone()),
             undo: false,
             left: 0,
             forgotten: self.forgotten(number),

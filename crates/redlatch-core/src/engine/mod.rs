@@ -3,6 +3,8 @@
 mod acquire;
 mod attempt;
 mod change;
+mod ears;
+mod group;
 mod guard;
 mod hold;
 mod portion;
@@ -15,6 +17,7 @@ mod watches;
 
 pub use acquire::{AcquireOptions, OwnerChoice, Wait};
 pub use change::{Changed, REMEMBERED};
+pub use group::Together;
 pub use guard::Held;
 pub(crate) use guard::invalid_lease;
 pub(crate) use hold::{Hold, Holds};

@@ -1,7 +1,7 @@
 //! The local queues: per name, one waiter of this client speaks to the server.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -27,8 +27,8 @@ pub(crate) struct Turns {
 struct Line {
     queue: TurnQueue,
     waiters: BTreeMap<u64, Waiter>,
-    /// Waiters whose turn at the server another of the line has learnt of.
-    called: BTreeSet<u64>,
+    /// Waiters whom another of the line has told to ask.
+    called: BTreeMap<u64, Call>,
     /// When the server last answered somebody in this line, or the line began.
     heard: Moment,
     /// The server has answered somebody in this line.
@@ -54,6 +54,15 @@ pub(crate) struct Place {
     key: (Key, Side),
     id: u64,
     bell: Arc<Notify>,
+}
+
+/// What another of its line has told a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Call {
+    /// Its place at the server may be lost: to ask for a new one when the client's pace allows.
+    Again,
+    /// Its turn has come: to ask at once.
+    Now,
 }
 
 /// What those who spoke to the server about a name have heard.
@@ -141,6 +150,14 @@ impl Turns {
         Some(first.address.clone())
     }
 
+    /// Tells whether somebody waits for `key`.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        let names = self.names();
+        SIDES
+            .into_iter()
+            .any(|side| names.contains_key(&(key.clone(), side)))
+    }
+
     /// Returns the number of names that somebody waits for.
     pub(crate) fn len(&self) -> usize {
         self.names().len()
@@ -158,8 +175,9 @@ impl Line {
         }
     }
 
-    fn call(&mut self, id: u64) {
-        self.called.insert(id);
+    fn call(&mut self, id: u64, call: Call) {
+        let told = self.called.entry(id).or_insert(call);
+        *told = call.max(*told);
         self.ring(id);
     }
 
@@ -206,23 +224,23 @@ impl Place {
     pub(crate) fn call(&self, attempt: u64) {
         self.with(|line| {
             if let Some(id) = line.asking_with(attempt).filter(|&id| id != self.id) {
-                line.call(id);
+                line.call(id, Call::Now);
             }
         });
     }
 
     /// Makes every other waiter of this line ask the server.
-    pub(crate) fn call_all(&self) {
+    pub(crate) fn call_all(&self, call: Call) {
         self.with(|line| {
             let others: Vec<_> = line.waiters.keys().copied().collect();
             for id in others.into_iter().filter(|&id| id != self.id) {
-                line.call(id);
+                line.call(id, call);
             }
         });
     }
 
-    /// Tells whether another of the line has learnt that this waiter's turn at the server has come. Tells it once.
-    pub(crate) fn take_call(&self) -> bool {
+    /// Returns what another of the line has told this waiter. Tells it once.
+    pub(crate) fn take_call(&self) -> Option<Call> {
         self.with(|line| line.called.remove(&self.id))
     }
 

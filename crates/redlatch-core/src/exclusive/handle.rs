@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner,
-    primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
+    primitive::{
+        AcquireRequest, Answer, AnswerForAll, Parted, Primitive, ReleaseRequest, RenewRequest,
+        Renewed,
+    },
     protocol::acquisition::Discipline,
     script::ScriptCall,
     seam::Value,
@@ -238,11 +241,19 @@ impl Primitive for Object {
     }
 
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
-        self.kind.acquire(&self.key, request)
+        self.kind.acquire(&[&self.key], request)
     }
 
     fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
         self.kind.acquired(reply)
+    }
+
+    fn acquire_all(&self, keys: &[&Key], request: &AcquireRequest<'_>) -> Option<ScriptCall> {
+        Some(self.kind.acquire(keys, request))
+    }
+
+    fn acquired_all(&self, keys: usize, reply: &Value) -> Result<AnswerForAll, Error> {
+        self.kind.acquired_all(keys, reply)
     }
 
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall {

@@ -6,7 +6,9 @@ use redlatch_lua::Exclusive as Sources;
 
 use crate::{
     Error, ErrorKind, Key, LossCause, Token,
-    primitive::{AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed},
+    primitive::{
+        AcquireRequest, Answer, AnswerForAll, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
+    },
     protocol::acquisition::Discipline,
     script::{Items, Script, ScriptCall, millis},
     seam::Value,
@@ -70,10 +72,17 @@ impl Kind {
 
     /// Starts a call with the key and all its parts.
     pub fn call(&self, script: &'static Script, key: &Key) -> ScriptCall {
-        let call = ScriptCall::new(script, key).key(key.as_str());
-        self.parts
-            .iter()
-            .fold(call, |call, part| call.key(key.part(part)))
+        self.call_all(script, &[key])
+    }
+
+    /// Starts a call with all keys, and then with each part of all of them. There is one key at least.
+    fn call_all(&self, script: &'static Script, keys: &[&Key]) -> ScriptCall {
+        let slot = keys.first().map_or(0, |key| key.slot());
+        let call = ScriptCall::in_slot(script, slot);
+        let call = keys.iter().fold(call, |call, key| call.key(key.as_str()));
+        let parts = self.parts.iter();
+        let parts = parts.flat_map(|part| keys.iter().map(move |key| key.part(part)));
+        parts.fold(call, ScriptCall::key)
     }
 
     /// The address of a waiter; one that is served in order says also whose it is.
@@ -85,10 +94,14 @@ impl Kind {
     }
 }
 
-/// The codecs of `exclusive/acquire`, `renew` and `release`, for one name.
+/// The codecs of `exclusive/acquire`, `renew` and `release`.
 impl Kind {
-    pub(super) fn acquire(&'static self, key: &Key, request: &AcquireRequest<'_>) -> ScriptCall {
-        self.call(&self.acquire, key)
+    pub(super) fn acquire(
+        &'static self,
+        keys: &[&Key],
+        request: &AcquireRequest<'_>,
+    ) -> ScriptCall {
+        self.call_all(&self.acquire, keys)
             .dated()
             .arg(request.owner.to_string())
             .arg(request.attempt.to_string())
@@ -124,6 +137,38 @@ impl Kind {
             "more" => Answer::Unfinished,
             "late" => Answer::Late,
             "void" => Answer::Void,
+            "kind" => return Err(self.wrong(items.text(3)?)),
+            _ => return Err(items.bad()),
+        })
+    }
+
+    /// Reads a reply about so many names.
+    pub(super) fn acquired_all(
+        &'static self,
+        names: usize,
+        reply: &Value,
+    ) -> Result<AnswerForAll, Error> {
+        let items = Items::new(&self.acquire, reply)?;
+        let grant = |at: usize| {
+            Ok(Grant {
+                count: items.number(at)?,
+                token: Token::from_u64(items.number(at + 1)?),
+                serial: items.number(at + 1)?,
+                abandoned: items.number::<u8>(at + 2)? == 1,
+                lasts: maybe(&items, at + 3)?.map(Duration::from_millis),
+                unqueued: false,
+            })
+        };
+        Ok(match items.text(1)? {
+            "granted" => {
+                let grants: Result<_, Error> = (0..names).map(|name| grant(4 * name + 2)).collect();
+                AnswerForAll::Granted(grants?)
+            }
+            "busy" => match items.number::<usize>(2)? {
+                at if (1..=names).contains(&at) => AnswerForAll::Busy(at - 1),
+                _ => return Err(items.bad()),
+            },
+            "more" | "late" | "void" => AnswerForAll::Refused,
             "kind" => return Err(self.wrong(items.text(3)?)),
             _ => return Err(items.bad()),
         })

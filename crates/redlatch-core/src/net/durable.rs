@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::{Limit, LinkClass, Net, Session, sender};
+use super::{Limit, LinkClass, Net, RETRY, Session, sender};
 use crate::{
     Durability, Error, ErrorKind,
     protocol::{
         classify::{Class, classify},
         server_clock::whole_millis,
+        time::Moment,
     },
     script::{CallOutcome, Failure, ScriptCall},
-    seam::{Command, Outcome},
+    seam::{Command, Outcome, Value},
 };
 
 /// Who has confirmed what was sent.
@@ -60,6 +61,76 @@ impl Net {
             session.saw_replicas(replicas);
         }
         (outcomes, acknowledged)
+    }
+
+    /// Sends one idempotent call over a durable link again and again until the script has replied and replicas were counted, each try waiting
+    /// up to `timeout` for either, until `deadline`. Also returns an error if fewer have confirmed it than `needs` makes of all there are.
+    pub(crate) async fn insist_durably(
+        &self,
+        call: &ScriptCall,
+        timeout: Duration,
+        deadline: Moment,
+        needs: impl Fn(u32) -> u32 + Send,
+    ) -> Result<(Value, Result<(), Error>), Error> {
+        let mut failures = 0;
+        let mut unknown = false;
+        loop {
+            let (outcome, acknowledged, needed) =
+                self.try_durably(call, timeout, deadline, &needs).await;
+            let failure = match (outcome, acknowledged) {
+                (CallOutcome::Replied(reply), Acknowledged::By(confirmed)) => {
+                    let short = confirmed < needed;
+                    let enough = if short {
+                        Err(shortfall(confirmed, needed))
+                    } else {
+                        Ok(())
+                    };
+                    return Ok((reply, enough));
+                }
+                (CallOutcome::Replied(_), Acknowledged::Refused(error)) => {
+                    return Err(error.in_doubt());
+                }
+                (CallOutcome::Replied(_), Acknowledged::Unknown) => {
+                    Failure::Unknown("nobody knows which replicas have confirmed it".to_owned())
+                }
+                (CallOutcome::Failed(failure), _) => failure,
+            };
+            unknown |= !failure.is_not_executed();
+            failures += 1;
+            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
+            if matches!(failure, Failure::Fatal(_)) || next >= deadline {
+                return Err(failure.into_error(unknown));
+            }
+            self.world.runtime.sleep_until(next).await;
+        }
+    }
+
+    async fn try_durably(
+        &self,
+        call: &ScriptCall,
+        timeout: Duration,
+        deadline: Moment,
+        needs: &(impl Fn(u32) -> u32 + Send),
+    ) -> (CallOutcome, Acknowledged, u32) {
+        let until = deadline.min(self.world.now() + timeout);
+        match self.session(call.slot(), LinkClass::Durable, until).await {
+            Ok(session) => {
+                let by = session.by(self.world.now());
+                let limit = Limit {
+                    silence: timeout,
+                    deadline,
+                };
+                let needed = needs(session.replicas());
+                let (mut outcomes, acknowledged) = self
+                    .send_durably(&session, &[call], by, limit, needed, timeout)
+                    .await;
+                (outcomes.swap_remove(0), acknowledged, needed)
+            }
+            Err(error) => {
+                let failure = Failure::of_session(error);
+                (CallOutcome::Failed(failure), Acknowledged::Unknown, 0)
+            }
+        }
     }
 }
 

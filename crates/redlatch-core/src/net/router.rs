@@ -103,6 +103,11 @@ impl Router {
         matches!(self.servers.topology, Topology::Cluster(_))
     }
 
+    /// Returns the number of the database.
+    pub(crate) const fn database(&self) -> u32 {
+        self.servers.login.database
+    }
+
     /// Waits until the node of `slot` can be spoken to, until `deadline` at the latest. Fails at once when it refuses us.
     pub(crate) async fn session(
         &self,

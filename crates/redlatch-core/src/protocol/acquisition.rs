@@ -108,8 +108,10 @@ enum Phase {
     },
     /// The time of a wait is over: a re-check is due, when its place comes.
     Due,
-    /// Its place is booked.
-    Booked,
+    /// Its place is booked, for then.
+    Booked {
+        at: Moment,
+    },
     /// No clear answer.
     Failed,
     Done,
@@ -153,7 +155,7 @@ impl Acquisition {
             Phase::Due => {
                 let at = pace.book(now);
                 if at > now && !self.over(now) {
-                    self.phase = Phase::Booked;
+                    self.phase = Phase::Booked { at };
                     return Step::Wait {
                         until: self.until_deadline(at),
                     };
@@ -170,13 +172,20 @@ impl Acquisition {
                     until: self.until_deadline(until),
                 }
             }
-            Phase::Booked | Phase::Done => Step::End(End::Busy),
+            // Something that concerns others of this client came up meanwhile.
+            Phase::Booked { at } if !self.over(now) => Step::Wait {
+                until: self.until_deadline(at),
+            },
+            Phase::Booked { .. } | Phase::Done => Step::End(End::Busy),
         }
     }
 
     /// Tells whether its last answer was that it has to wait, and nothing has happened since.
     pub const fn is_busy(&self) -> bool {
-        matches!(self.phase, Phase::Busy { .. } | Phase::Due | Phase::Booked)
+        matches!(
+            self.phase,
+            Phase::Busy { .. } | Phase::Due | Phase::Booked { .. }
+        )
     }
 
     /// The name is held by another for `remaining`. `listening`: wakes would still reach us.
@@ -217,6 +226,13 @@ impl Acquisition {
             Phase::Busy { .. } => Phase::Due,
             _ => Phase::Try,
         };
+    }
+
+    /// It is to look soon, without waiting for a wake. Keeps to the client's pace, and to a place that is booked.
+    pub const fn on_due(&mut self) {
+        if let Phase::Busy { .. } = self.phase {
+            self.phase = Phase::Due;
+        }
     }
 
     /// The request came too late to act; the server's time is known afresh.
@@ -408,6 +424,23 @@ mod tests {
     }
 
     #[test]
+    fn a_booked_place_is_kept_through_an_interruption() {
+        let mut pace = Pace::new(10);
+        pace.book(at(0));
+        let mut it = Acquisition::new(plan(), at(0), true);
+        it.step(at(0), 0, &mut pace);
+        it.on_busy(at(0), Duration::MAX, true);
+        it.on_elapsed();
+        assert_eq!(it.step(at(1), 0, &mut pace), Step::Wait { until: at(100) });
+        assert_eq!(it.step(at(2), 0, &mut pace), Step::Wait { until: at(100) });
+        it.on_elapsed();
+        assert_eq!(
+            it.step(at(100), 0, &mut pace),
+            Step::Send { register: true }
+        );
+    }
+
+    #[test]
     fn deaf_it_looks_by_the_clock_and_tries_to_subscribe_again_l7() {
         let mut it = Acquisition::new(plan(), at(0), true);
         step(&mut it, 0);
@@ -476,6 +509,26 @@ mod tests {
         it.on_failed();
         assert!(matches!(step(&mut it, 19_999), Step::Pause { .. }));
         assert_eq!(step(&mut it, 20_000), Step::End(End::Unanswered));
+    }
+
+    #[test]
+    fn what_is_due_keeps_to_the_pace_and_to_its_place() {
+        let mut pace = Pace::new(10);
+        pace.book(at(0));
+        let mut it = Acquisition::new(plan(), at(0), true);
+        step(&mut it, 0);
+        it.on_due();
+        assert_eq!(it.step(at(0), 0, &mut pace), Step::Send { register: true });
+        it.on_busy(at(0), 30_000 * MS, true);
+        it.on_due();
+        assert_eq!(it.step(at(1), 0, &mut pace), Step::Wait { until: at(100) });
+        it.on_due();
+        assert_eq!(it.step(at(2), 0, &mut pace), Step::Wait { until: at(100) });
+        it.on_elapsed();
+        assert_eq!(
+            it.step(at(100), 0, &mut pace),
+            Step::Send { register: true }
+        );
     }
 
     #[test]

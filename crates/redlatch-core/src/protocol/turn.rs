@@ -65,7 +65,7 @@ impl TurnQueue {
         let was_front = self.front() == Some(id);
         let place = self.places.remove(&id)?;
         self.waiters.remove(&place);
-        self.front().filter(|_| was_front)
+        was_front.then(|| self.pass_on()).flatten()
     }
 
     /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
@@ -105,7 +105,7 @@ impl TurnQueue {
         }
         let first = first.remove();
         self.join(first.id, first.owner);
-        self.front()
+        self.pass_on()
     }
 
     /// Returns when [`challenge`](Self::challenge) would succeed, if the first waiter has said when it will be back.
@@ -122,6 +122,13 @@ impl TurnQueue {
     /// Tells whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty()
+    }
+
+    /// Returns who is the first from now on. When it said it would be back was for what it did before.
+    fn pass_on(&mut self) -> Option<u64> {
+        let mut first = self.waiters.first_entry()?;
+        first.get_mut().back_at = None;
+        Some(first.get().id)
     }
 
     fn front(&self) -> Option<u64> {
@@ -143,6 +150,16 @@ mod tests {
             queue.join(id, owner);
         }
         queue
+    }
+
+    #[test]
+    fn whoever_becomes_the_first_has_its_time_from_then_on() {
+        let (mut queue, patience) = (queue(), Duration::from_millis(100));
+        // It spoke once, behind the first, and waits to be called.
+        queue.expect(2, at(100));
+        assert_eq!(queue.leave(1), Some(2));
+        assert_eq!(queue.challenge_at(patience), None);
+        assert_eq!(queue.challenge(at(60_000), patience), None);
     }
 
     #[test]

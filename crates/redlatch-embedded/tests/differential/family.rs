@@ -4,7 +4,7 @@ use fastrand::Rng;
 use redlatch_core::seam::{Command, Value};
 use redlatch_lua::{FAIR, REENTRANT, Source};
 
-use crate::{commands, lua, pair::Pair};
+use crate::{commands, latch, lua, pair::Pair, pool};
 
 /// One random call of one of the scripts, or now and then a command that puts something else under their keys.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
@@ -12,13 +12,18 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
         return disturbance(pair, rng);
     }
     let time = Time::random(rng);
-    let (source, keys, args) = match rng.u8(..32) {
-        0..8 => acquire(rng, time),
-        8..11 => renew(pair, rng, time),
-        11..17 => release(pair, rng, time),
-        17..19 => force(pair, rng),
-        19 => (&REENTRANT.inspect, lock_keys(&[some_lock(rng)]), Vec::new()),
-        _ => fair(pair, rng, time),
+    let ((source, keys, args), time) = match rng.u8(..64) {
+        0..8 => (acquire(rng, time), time),
+        8..11 => (renew(pair, rng, time), time),
+        11..17 => (release(pair, rng, time), time),
+        17..19 => (force(pair, rng), time),
+        19 => {
+            let keys = lock_keys(&[some_lock(rng)]);
+            ((&REENTRANT.inspect, keys, Vec::new()), time)
+        }
+        20..32 => (fair(pair, rng, time), time),
+        32..52 => pool::random_call(rng),
+        _ => latch::random_call(pair, rng),
     };
     let bytes = |texts: Vec<String>| {
         texts
@@ -29,7 +34,8 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
     lua::eval(&at(source, time), &bytes(keys), &bytes(args))
 }
 
-type Parts = (&'static Source, Vec<String>, Vec<String>);
+/// A script, its keys, its arguments.
+pub(crate) type Parts = (&'static Source, Vec<String>, Vec<String>);
 
 fn acquire(rng: &mut Rng, time: Time) -> Parts {
     let (owner, attempt) = attempt(rng);
@@ -146,12 +152,22 @@ fn disturbance(pair: &Pair, rng: &mut Rng) -> Command {
 
 /// A time of the small world in which these scripts run.
 #[derive(Clone, Copy)]
-struct Time {
+pub(crate) struct Time {
     seconds: u64,
     micros: u64,
 }
 
 impl Time {
+    /// As `random`; now and then much later, when what was to last long is over.
+    pub(crate) fn random_of_long_life(rng: &mut Rng) -> Self {
+        let time = Self::random(rng);
+        let later = u64::from(rng.u8(..10) == 0) * 700;
+        Self {
+            seconds: time.seconds + later,
+            ..time
+        }
+    }
+
     fn random(rng: &mut Rng) -> Self {
         let all = [0, 1, 999, 1_000, 500_000, 999_999];
         Self {
@@ -178,7 +194,7 @@ fn at(source: &Source, time: Time) -> String {
     text
 }
 
-fn by(rng: &mut Rng, time: Time) -> String {
+pub(crate) fn by(rng: &mut Rng, time: Time) -> String {
     (time.millis() + 5_000 - rng.u64(..5_500)).to_string()
 }
 
@@ -231,7 +247,7 @@ fn lock_keys(locks: &[usize]) -> Vec<String> {
         .collect()
 }
 
-fn pick(rng: &mut Rng, items: &[&str]) -> String {
+pub(crate) fn pick(rng: &mut Rng, items: &[&str]) -> String {
     items[rng.usize(..items.len())].to_owned()
 }
 

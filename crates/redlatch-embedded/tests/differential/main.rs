@@ -35,8 +35,10 @@ mod client;
 mod commands;
 mod compare;
 mod family;
+mod latch;
 mod lua;
 mod pair;
+mod pool;
 mod server;
 
 use std::time::{Duration, Instant};

@@ -14,6 +14,8 @@ pub type ConnId = usize;
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// Which server it leads to.
+    pub(super) node: usize,
     pub(super) proc: ProcId,
     pub(super) purpose: Purpose,
     pub(super) session: Option<SessionId>,

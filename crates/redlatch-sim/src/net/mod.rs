@@ -19,7 +19,7 @@ use redlatch_core::seam::{Command, Purpose, Push};
 use self::link::Link;
 pub use self::{
     link::{ConnId, Downward, Upward},
-    transport::SimTransport,
+    transport::{SimTransport, address_of},
 };
 use crate::{
     exec::{Exec, lock},
@@ -30,7 +30,7 @@ use crate::{
     world::Event,
 };
 
-/// All connections and the server behind them.
+/// All connections and the servers behind them.
 pub struct Net {
     exec: Arc<Exec>,
     state: Mutex<State>,
@@ -42,21 +42,21 @@ pub struct Net {
 pub struct State {
     rng: Rng,
     conns: Vec<Link>,
-    /// The server.
-    pub server: Server,
+    /// The servers, which know nothing of each other; one for most kinds.
+    pub servers: Vec<Server>,
     /// Which faults happen how often; none once it is healed.
     pub faults: Faults,
-    stopped: bool,
-    /// What reached the server while it was stopped.
-    inbox: VecDeque<(ConnId, Upward)>,
+    stopped: Vec<bool>,
+    /// What reached each server while it was stopped.
+    inbox: Vec<VecDeque<(ConnId, Upward)>>,
 }
 
 impl Net {
-    /// Makes a network with one server.
+    /// Makes a network with these servers.
     pub fn new(
         exec: Arc<Exec>,
         rng: Rng,
-        server: Server,
+        servers: Vec<Server>,
         faults: Faults,
         watch: Arc<Watch>,
     ) -> Arc<Self> {
@@ -65,16 +65,16 @@ impl Net {
             state: Mutex::new(State {
                 rng,
                 conns: Vec::new(),
-                server,
                 faults,
-                stopped: false,
-                inbox: VecDeque::new(),
+                stopped: vec![false; servers.len()],
+                inbox: servers.iter().map(|_| VecDeque::new()).collect(),
+                servers,
             }),
             watch,
         })
     }
 
-    /// Gives access to server and faults.
+    /// Gives access to servers and faults.
     pub fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -105,8 +105,9 @@ impl Net {
             }
             _ => return,
         };
-        if state.stopped {
-            state.inbox.push_back((id, message));
+        let node = state.conns[id].node;
+        if state.stopped[node] {
+            state.inbox[node].push_back((id, message));
             return;
         }
         self.serve(&mut state, id, message);

@@ -4,11 +4,12 @@ use redlatch_core::seam::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionKind;
 
 use super::{ConnId, Downward, Net, State, Upward};
-use crate::{faults::Fault, world::Event};
+use crate::{faults::Fault, server::Server, world::Event};
 
 impl Net {
     pub(super) fn serve(&self, state: &mut State, id: ConnId, message: Upward) {
         let now = self.exec.now();
+        let node = state.conns[id].node;
         match message {
             Upward::Hello => {
                 let kind = match state.conns[id].purpose {
@@ -21,7 +22,7 @@ impl Net {
                     });
                     Err("refused".to_owned())
                 } else {
-                    state.conns[id].session = Some(state.server.open(kind));
+                    state.conns[id].session = Some(state.servers[node].open(kind));
                     Ok(())
                 };
                 self.post_down(state, id, Downward::Accepted(result));
@@ -33,11 +34,11 @@ impl Net {
                 let proc = state.conns[id].proc;
                 let mut outcomes = Vec::with_capacity(batch.len());
                 for command in &batch {
-                    let reply = state.server.execute(session, command, now);
+                    let reply = state.servers[node].execute(session, command, now);
                     self.watch.served(proc, command, &reply, sent, now);
-                    self.check_end(state, command, now);
+                    self.check_end(&state.servers[node], command, now);
                     outcomes.push(Outcome::Replied(reply));
-                    self.deliver(state);
+                    self.deliver(state, node);
                 }
                 if state.roll(Fault::ReplyLost) {
                     self.watch.fault(Fault::ReplyLost, now, || {
@@ -51,7 +52,7 @@ impl Net {
             }
             Upward::Bye => {
                 if let Some(session) = state.conns[id].session.take() {
-                    state.server.close(session);
+                    state.servers[node].close(session);
                 }
             }
         }
@@ -74,7 +75,7 @@ impl Net {
     }
 
     /// P6: every key that a script may have written ends by itself.
-    fn check_end(&self, state: &State, command: &Command, now: u64) {
+    fn check_end(&self, server: &Server, command: &Command, now: u64) {
         let mut args = command.args();
         if !args.next().is_some_and(|verb| verb.starts_with(b"EVAL")) {
             return;
@@ -83,22 +84,22 @@ impl Net {
             .nth(1)
             .and_then(|number| std::str::from_utf8(number).ok());
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
-        let time = state.server.time(now);
+        let time = server.time(now);
         for key in args.take(number) {
-            if let Some(ttl) = state.server.engine().ttl(key, time) {
+            if let Some(ttl) = server.engine().ttl(key, time) {
                 let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
                 self.watch.lives(&String::from_utf8_lossy(key), ttl);
             }
         }
     }
 
-    /// Sends on what the server pushes.
-    fn deliver(&self, state: &mut State) {
-        for delivery in state.server.take_deliveries() {
+    /// Sends on what a server pushes.
+    fn deliver(&self, state: &mut State, node: usize) {
+        for delivery in state.servers[node].take_deliveries() {
             let to = state
                 .conns
                 .iter()
-                .rposition(|link| link.session == Some(delivery.session));
+                .rposition(|link| link.node == node && link.session == Some(delivery.session));
             let Some(id) = to else { continue };
             if matches!(delivery.push, Push::Message { .. }) && state.roll(Fault::MessageLost) {
                 self.watch.fault(Fault::MessageLost, self.exec.now(), || {

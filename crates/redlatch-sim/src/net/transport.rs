@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use redlatch_core::seam::{
-    Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Protocol, Push, Pushes,
-    Transport,
+    Address, Command, Conn, Dial, DialError, DialErrorKind, Dialed, Outcome, Protocol, Push,
+    Pushes, Transport,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -37,6 +37,7 @@ impl Transport for SimTransport {
             let (accept, accepted) = oneshot::channel();
             let (pushes, receiver) = mpsc::unbounded_channel();
             state.conns.push(Link {
+                node: node_of(&dial.address),
                 proc: self.proc,
                 purpose: dial.purpose,
                 session: None,
@@ -72,6 +73,19 @@ impl Transport for SimTransport {
             }),
         }
     }
+}
+
+/// Returns the address of a server.
+pub fn address_of(node: usize) -> Address {
+    Address::Embedded(format!("sim-{node}"))
+}
+
+fn node_of(address: &Address) -> usize {
+    let Address::Embedded(name) = address else {
+        return 0;
+    };
+    let node = name.strip_prefix("sim-");
+    node.and_then(|node| node.parse().ok()).unwrap_or(0)
 }
 
 /// The client's end of a connection.

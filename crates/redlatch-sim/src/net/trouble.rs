@@ -79,27 +79,30 @@ impl Net {
         }
     }
 
-    /// Stops the server, as SIGSTOP does.
-    pub fn stop(&self) {
-        self.state().stopped = true;
+    /// Stops a server, as SIGSTOP does.
+    pub fn stop(&self, node: usize) {
+        self.state().stopped[node] = true;
     }
 
     /// Lets it go on: what has arrived meanwhile is served in order.
-    pub fn resume(&self) {
+    pub fn resume(&self, node: usize) {
         let mut state = self.state();
-        state.stopped = false;
-        while let Some((id, message)) = state.inbox.pop_front() {
+        state.stopped[node] = false;
+        while let Some((id, message)) = state.inbox[node].pop_front() {
             self.serve(&mut state, id, message);
         }
     }
 
-    /// Restarts the server with the data of `snapshot`: all connections break, what was on its way is lost.
-    pub fn restart(&self, snapshot: &redlatch_embedded::engine::Snapshot) {
+    /// Restarts a server with the data of `snapshot`: all its connections break, what was on its way is lost.
+    pub fn restart(&self, node: usize, snapshot: &redlatch_embedded::engine::Snapshot) {
         let mut state = self.state();
         let now = self.exec.now();
-        state.inbox.clear();
-        state.server.restart(snapshot, now);
+        state.inbox[node].clear();
+        state.servers[node].restart(snapshot, now);
         for id in 0..state.conns.len() {
+            if state.conns[id].node != node {
+                continue;
+            }
             let delay = state.delay();
             let link = &mut state.conns[id];
             link.session = None;
@@ -123,7 +126,8 @@ impl Net {
                 link.downward.held_until = now;
             }
         }
+        let nodes = state.servers.len();
         drop(state);
-        self.resume();
+        (0..nodes).for_each(|node| self.resume(node));
     }
 }

@@ -1,4 +1,5 @@
-//! P8: after a release somebody who waits gets the name at once, or as soon as messages reach everybody again.
+//! P8: after a release somebody who waits gets the name at once, or as soon as messages reach everybody again. Who has just come gets it as soon as the
+//! server must know him.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +39,10 @@ impl HandOff {
             if (view.somebody_is_deaf() && !conditions.calm) || view.now < from + hand_off {
                 continue;
             }
-            self.freed[name] = None;
+            if view.now >= from + settling + hand_off {
+                // Whoever had come by then has had his time.
+                self.freed[name] = None;
+            }
             let of_name = || view.calls.values().filter(|call| call.name == name);
             let polling: BTreeSet<_> = of_name()
                 .filter(|call| call.waits == Waits::Polling)
@@ -46,11 +50,13 @@ impl HandOff {
                 .collect();
             let patient = of_name().find(|call| {
                 call.waits == Waits::Patiently
-                    && call.since + settling < freed
+                    && call.since < freed
+                    && (call.since + settling).max(from) + hand_off <= view.now
                     && view.exec.is_alive(call.proc)
                     && !polling.contains(&call.proc)
             });
             if let Some(call) = patient {
+                self.freed[name] = None;
                 let (name, proc, span) = (label(name), call.proc, hand_off / 1000);
                 let what = format!(
                     "{name} was released, and a waiter of process {proc} did not get it within {span} ms"
@@ -72,7 +78,7 @@ impl Checker for HandOff {
                             name, freed: true, ..
                         }
                         | Seen::Forced {
-                            name, ended: true, ..
+                            name, freed: true, ..
                         } if view.conditions.calm || view.conditions.calm_but_for_pubsub => {
                             self.freed[name] = Some(view.now);
                         }

@@ -208,7 +208,10 @@ impl View {
     /// Takes note of what a script has done.
     pub(super) fn saw(&mut self, seen: &[Seen]) {
         for seen in seen {
-            if let Seen::Forced { name, hold, ended } = seen {
+            if let Seen::Forced {
+                name, hold, ended, ..
+            } = seen
+            {
                 let before = self
                     .forced
                     .entry((*name, hold.as_str().into()))

@@ -28,6 +28,31 @@ pub trait Holding: Sync {
         terms: &Terms,
     ) -> Acquiring<Self::Guard>;
 
+    /// Begins to acquire what only the holder of `guard` can, beside it: an upgrade. `None` to acquire as anybody would.
+    fn grow(
+        &self,
+        worker: &mut Worker,
+        guard: &Self::Guard,
+        terms: &Terms,
+    ) -> Option<Acquiring<Self::Guard>> {
+        let _ = (worker, guard, terms);
+        None
+    }
+
+    /// Whether a guard is to be turned into a lesser one instead of being released.
+    fn shrinks(&self, worker: &mut Worker, guard: &Self::Guard) -> bool {
+        let _ = (worker, guard);
+        false
+    }
+
+    /// Begins to do so: a downgrade. What cannot be turned gives nothing.
+    fn shrink(&self, guard: Self::Guard) -> Acquiring<Self::Guard> {
+        Box::pin(async move {
+            drop(guard);
+            Ok(None)
+        })
+    }
+
     /// Ends somebody's hold by force.
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a>;
 }
@@ -72,7 +97,7 @@ pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
     } else {
         (worker.client.owner(), Nesting::Outer)
     };
-    if let Some(hold) = acquire(kind, worker, name, &owner, nesting).await {
+    if let Some(hold) = acquire(kind, worker, name, &owner, nesting, None).await {
         work(kind, worker, hold, 0).await;
         if nesting == Nesting::Outer {
             worker.leaves_nothing(name, &owner).await;
@@ -116,10 +141,12 @@ async fn acquire<K: Holding>(
     name: usize,
     owner: &Owner,
     nesting: Nesting,
+    base: Option<&K::Guard>,
 ) -> Option<Hold<K::Guard>> {
     let terms = Terms::draw(worker);
     worker.say(|| terms.tell(name, owner));
-    let future = kind.acquire(worker, name, owner, &terms);
+    let grown = base.and_then(|guard| kind.grow(worker, guard, &terms));
+    let future = grown.unwrap_or_else(|| kind.acquire(worker, name, owner, &terms));
     let future = worker.call(future);
     let call = worker.watch().asks(worker.life.proc, name, terms.waits());
     let cancels = worker.has(Fault::Cancel) && worker.rng.chance(200);
@@ -179,14 +206,15 @@ fn work<'a, K: Holding>(
             };
             match worker.rng.below(10) {
                 0 | 1 if depth < 2 && K::REENTRANT => {
-                    let (name, owner) = (hold.name, &hold.owner);
-                    inner.extend(acquire(kind, worker, name, owner, Nesting::Inner).await);
+                    let (name, owner, base) = (hold.name, &hold.owner, hold.guard.as_deref());
+                    inner.extend(acquire(kind, worker, name, owner, Nesting::Inner, base).await);
                 }
                 2 => extend(worker, &hold).await,
                 3 => run(worker, &hold, span).await,
                 4 | 5 if !inner.is_empty() => {
                     let at = worker.rng.index(inner.len());
-                    end(worker, inner.swap_remove(at)).await;
+                    let ended = inner.swap_remove(at);
+                    inner.extend(end(kind, worker, ended).await);
                 }
                 _ => worker.think(span).await,
             }
@@ -199,7 +227,7 @@ fn work<'a, K: Holding>(
         while !inner.is_empty() {
             let at = worker.rng.index(inner.len());
             let hold = inner.swap_remove(at);
-            end(worker, hold).await;
+            inner.extend(end(kind, worker, hold).await);
         }
     })
 }
@@ -238,7 +266,16 @@ fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
     }
 }
 
-async fn end<G: Guard>(worker: &mut Worker, hold: Hold<G>) {
+/// Gives a guard up; returns what it was turned into, if it was.
+async fn end<K: Holding>(
+    kind: &K,
+    worker: &mut Worker,
+    hold: Hold<K::Guard>,
+) -> Option<Hold<K::Guard>> {
+    let guard = hold.guard.as_deref();
+    if guard.is_some_and(|guard| kind.shrinks(worker, guard)) {
+        return shrink(kind, worker, hold).await;
+    }
     match worker.rng.below(10) {
         0..=3 => drop(hold),
         4 if worker.has(Fault::Cancel) => {
@@ -252,6 +289,32 @@ async fn end<G: Guard>(worker: &mut Worker, hold: Hold<G>) {
             worker.say(|| format!("has released: {released:?}"));
         }
     }
+    None
+}
+
+async fn shrink<K: Holding>(
+    kind: &K,
+    worker: &mut Worker,
+    hold: Hold<K::Guard>,
+) -> Option<Hold<K::Guard>> {
+    let name = hold.name;
+    let call = worker.watch().asks(worker.life.proc, name, Waits::Briefly);
+    let future = kind.shrink(hold.take()?);
+    let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
+        worker.cancelled(future, name).await
+    } else {
+        Some(worker.timed("downgrade", worker.patience(), future).await)
+    };
+    let lesser = match result {
+        Some(Ok(Some(guard))) => Some(delivered(worker, call, guard, false)),
+        Some(Err(error)) => {
+            worker.say(|| format!("fails to turn its hold of {}: {error}", label(name)));
+            None
+        }
+        _ => None,
+    };
+    worker.watch().asked(call);
+    lesser
 }
 
 /// P5: releases and compares the answer with the guards that are out.

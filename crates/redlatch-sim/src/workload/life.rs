@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, ClientBuilder, Error,
-    seam::{Address, Login, Runtime},
+    seam::{Login, Runtime},
 };
 use tokio::select;
 
 use super::Worker;
 use crate::{
     exec::ProcId,
-    net::SimTransport,
+    net::{SimTransport, address_of},
     rng::Rng,
     runtime::{Clock, SimRuntime},
     world::Shared,
@@ -43,36 +43,52 @@ impl Life {
     }
 
     async fn live(self: Arc<Self>, mut rng: Rng) {
-        let client = loop {
-            match self.connect().await {
-                Ok(client) => break client,
+        let mut clients = Vec::new();
+        for node in 0..self.shared.plan.nodes() {
+            clients.push(self.insist(node, &mut rng).await);
+        }
+        self.say(|| "is connected".to_owned());
+        let kind = self.shared.kind;
+        for client in &clients {
+            kind.prepare(client, self.shared.plan.names).await;
+        }
+        let workers = self.shared.plan.workers;
+        for number in 0..workers {
+            let worker = Worker::new(Arc::clone(&self), &clients, number, rng.fork());
+            self.runtime.spawn("worker", Box::pin(worker.work()));
+        }
+        self.shared.done.of(self.number, workers).await;
+        for client in &clients {
+            self.finish(client).await;
+        }
+        self.say(|| "has done its work".to_owned());
+    }
+
+    /// Connects to a server, however often that takes.
+    async fn insist(&self, node: usize, rng: &mut Rng) -> Client {
+        loop {
+            match self.connect(node).await {
+                Ok(client) => {
+                    let name = match node {
+                        0 => format!("c{}", self.number),
+                        node => format!("c{}@{node}", self.number),
+                    };
+                    self.shared.watch.call_by(client.id().as_str(), &name);
+                    return client;
+                }
                 Err(error) => {
                     self.say(|| format!("cannot connect: {error}"));
                     self.sleep(rng.between(50_000, 500_000)).await;
                 }
             }
-        };
-        self.shared
-            .watch
-            .call_by(client.id().as_str(), &format!("c{}", self.number));
-        self.say(|| "is connected".to_owned());
-        let kind = self.shared.kind;
-        kind.prepare(&client, self.shared.plan.names).await;
-        let workers = self.shared.plan.workers;
-        for number in 0..workers {
-            let worker = Worker::new(Arc::clone(&self), &client, number, rng.fork());
-            self.runtime.spawn("worker", Box::pin(worker.work()));
         }
-        self.shared.done.of(self.number, workers).await;
-        self.finish(&client).await;
     }
 
-    async fn connect(&self) -> Result<Client, Error> {
+    async fn connect(&self, node: usize) -> Result<Client, Error> {
         let plan = &self.shared.plan;
         let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc);
         let runtime: Arc<dyn Runtime> = Arc::clone(&self.runtime) as _;
-        let builder: ClientBuilder =
-            ClientBuilder::at(Address::Embedded("sim".to_owned()), Login::default());
+        let builder: ClientBuilder = ClientBuilder::at(address_of(node), Login::default());
         builder
             .transport(Arc::new(transport))
             .runtime(runtime)
@@ -103,7 +119,7 @@ impl Life {
                 ),
             );
         }
-        self.shared.finished(self.number, client.id().as_str());
+        self.shared.finished(client.id().as_str());
     }
 
     pub(super) async fn sleep(&self, micros: u64) {

@@ -6,7 +6,9 @@ mod holding;
 mod latch;
 mod life;
 mod lock;
+mod multi;
 mod pool;
+mod red;
 mod rwlock;
 mod terms;
 mod worker;
@@ -41,10 +43,10 @@ pub static KINDS: &[Kind] = &[
     &latch::CountDown,
     &pool::Semaphore,
     &pool::Permits,
+    &rwlock::ReadWrite,
+    &multi::Several,
+    &red::Quorum,
 ];
-
-/// Kinds that run when they are named and not otherwise: known to break a promise. `docs/RELIABILITY.md` says which.
-pub static OPEN: &[Kind] = &[&rwlock::ReadWrite];
 
 /// Something that a worker does.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -55,6 +57,11 @@ pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 pub trait Workload: fmt::Debug + Sync {
     /// Returns its name on the command line.
     fn name(&self) -> &'static str;
+
+    /// Returns how many servers it works on, each with a client of its own in each process.
+    fn nodes(&self) -> usize {
+        1
+    }
 
     /// Makes the objects that the run needs, if somebody has to; each client calls it when it has connected, in each of its lives.
     fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {
@@ -104,8 +111,7 @@ pub trait Workload: fmt::Debug + Sync {
 
 /// Finds a kind by its name.
 pub fn find(name: &str) -> Option<Kind> {
-    let all = KINDS.iter().chain(OPEN).copied();
-    all.into_iter().find(|kind| kind.name() == name)
+    KINDS.iter().copied().find(|kind| kind.name() == name)
 }
 
 /// Draws the kind of a seed, by chance of its own, so that the rest of the seed does not depend on how many kinds there are.

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use redlatch_core::{Client, Owner, seam::Runtime};
+use redlatch_core::{Client, LossCause, Owner, seam::Runtime};
 use tokio::{select, sync::oneshot};
 
 use super::{Acquiring, Guard, Life};
@@ -16,7 +16,7 @@ use crate::{
     names::{label, name_of},
     plan::Plan,
     rng::Rng,
-    watch::{Claim, Id, Sight, Watch},
+    watch::{Claim, Id, Part, Sight, Watch},
 };
 
 /// A task that works round by round until all is healed, and then gets everything once.
@@ -24,6 +24,8 @@ pub struct Worker {
     pub(super) life: Arc<Life>,
     /// Its client.
     pub client: Client,
+    /// Its clients, one for each server; the first is the one above.
+    pub nodes: Vec<Client>,
     /// What the story calls it.
     pub label: String,
     /// Its chance.
@@ -33,8 +35,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(life: Arc<Life>, client: &Client, number: usize, rng: Rng) -> Self {
+    pub(super) fn new(life: Arc<Life>, clients: &[Client], number: usize, rng: Rng) -> Self {
+        let client = &clients[0];
         Self {
+            nodes: clients.to_vec(),
             label: format!("c{}.{number}", life.number),
             client: client.clone(),
             rng,
@@ -184,23 +188,44 @@ impl Worker {
 
     /// Shows a guard to the observer, which is told as well when it is lost.
     pub fn delivered<G: Guard>(&self, call: Id, guard: &Arc<G>, renewed: bool) -> Id {
-        let shared = &self.life.shared;
+        let name = name_of(guard.name()).unwrap_or(0);
         let sight: Arc<G> = Arc::clone(guard);
         let claim = Claim {
-            proc: self.life.proc,
-            who: self.label.clone(),
-            name: name_of(guard.name()).unwrap_or(0),
             hold: guard.hold().into(),
             owner: guard.owner().to_string().into(),
             token: guard.fence(),
             part: guard.part(),
+            ..self.claim(name, Arc::downgrade(&sight) as Sight, renewed)
+        };
+        self.shows(call, claim, guard.lost())
+    }
+
+    /// Begins to describe a guard to the observer; what tells it from others is left open.
+    pub(super) fn claim(&self, name: usize, sight: Sight, renewed: bool) -> Claim {
+        Claim {
+            proc: self.life.proc,
+            who: self.label.clone(),
+            name,
+            hold: "".into(),
+            owner: "".into(),
+            token: None,
+            part: Part::Whole,
             clock: self.life.clock.clone(),
-            sight: Arc::downgrade(&sight) as Sight,
-            delivered: shared.exec.now(),
+            sight,
+            delivered: self.life.shared.exec.now(),
             renewed,
             told: false,
-        };
-        let lost = guard.lost();
+        }
+    }
+
+    /// Shows a guard to the observer, which is told when `lost` resolves.
+    pub(super) fn shows(
+        &self,
+        call: Id,
+        claim: Claim,
+        lost: impl Future<Output = LossCause> + Send + 'static,
+    ) -> Id {
+        let shared = &self.life.shared;
         let id = shared.watch.delivered(call, claim);
         let watch = Arc::clone(&shared.watch);
         let notice = async move { watch.told(id, lost.await) };

@@ -25,8 +25,12 @@ impl World {
     fn check_left(&self, after: u64, why: &str, wrong: impl Fn(&str) -> bool) {
         let shared = &self.shared;
         let state = shared.net.state();
-        let now = state.server.time(shared.exec.now() + after);
-        for key in state.server.engine().dump(now) {
+        let dumps = state.servers.iter().flat_map(|server| {
+            let now = server.time(shared.exec.now() + after);
+            let dump = server.engine().dump(now);
+            dump.into_iter().map(move |key| (now, key))
+        });
+        for (now, key) in dumps {
             let text = String::from_utf8_lossy(&key.key).into_owned();
             let Some(name) = name_of(&text).map(label) else {
                 continue;

@@ -39,8 +39,8 @@ pub enum Event {
     Nemesis,
     /// A paused process goes on.
     Resume(ProcId),
-    /// The stopped server goes on.
-    ServerResumes,
+    /// A stopped server goes on.
+    ServerResumes(usize),
     /// A client begins its next life.
     Rebirth(usize),
     /// A copy of the data is taken, for a failover that loses what comes after it.
@@ -123,16 +123,17 @@ impl World {
         let kind = options.kind.unwrap_or_else(|| workload::draw(seed));
         let mut rng = Rng::new(seed);
         let faults = Faults::draw(&mut rng, &options.faults);
-        let plan = Plan::draw(&mut rng, &faults);
+        let plan = Plan::draw(&mut rng, &faults).over(kind.nodes(), seed, &faults);
         let exec = Exec::new(rng.fork(), rng.below(1_000));
         let watch = Watch::new(Arc::clone(&exec), kind, &plan, &faults, options.told);
         let forgery = options.mutant.and_then(Mutant::forgery);
         let model = Model::ALL[rng.index(Model::ALL.len())];
-        let server = Server::new(model, plan.server_clock.clone(), forgery);
+        let clocks = plan.server_clocks.iter().cloned();
+        let servers = clocks.map(|clock| Server::new(model, clock, forgery.clone()));
         let net = Net::new(
             Arc::clone(&exec),
             rng.fork(),
-            server,
+            servers.collect(),
             faults.clone(),
             Arc::clone(&watch),
         );
@@ -191,8 +192,8 @@ impl World {
                     .violate("P11", format!("{STEPS} steps, and no end"));
                 break;
             }
-            if lock(&self.shared.over).len() == self.shared.plan.clients && self.shared.is_healed()
-            {
+            let clients = self.shared.plan.clients * self.shared.plan.nodes();
+            if lock(&self.shared.over).len() == clients && self.shared.is_healed() {
                 self.check_end();
                 break;
             }
@@ -213,9 +214,9 @@ impl World {
                 }
             }
             Event::Resume(proc) => shared.exec.resume(proc),
-            Event::ServerResumes => {
-                shared.watch.say(|| "the server goes on".to_owned());
-                shared.net.resume();
+            Event::ServerResumes(node) => {
+                shared.watch.say(|| format!("server {node} goes on"));
+                shared.net.resume(node);
             }
             Event::Rebirth(client) => self.give_birth(client),
             Event::Copy => self.copy(),
@@ -226,7 +227,7 @@ impl World {
                     "P7",
                     format!(
                         "{} of {} clients did not get all locks {} s after all was healed",
-                        shared.plan.clients - over,
+                        shared.plan.clients - over / shared.plan.nodes(),
                         shared.plan.clients,
                         shared.plan.liveness() / 1_000_000
                     ),
@@ -249,7 +250,7 @@ impl World {
 
     fn copy(&mut self) {
         if self.shared.faults.has(Fault::LossyFailover) && !self.shared.is_healed() {
-            let copy = self.shared.net.state().server.snapshot();
+            let copy = self.shared.net.state().servers[0].snapshot();
             self.copies.push(copy);
             if self.copies.len() > 5 {
                 self.copies.remove(0);

@@ -19,6 +19,7 @@ use crate::{
     net::Net,
     plan::Plan,
     rng::Rng,
+    server::Server,
     watch::Watch,
     workload::Kind,
 };
@@ -114,20 +115,22 @@ impl Shared {
     }
 
     /// A client has done all its work.
-    pub fn finished(&self, client: usize, id: &str) {
+    pub fn finished(&self, id: &str) {
         lock(&self.over).insert(id.to_owned());
-        self.watch.say(|| format!("c{client} has done its work"));
     }
 
-    /// Returns who holds a name on the server.
+    /// Returns who holds a name on any server.
     pub fn holders(&self, name: usize) -> Vec<String> {
         let state = self.net.state();
-        let now = state.server.time(self.exec.now());
-        let dump = state.server.engine().dump(now);
-        dump.iter()
-            .filter(|key| name_of(&String::from_utf8_lossy(&key.key)) == Some(name))
-            .flat_map(|key| self.kind.holders(key, now.millis()))
-            .collect()
+        let holders = |server: &Server| {
+            let now = server.time(self.exec.now());
+            let mut dump = server.engine().dump(now);
+            dump.retain(|key| name_of(&String::from_utf8_lossy(&key.key)) == Some(name));
+            let keys = dump.into_iter();
+            keys.flat_map(move |key| self.kind.holders(&key, now.millis()))
+                .collect::<Vec<_>>()
+        };
+        state.servers.iter().flat_map(holders).collect()
     }
 
     /// Runs `action` after `micros`, whatever becomes of the client.

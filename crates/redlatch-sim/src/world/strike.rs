@@ -22,6 +22,8 @@ impl World {
             return;
         };
         let now = shared.exec.now();
+        let nodes = shared.plan.nodes();
+        let node = if nodes > 1 { self.rng.index(nodes) } else { 0 };
         let tell = |text: String| shared.watch.fault(fault, now, || text);
         match fault {
             Fault::Cut | Fault::HalfOpen | Fault::PubSubCut | Fault::Stall => {
@@ -31,28 +33,34 @@ impl World {
                 self.strike_client(fault)
             }
             Fault::ScriptFlush => {
-                tell("the server forgets its scripts".to_owned());
-                shared.net.state().server.flush_scripts();
+                tell(format!("server {node} forgets its scripts"));
+                shared.net.state().servers[node].flush_scripts();
             }
             Fault::ServerStop => {
                 let span = self.rng.between(1_000, shared.plan.lease * 2000);
-                tell(format!("the server stands still for {} ms", span / 1000));
-                shared.net.stop();
-                shared.exec.schedule(now + span, Event::ServerResumes);
+                tell(format!("server {node} stands still for {} ms", span / 1000));
+                shared.net.stop(node);
+                shared.exec.schedule(now + span, Event::ServerResumes(node));
             }
             Fault::Restart => {
-                tell("the server restarts with its data".to_owned());
-                let data = shared.net.state().server.snapshot();
-                shared.net.restart(&data);
+                // One of several servers may forget what it granted: that is what the others are for.
+                if nodes > 1 && self.rng.chance(500) {
+                    tell(format!("server {node} restarts without its data"));
+                    return shared.net.restart(node, &Snapshot::empty());
+                }
+                tell(format!("server {node} restarts with its data"));
+                let data = shared.net.state().servers[node].snapshot();
+                shared.net.restart(node, &data);
             }
             Fault::EmptyRestart => {
                 tell("the server restarts without its data".to_owned());
-                shared.net.restart(&Snapshot::empty());
+                shared.net.restart(node, &Snapshot::empty());
             }
             Fault::LossyFailover => {
                 tell("the server fails over and loses its last writes".to_owned());
+                // The copies are the first server's.
                 if let Some(copy) = self.copies.first() {
-                    shared.net.restart(copy);
+                    shared.net.restart(0, copy);
                 }
             }
             Fault::ClockStep => {
@@ -62,7 +70,7 @@ impl World {
                     .cast_signed();
                 let span = if self.rng.chance(300) { -span } else { span };
                 tell(format!("the server's clock is set by {} ms", span / 1000));
-                shared.net.state().server.step_clock(span);
+                shared.net.state().servers[node].step_clock(span);
             }
             _ => {}
         }

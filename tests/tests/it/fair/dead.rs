@@ -20,6 +20,7 @@ const MS: Duration = Duration::from_millis(1);
 redlatch_tests::behaviours!(
     a_dead_head_costs_its_deadline_at_most_l21,
     those_that_died_together_cost_it_once_l22,
+    a_dead_client_with_all_first_places_costs_its_deadline_l22,
     a_called_head_that_dies_is_passed_over_l24,
     a_head_that_nobody_polls_costs_its_grace_and_comes_again,
     a_first_of_the_local_line_that_nobody_polls_stalls_nobody,
@@ -89,6 +90,24 @@ async fn those_that_died_together_cost_it_once_l22(backend: &Backend) {
     next.release().await.unwrap();
     last.await.unwrap().release().await.unwrap();
     assert_within(backend, start, 8_000 * MS);
+}
+
+async fn a_dead_client_with_all_first_places_costs_its_deadline_l22(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let dies = backend.client().await;
+    for _ in 0..40 {
+        std::mem::forget(half_way(backend, &dies).await);
+    }
+    std::mem::forget(dies);
+    let first = queued(&clients[1].fair_lock("x")).await;
+    let second = queued(&clients[2].fair_lock("x")).await;
+    let start = Instant::now();
+    guard.release().await.unwrap();
+    first.await.unwrap().release().await.unwrap();
+    second.await.unwrap().release().await.unwrap();
+    assert_within(backend, start, 5_010 * MS);
+    backend.assert_only_counters_left();
 }
 
 async fn a_called_head_that_dies_is_passed_over_l24(backend: &Backend) {

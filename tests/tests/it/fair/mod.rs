@@ -2,6 +2,7 @@
 
 mod cancel;
 mod dead;
+mod full;
 mod load;
 mod order;
 mod scripts;
@@ -9,3 +10,4 @@ mod scripts;
 mod servers;
 mod support;
 mod surface;
+mod trouble;

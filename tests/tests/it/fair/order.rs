@@ -102,7 +102,10 @@ async fn a_waiter_that_gives_up_leaves_at_once(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let lock = clients[1].fair_lock("x");
-    let impatient = tokio::spawn(lock.try_lock_for(300 * MS).into_future());
+    let impatient = tokio::spawn(
+        lock.try_lock_for(backend.at_leisure(300 * MS))
+            .into_future(),
+    );
     backend.pass(50 * MS).await;
     let patient = queued(&clients[2].fair_lock("x")).await;
     assert!(impatient.await.unwrap().unwrap().is_none());

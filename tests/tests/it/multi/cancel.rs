@@ -4,7 +4,7 @@ use std::{future::Future, future::IntoFuture, pin::Pin};
 
 use redlatch::{Client, Lockable, RedLock};
 
-use super::{Fleet, MS};
+use super::{Fleet, MS, mixes};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -48,6 +48,20 @@ async fn a_multi_lock() {
     })
     .await;
     assert!(polls > 3);
+}
+
+/// Of every kind, taken while they are free.
+#[tokio::test(start_paused = true)]
+async fn a_mix() {
+    let polls = mixes::dropped_at_every_await(false).await;
+    assert!(polls > 5, "{polls}");
+}
+
+/// Each member of which is held by another for a while, so that it is waited for, and others behind it are free or not.
+#[tokio::test(start_paused = true)]
+async fn a_mix_that_has_to_wait_for_each_member() {
+    let polls = mixes::dropped_at_every_await(true).await;
+    assert!(polls > 50, "{polls}");
 }
 
 #[tokio::test(start_paused = true)]

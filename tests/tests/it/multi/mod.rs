@@ -1,8 +1,11 @@
 //! Locks over several: of one server or more, and over a quorum of servers.
 
 mod cancel;
+mod mixes;
 mod multi_lock;
 mod red_lock;
+#[cfg(all(unix, feature = "servers"))]
+mod servers;
 mod striped;
 
 use std::time::Duration;

@@ -25,17 +25,25 @@ fn locks(clients: &[Client]) -> Vec<Lock> {
     clients.iter().map(|client| client.lock("x")).collect()
 }
 
-/// Servers of a test are young, and lose nothing unless the test says so.
-fn durable(clients: &[Client]) -> RedLockBuilder {
+/// Waits for a node for as long as a busy machine may take.
+fn builder(clients: &[Client]) -> RedLockBuilder {
     let locks = locks(clients);
     let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
-    RedLock::builder(&nodes)
-        .durable_nodes()
-        .node_timeout(SECOND)
+    RedLock::builder(&nodes).node_timeout(30 * SECOND)
+}
+
+/// Servers of a test are young, and lose nothing unless the test says so.
+fn durable(clients: &[Client]) -> RedLockBuilder {
+    builder(clients).durable_nodes()
 }
 
 fn red(clients: &[Client]) -> RedLock {
     durable(clients).build().unwrap()
+}
+
+/// Where nodes hang, so that their time matters.
+fn hasty(clients: &[Client]) -> RedLock {
+    durable(clients).node_timeout(SECOND).build().unwrap()
 }
 
 async fn held_on(clients: &[Client]) -> usize {
@@ -115,7 +123,6 @@ async fn a_quorum_held_by_another_leaves_nothing_held(fleet: &Fleet) {
     assert!(red(&clients).try_lock().await.unwrap().is_none());
     assert_eq!(held_on(&clients[3..]).await, 0);
     let lock = red(&clients);
-    assert!(lock.try_lock_for(2 * SECOND).await.unwrap().is_none());
     let waiting = tokio::spawn(lock.lock().into_future());
     fleet.pass(100 * MS).await;
     drop(guards);
@@ -206,8 +213,11 @@ async fn a_forced_minority_is_no_loss_and_a_majority_is(fleet: &Fleet) {
 /// A node that was just started may have forgotten a hold.
 async fn young_nodes_are_not_counted(fleet: &Fleet) {
     let clients = fleet.clients().await;
-    let lock = clients[0].red_lock("x", &clients[1..]);
+    let lock = builder(&clients).longest_lease(2 * SECOND);
+    let lock = lock.build().unwrap();
     let error = lock.try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    let error = lock.try_lock().lease(2 * SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     let source = std::error::Error::source(&error).unwrap();
     let outcomes = source.downcast_ref::<NodeOutcomes>().unwrap();
@@ -217,7 +227,26 @@ async fn young_nodes_are_not_counted(fleet: &Fleet) {
     // Once they have run for a lease.
     fleet.pass(4 * SECOND).await;
     let guard = lock.lock().lease(2 * SECOND).await.unwrap();
+    let error = guard.extend(3 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
     guard.release().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
+    let fleet = Fleet::embedded(5);
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let guard = red(&others).lock().await.unwrap();
+    let started = tokio::time::Instant::now();
+    let lock = red(&clients);
+    assert!(lock.try_lock_for(2 * SECOND).await.unwrap().is_none());
+    let took = started.elapsed();
+    assert!(
+        took >= 2 * SECOND && took < 2 * SECOND + 50 * MS,
+        "{took:?}"
+    );
+    guard.release().await;
+    fleet.assert_nothing_left(&clients).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +256,7 @@ async fn hanging_nodes_cost_their_time_and_no_more() {
     for node in &fleet.0[..2] {
         node.embedded_server().stop();
     }
-    let lock = red(&clients);
+    let lock = hasty(&clients);
     let guard = lock.try_lock().await.unwrap().unwrap();
     assert_eq!(guard.nodes_held(), 3);
     // A third makes a quorum impossible.
@@ -248,7 +277,7 @@ async fn hanging_nodes_cost_their_time_and_no_more() {
 async fn it_is_lost_when_a_quorum_cannot_be_renewed() {
     let fleet = Fleet::embedded(5);
     let clients = fleet.clients().await;
-    let guard = red(&clients)
+    let guard = hasty(&clients)
         .lock()
         .renewed_lease(3 * SECOND)
         .await

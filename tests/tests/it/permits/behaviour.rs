@@ -112,7 +112,7 @@ async fn totals_and_changes(backend: &Backend) {
     assert!(permits.try_acquire_many(2).await.unwrap().is_none());
     assert!(
         permits
-            .try_acquire_many_for(2, 20 * MS)
+            .try_acquire_many_for(2, backend.at_leisure(20 * MS))
             .await
             .unwrap()
             .is_none()

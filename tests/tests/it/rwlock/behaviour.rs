@@ -39,12 +39,24 @@ async fn readers_share_and_writers_exclude(backend: &Backend) {
     assert!(ours.try_write().await.unwrap().is_none());
     assert_eq!(ours.info().await.unwrap().readers, 2);
     assert_eq!(one.release().await.unwrap(), Released::Free);
-    assert!(theirs.try_write_for(1000 * MS).await.unwrap().is_none());
+    assert!(
+        theirs
+            .try_write_for(backend.at_leisure(1000 * MS))
+            .await
+            .unwrap()
+            .is_none()
+    );
     drop(two);
     let writer = ours.write().await.unwrap();
     assert!(theirs.try_read().await.unwrap().is_none());
     assert!(theirs.try_upgradable_read().await.unwrap().is_none());
-    assert!(theirs.try_write_for(1000 * MS).await.unwrap().is_none());
+    assert!(
+        theirs
+            .try_write_for(backend.at_leisure(1000 * MS))
+            .await
+            .unwrap()
+            .is_none()
+    );
     assert_eq!(writer.release().await.unwrap(), Released::Free);
     assert!(theirs.try_read().await.unwrap().is_some());
     for client in [&a, &b] {

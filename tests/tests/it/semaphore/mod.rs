@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod cancel;
+mod fairness;
 mod trouble;
 mod waiting;
 mod wrong_input;

@@ -7,7 +7,7 @@ use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::POOL;
 use redlatch_tests::{backend::Backend, copies::Copies};
 
-use super::{assert_all_back, queued};
+use super::{KEY, assert_all_back, queued};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -157,5 +157,31 @@ async fn calls_that_are_lost_cost_a_look_by_the_clock_l21() {
         task.await.unwrap();
     }
     assert!(started.elapsed() <= 5 * SECOND, "{:?}", started.elapsed());
+    assert_all_back(&backend, &client, &semaphore).await;
+}
+
+/// Places are lost, and no permit: whoever is granted without a place tells the others of its client, who would else look when each became the first of them.
+#[tokio::test(start_paused = true)]
+async fn a_grant_without_a_place_is_told_to_the_others() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(1).await.unwrap();
+    let guard = semaphore.acquire().await.unwrap();
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let theirs = other.semaphore("x");
+            tokio::spawn(async move { theirs.acquire().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    queued(&semaphore, 10).await;
+    let server = backend.embedded_server();
+    assert!(server.delete_key(format!("{KEY}:q")) && server.delete_key(format!("{KEY}:l")));
+    let start = tokio::time::Instant::now();
+    guard.release().await.unwrap();
+    for task in tasks {
+        assert!(task.await.unwrap().is_clean());
+    }
+    assert!(start.elapsed() < 2_450 * MS, "{:?}", start.elapsed());
     assert_all_back(&backend, &client, &semaphore).await;
 }

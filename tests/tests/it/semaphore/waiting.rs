@@ -110,9 +110,8 @@ async fn a_waiter_that_gives_up_lets_the_next_one_in(backend: &Backend) {
     let semaphore = client.semaphore("x").permits_if_unset(5);
     let guard = semaphore.acquire_many(3).await.unwrap();
     let (all, asking) = (backend.client().await, Log::default());
-    let patient = all.semaphore("x");
-    let first =
-        tokio::spawn(async move { patient.try_acquire_many_for(5, 300 * MS).await.unwrap() });
+    let (patient, wait) = (all.semaphore("x"), backend.at_leisure(300 * MS));
+    let first = tokio::spawn(async move { patient.try_acquire_many_for(5, wait).await.unwrap() });
     queued(&semaphore, 1).await;
     let second = waiter(&semaphore, 2, 1, &asking, Duration::ZERO);
     queued(&semaphore, 2).await;
@@ -143,7 +142,7 @@ async fn waiting_ends_at_its_time(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(1);
     let guard = semaphore.acquire().await.unwrap();
-    let waits = [0, 1, 50, 300].map(|ms| semaphore.try_acquire_for(ms * MS));
+    let waits = [0, 1, 50, 300].map(|ms| semaphore.try_acquire_for(backend.at_leisure(ms * MS)));
     for wait in waits {
         assert!(wait.await.unwrap().is_none());
     }
@@ -151,7 +150,7 @@ async fn waiting_ends_at_its_time(backend: &Backend) {
     client.settled().await;
     assert!(
         semaphore
-            .try_acquire_for(MS * 1000)
+            .try_acquire_for(backend.at_leisure(MS * 1000))
             .await
             .unwrap()
             .is_some()

@@ -45,9 +45,9 @@ async fn a_late_copy_of_an_undone_acquire_is_refused_l1_l2(binary: ServerBinary)
     let backend = Backend::real(&binary);
     preload(backend.server());
     let other = backend.client().await;
-    let started = Instant::now();
     let names = ["undone", "late", "taken", "taken-late"];
     let rigs = join_all(names.map(|name| given_up(&backend, name))).await;
+    let sent = Instant::now();
     let [undone, late, taken, taken_late] = &rigs[..] else {
         unreachable!("four names")
     };
@@ -58,7 +58,7 @@ async fn a_late_copy_of_an_undone_acquire_is_refused_l1_l2(binary: ServerBinary)
     let kept = other.lock("taken-late").lock().await.unwrap();
 
     backend
-        .pass((5_200 * MS).saturating_sub(started.elapsed()))
+        .pass((5_200 * MS).saturating_sub(sent.elapsed()))
         .await;
     assert_refused(&late.2, "late").await;
     assert_refused(&taken_late.2, "late").await;

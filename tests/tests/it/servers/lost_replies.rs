@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use futures_util::future::join_all;
-use redlatch::{Client, HoldState, Lock, Released};
+use redlatch::{Client, ErrorKind, HoldState, Lock, Released};
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::Backend,
@@ -26,6 +26,7 @@ redlatch_tests::on_every_server!(
     a_cut_while_waiting_is_never_contention_l3,
     a_short_cut_costs_a_waiter_nothing_l3_l7,
     a_lost_message_costs_a_look_l7,
+    a_connection_that_ends_within_a_reply_is_a_broken_one_l2,
 );
 
 /// A client behind a proxy of its own, and a lock.
@@ -280,4 +281,28 @@ async fn a_lost_message_costs_a_look_l7(binary: ServerBinary) {
 
 fn said(reply: &[u8], verdict: &str) -> bool {
     String::from_utf8_lossy(reply).contains(verdict)
+}
+
+/// At each byte of the greeting, and at some of what comes after it.
+async fn a_connection_that_ends_within_a_reply_is_a_broken_one_l2(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let proxy = Proxy::start(backend.server().address());
+    for bytes in (1..=160).step_by(3) {
+        proxy.cut_after(Direction::ToClient, bytes);
+        match Client::connect(&proxy.url()).await {
+            Ok(client) => client.close_now().await,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{bytes}: {error:?}"),
+        }
+        proxy.withdraw_orders();
+    }
+    let client = Client::connect(&proxy.url()).await.unwrap();
+    for bytes in (1..=160).step_by(10) {
+        // The new connection is cut as well, within its greeting.
+        proxy.cut();
+        proxy.cut_after(Direction::ToClient, bytes);
+        let guard = client.lock("x").lock().await.unwrap();
+        proxy.cut_after(Direction::ToClient, 1 + bytes % 7);
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+    assert_nothing_left(&backend, &[&client]).await;
 }

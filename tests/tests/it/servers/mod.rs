@@ -10,6 +10,7 @@ mod latch;
 mod late;
 mod lifecycle;
 mod lost_replies;
+mod pool;
 mod proxy;
 mod random;
 mod refusals;

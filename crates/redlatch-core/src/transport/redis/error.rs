@@ -52,9 +52,15 @@ pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
         // With TLS a bad configuration, without it a name without addresses.
         ErrorKind::Client | ErrorKind::InvalidClientConfig if tls => DialErrorKind::Tls,
         ErrorKind::Io | ErrorKind::InvalidClientConfig => DialErrorKind::Unreachable,
+        ErrorKind::Parse if ends_early(failed) => DialErrorKind::Unreachable,
         _ => DialErrorKind::Refused,
     };
     dial(kind, failed.to_string())
+}
+
+/// Whether the connection ended within a reply. The crate has the same kind of error for that as for bytes that are no reply at all, and tells them apart in words only.
+fn ends_early(failed: &RedisError) -> bool {
+    failed.to_string().contains("end of input")
 }
 
 /// What the server was asked for when it refused.
@@ -224,6 +230,9 @@ mod tests {
         );
         let parse = redis::parse_redis_value(b"HTTP/1.1 400\r\n").unwrap_err();
         assert_eq!(of_connect(&tcp(), &parse).kind, DialErrorKind::Refused);
+        let cut = "Parse error at 0\nUnexpected end of input\nexpected 12 more elements\n";
+        let cut = RedisError::from((ErrorKind::Parse, "Incompatible type", cut.to_owned()));
+        assert_eq!(of_connect(&tcp(), &cut).kind, DialErrorKind::Unreachable);
     }
 
     #[test]

@@ -68,6 +68,5 @@ pub(super) const ALL: &[Mutant] = &[
     client("fair-abandoned-not-undone", Rule::UndoAbandoned),
     client("fair-waiter-not-struck-out", Rule::StrikeOut),
     client("fair-never-looks-again", Rule::LookAgain),
-    // No `TryAfterSubscribing`: the first look took the ticket, and what was missed before the subscription the look after
-    // two seconds makes up for, within what P7 allows. `protocol::acquisition` has a test of that rule.
+    client("fair-no-try-after-subscribing", Rule::TryAfterSubscribing),
 ];

@@ -1,8 +1,13 @@
 //! What the scripts of the plain lock, and of others that one owner holds at a time, have done.
 
+use std::collections::BTreeSet;
+
 use redlatch_core::seam::Value;
 
-use crate::scripts::{Ran, Seen};
+use crate::{
+    names::name_of,
+    scripts::{Ran, Seen},
+};
 
 /// Reads a script in the folder `kind`.
 pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
@@ -13,10 +18,7 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
         return Vec::new();
     }
     let seen = match (script, ran.verdict()) {
-        ("acquire", "granted") => Seen::Granted {
-            name,
-            attempt: ran.arg(3).to_owned(),
-        },
+        ("acquire", "granted") => return granted(ran),
         ("renew", "renewed") => Seen::Renewed {
             name,
             hold: ran.arg(5).to_owned(),
@@ -30,8 +32,21 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
             name,
             hold: ran.arg(1).to_owned(),
             ended: ran.arg(2) == "now",
+            freed: ran.arg(2) == "now",
         },
         _ => return Vec::new(),
     };
     vec![seen]
+}
+
+/// Several names may be granted at once: their keys come first, and those of their waiters behind them.
+fn granted(ran: &Ran<'_>) -> Vec<Seen> {
+    let names: BTreeSet<_> = (1..=ran.keys())
+        .filter_map(|at| name_of(ran.key(at)))
+        .collect();
+    let granted = |name| Seen::Granted {
+        name,
+        attempt: ran.arg(3).to_owned(),
+    };
+    names.into_iter().map(granted).collect()
 }

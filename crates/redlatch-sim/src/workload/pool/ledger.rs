@@ -1,8 +1,8 @@
-//! P1 once more, by what the server has answered: at no time are more permits out than there are.
+//! P1 once more, by what the server has answered: at no time are more permits out than there are, and nobody is passed over.
 
 use std::collections::BTreeMap;
 
-use super::{scripts::number, size};
+use super::{order::Queue, scripts::number, size};
 use crate::{
     names::label,
     scripts::Ran,
@@ -20,34 +20,41 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Ledger {
     names: Vec<BTreeMap<String, Entry>>,
+    queues: Vec<Queue>,
 }
 
 impl Ledger {
     pub(super) fn new(names: usize) -> Self {
         Self {
             names: (0..names).map(|_| BTreeMap::new()).collect(),
+            queues: (0..names).map(|_| Queue::default()).collect(),
         }
     }
 
+    /// Returns how many permits are out now.
     fn granted(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<u64> {
         let (need, lease): (u64, u64) = (ran.arg(4).parse().ok()?, ran.arg(5).parse().ok()?);
         let until = now + number(ran, 5).unwrap_or(lease);
         let attempt = ran.arg(3);
         let holds = self.names.get_mut(name)?;
-        let mut enter = |hold: String, permits| {
+        let enter = |holds: &mut BTreeMap<_, Entry>, hold, permits| {
             let entry = holds.entry(hold).or_insert(Entry { until, permits });
             if entry.until <= now {
                 entry.permits = permits;
             }
             entry.until = entry.until.max(until);
         };
+        let copy = is_copy(holds, attempt, now);
         if ran.arg(9).is_empty() {
-            enter(attempt.to_owned(), need);
-        } else if !holds_some(&self.names[name], attempt, now) {
-            let holds = &mut self.names[name];
+            enter(holds, attempt.to_owned(), need);
+        } else {
             for at in 0..need {
-                let entry = Entry { until, permits: 1 };
-                holds.insert(format!("{attempt}:{at}"), entry);
+                let hold = format!("{attempt}:{at}");
+                // Of what a copy follows, some may be back, or over.
+                let out = holds.get(&hold).is_some_and(|entry| entry.until > now);
+                if !copy || out {
+                    enter(holds, hold, 1);
+                }
             }
         }
         let live = self.names[name].values().filter(|entry| entry.until > now);
@@ -80,13 +87,14 @@ impl Ledger {
     }
 }
 
-/// Tells whether permits with ids of this attempt are out: then what was granted is a copy.
-fn holds_some(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
+/// Tells whether permits of this attempt are out, as one hold or with ids: then what is granted is a copy.
+fn is_copy(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
     let prefix = format!("{attempt}:");
     let of_attempt = holds.range(prefix.clone()..);
-    of_attempt
+    let mut of_attempt = of_attempt
         .take_while(|(hold, _)| hold.starts_with(&prefix))
-        .any(|(_, entry)| entry.until > now)
+        .chain(holds.get_key_value(attempt));
+    of_attempt.any(|(_, entry)| entry.until > now)
 }
 
 impl Checker for Ledger {
@@ -102,15 +110,31 @@ impl Checker for Ledger {
         };
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
+                let copy = is_copy(&self.names[name], ran.arg(3), now);
                 let out = self.granted(name, now, ran).unwrap_or(0);
                 let of = u64::from(size(name));
+                let room = if copy {
+                    u64::MAX
+                } else {
+                    of.saturating_sub(out)
+                };
+                if let Some(passed) = self.queues[name].granted(now, ran, room) {
+                    let (who, name) = (ran.arg(3), label(name));
+                    let what =
+                        format!("attempt {who} is granted {name} before {passed}, who came first");
+                    record.violate("order", view.now, what);
+                }
                 if out > of {
                     let what = format!("{out} of {of} permits of {} are out", label(name));
                     record.violate("P1", view.now, what);
                 }
             }
             ("pool/renew", "renewed") => drop(self.renewed(name, now, ran)),
-            ("pool/release", _) => drop(self.released(name, ran)),
+            ("pool/release", _) => {
+                self.released(name, ran);
+                self.queues[name].leaves(now, ran);
+            }
+            ("pool/acquire", "busy") => self.queues[name].waits(now, ran),
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 mod ledger;
 mod mutants;
+mod order;
 mod permits;
 mod scripts;
 mod semaphore;

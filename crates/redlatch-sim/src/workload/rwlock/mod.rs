@@ -172,6 +172,53 @@ impl Holding for ReadWrite {
         }
     }
 
+    fn grow(
+        &self,
+        worker: &mut Worker,
+        guard: &Either,
+        terms: &Terms,
+    ) -> Option<Acquiring<Either>> {
+        let Either::Look(look) = guard else {
+            return None;
+        };
+        if worker.rng.chance(300) {
+            return None;
+        }
+        macro_rules! upgrade {
+            ($builder:expr) => {{
+                let builder = $builder;
+                let builder = if terms.renewed {
+                    builder.renewed_lease(terms.lease)
+                } else {
+                    builder.lease(terms.lease)
+                };
+                builder.into_future()
+            }};
+        }
+        let write: Begun<WriteGuard> = match terms.how {
+            How::Once => upgrade!(look.try_upgrade()),
+            How::For(wait) => upgrade!(look.try_upgrade_for(wait)),
+            How::Patiently => {
+                let future = upgrade!(look.upgrade());
+                Box::pin(async move { future.await.map(Some) })
+            }
+        };
+        Some(Box::pin(async move { Ok(write.await?.map(Either::Write)) }))
+    }
+
+    fn shrinks(&self, worker: &mut Worker, guard: &Either) -> bool {
+        matches!(guard, Either::Write(_)) && worker.rng.chance(250)
+    }
+
+    fn shrink(&self, guard: Either) -> Acquiring<Either> {
+        Box::pin(async move {
+            let Either::Write(write) = guard else {
+                return Ok(None);
+            };
+            write.downgrade().await.map(|read| Some(Either::Read(read)))
+        })
+    }
+
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
         Box::pin(async move {
             let lock = ReadWriteLock::new(&worker.client, label(name));

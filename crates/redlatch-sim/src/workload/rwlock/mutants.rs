@@ -62,6 +62,12 @@ pub(super) const ALL: &[Mutant] = &[
         "elseif false then",
     ),
     script(
+        "rwlock-upgrade-before-readers",
+        WRITE,
+        "elseif waited then\n  local reader",
+        "elseif own == 1 then\n  free = true\nelseif waited then\n  local reader",
+    ),
+    script(
         "rwlock-stale-token",
         READ,
         "local serial, token, short, abandoned = micros, s.token, '', 0",

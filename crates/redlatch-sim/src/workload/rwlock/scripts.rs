@@ -36,6 +36,7 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
             name,
             hold: format!("{}{}", ran.arg(1), ran.arg(3)),
             ended: ran.arg(4) == "now",
+            freed: ran.arg(4) == "now" && ran.item(3).and_then(Value::as_int) == Some(1),
         }],
         _ => Vec::new(),
     }

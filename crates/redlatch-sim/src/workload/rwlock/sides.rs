@@ -1,6 +1,7 @@
-//! Neither side starves: a reader waits for few writes. That writers do not wait for new readers is in the scripts' model.
+//! Neither side starves. A reader that waits lets one write go first at most; one that came after the first of the waiting writers goes before it only if a write
+//! has ended meanwhile.
 //!
-//! Counted on the server, from a waiter's first busy answer to its grant, in runs where messages arrive.
+//! Read from the answers of the server, by its clock, in runs where messages arrive.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +9,44 @@ use redlatch_core::seam::Value;
 
 use crate::{
     names::label,
+    scripts::Ran,
     watch::{Checker, Event, Record, View},
 };
 
-/// Who waits, by attempt, with the grants to the other side since.
+/// Who waits for each name.
 #[derive(Debug)]
 pub(super) struct Sides {
-    /// When each last looked, and how many writes have begun since it came.
-    readers: Vec<BTreeMap<String, (u64, u32)>>,
+    names: Vec<Lines>,
+}
+
+/// Who waits for one name. Times are the server's, in ms.
+#[derive(Clone, Debug, Default)]
+struct Lines {
+    /// By attempt.
+    readers: BTreeMap<String, Reader>,
+    /// Attempts to write or to read upgradably, in order of arrival, and whether they want to write.
+    queue: Vec<(String, bool)>,
+    /// The first of the queue, and since when it is.
+    first: (String, u64),
+    /// Until when clients count as alive.
+    alive: BTreeMap<String, u64>,
+    /// Who writes, and until when.
+    write: Option<(String, u64)>,
+    /// When a write last ended.
+    ended: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Reader {
+    since: u64,
+    /// Writes that have begun since.
+    writes: u32,
 }
 
 impl Sides {
     pub(super) fn new(names: usize) -> Self {
         Self {
-            readers: vec![BTreeMap::new(); names],
+            names: vec![Lines::default(); names],
         }
     }
 }
@@ -31,47 +56,178 @@ impl Checker for Sides {
         let Event::Ran { ran, .. } = *event else {
             return;
         };
-        let Some(name) = ran.name() else {
+        let (Some(name), Some(now)) = (ran.name(), ran.item(1).and_then(number)) else {
             return;
         };
-        let readers = &mut self.readers[name];
-        match (ran.source.name, ran.verdict()) {
-            ("rwlock/read", "busy")
-                if ran.arg(8) == "r" && !ran.arg(6).is_empty() && view.conditions.calm =>
-            {
-                let entered = ran.item(6).and_then(Value::as_int) == Some(1);
-                let waits = readers.entry(ran.arg(3).to_owned()).or_default();
-                *waits = (view.now, if entered { 0 } else { waits.1 });
+        if !view.conditions.calm {
+            return;
+        }
+        let lines = &mut self.names[name];
+        lines.pass(now);
+        let broken = match ran.source.name {
+            "rwlock/read" => lines.read(ran, now),
+            "rwlock/write" => lines.write(ran, now),
+            _ => {
+                lines.end(ran, now);
+                None
             }
-            ("rwlock/read", _) => {
-                readers.remove(ran.arg(3));
-            }
-            ("rwlock/release", _) => {
-                readers.remove(ran.arg(2));
-            }
-            // A re-entry, or an upgrade, is no other write.
-            ("rwlock/write", "granted") if ran.item(3).and_then(Value::as_int) == Some(1) => {
-                // One that has not looked for long may have lost its place.
-                readers.retain(|_, (looked, _)| *looked + ALIVE > view.now);
-                for (attempt, (_, writes)) in readers.iter_mut() {
-                    *writes += 1;
-                    if *writes > MOST {
-                        let name = label(name);
-                        let what = format!(
-                            "{attempt} waits to read {name}, and {writes} writes have begun since"
-                        );
-                        record.violate("sides", view.now, what);
-                        *writes = 0;
-                    }
-                }
-            }
-            _ => {}
+        };
+        lines.settle(now);
+        if let Some(what) = broken {
+            record.violate("sides", view.now, format!("{}: {what}", label(name)));
         }
     }
 }
 
-/// Writes that may begin while a reader waits: one that the server had called when it came, one after an upgrade, one in turn.
-const MOST: u32 = 3;
+impl Lines {
+    /// Ends what has ended by itself.
+    fn pass(&mut self, now: u64) {
+        if let Some((_, until)) = self.write.take_if(|(_, until)| *until <= now) {
+            self.ended = until;
+        }
+        let alive = &self.alive;
+        let lives = |attempt: &str| alive.get(client(attempt)).is_some_and(|&until| until > now);
+        self.readers.retain(|attempt, _| lives(attempt));
+        self.queue.retain(|(attempt, _)| lives(attempt));
+        self.settle(now);
+    }
 
-/// A waiter that has looked keeps its place for so long, in µs.
-const ALIVE: u64 = 4_000_000;
+    fn settle(&mut self, now: u64) {
+        let first = self.queue.first().map_or("", |(attempt, _)| attempt);
+        if first != self.first.0 {
+            self.first = (first.to_owned(), now);
+        }
+    }
+
+    fn read(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
+        let (attempt, upgradable) = (ran.arg(3), ran.arg(8) == "u");
+        match ran.verdict() {
+            "busy" if upgradable => self.queues(ran, now, false),
+            "busy" if self.registers(ran, now) && entered(ran) => {
+                let reader = Reader {
+                    since: now,
+                    writes: 0,
+                };
+                self.readers.insert(attempt.to_owned(), reader);
+            }
+            "granted" => {
+                self.queue.retain(|(other, _)| other != attempt);
+                let since = self
+                    .readers
+                    .remove(attempt)
+                    .map_or(now, |reader| reader.since);
+                let writes = self
+                    .write
+                    .as_ref()
+                    .is_some_and(|(owner, _)| owner == ran.arg(2));
+                let fresh = ran.item(3).and_then(number) == Some(1) && !writes && !upgradable;
+                let (first, came) = &self.first;
+                let held_back = self.queue.first().is_some_and(|(_, writes)| *writes);
+                if fresh && held_back && since > *came && self.ended < since {
+                    return Some(format!(
+                        "{attempt} reads before {first}, which waits to write and was the first when it came"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn write(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
+        let attempt = ran.arg(3);
+        match ran.verdict() {
+            "busy" => self.queues(ran, now, true),
+            "granted" => {
+                self.queue.retain(|(other, _)| other != attempt);
+                let until = now + ran.arg(4).parse::<u64>().unwrap_or(0);
+                if ran.item(3).and_then(number) != Some(1) {
+                    self.lasts(until);
+                    return None;
+                }
+                self.write = Some((ran.arg(2).to_owned(), until));
+                let mut starved = None;
+                for (reader, waits) in &mut self.readers {
+                    waits.writes += 1;
+                    if waits.writes > MOST {
+                        let writes = waits.writes;
+                        starved = Some(format!(
+                            "{reader} waits to read, and {writes} writes have begun since"
+                        ));
+                    }
+                }
+                return starved;
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Takes note of what ends or prolongs a hold or a wait.
+    fn end(&mut self, ran: &Ran<'_>, now: u64) {
+        match (ran.source.name, ran.verdict()) {
+            ("rwlock/renew", "renewed") if ran.arg(5) == "w" => {
+                self.lasts(now + ran.arg(3).parse::<u64>().unwrap_or(0));
+            }
+            ("rwlock/release", verdict) => {
+                let attempt = ran.arg(2);
+                self.readers.remove(attempt);
+                self.queue.retain(|(other, _)| other != attempt);
+                let over = verdict == "released" && ran.item(3).and_then(number) == Some(0);
+                if ran.arg(6) == "w" && over {
+                    self.write = None;
+                    self.ended = now;
+                }
+            }
+            // Others of the writer's attempts may go on; nobody comes in while they do.
+            ("rwlock/downgrade", "granted") => self.ended = now,
+            ("rwlock/force", "done") if ran.arg(1) == "w" && ran.arg(4) == "now" => {
+                self.write = None;
+                self.ended = now;
+            }
+            _ => {}
+        }
+    }
+
+    fn lasts(&mut self, until: u64) {
+        if let Some((_, known)) = &mut self.write {
+            *known = until.max(*known);
+        }
+    }
+
+    fn queues(&mut self, ran: &Ran<'_>, now: u64, writes: bool) {
+        if self.registers(ran, now) && entered(ran) {
+            let attempt = ran.arg(3);
+            self.queue.retain(|(other, _)| other != attempt);
+            self.queue.push((attempt.to_owned(), writes));
+        }
+    }
+
+    /// Tells whether a busy answer has registered the waiter, whose client counts as alive by that.
+    fn registers(&mut self, ran: &Ran<'_>, now: u64) -> bool {
+        let Ok(span) = ran.arg(6).parse::<u64>() else {
+            return false;
+        };
+        let client = client(ran.arg(3)).to_owned();
+        self.alive.insert(client, now + span);
+        true
+    }
+}
+
+fn client(attempt: &str) -> &str {
+    attempt.split(':').next().unwrap_or_default()
+}
+
+fn entered(ran: &Ran<'_>) -> bool {
+    ran.item(6).and_then(number) == Some(1)
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        other => other.as_str()?.parse().ok(),
+    }
+}
+
+/// Writes that may begin while a reader waits.
+const MOST: u32 = 1;

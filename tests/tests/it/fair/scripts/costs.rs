@@ -75,6 +75,35 @@ fn no_script_costs_more_in_a_long_queue() {
     }
 }
 
+/// Whoever is told when the head counts as dead looks then: all clients while they are few, else those of the first 16 places.
+#[test]
+fn who_looks_when_the_head_dies_is_no_herd() {
+    for clients in [2, 16, 17, 60] {
+        let mut bed = Bed::new(Model::default());
+        bed.ask(&acquire(0).call());
+        for n in 1..=20 {
+            let mut call = acquire(n);
+            call.address = format!("PUBLISH w:dead {n} {n}");
+            assert_eq!(bed.ask(&call.call())[1], "busy");
+        }
+        let waiting = |n: u64| {
+            let mut call = acquire(100 + n);
+            call.address = format!("PUBLISH w:living{n} {n} {n}");
+            call
+        };
+        for n in 1..clients {
+            bed.ask(&waiting(n).call());
+        }
+        let call = release(&mut bed, 0).call();
+        bed.ask(&call);
+        let told: Vec<_> = (1..clients)
+            .filter(|&n| bed.ask(&waiting(n).call())[3] == "5000")
+            .collect();
+        let expected = if clients <= 16 { clients - 1 } else { 0 };
+        assert_eq!(told.len() as u64, expected, "{clients} clients");
+    }
+}
+
 #[test]
 fn the_dead_are_removed_in_bounded_steps_by_whoever_looks() {
     let mut bed = Bed::new(Model::default());

@@ -115,7 +115,7 @@ impl Fair {
             Some((head, alive))
                 if !call.address.is_empty() && client(&head) != client(&call.address) =>
             {
-                self.before(client(&call.address), alive)
+                self.before(now, client(&call.address), alive)
                     .map(|before| before.max(until) - now)
             }
             _ => Some(until - now),
@@ -147,7 +147,7 @@ impl Fair {
             ring = head.split(' ').nth(2).unwrap().to_owned();
             Some(alive)
         } else {
-            self.before(client(&call.address), alive)
+            self.before(now, client(&call.address), alive)
         };
         let look = look.map_or(String::new(), |look| (look - now).to_string());
         words(now, &["busy", "1", &look, "", &ring, entered])
@@ -200,13 +200,15 @@ impl Fair {
         None
     }
 
-    /// Until when anybody in front of `own` counts as alive, the head until `alive`.
-    fn before(&self, own: &str, alive: u64) -> Option<u64> {
-        let first = self.queue.iter().position(|(_, who)| client(who) == own)?;
-        if first == 0 || first > 15 {
+    /// Until when anybody in front of `own` and among the first 16 counts as alive, the head until `alive`; who is further behind looks if few live.
+    fn before(&self, now: u64, own: &str, alive: u64) -> Option<u64> {
+        let first = self.queue.iter().position(|(_, who)| client(who) == own);
+        let first = first.unwrap_or(self.queue.len());
+        let living = self.lives.values().filter(|&&until| until > now).count();
+        if first == 0 || first > 15 && living > 16 {
             return None;
         }
-        let ahead = self.queue[1..first].iter();
+        let ahead = self.queue[1..first.min(16)].iter();
         let lives = ahead.filter_map(|(_, who)| self.lives.get(client(who)));
         Some(lives.copied().max().unwrap_or(0).max(alive))
     }

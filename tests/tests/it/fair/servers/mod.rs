@@ -1,3 +1,4 @@
-//! The fair lock on real servers, with processes that are killed and stopped.
+//! The fair lock on real servers that fill up, with processes that are killed and stopped.
 
+mod full;
 mod processes;

@@ -58,7 +58,7 @@ impl Ask {
         self.call(&RWLOCK.write, serial)
     }
 
-    pub(super) fn downgrade(&self, attempt: &str, token: u64) -> Call {
+    pub(super) fn downgrade(&self, attempt: &str, token: u64, void: Option<u64>) -> Call {
         Call {
             script: &RWLOCK.downgrade,
             keys: keys(),
@@ -70,6 +70,7 @@ impl Ask {
                 (self.lease + RETENTION).to_string(),
                 attempt.to_owned(),
                 token.to_string(),
+                void.map(|by| by.to_string()).unwrap_or_default(),
                 "PUBLISH".to_owned(),
                 BROADCAST.to_owned(),
             ],

@@ -1,14 +1,19 @@
 //! Random interleavings: four owners of two clients, who read, write, upgrade and downgrade, with replies that are lost, requests that are sent again, and
 //! copies that come late. After every script its reply and all data are what the model says.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use fastrand::Rng;
-use redlatch_embedded::engine::{Condition, Model, ServerTime};
+use redlatch::seam::Command;
+use redlatch_embedded::engine::{Condition, Model, ServerTime, SessionKind};
 
 use super::{
-    calls::{self, Ask, RETENTION},
+    calls::{self, Ask, BROADCAST, RETENTION},
     model::{Granted, Rw, Waiting},
+    told::Told,
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
@@ -36,6 +41,16 @@ fn every_script_of_it_under_a_full_server_and_too_few_replicas() {
 /// How far ahead of the server's time a request may act, in ms.
 const REACH: u64 = 5_000;
 
+fn listening(model: Model) -> Bed {
+    let mut bed = Bed::new(model);
+    let ears = bed.engine.open(SessionKind::PubSub);
+    let subscribe = Command::new("SUBSCRIBE").arg(BROADCAST);
+    let now = bed.now;
+    bed.engine.execute(ears, &subscribe, now).unwrap();
+    bed.published();
+    bed
+}
+
 const OWNERS: [&str; 4] = ["a:1", "a:2", "b:1", "b:2"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +60,8 @@ enum What {
     Write,
     /// Of the upgradable hold with this serial.
     Upgrade(u64),
-    /// Of this write attempt with this token.
-    Downgrade(String, u64),
+    /// Of this write attempt with this token, of which copies may act so long.
+    Downgrade(String, u64, Option<u64>),
 }
 
 impl What {
@@ -91,6 +106,9 @@ struct World {
     next: u32,
     /// The greatest token and serial there ever were.
     greatest: (u64, u64),
+    told: Told,
+    /// Who has just been told that it has to wait.
+    looked: Option<String>,
     probing: bool,
     history: Vec<String>,
 }
@@ -100,12 +118,14 @@ impl World {
         Self {
             seed,
             rng: Rng::with_seed(seed),
-            bed: Bed::new(model),
+            bed: listening(model),
             lock: Rw::default(),
             attempts: Vec::new(),
             flying: Vec::new(),
             next: 0,
             greatest: (0, 0),
+            told: Told::default(),
+            looked: None,
             probing,
             history: Vec::new(),
         }
@@ -166,7 +186,10 @@ impl World {
                     owner = base.ask.owner.clone();
                     match base.what.side() {
                         "r" => What::Upgrade(base.id.unwrap()),
-                        _ => What::Downgrade(base.ask.attempt.clone(), base.token),
+                        _ => {
+                            let void = (base.outstanding > 0).then_some(base.by);
+                            What::Downgrade(base.ask.attempt.clone(), base.token, void)
+                        }
                     }
                 }
             },
@@ -304,13 +327,20 @@ impl World {
             .cloned()
             .collect();
         for owner in gone {
-            self.lock.reads.remove(&owner);
+            let hold = self.lock.reads.remove(&owner).unwrap();
+            let told = !hold.forced || hold.noted <= now;
+            assert!(
+                told,
+                "{owner} cannot learn that it was forced, {}",
+                self.story()
+            );
         }
         self.lock.voids.retain(|_, until| *until >= now);
     }
 
     fn act(&mut self, copy: Copy) {
         let before = self.waiting();
+        let could = self.could_come(&before);
         let leaves = match copy {
             Copy::Acquire(attempt) => {
                 let granted = self.acquire(&attempt, &before);
@@ -328,6 +358,7 @@ impl World {
             Copy::Release(attempt, void) => self.release(&attempt, void),
         };
         self.check_queues(&before, leaves.as_deref());
+        self.check_told(&before, &could);
         self.sync();
         self.check_data();
     }
@@ -340,7 +371,7 @@ impl World {
             What::Upgradable => ask.read("u"),
             What::Write => ask.write(""),
             What::Upgrade(serial) => ask.write(&serial.to_string()),
-            What::Downgrade(write, token) => ask.downgrade(write, *token),
+            What::Downgrade(write, token, void) => ask.downgrade(write, *token, *void),
         };
         let answer = self.ask(&call);
         let now = self.bed.millis();
@@ -351,6 +382,9 @@ impl World {
             "{answer:?} {waiting:?}, {}",
             self.story()
         );
+        if ask.register.is_some() && verdict != "late" {
+            self.told.asked(&ask.member);
+        }
         match verdict {
             "granted" => {
                 let granted = self.grant(attempt);
@@ -387,6 +421,7 @@ impl World {
                     let entered = ask.register.is_some() && !upgrades;
                     assert_eq!(answer[5], u8::from(entered).to_string(), "{}", self.story());
                 }
+                self.looked = Some(ask.member.clone());
                 self.answered(attempt, None);
             }
             _ => self.answered(attempt, None),
@@ -412,7 +447,7 @@ impl World {
                 self.lock
                     .may_write(now, owner, id, member, Some(*serial), waiting)
             }
-            What::Downgrade(_, token) => match self.lock.may_downgrade(now, owner, id, *token) {
+            What::Downgrade(_, token, _) => match self.lock.may_downgrade(now, owner, id, *token) {
                 Ok(()) => "granted",
                 Err("void") => "void",
                 Err(_) => "lost",
@@ -426,10 +461,13 @@ impl World {
         let upgradable = attempt.what == What::Upgradable;
         if attempt.what.side() == "r" {
             let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
-            if let What::Downgrade(write, token) = &attempt.what
-                && lock.live_write(now).is_some_and(|hold| hold.id == *token)
-            {
-                lock.release(now, &ask.owner, write, "w", Some(*token));
+            if let What::Downgrade(write, token, void) = &attempt.what {
+                if let Some(void) = void.filter(|&void| void >= now) {
+                    lock.voids.insert(write.clone(), void);
+                }
+                if lock.live_write(now).is_some_and(|hold| hold.id == *token) {
+                    lock.release(now, &ask.owner, write, "w", Some(*token));
+                }
             }
             self.greatest.1 = self.greatest.1.max(granted.id);
             return granted;
@@ -517,6 +555,7 @@ impl World {
 
     fn force(&mut self) {
         let before = self.waiting();
+        let could = self.could_come(&before);
         let how = ["now", "after"][self.rng.usize(..2)];
         let older = self.rng.u64(..3) / 2;
         let (side, owner, id) = match self.rng.bool() {
@@ -533,13 +572,15 @@ impl World {
         let answer = self.ask(&calls::force(side, owner, id - older, how));
         let now = self.bed.millis();
         let verdict = self.lock.force(now, owner, side, id - older, how);
-        assert_eq!(
-            answer,
-            [now.to_string(), verdict.to_owned()],
-            "{}",
-            self.story()
-        );
+        let expected = [now.to_string(), verdict.to_owned()];
+        assert_eq!(answer[..2], expected, "{}", self.story());
+        if verdict == "done" {
+            let idle = self.lock.live_write(now).is_none() && self.lock.readers(now) == 0;
+            // Dead readers may be counted still.
+            assert!(idle || answer[2] == "0", "{}", self.story());
+        }
         self.check_queues(&before, None);
+        self.check_told(&before, &could);
         self.sync();
         self.check_data();
     }
@@ -626,6 +667,7 @@ impl World {
             }
         }
         self.bed.engine.restore(&data);
+        self.bed.published();
     }
 
     /// What the server knows of those who wait.
@@ -697,6 +739,55 @@ impl World {
                     self.story()
                 );
             }
+        }
+    }
+
+    /// Those who wait, by the server's knowledge, and would be answered something else if they asked.
+    fn could_come(&self, waiting: &Waiting) -> BTreeSet<String> {
+        let now = self.bed.millis();
+        let waits = |attempt: &&Attempt| {
+            let (owner, member) = (&attempt.ask.owner, &attempt.ask.member);
+            let upgrades = waiting.upgrades(member, now);
+            // The client itself tells those whose owner has come to hold.
+            let holds = self
+                .lock
+                .live_write(now)
+                .is_some_and(|hold| hold.owner == *owner)
+                || !upgrades && self.lock.live_read(now, owner).is_some();
+            (upgrades || waiting.stands(member, now)) && !holds
+        };
+        let would_be_told = |attempt: &&Attempt| {
+            let mut asks = (*attempt).clone();
+            asks.ask.by = now;
+            ["granted", "lost"].contains(&self.expected_verdict(&asks, waiting))
+        };
+        let known = self.attempts.iter().filter(waits).filter(would_be_told);
+        known.map(|attempt| attempt.ask.member.clone()).collect()
+    }
+
+    fn check_told(&mut self, before: &Waiting, could: &BTreeSet<String>) {
+        let messages = self.bed.published();
+        if !messages.is_empty() {
+            self.history.push(format!("    told: {messages:?}"));
+        }
+        let after = self.waiting();
+        self.told.hear(&messages, before);
+        self.told.hear(&messages, &after);
+        let now = self.bed.millis();
+        let mut can = self.could_come(&after);
+        // Who counted as dead and is heard of again looks for himself.
+        can.retain(|member| before.stands(member, now) || before.upgrades(member, now));
+        let alone = self.told.left_alone(could, &can);
+        assert_eq!(alone, None, "may come in and is not told, {}", self.story());
+        // Whoever looks and has to wait calls the one who may come, whom one that died was to call.
+        if let Some(looked) = self.looked.take() {
+            let first = after.first_writer(now).unwrap_or_default();
+            let come = self.could_come(&after).contains(first) && first != looked;
+            assert!(
+                !come || self.told.knows(first),
+                "{first} is not called, {}",
+                self.story()
+            );
         }
     }
 

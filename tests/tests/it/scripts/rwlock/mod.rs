@@ -4,3 +4,4 @@ mod calls;
 mod fuzz;
 mod laws;
 mod model;
+mod told;

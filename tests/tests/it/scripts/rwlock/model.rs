@@ -17,6 +17,8 @@ pub(super) struct Hold {
     /// Its renewal is forbidden.
     pub(super) last_lease: bool,
     pub(super) forced: bool,
+    /// Until when its owner is to learn that.
+    pub(super) noted: u64,
     /// The write hold before it was never given back.
     pub(super) follows_dead: bool,
 }
@@ -67,6 +69,18 @@ impl Waiting {
             _ => true,
         };
         patient && self.clients.get(channel).is_some_and(|&until| until > now)
+    }
+
+    /// Tells whether a waiter has a living place in one of the queues.
+    pub(super) fn stands(&self, member: &str, now: u64) -> bool {
+        let mut queues = self.writers.iter().chain(&self.readers);
+        self.any && queues.any(|(other, _)| other == member) && self.alive(member, now, true)
+    }
+
+    /// Tells whether it is the upgradable reader who waits to write.
+    pub(super) fn upgrades(&self, member: &str, now: u64) -> bool {
+        let upgrader = self.upgrader.as_ref();
+        upgrader.is_some_and(|(until, other)| other == member && *until > now)
     }
 
     pub(super) fn first_writer(&self, now: u64) -> Option<&str> {
@@ -209,13 +223,13 @@ impl Rw {
         if live.is_some() || others > 0 {
             return "busy";
         }
-        if own.is_some() {
-            return "granted";
-        }
         let owed = match (waiting.first_reader(now), waiting.batch(self, now)) {
             (Some(first), Some(last)) => first <= last,
             _ => false,
         };
+        if own.is_some() {
+            return if owed { "busy" } else { "granted" };
+        }
         let turn = waiting
             .first_writer(now)
             .is_none_or(|first| first == member);
@@ -249,6 +263,7 @@ impl Rw {
                     upgradable,
                     last_lease: false,
                     forced: false,
+                    noted: 0,
                     follows_dead: false,
                 },
             );
@@ -289,6 +304,7 @@ impl Rw {
             upgradable: false,
             last_lease: false,
             forced: false,
+            noted: 0,
             follows_dead: abandoned,
         });
         join(hold, now, attempt, lease, abandoned)
@@ -488,6 +504,7 @@ impl Rw {
             Some(hold) if hold.forced => "already",
             Some(hold) if hold.until > now => {
                 if how == "now" {
+                    hold.noted = hold.until;
                     hold.until = now;
                     hold.forced = true;
                 } else if std::mem::replace(&mut hold.last_lease, true) {

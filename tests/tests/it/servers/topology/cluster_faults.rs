@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, HoldState, LossCause, Released};
+use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
-    backend::assert_tables_empty,
+    backend::{Backend, assert_tables_empty},
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
@@ -19,6 +20,7 @@ redlatch_tests::on_every_server!(
     a_master_that_restarts_with_its_data_goes_on,
     one_stopped_shard_holds_up_no_other_l11,
     wakes_come_over_another_node_when_one_dies,
+    a_slot_that_nobody_serves_is_asked_with_pauses_l45,
 );
 
 fn three_and_three(binary: &ServerBinary) -> Cluster {
@@ -223,6 +225,35 @@ async fn wakes_come_over_another_node_when_one_dies(binary: ServerBinary) {
     waiter.await.unwrap().release().await.unwrap();
     assert_tables_empty(&client).await;
     assert_tables_empty(&other).await;
+}
+
+async fn a_slot_that_nobody_serves_is_asked_with_pauses_l45(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let (a, b) = (backend.client().await, backend.client().await);
+    let c = backend.client().await;
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    let owner = servers.owner(&key("x"));
+    registered(|| owner, "x").await;
+    let slot = slot_of(key("x").as_bytes()).to_string();
+    owner.command(&["CLUSTER", "DELSLOTS", &slot]).unwrap();
+    owner.reset_stats();
+    let short = c.lock("x").try_lock_for(500 * MS).await;
+    let error = short.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let refused = owner.info("errorstats")["errorstat_CLUSTERDOWN"].clone();
+    let refused: u64 = refused.strip_prefix("count=").unwrap().parse().unwrap();
+    assert!((1..60).contains(&refused), "{refused} in half a second");
+    guard.check().unwrap();
+    owner.command(&["CLUSTER", "ADDSLOTS", &slot]).unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    servers.as_cluster().await_agreement();
 }
 
 /// Returns a name that `node` is in charge of and nothing else uses.

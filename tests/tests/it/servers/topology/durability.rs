@@ -13,6 +13,7 @@ redlatch_tests::on_every_server!(
     a_guard_says_who_has_its_grant,
     a_shortfall_is_an_error_and_undone_l48,
     a_renewal_that_is_not_confirmed_does_not_count,
+    an_extension_that_is_not_confirmed_does_not_count,
     a_cluster_confirms_too,
     a_lossy_failover_makes_two_holders_with_master,
     a_lossy_failover_makes_no_two_holders_with_all_replicas,
@@ -115,6 +116,28 @@ async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
     assert_eq!(plain.state(), HoldState::Held);
     servers.servers()[1].cont();
     drop((durable, plain));
+    assert_tables_empty(&client).await;
+}
+
+async fn an_extension_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
+    let servers = replicated(&binary, 1);
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let lock = client.lock("x");
+    let durable = lock.lock().durability(Durability::Replicas(1));
+    let guard = durable.lease(60 * SECOND).await.unwrap();
+    guard.extend(300 * SECOND).await.unwrap();
+    assert!(guard.remaining() > 200 * SECOND, "{guard:?}");
+    let replica = &servers.servers()[1];
+    replica.stop();
+    let error = guard.extend(1200 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
+    assert!(!error.is_not_executed(), "the master has it");
+    assert!(guard.remaining() < 301 * SECOND, "{guard:?}");
+    guard.check().unwrap();
+    replica.cont();
+    guard.extend(1200 * SECOND).await.unwrap();
+    assert!(guard.remaining() > 1000 * SECOND, "{guard:?}");
+    guard.release().await.unwrap();
     assert_tables_empty(&client).await;
 }
 

@@ -1,8 +1,12 @@
 //! Several servers: clusters, sentinels, replicas, and what fails in them.
 
+mod access;
 mod cluster_faults;
 mod durability;
+mod kinds;
 mod migration;
+mod partition;
+mod proxied;
 mod replicas;
 mod routing;
 mod sentinel_faults;

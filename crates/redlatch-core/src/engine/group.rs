@@ -1,0 +1,178 @@
+//! One attempt at several names of one kind by one script: all of them or none.
+//!
+//! It never waits and never asks twice: whoever cannot be had this way is acquired alone, by the loop that can wait. What it may have taken is undone name by name,
+//! each with the attempt's one id.
+
+use std::sync::Arc;
+
+use tokio::select;
+
+use super::{AcquireOptions, Held, Hold, Wait, attempt::Attempt, hold::Granted};
+use crate::{
+    Client, Error, ErrorKind, Owner,
+    net::Limit,
+    observe::{self, Labels},
+    primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
+    protocol::{
+        hold::{Belief, HoldState},
+        lease::Lease,
+        time::Moment,
+    },
+    rules::Rule,
+    script::CallOutcome,
+};
+
+/// What became of one attempt at several names. For the crates of this family.
+#[derive(Debug)]
+pub enum Together {
+    /// All are held.
+    Granted(Vec<Held>),
+    /// Another has, or is before us for, the one at this place; none is held.
+    Busy(usize),
+    /// They have to be acquired one by one; what this may have taken goes back in the background.
+    OneByOne,
+}
+
+impl Client {
+    /// Acquires all of `primitives`, which are of one kind and in one [place](Self::place), by one script, or none. Asks once, whatever the options say of
+    /// waiting; those who wait in this process go first, unless the caller does not wait at all. For the crates of this family.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any await, whatever was taken is given back in the background.
+    pub async fn acquire_together(
+        &self,
+        primitives: &[Arc<dyn Primitive>],
+        options: &AcquireOptions,
+    ) -> Result<Together, Error> {
+        self.check_open()?;
+        let owner = self.resolve(&options.owner)?;
+        let _ticket = self.admit()?;
+        let waited_for = |primitive: &Arc<dyn Primitive>| self.turns().has(primitive.key());
+        if options.durability.waits()
+            || options.wait != Wait::Never && primitives.iter().any(waited_for)
+        {
+            return Ok(Together::OneByOne);
+        }
+        let group = Group {
+            client: self,
+            primitives,
+            options,
+            owner,
+            lease: options.lease.unwrap_or_else(|| self.default_lease()),
+        };
+        select! {
+            biased;
+            result = group.ask() => match result {
+                Ok(Together::Granted(_)) if self.is_closed() => Err(Error::closed()),
+                result => result,
+            },
+            () = self.closing() => Err(Error::closed()),
+        }
+    }
+}
+
+struct Group<'a> {
+    client: &'a Client,
+    primitives: &'a [Arc<dyn Primitive>],
+    options: &'a AcquireOptions,
+    owner: Owner,
+    lease: Lease,
+}
+
+impl Group<'_> {
+    async fn ask(&self) -> Result<Together, Error> {
+        let mut attempts =
+            Attempt::for_all(self.client, self.primitives, &self.owner, self.lease.span());
+        let (Some(first), Some(attempt)) = (self.primitives.first(), attempts.first()) else {
+            return Ok(Together::Granted(Vec::new()));
+        };
+        let keys: Vec<_> = self.primitives.iter().map(|one| one.key()).collect();
+        let request = AcquireRequest {
+            owner: &self.owner,
+            attempt: attempt.id(),
+            lease: self.lease.span(),
+            retention: self.client.retention(),
+            address: "",
+            register: None,
+        };
+        let Some(call) = first.acquire_all(&keys, &request) else {
+            return Ok(Together::OneByOne);
+        };
+        let silence = self.lease.attempt_timeout();
+        let deadline = match self.options.wait {
+            Wait::For(wait) => self.client.now() + wait.min(silence),
+            _ => self.client.now() + silence,
+        };
+        let class = self.options.durability.link_class();
+        let net = self.client.net();
+        let Ok(session) = net.session(call.slot(), class, deadline).await else {
+            return Ok(Together::OneByOne);
+        };
+        let started = self.client.now();
+        let by = self.client.acts_by(&session, started);
+        for attempt in &mut attempts {
+            attempt.sending(by, false);
+        }
+        let limit = Limit { silence, deadline };
+        let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+        let reply = match outcome {
+            CallOutcome::Replied(reply) => reply,
+            CallOutcome::Failed(failure) => {
+                if failure.is_not_executed() {
+                    attempts.iter_mut().for_each(Attempt::answered);
+                }
+                return Ok(Together::OneByOne);
+            }
+        };
+        let answer = first.acquired_all(keys.len(), &reply);
+        // A reply that cannot be read may have been a grant: the attempts stay armed.
+        if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+            attempts.iter_mut().for_each(Attempt::answered);
+        }
+        Ok(match answer? {
+            AnswerForAll::Granted(grants) => self.granted(attempts, &grants, started),
+            AnswerForAll::Busy(at) => Together::Busy(at),
+            AnswerForAll::Refused => Together::OneByOne,
+        })
+    }
+
+    /// Delivers the grants, unless the reply took so long that a lease may have ended.
+    fn granted(&self, mut attempts: Vec<Attempt>, grants: &[Grant], started: Moment) -> Together {
+        attempts.iter_mut().for_each(Attempt::granted);
+        let now = self.client.now();
+        let sent = if self.client.keeps(Rule::CountFromSend) {
+            started
+        } else {
+            now
+        };
+        let over = |grant: &Grant| {
+            let span = grant.lasts.unwrap_or_else(|| self.lease.span());
+            let mut belief = Belief::new(self.client.trust(), sent, span);
+            matches!(belief.state(now), HoldState::Lost(_))
+        };
+        if grants.iter().any(over) {
+            return Together::OneByOne;
+        }
+        let granted = self.primitives.iter().zip(&mut attempts).zip(grants);
+        let holds = granted.map(|((primitive, attempt), grant)| {
+            let delivered = attempt.deliver();
+            let granted = Granted {
+                primitive,
+                owner: &self.owner,
+                token: grant.token,
+                serial: grant.serial,
+                delivered: &delivered,
+                lease: self.lease,
+                span: grant.lasts.unwrap_or_else(|| self.lease.span()),
+                max_hold: self.options.max_hold,
+                durability: self.options.durability,
+                sent,
+            };
+            let hold = Hold::enter(self.client, &granted, now);
+            observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);
+            Held::new(hold, delivered, *grant, self.lease, 0)
+        });
+        Together::Granted(holds.collect())
+    }
+}

@@ -1,0 +1,139 @@
+//! The scripts of a pool of permits: random states, random calls. Its keys are the first six.
+
+use fastrand::Rng;
+use redlatch_lua::POOL;
+
+use crate::family::{Parts, Time, by, pick};
+
+/// One random call, and the time at which it runs.
+pub(crate) fn random_call(rng: &mut Rng) -> (Parts, Time) {
+    let time = Time::random_of_long_life(rng);
+    let parts = match rng.u8(..24) {
+        0..9 => acquire(rng, time),
+        9..11 => renew(rng, time),
+        11..17 => release(rng, time),
+        17..20 => change(rng, time),
+        20 | 21 => {
+            let size = pick(rng, &["", "5"]);
+            (&POOL.inspect, keys(4), vec![kind(rng), size])
+        }
+        22 => {
+            let (from, count) = (pick(rng, &["0", "2"]), pick(rng, &["1", "256"]));
+            (&POOL.holds, keys(2), vec![kind(rng), from, count])
+        }
+        _ => {
+            let mut args = vec![kind(rng)];
+            args.extend(holds(rng));
+            (&POOL.look, keys(1), args)
+        }
+    };
+    (parts, time)
+}
+
+fn acquire(rng: &mut Rng, time: Time) -> Parts {
+    let attempt = attempt(rng);
+    let waits = rng.u8(..3) > 0;
+    let (alive, address) = if waits {
+        let (client, n) = attempt.split_once(':').unwrap();
+        // One of them sends no messages.
+        let verb = if n == "5" { "NONE" } else { "PUBLISH" };
+        (
+            pick(rng, &["60000", "90000"]),
+            format!("{verb} w:{client} {n}"),
+        )
+    } else {
+        (String::new(), String::new())
+    };
+    let args = vec![
+        by(rng, time),
+        kind(rng),
+        attempt,
+        pick(rng, &["1", "1", "2", "5"]),
+        pick(rng, &["50", "3000", "8000", "600000"]),
+        pick(rng, &["", "3", "5"]),
+        alive,
+        address,
+        pick(rng, &["", "", "1"]),
+    ];
+    (&POOL.acquire, keys(4), args)
+}
+
+fn renew(rng: &mut Rng, time: Time) -> Parts {
+    let lease = pick(rng, &["50", "3000", "8000"]);
+    let mut args = vec![by(rng, time), kind(rng), lease];
+    args.extend(holds(rng));
+    (&POOL.renew, keys(1), args)
+}
+
+fn release(rng: &mut Rng, time: Time) -> Parts {
+    let attempt = attempt(rng);
+    let void = [String::new(), by(rng, time)][rng.usize(..2)].clone();
+    let waiter = match attempt.split_once(':') {
+        Some((client, n)) if rng.bool() => {
+            format!("PUBLISH w:{client} {n} {}", pick(rng, &["1", "2", "5"]))
+        }
+        _ => String::new(),
+    };
+    let (left, forgotten) = (pick(rng, &["0", "0", "1"]), pick(rng, &["0", "0", "1"]));
+    let mut args = vec![
+        kind(rng),
+        attempt,
+        void,
+        LONG.to_owned(),
+        waiter,
+        left,
+        forgotten,
+    ];
+    args.extend(holds(rng));
+    let some = if rng.u8(..8) == 0 { 1 } else { 4 };
+    (&POOL.release, keys(some), args)
+}
+
+fn change(rng: &mut Rng, time: Time) -> Parts {
+    let verb = pick(rng, &["set", "set", "try", "add", "add", "drain", "delete"]);
+    let number = match verb.as_str() {
+        "add" => pick(rng, &["-3", "-1", "1", "4", "4294967295"]),
+        "drain" | "delete" => "0".to_owned(),
+        _ => pick(rng, &["0", "2", "5", "4294967295"]),
+    };
+    let args = vec![
+        by(rng, time),
+        kind(rng),
+        format!("o:{}", rng.u8(..12)),
+        LONG.to_owned(),
+        verb,
+        number,
+        pick(rng, &["", "", "0", LONG]),
+    ];
+    (&POOL.change, keys(6), args)
+}
+
+fn kind(rng: &mut Rng) -> String {
+    let rare = rng.u8(..40) == 0;
+    if rare { "permits:1" } else { "semaphore:1" }.to_owned()
+}
+
+fn attempt(rng: &mut Rng) -> String {
+    format!("{}:{}", pick(rng, &["a", "b"]), rng.u8(1..6))
+}
+
+/// Holds as acquisitions name them; now and then the same one twice.
+fn holds(rng: &mut Rng) -> Vec<String> {
+    let one = |rng: &mut Rng| {
+        let attempt = attempt(rng);
+        match rng.u8(..3) {
+            0 => format!("{attempt}:{}", rng.u8(..3)),
+            _ => attempt,
+        }
+    };
+    (0..[1, 1, 1, 3][rng.usize(..4)])
+        .map(|_| one(rng))
+        .collect()
+}
+
+fn keys(some: usize) -> Vec<String> {
+    (0..some).map(|at| format!("key{at}")).collect()
+}
+
+/// Milliseconds so long that nothing ends while a test runs, by the real clock that keys end by.
+const LONG: &str = "600000";

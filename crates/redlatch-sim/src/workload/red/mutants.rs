@@ -1,0 +1,30 @@
+//! The planted faults that a lock over a quorum has to give away.
+
+use redlatch_core::rules::Rule;
+use redlatch_lua::{REENTRANT, Source};
+
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, client, script},
+};
+
+const ACQUIRE: &Source = &REENTRANT.acquire;
+
+/// All of them.
+pub(super) const ALL: &[Mutant] = &[
+    client("red-minority-suffices", Rule::NeedQuorum),
+    client("red-lasts-with-a-minority", Rule::LoseWithQuorum),
+    client("red-young-counted", Rule::DistrustYoung).under(Fault::Restart),
+    client("red-minority-kept", Rule::GiveBackMinority),
+    client("red-no-margin", Rule::TakeMargin).under(Fault::Drift),
+    client("red-loss-not-told", Rule::TellByClock),
+    client("red-drop-releases-nothing", Rule::ReleaseOnDrop),
+    client("red-abandoned-not-undone", Rule::UndoAbandoned),
+    script(
+        "red-early-grant",
+        ACQUIRE,
+        "if held and f[2] ~= owner or",
+        "if held and f[4] > (now + 100) .. '' and f[2] ~= owner or",
+    ),
+    script("red-late-accepted", ACQUIRE, "if now > ARGV[1] or", "if"),
+];

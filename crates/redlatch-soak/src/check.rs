@@ -1,0 +1,244 @@
+//! What a history must not show.
+//!
+//! A *gap* is the time of a fault that [forgets](crate::record::Fault::forgets), on the names whose server it hit. What breaks a promise within one is *expected* where the promise says so, and counted
+//! apart: two holds at a time, or a token that goes back, if a gap meets the time from the first of both to the second, and not all replicas had to confirm. Nothing else is ever excused.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use crate::{
+    clock::span,
+    record::{Fault, Hold, Record, Round, Write},
+};
+
+/// What a history shows.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Broken promises, in words.
+    pub(crate) violations: Vec<String>,
+    /// What looks like one and is in no promise: it happened in a gap.
+    pub(crate) expected: Vec<String>,
+    /// Times from the answer to a release to the grant to who was waiting, sorted.
+    pub(crate) handoffs: Vec<Handoff>,
+}
+
+/// A name that passed from one to the next.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Handoff {
+    pub(crate) took: Duration,
+    pub(crate) name: String,
+    /// The faults on the name's server, or on all, within it.
+    pub(crate) during: Vec<String>,
+}
+
+/// Checks a history.
+pub(crate) fn check(records: &[Record]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut names: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
+    let mut stores: BTreeMap<&str, Vec<&Write>> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for record in records {
+        match record {
+            Record::Hold(hold) => names.entry(&hold.name).or_default().push(hold),
+            Record::Write(write) => stores.entry(&write.name).or_default().push(write),
+            Record::Fault(fault) => faults.push(fault),
+            Record::Round(_) => {}
+        }
+    }
+    let mut judge = Judge {
+        faults,
+        verdict: &mut verdict,
+    };
+    for (name, mut holds) in names {
+        judge.exclusion(name, &holds);
+        judge.tokens(name, &holds);
+        judge.handoffs(name, &mut holds);
+    }
+    for (name, writes) in stores {
+        judge.writes(name, &writes);
+    }
+    for record in records {
+        if let Record::Round(round) = record {
+            judge.round(round);
+        }
+    }
+    verdict.handoffs.sort();
+    verdict
+}
+
+struct Judge<'a> {
+    faults: Vec<&'a Fault>,
+    verdict: &'a mut Verdict,
+}
+
+impl Judge<'_> {
+    /// P1, P12, P13: what is believed to be out never exceeds what there is.
+    fn exclusion(&mut self, name: &str, holds: &[&Hold]) {
+        // At the same microsecond ends come before beginnings: both are known to the microsecond only.
+        let mut moments: Vec<(u64, bool, usize)> = Vec::new();
+        for (at, hold) in holds.iter().enumerate() {
+            if hold.until > hold.from {
+                moments.push((hold.from, true, at));
+                moments.push((hold.until, false, at));
+            }
+        }
+        moments.sort_unstable();
+        let mut inside: BTreeSet<usize> = BTreeSet::new();
+        for (_, begins, at) in moments {
+            if !begins {
+                inside.remove(&at);
+                continue;
+            }
+            inside.insert(at);
+            let newcomer = holds[at];
+            let out: u32 = inside.iter().map(|&at| holds[at].units).sum();
+            if out > newcomer.limit {
+                let first = inside.iter().map(|&at| holds[at].from).min();
+                let first = first.unwrap_or(newcomer.from);
+                let who: Vec<_> = inside.iter().map(|&at| holds[at].to_string()).collect();
+                let what = format!(
+                    "{out} of {} out of {name}: {}",
+                    newcomer.limit,
+                    who.join("; ")
+                );
+                let durable = inside.iter().all(|&at| holds[at].durable);
+                self.tell(name, what, (first, newcomer.from), durable);
+            }
+        }
+    }
+
+    /// P2: a token is greater than all that were known when its acquisition began.
+    fn tokens(&mut self, name: &str, holds: &[&Hold]) {
+        let writers: Vec<_> = holds.iter().filter(|hold| hold.token > 0).collect();
+        let mut known = writers.clone();
+        known.sort_by_key(|hold| hold.from);
+        let mut asked = writers;
+        asked.sort_by_key(|hold| hold.asked);
+        let mut known = known.into_iter().peekable();
+        let mut greatest: Option<&Hold> = None;
+        for hold in asked {
+            while let Some(next) = known.next_if(|next| next.from < hold.asked) {
+                if greatest.is_none_or(|greatest| next.token > greatest.token) {
+                    greatest = Some(next);
+                }
+            }
+            if let Some(before) = greatest.filter(|before| before.token >= hold.token) {
+                let what = format!("the token of {name} went back: {before}, then {hold}");
+                let durable = before.durable && hold.durable;
+                self.tell(name, what, (before.from, hold.from), durable);
+            }
+        }
+    }
+
+    /// P8, measured: from the answer to a release to the grant of the next, if it was waiting by then.
+    fn handoffs(&mut self, name: &str, holds: &mut Vec<&Hold>) {
+        holds.retain(|hold| hold.limit == 1);
+        holds.sort_by_key(|hold| hold.from);
+        for pair in holds.windows(2) {
+            let (before, next) = (pair[0], pair[1]);
+            if before.gone > 0 && next.asked < before.gone {
+                let took = span(next.from.saturating_sub(before.gone));
+                let during = self.during(name, before.gone, next.from);
+                self.verdict.handoffs.push(Handoff {
+                    took,
+                    name: name.to_owned(),
+                    during,
+                });
+            }
+        }
+    }
+
+    /// P3: a store that compares tokens loses nothing, takes none that is lower, and refuses nobody whose guard is valid. One that
+    /// relies on the guard's check loses nothing either, outside of gaps.
+    fn writes(&mut self, name: &str, writes: &[&Write]) {
+        let mut greatest = 0;
+        let mut writes = writes.to_vec();
+        writes.sort_by_key(|write| write.at);
+        for write in writes {
+            let fenced = write.token > 0;
+            let when = (write.read, write.at);
+            if write.lost > 0 {
+                let what = format!("the set {name} lost {} elements: {write:?}", write.lost);
+                if fenced {
+                    self.verdict.violations.push(what);
+                } else {
+                    self.tell(name, what, when, false);
+                }
+            }
+            if fenced && write.accepted {
+                if write.token < greatest {
+                    let what = format!("the set {name} took a token below {greatest}: {write:?}");
+                    self.verdict.violations.push(what);
+                }
+                greatest = greatest.max(write.token);
+            }
+            if fenced && write.valid && !write.accepted {
+                let what = format!("the set {name} refused a valid holder: {write:?}");
+                self.tell(name, what, when, false);
+            }
+        }
+    }
+
+    /// The latch: nobody passes before as many count-downs began as it takes, everybody passes when all are answered.
+    fn round(&mut self, round: &Round) {
+        let when = (round.from, round.until);
+        if round.passed > 0 && round.begun < round.count {
+            let what = format!("somebody passed a shut latch: {round:?}");
+            self.tell(&round.name, what, when, false);
+        }
+        if round.stuck > 0 && round.counted >= round.count {
+            let what = format!("somebody waited before an open latch: {round:?}");
+            self.tell(&round.name, what, when, false);
+        }
+    }
+
+    fn tell(&mut self, name: &str, what: String, (from, until): (u64, u64), durable: bool) {
+        let gap = self.faults.iter().find(|fault| {
+            fault.forgets && fault.hits(name) && fault.from <= until && fault.until >= from
+        });
+        match gap {
+            Some(gap) if !durable => self
+                .verdict
+                .expected
+                .push(format!("{what}; {} from {}", gap.kind, gap.from)),
+            _ => self.verdict.violations.push(what),
+        }
+    }
+
+    fn during(&self, name: &str, from: u64, until: u64) -> Vec<String> {
+        let within =
+            |fault: &&&Fault| fault.hits(name) && fault.from <= until && fault.until >= from;
+        let faults = self.faults.iter().filter(within);
+        faults.map(|fault| fault.kind.clone()).collect()
+    }
+}
+
+impl Fault {
+    fn hits(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|hit| hit == name)
+    }
+}
+
+impl std::fmt::Display for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            id,
+            kind,
+            units,
+            token,
+            asked,
+            from,
+            until,
+            ..
+        } = self;
+        write!(
+            f,
+            "{kind} {id} ({units}, token {token}, asked {asked}, {from} to {until})"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

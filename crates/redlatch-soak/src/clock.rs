@@ -1,0 +1,22 @@
+//! One clock for all processes of a run.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Returns the microseconds of this machine's monotonic clock, which is the same in all its processes.
+pub(crate) fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let part = |part: i64| u64::try_from(part).unwrap_or(0);
+    part(now.tv_sec) * 1_000_000 + part(now.tv_nsec) / 1_000
+}
+
+/// Returns the microseconds of a span.
+pub(crate) fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns the span of so many microseconds.
+pub(crate) const fn span(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}

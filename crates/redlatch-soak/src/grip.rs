@@ -1,0 +1,152 @@
+//! One face for all guards.
+
+use std::{future::Future, time::Duration};
+
+use redlatch::{
+    Error, FairLockGuard, Held, LockGuard, MultiGuard, PermitExpirableSemaphore, PermitId,
+    ReadGuard, RedGuard, Released, SemaphorePermit, WriteGuard, permits::PermitRelease,
+};
+
+use crate::clock::{micros, now};
+
+/// What is held for a while.
+pub(crate) trait Grip: Send + 'static {
+    /// Says whether it is still believed in.
+    fn valid(&self) -> bool;
+
+    /// Returns its names, each with its token, 0 for none.
+    fn parts(&self) -> Vec<(String, u64)>;
+
+    /// Gives it more time, if it can have some.
+    fn prolong(&self, span: Duration) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Gives it back; says whether the server has freed it thereby.
+    fn give_back(self) -> impl Future<Output = Result<bool, Error>> + Send;
+}
+
+macro_rules! grips {
+    ($($guard:ident, $token:expr;)*) => {$(
+        impl Grip for $guard {
+            fn valid(&self) -> bool {
+                self.check().is_ok()
+            }
+
+            fn parts(&self) -> Vec<(String, u64)> {
+                let token: fn(&Self) -> u64 = $token;
+                vec![(self.name().to_owned(), token(self))]
+            }
+
+            async fn prolong(&self, span: Duration) -> Result<(), Error> {
+                self.extend(span).await
+            }
+
+            async fn give_back(self) -> Result<bool, Error> {
+                Ok(self.release().await? == Released::Free)
+            }
+        }
+    )*};
+}
+
+grips! {
+    LockGuard, |guard| Held::token(guard).as_u64();
+    FairLockGuard, |guard| Held::token(guard).as_u64();
+    WriteGuard, |guard| guard.token().as_u64();
+    ReadGuard, |_| 0;
+    SemaphorePermit, |_| 0;
+}
+
+impl Grip for MultiGuard {
+    fn valid(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    fn parts(&self) -> Vec<(String, u64)> {
+        let members = self.members().iter();
+        members
+            .map(|held| (held.name().to_owned(), held.token().as_u64()))
+            .collect()
+    }
+
+    async fn prolong(&self, span: Duration) -> Result<(), Error> {
+        self.extend(span).await
+    }
+
+    async fn give_back(self) -> Result<bool, Error> {
+        freed(self.release().await)
+    }
+}
+
+/// A red-lock's guard does not know its name.
+pub(crate) struct Red(pub(crate) String, pub(crate) RedGuard);
+
+impl Grip for Red {
+    fn valid(&self) -> bool {
+        self.1.check().is_ok()
+    }
+
+    fn parts(&self) -> Vec<(String, u64)> {
+        vec![(self.0.clone(), 0)]
+    }
+
+    async fn prolong(&self, span: Duration) -> Result<(), Error> {
+        self.1.extend(span).await
+    }
+
+    /// Its waiters try again after pauses: there is no hand-off to be measured.
+    async fn give_back(self) -> Result<bool, Error> {
+        for (_, outcome) in self.1.release().await {
+            outcome?;
+        }
+        Ok(false)
+    }
+}
+
+/// A permit with an id, whose holder counts for itself: what the server says is left, from before it was asked, less the margin of two clocks.
+pub(crate) struct Permit {
+    pub(crate) semaphore: PermitExpirableSemaphore,
+    pub(crate) id: PermitId,
+    valid_until: u64,
+}
+
+impl Permit {
+    pub(crate) fn new(
+        semaphore: &PermitExpirableSemaphore,
+        id: PermitId,
+        asked: u64,
+        left: Duration,
+    ) -> Self {
+        let margin = left / 50 + Duration::from_millis(4);
+        Self {
+            semaphore: semaphore.clone(),
+            id,
+            valid_until: asked + micros(left.saturating_sub(margin)),
+        }
+    }
+}
+
+impl Grip for Permit {
+    fn valid(&self) -> bool {
+        now() < self.valid_until
+    }
+
+    fn parts(&self) -> Vec<(String, u64)> {
+        let name = self.semaphore.name().unwrap_or_default();
+        vec![(name.to_owned(), 0)]
+    }
+
+    async fn prolong(&self, _: Duration) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn give_back(self) -> Result<bool, Error> {
+        Ok(self.semaphore.release(&self.id).await? == PermitRelease::Released)
+    }
+}
+
+fn freed(members: Vec<(String, Result<Released, Error>)>) -> Result<bool, Error> {
+    let mut all = true;
+    for (_, outcome) in members {
+        all &= outcome? == Released::Free;
+    }
+    Ok(all)
+}

@@ -1,0 +1,156 @@
+//! What happened, in memory and in a file, and what to say about it while it happens.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use redlatch::{Error, ErrorKind};
+
+use crate::record::Record;
+
+/// The history of a run. Whatever is added is in the file at its end.
+#[derive(Debug)]
+pub(crate) struct History {
+    inner: Mutex<Inner>,
+    next: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: BufWriter<File>,
+    records: Vec<Record>,
+    counts: BTreeMap<String, u64>,
+    errors: BTreeMap<String, u64>,
+    /// What no checker of histories sees: errors that must not be, calls that do not end.
+    violations: Vec<String>,
+    now: String,
+}
+
+impl History {
+    /// Begins a history that is kept at `path`.
+    pub(crate) fn begin(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            inner: Mutex::new(Inner {
+                file: BufWriter::new(File::create(path)?),
+                records: Vec::new(),
+                counts: BTreeMap::new(),
+                errors: BTreeMap::new(),
+                violations: Vec::new(),
+                now: "calm".to_owned(),
+            }),
+            next: AtomicU64::new(1),
+        })
+    }
+
+    /// Returns a number that nothing else of this run has.
+    pub(crate) fn id(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds a record.
+    pub(crate) fn add(&self, record: Record) {
+        let mut inner = self.inner();
+        let what = match &record {
+            Record::Hold(hold) => hold.kind.clone(),
+            Record::Fault(fault) => format!("fault {}", fault.kind),
+            Record::Write(write) if write.accepted => format!("{} write", write.name),
+            Record::Write(write) => format!("{} write refused", write.name),
+            Record::Round(_) => "latch".to_owned(),
+        };
+        *inner.counts.entry(what).or_default() += 1;
+        // A disk that is full is told at the end, by `finish`.
+        let _ = writeln!(inner.file, "{record}");
+        inner.records.push(record);
+    }
+
+    /// Counts something that is in no record.
+    pub(crate) fn count(&self, what: &str) {
+        *self.inner().counts.entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// Takes note of an error; one that nothing here explains is a violation.
+    pub(crate) fn note<T>(&self, outcome: Result<T, Error>) -> Option<T> {
+        let error = match outcome {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let explained = error.is_transient()
+            || error.loss().is_some()
+            || error.kind() == ErrorKind::TooManyAttempts;
+        let mut inner = self.inner();
+        *inner
+            .errors
+            .entry(format!("{:?}", error.kind()))
+            .or_default() += 1;
+        if !explained {
+            let what = format!("unexplained: {error:?}");
+            println!("violation: {what}");
+            inner.violations.push(what);
+        }
+        None
+    }
+
+    /// Adds a violation.
+    pub(crate) fn violated(&self, what: String) {
+        println!("violation: {what}");
+        self.inner().violations.push(what);
+    }
+
+    /// Says what is going on with the servers.
+    pub(crate) fn began(&self, what: &str) {
+        what.clone_into(&mut self.inner().now);
+    }
+
+    /// Returns a line about what has happened so far.
+    pub(crate) fn line(&self) -> String {
+        let inner = self.inner();
+        let sum = |faults: bool| -> u64 {
+            let counts = inner.counts.iter();
+            let counts = counts.filter(|(what, _)| what.starts_with("fault") == faults);
+            counts.map(|(_, count)| count).sum()
+        };
+        let errors: u64 = inner.errors.values().sum();
+        format!(
+            "{} done, {errors} errors, {} faults, {} violations; {}",
+            sum(false),
+            sum(true),
+            inner.violations.len(),
+            inner.now
+        )
+    }
+
+    /// Ends the file and returns all there is: records, counts, errors, violations.
+    pub(crate) fn finish(self) -> io::Result<Finished> {
+        let mut inner = self
+            .inner
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        inner.file.flush()?;
+        Ok(Finished {
+            records: inner.records,
+            counts: inner.counts,
+            errors: inner.errors,
+            violations: inner.violations,
+        })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A history that is over.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) records: Vec<Record>,
+    pub(crate) counts: BTreeMap<String, u64>,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) violations: Vec<String>,
+}

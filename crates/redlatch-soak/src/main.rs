@@ -1,0 +1,72 @@
+//! Soak: mixed load of all primitives on real servers, under random faults, for as long as one likes. What everybody believed is written down, and checked at the end.
+//!
+//! `cargo xtask soak --help` says how to run it, `docs/RELIABILITY.md` what it checks and by which rules.
+
+// It is a test: it works with real clocks, tasks and processes, and a step of its harness that fails ends it.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
+
+mod check;
+mod clock;
+mod grip;
+mod history;
+mod names;
+mod nemesis;
+mod options;
+mod place;
+mod record;
+mod report;
+mod run;
+mod trouble;
+mod victim;
+mod work;
+
+use std::{env, fs, process::ExitCode};
+
+use options::Task;
+use record::Record;
+use report::Report;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+async fn main() -> ExitCode {
+    let report = match options::parse(env::args().skip(1)) {
+        Err(message) => {
+            eprintln!("{message}\n\n{}", options::USAGE);
+            return ExitCode::from(2);
+        }
+        Ok(Task::Help) => {
+            println!("{}", options::USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Task::Victim(url, seed)) => {
+            // Whoever reads its output sees that it is gone.
+            let _ = victim::run(&url, seed).await;
+            return ExitCode::FAILURE;
+        }
+        Ok(Task::Check(file)) => read(&file),
+        Ok(Task::Soak(options)) => run::run(&options).await.map_err(|error| error.to_string()),
+    };
+    match report {
+        Ok(report) => {
+            print!("{report}");
+            if report.is_clean() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        Err(message) => {
+            eprintln!("soak: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read(file: &str) -> Result<Report, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let records: Vec<Record> = text
+        .lines()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("{file}: {error}"))?;
+    Ok(Report::of(file.to_owned(), &records))
+}

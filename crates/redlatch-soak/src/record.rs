@@ -1,0 +1,264 @@
+//! What happened, as lines of text: a word, then `name=value` for each field. Times are microseconds of the machine's clock.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    Hold(Hold),
+    Fault(Fault),
+    Write(Write),
+    Round(Round),
+}
+
+/// What somebody believed to have, for as long as its guard passed its check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// Tells it from all others of the run.
+    pub(crate) id: u64,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// How much of `limit` it takes: a lock 1 of 1, a writer all, a reader 1.
+    pub(crate) units: u32,
+    pub(crate) limit: u32,
+    /// 0 where holds have none that rises.
+    pub(crate) token: u64,
+    /// When the acquisition began, when it had returned, when the guard last passed its check.
+    pub(crate) asked: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// When the answer to the release was there that says that the name is free; 0 if there was none.
+    pub(crate) gone: u64,
+    /// Whether all replicas had to confirm.
+    pub(crate) durable: bool,
+}
+
+/// Trouble that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) kind: String,
+    /// From its beginning until servers and their replicas agreed again.
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// The names whose server it hit; empty for all.
+    pub(crate) names: Vec<String>,
+    /// Whether another server took over without the old one's consent, so that what was answered may be forgotten.
+    pub(crate) forgets: bool,
+}
+
+/// A write to the guarded set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    pub(crate) name: String,
+    pub(crate) token: u64,
+    /// When the set was read, and when the write came.
+    pub(crate) read: u64,
+    pub(crate) at: u64,
+    pub(crate) accepted: bool,
+    /// Whether the writer's guard passed its check right before.
+    pub(crate) valid: bool,
+    /// How many elements of others it overwrote.
+    pub(crate) lost: u32,
+}
+
+/// One life of a latch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    pub(crate) name: String,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    pub(crate) count: u32,
+    /// How many count-downs had begun at most when the first waiter passed; `count` if none did.
+    pub(crate) begun: u32,
+    /// How many count-downs were answered.
+    pub(crate) counted: u32,
+    /// How many waiters passed, and how many waited in vain to their end.
+    pub(crate) passed: u32,
+    pub(crate) stuck: u32,
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hold(hold) => write!(
+                f,
+                "hold id={} kind={} name={} units={} limit={} token={} asked={} from={} until={} gone={} durable={}",
+                hold.id,
+                hold.kind,
+                hold.name,
+                hold.units,
+                hold.limit,
+                hold.token,
+                hold.asked,
+                hold.from,
+                hold.until,
+                hold.gone,
+                hold.durable,
+            ),
+            Self::Fault(fault) => write!(
+                f,
+                "fault kind={} from={} until={} names={} forgets={}",
+                fault.kind,
+                fault.from,
+                fault.until,
+                fault.names.join(","),
+                fault.forgets,
+            ),
+            Self::Write(write) => write!(
+                f,
+                "write name={} token={} read={} at={} accepted={} valid={} lost={}",
+                write.name,
+                write.token,
+                write.read,
+                write.at,
+                write.accepted,
+                write.valid,
+                write.lost,
+            ),
+            Self::Round(round) => write!(
+                f,
+                "round name={} from={} until={} count={} begun={} counted={} passed={} stuck={}",
+                round.name,
+                round.from,
+                round.until,
+                round.count,
+                round.begun,
+                round.counted,
+                round.passed,
+                round.stuck,
+            ),
+        }
+    }
+}
+
+impl FromStr for Record {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let fields = Fields(
+            rest.split(' ')
+                .filter_map(|field| field.split_once('='))
+                .collect(),
+        );
+        let record = match word {
+            "hold" => Self::Hold(Hold {
+                id: fields.get("id")?,
+                kind: fields.get("kind")?,
+                name: fields.get("name")?,
+                units: fields.get("units")?,
+                limit: fields.get("limit")?,
+                token: fields.get("token")?,
+                asked: fields.get("asked")?,
+                from: fields.get("from")?,
+                until: fields.get("until")?,
+                gone: fields.get("gone")?,
+                durable: fields.get("durable")?,
+            }),
+            "fault" => {
+                let names: String = fields.get("names")?;
+                let names = names.split(',').filter(|name| !name.is_empty());
+                Self::Fault(Fault {
+                    kind: fields.get("kind")?,
+                    from: fields.get("from")?,
+                    until: fields.get("until")?,
+                    names: names.map(str::to_owned).collect(),
+                    forgets: fields.get("forgets")?,
+                })
+            }
+            "write" => Self::Write(Write {
+                name: fields.get("name")?,
+                token: fields.get("token")?,
+                read: fields.get("read")?,
+                at: fields.get("at")?,
+                accepted: fields.get("accepted")?,
+                valid: fields.get("valid")?,
+                lost: fields.get("lost")?,
+            }),
+            "round" => Self::Round(Round {
+                name: fields.get("name")?,
+                from: fields.get("from")?,
+                until: fields.get("until")?,
+                count: fields.get("count")?,
+                begun: fields.get("begun")?,
+                counted: fields.get("counted")?,
+                passed: fields.get("passed")?,
+                stuck: fields.get("stuck")?,
+            }),
+            _ => return Err(format!("no record begins with {word:?}")),
+        };
+        Ok(record)
+    }
+}
+
+struct Fields<'a>(BTreeMap<&'a str, &'a str>);
+
+impl Fields<'_> {
+    fn get<T: FromStr>(&self, name: &str) -> Result<T, String> {
+        let text = self.0.get(name).ok_or_else(|| format!("no {name}"))?;
+        text.parse()
+            .map_err(|_| format!("{text:?} is not a {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let records = [
+            Record::Hold(Hold {
+                id: 7,
+                kind: "lock".to_owned(),
+                name: "a".to_owned(),
+                units: 1,
+                limit: 1,
+                token: 1_790_000_000_000_001,
+                asked: 1,
+                from: 2,
+                until: 3,
+                gone: 4,
+                durable: true,
+            }),
+            Record::Fault(Fault {
+                kind: "crash".to_owned(),
+                from: 1,
+                until: 2,
+                names: vec!["a".to_owned(), "b".to_owned()],
+                forgets: true,
+            }),
+            Record::Fault(Fault {
+                kind: "flush".to_owned(),
+                from: 1,
+                until: 2,
+                names: Vec::new(),
+                forgets: false,
+            }),
+            Record::Write(Write {
+                name: "set".to_owned(),
+                token: 5,
+                read: 1,
+                at: 2,
+                accepted: false,
+                valid: true,
+                lost: 3,
+            }),
+            Record::Round(Round {
+                name: "latch".to_owned(),
+                from: 1,
+                until: 2,
+                count: 3,
+                begun: 3,
+                counted: 3,
+                passed: 2,
+                stuck: 0,
+            }),
+        ];
+        for record in records {
+            assert_eq!(record.to_string().parse(), Ok(record));
+        }
+        assert!("nonsense a=1".parse::<Record>().is_err());
+        assert!("hold id=x".parse::<Record>().is_err());
+    }
+}

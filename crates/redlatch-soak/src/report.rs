@@ -1,0 +1,164 @@
+//! What a run shows, in words and figures.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use redlatch_tests::server::ServerBinary;
+
+use crate::{
+    check::{Handoff, Verdict, check},
+    clock::span,
+    history::Finished,
+    options::Options,
+    record::Record,
+};
+
+/// The report of a run, to be printed.
+#[derive(Debug)]
+pub(crate) struct Report {
+    title: String,
+    grants: BTreeMap<String, u64>,
+    others: BTreeMap<String, u64>,
+    faults: BTreeMap<String, u64>,
+    errors: BTreeMap<String, u64>,
+    gaps: (u64, Duration),
+    verdict: Verdict,
+}
+
+impl Report {
+    /// Checks the history and puts all together.
+    pub(crate) fn new(
+        options: &Options,
+        binary: &ServerBinary,
+        length: Duration,
+        finished: Finished,
+    ) -> Self {
+        let title = format!(
+            "{}, {:?} {}, seed {}, {:.0} s, faults {}",
+            options.topology.name(),
+            binary.kind,
+            binary.version,
+            options.seed,
+            length.as_secs_f64(),
+            options.faults.join(",")
+        );
+        let mut report = Self::of(title, &finished.records);
+        report.errors = finished.errors;
+        for (what, count) in finished.counts {
+            if let Some(fault) = what.strip_prefix("fault ") {
+                report.faults.insert(fault.to_owned(), count);
+            } else if !report.grants.contains_key(&what) {
+                report.others.insert(what, count);
+            }
+        }
+        let mut violations = finished.violations;
+        violations.append(&mut report.verdict.violations);
+        report.verdict.violations = violations;
+        report
+    }
+
+    /// Checks a history.
+    pub(crate) fn of(title: String, records: &[Record]) -> Self {
+        let mut grants: BTreeMap<String, u64> = BTreeMap::new();
+        let (mut gaps, mut gap) = (0, 0);
+        for record in records {
+            match record {
+                Record::Hold(hold) => *grants.entry(hold.kind.clone()).or_default() += 1,
+                Record::Fault(fault) if fault.forgets => {
+                    gaps += 1;
+                    gap += fault.until - fault.from;
+                }
+                _ => {}
+            }
+        }
+        Self {
+            title,
+            grants,
+            others: BTreeMap::new(),
+            faults: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            gaps: (gaps, span(gap)),
+            verdict: check(records),
+        }
+    }
+
+    /// Says whether no promise was broken.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.verdict.violations.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        counted(f, "grants", &self.grants)?;
+        counted(f, "others", &self.others)?;
+        counted(f, "faults", &self.faults)?;
+        counted(f, "errors", &self.errors)?;
+        let handoffs = &self.verdict.handoffs;
+        writeln!(
+            f,
+            "hand-offs: {} to a client that was waiting",
+            handoffs.len()
+        )?;
+        let quiet: Vec<_> = handoffs
+            .iter()
+            .filter(|handoff| handoff.during.is_empty())
+            .collect();
+        for (which, of) in [
+            ("all", handoffs.iter().collect::<Vec<_>>()),
+            ("while no server was in trouble", quiet),
+        ] {
+            if let Some(longest) = of.last() {
+                let part = |percent: usize| of[(of.len() - 1) * percent / 100].took;
+                writeln!(
+                    f,
+                    "  {which}: {} of them, median {:?}, 99 % within {:?}, longest {longest}",
+                    of.len(),
+                    part(50),
+                    part(99)
+                )?;
+            }
+        }
+        let (gaps, gap) = self.gaps;
+        writeln!(
+            f,
+            "gaps: {gaps} takeovers that may forget what was answered, {:.1} s together",
+            gap.as_secs_f64()
+        )?;
+        told(f, "expected in gaps", &self.verdict.expected)?;
+        told(f, "violations", &self.verdict.violations)
+    }
+}
+
+impl fmt::Display for Handoff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}", self.took, self.name)?;
+        if !self.during.is_empty() {
+            write!(f, " during {}", self.during.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn counted(f: &mut fmt::Formatter<'_>, what: &str, counts: &BTreeMap<String, u64>) -> fmt::Result {
+    let sum: u64 = counts.values().sum();
+    let each: Vec<_> = counts
+        .iter()
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    writeln!(f, "{what}: {sum}: {}", each.join(", "))
+}
+
+fn told(f: &mut fmt::Formatter<'_>, what: &str, all: &[String]) -> fmt::Result {
+    writeln!(f, "{what}: {}", all.len())?;
+    for one in all.iter().take(SHOWN) {
+        writeln!(f, "  {one}")?;
+    }
+    if all.len() > SHOWN {
+        writeln!(f, "  and {} more", all.len() - SHOWN)?;
+    }
+    Ok(())
+}
+
+/// How many of a kind are told in full; the history has them all.
+const SHOWN: usize = 20;

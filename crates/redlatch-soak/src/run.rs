@@ -1,0 +1,286 @@
+//! One run: servers, clients, load and trouble, then peace, then what is left.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use fastrand::Rng;
+use redlatch::{Client, Error, Tables};
+use redlatch_tests::{proxy::Proxy, server::ServerBinary};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{
+    history::{Finished, History},
+    names, nemesis,
+    options::{Options, Topology},
+    place::Place,
+    report::Report,
+    trouble,
+    work::{self, Bench},
+};
+
+/// Runs, and returns the report; a failure is one of the harness, not of the library.
+pub(crate) async fn run(options: &Options) -> io::Result<Report> {
+    let binary = match &options.server {
+        Some(path) => ServerBinary::inspect(path).map_err(io::Error::other)?,
+        None => ServerBinary::any(),
+    };
+    let dir = folder(options)?;
+    println!(
+        "{} on {binary}, seed {}",
+        options.topology.name(),
+        options.seed
+    );
+    println!("the history is kept in {}", dir.display());
+    let mut random = Rng::with_seed(options.seed);
+    let place = {
+        let topology = options.topology;
+        let binary = binary.clone();
+        tokio::task::spawn_blocking(move || Place::start(topology, &binary)).await?
+    };
+    let place = Arc::new(place);
+    let history = Arc::new(History::begin(&dir.join("history.txt"))?);
+    let party = connect(&place, options.topology)
+        .await
+        .map_err(io::Error::other)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let bench = Bench {
+        clients: Arc::new(party.clients.clone()),
+        nodes: Arc::new(party.nodes.clone()),
+        replicas: place.replicas(),
+        history: Arc::clone(&history),
+        stop: Arc::clone(&stop),
+    };
+    let began = Instant::now();
+    let mut workers = work::start(&bench, &mut random);
+    let mut troubles = troubles(&place, &party, &bench, options, &mut random);
+    let torment = {
+        let (place, history, stop) = (Arc::clone(&place), Arc::clone(&history), Arc::clone(&stop));
+        let faults = on_servers(options);
+        let random = random.fork();
+        tokio::task::spawn_blocking(move || {
+            nemesis::torment(&place, &history, &faults, &stop, random);
+        })
+    };
+    watch(&history, options.length, began, &mut workers, &torment).await;
+    stop.store(true, Ordering::Relaxed);
+    println!("healing");
+    if let Err(error) = torment.await {
+        history.violated(format!(
+            "the harness failed, and what follows may be its doing: {error}"
+        ));
+    }
+    while troubles.join_next().await.is_some() {}
+    finish(&mut workers, &history).await;
+    peace(&place, &party.clients, &history).await;
+    leaks(&place, &party, &history).await;
+    drop(bench);
+    let length = began.elapsed();
+    let finished = Arc::into_inner(history).map(History::finish);
+    let finished: Finished =
+        finished.unwrap_or_else(|| Err(io::Error::other("somebody still writes history")))?;
+    let report = Report::new(options, &binary, length, finished);
+    fs::write(dir.join("report.txt"), report.to_string())?;
+    Ok(report)
+}
+
+/// Clients, each with a way of its own to every server.
+struct Party {
+    clients: Vec<Client>,
+    nodes: Vec<Vec<Client>>,
+    proxies: Vec<Proxy>,
+}
+
+impl Party {
+    fn all(&self) -> impl Iterator<Item = &Client> {
+        let nodes = self.nodes.iter().flat_map(|nodes| &nodes[1..]);
+        self.clients.iter().chain(nodes)
+    }
+}
+
+async fn connect(place: &Place, topology: Topology) -> Result<Party, Error> {
+    let mut party = Party {
+        clients: Vec::new(),
+        nodes: Vec::new(),
+        proxies: Vec::new(),
+    };
+    for _ in 0..CLIENTS {
+        let proxies: Vec<_> = place.addresses().into_iter().map(Proxy::start).collect();
+        let client = place.through(&proxies).connect().await?;
+        if topology == Topology::Standalone {
+            let mut nodes = vec![client.clone()];
+            for proxy in &proxies[1..] {
+                nodes.push(Client::connect(&proxy.url()).await?);
+            }
+            party.nodes.push(nodes);
+        }
+        party.clients.push(client);
+        party.proxies.extend(proxies);
+    }
+    Ok(party)
+}
+
+fn troubles(
+    place: &Place,
+    party: &Party,
+    bench: &Bench,
+    options: &Options,
+    random: &mut Rng,
+) -> JoinSet<()> {
+    let mut troubles = JoinSet::new();
+    let wanted = |fault: &str| options.faults.iter().any(|wanted| wanted == fault);
+    let (history, stop) = (&bench.history, &bench.stop);
+    if wanted("proxy") {
+        troubles.spawn(trouble::on_the_way(
+            party.proxies.clone(),
+            Arc::clone(history),
+            Arc::clone(stop),
+            random.fork(),
+        ));
+    }
+    if wanted("victims") {
+        for _ in 0..2 {
+            let victims = trouble::victims(
+                place.url(),
+                Arc::clone(history),
+                Arc::clone(stop),
+                random.fork(),
+            );
+            let history = Arc::clone(history);
+            troubles.spawn(async move {
+                if let Err(error) = victims.await {
+                    history.violated(format!("the harness failed: {error}"));
+                }
+            });
+        }
+    }
+    troubles
+}
+
+/// Returns the faults that the thread makes.
+fn on_servers(options: &Options) -> Vec<String> {
+    let faults = options.faults.iter();
+    let on_servers = faults.filter(|fault| !["proxy", "victims"].contains(&fault.as_str()));
+    on_servers.cloned().collect()
+}
+
+/// Says how it goes until the time is over, or something has ended that must not.
+async fn watch(
+    history: &History,
+    length: Duration,
+    began: Instant,
+    workers: &mut JoinSet<()>,
+    torment: &tokio::task::JoinHandle<()>,
+) {
+    while began.elapsed() < length && !torment.is_finished() {
+        let tick = sleep(TICK.min(length.saturating_sub(began.elapsed())));
+        tokio::select! {
+            () = tick => {}
+            Some(ended) = workers.join_next() => {
+                history.violated(format!("a worker ended: {ended:?}"));
+                return;
+            }
+        }
+        println!("{:>4} s: {}", began.elapsed().as_secs(), history.line());
+    }
+}
+
+/// P7, P11: once all is well, whatever was begun ends.
+async fn finish(workers: &mut JoinSet<()>, history: &History) {
+    let ended = timeout(3 * work::PATIENCE, async {
+        while let Some(ended) = workers.join_next().await {
+            if let Err(error) = ended {
+                history.violated(format!("a worker failed: {error}"));
+            }
+        }
+    });
+    if ended.await.is_err() {
+        history.violated(format!("{} workers have not ended", workers.len()));
+        workers.shutdown().await;
+    }
+}
+
+/// P7: once all is well, everybody gets everything.
+async fn peace(place: &Arc<Place>, clients: &[Client], history: &History) {
+    let calm = Arc::clone(place);
+    // Blocking, it would hold up this runtime's own work.
+    if tokio::task::spawn_blocking(move || calm.await_peace())
+        .await
+        .is_err()
+    {
+        history.violated("the harness failed: there is no peace".to_owned());
+    }
+    for (at, name) in names::all().iter().enumerate() {
+        let client = &clients[at % clients.len()];
+        let got = timeout(work::PATIENCE, work::visit(client, name)).await;
+        match got {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => history.violated(format!("{name} was not to be had: {error:?}")),
+            Err(_) => history.violated(format!("{name} was not to be had in 20 s")),
+        }
+    }
+}
+
+/// P6: nothing is left in the clients, and nothing without an end on the servers.
+async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
+    for client in party.all() {
+        let empty = async {
+            while client.tables() != Tables::default() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if timeout(work::PATIENCE, empty).await.is_err() {
+            history.violated(format!("left in a client: {:?}", client.tables()));
+        }
+    }
+    // Semaphores stay until they are deleted.
+    for name in names::all() {
+        if let Err(error) = work::delete(&party.clients[0], &name).await {
+            history.violated(format!("{name} could not be deleted: {error:?}"));
+        }
+    }
+    for client in party.all() {
+        client.close(Duration::from_secs(1)).await;
+    }
+    let place = Arc::clone(place);
+    let left = tokio::task::spawn_blocking(move || {
+        // The longest lease of the dead.
+        thread::sleep(Duration::from_secs(4));
+        place.left()
+    });
+    match left.await {
+        Ok(left) => {
+            for what in left.leaks {
+                history.violated(format!("left on a server: {what}"));
+            }
+            for _ in 0..left.counters {
+                history.count("keys left with an end, no hold in them");
+            }
+        }
+        Err(error) => history.violated(format!("the harness failed: {error}")),
+    }
+}
+
+fn folder(options: &Options) -> io::Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    let root = root.ok_or_else(|| io::Error::other("no workspace"))?;
+    let name = format!("{}-{}", options.topology.name(), options.seed);
+    let dir = root.join("target/soak").join(name);
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+/// How many clients there are in this process.
+const CLIENTS: usize = 6;
+
+const TICK: Duration = Duration::from_secs(5);

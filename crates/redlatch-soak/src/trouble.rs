@@ -1,0 +1,172 @@
+//! Trouble on the way between clients and servers, and for client processes.
+
+use std::{
+    collections::BTreeMap,
+    env, io,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fastrand::Rng;
+use redlatch_tests::proxy::{Direction, Flow, Pick, Proxy, Then};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::Command,
+};
+
+use crate::{
+    history::History,
+    record::{Hold, Record},
+    work::millis,
+};
+
+/// Troubles the way until it is told to stop; then all is as it was.
+pub(crate) async fn on_the_way(
+    proxies: Vec<Proxy>,
+    history: Arc<History>,
+    stop: Arc<AtomicBool>,
+    mut random: Rng,
+) {
+    let scripts = || Pick::matching(|request| request.command().starts_with("EVAL"));
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(millis(&mut random, 50..600)).await;
+        let proxy = &proxies[random.usize(..proxies.len())];
+        let what = match random.u8(..10) {
+            0 => {
+                proxy.cut();
+                "reset"
+            }
+            1 => {
+                proxy.close();
+                "close"
+            }
+            2 => {
+                drop(proxy.drop_reply(scripts(), Then::Cut));
+                "reply lost"
+            }
+            3 => {
+                drop(proxy.drop_reply(scripts(), Then::Stall));
+                "reply stalled"
+            }
+            4 => {
+                proxy.cut_after(Direction::ToClient, random.usize(1..60));
+                "cut within a reply"
+            }
+            5 => {
+                proxy.cut_after(Direction::ToServer, random.usize(1..200));
+                "cut within a request"
+            }
+            6 => {
+                late_copy(proxy, &mut random).await;
+                "late copy"
+            }
+            flow => {
+                let (flow, what) = match flow {
+                    7 => (Flow::Stall, "stall"),
+                    8 => (Flow::BlackHole, "black hole"),
+                    _ => (Flow::Delay(millis(&mut random, 5..200)), "delay"),
+                };
+                let ways = [
+                    &[Direction::ToServer][..],
+                    &[Direction::ToClient],
+                    &[Direction::ToServer, Direction::ToClient],
+                ];
+                for &way in ways[random.usize(..3)] {
+                    proxy.set_flow(way, flow);
+                }
+                tokio::time::sleep(millis(&mut random, 20..1_500)).await;
+                proxy.pass();
+                what
+            }
+        };
+        history.count(&format!("fault on the way: {what}"));
+    }
+    for proxy in proxies {
+        proxy.withdraw_orders();
+        proxy.pass();
+    }
+}
+
+/// Lets a copy of a script call arrive once more, some time later.
+async fn late_copy(proxy: &Proxy, random: &mut Rng) {
+    let seen = proxy.observe(Pick::matching(|request| {
+        request.command().starts_with("EVAL")
+    }));
+    let seen = tokio::time::timeout(Duration::from_millis(500), seen.answered()).await;
+    let pause = millis(random, 0..3_000);
+    if let Ok(exchange) = seen {
+        tokio::spawn(async move {
+            tokio::time::sleep(pause).await;
+            // The server may be away: then the copy is lost, as copies are.
+            let _ = exchange.letter().deliver().await;
+        });
+    }
+}
+
+/// Starts client processes, stops them beyond their leases and kills them, until it is told to stop.
+pub(crate) async fn victims(
+    url: String,
+    history: Arc<History>,
+    stop: Arc<AtomicBool>,
+    mut random: Rng,
+) -> io::Result<()> {
+    while !stop.load(Ordering::Relaxed) {
+        let mut child = Command::new(env::current_exe()?)
+            .args(["victim", &url, &random.u32(..).to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stdout = child.stdout.take().map(BufReader::new);
+        let heard = tokio::spawn({
+            let history = Arc::clone(&history);
+            async move {
+                let mut lines = stdout.map(AsyncBufReadExt::lines);
+                // Its workers speak in turn: the upper half of an id says who.
+                let mut last: BTreeMap<u64, Hold> = BTreeMap::new();
+                while let Some(lines) = &mut lines
+                    && let Ok(Some(line)) = lines.next_line().await
+                {
+                    // What a kill cut short is no line.
+                    let Ok(Record::Hold(hold)) = line.parse() else {
+                        continue;
+                    };
+                    let id = hold.id;
+                    if let Some(before) = last.insert(id >> 32, hold)
+                        && before.id != id
+                    {
+                        enter(&history, before);
+                    }
+                }
+                for hold in last.into_values() {
+                    enter(&history, hold);
+                }
+            }
+        });
+        tokio::time::sleep(millis(&mut random, 500..4_000)).await;
+        if random.bool()
+            && let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed()))
+        {
+            kill_process(pid, Signal::STOP)?;
+            tokio::time::sleep(millis(&mut random, 100..4_000)).await;
+            kill_process(pid, Signal::CONT)?;
+            history.count("fault victim stopped");
+            tokio::time::sleep(millis(&mut random, 10..1_000)).await;
+        }
+        child.kill().await?;
+        history.count("fault victim killed");
+        // The task ends with the pipe.
+        let _ = heard.await;
+    }
+    Ok(())
+}
+
+fn enter(history: &History, hold: Hold) {
+    let id = history.id();
+    history.add(Record::Hold(Hold { id, ..hold }));
+}

@@ -1,0 +1,144 @@
+//! Latches that are set, counted down, waited for and deleted, round by round.
+
+use std::{
+    future::{Future, IntoFuture},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use fastrand::Rng;
+use redlatch::{Error, ErrorKind};
+use tokio::{task::JoinSet, time::timeout};
+
+use super::{Bench, PATIENCE, millis};
+use crate::{
+    clock::now,
+    names,
+    record::{Record, Round},
+};
+
+pub(super) fn start(bench: &Bench, random: &mut Rng, workers: &mut JoinSet<()>) {
+    for at in 0..names::count("latch") {
+        let (bench, mut random) = (bench.clone(), random.fork());
+        workers.spawn(async move {
+            let name = names::name("latch", at);
+            while bench.goes_on() {
+                round(&bench, &name, &mut random).await;
+                tokio::time::sleep(millis(&mut random, 0..50)).await;
+            }
+        });
+    }
+}
+
+async fn round(bench: &Bench, name: &str, random: &mut Rng) {
+    let from = now();
+    let count = random.u32(2..6);
+    let latch = bench.client(random).countdown_latch(name);
+    let set = latch.try_set_count(count).ttl(Duration::from_secs(60));
+    if answer(bench, set.into_future()).await == Some(true) {
+        let begun = Arc::new(AtomicU32::new(0));
+        let waiters: Vec<_> = (0..3)
+            .map(|_| spawn_waiter(bench, name, count, &begun, random))
+            .collect();
+        let counters: Vec<_> = (0..count)
+            .map(|_| spawn_counter(bench, name, &begun, random))
+            .collect();
+        let mut counted = 0;
+        for counter in counters {
+            counted += u32::from(counter.await.is_ok_and(|counted| counted));
+        }
+        let mut seen = Vec::new();
+        for waiter in waiters {
+            seen.extend(waiter.await.ok());
+        }
+        let of = |what: &dyn Fn(&Seen) -> bool| {
+            u32::try_from(seen.iter().filter(|seen| what(seen)).count()).unwrap_or(u32::MAX)
+        };
+        let early = seen.iter().filter_map(|seen| match seen {
+            Seen::Open(begun) => Some(*begun),
+            _ => None,
+        });
+        bench.history.add(Record::Round(Round {
+            name: name.to_owned(),
+            from,
+            until: now(),
+            count,
+            begun: early.min().unwrap_or(count),
+            counted,
+            passed: of(&|seen| matches!(seen, Seen::Open(_))),
+            stuck: of(&|seen| matches!(seen, Seen::Shut)),
+        }));
+    }
+    answer(bench, latch.delete()).await;
+}
+
+/// What a waiter was told.
+enum Seen {
+    /// So many count-downs had begun by then.
+    Open(u32),
+    Shut,
+    Nothing,
+}
+
+fn spawn_waiter(
+    bench: &Bench,
+    name: &str,
+    count: u32,
+    begun: &Arc<AtomicU32>,
+    random: &mut Rng,
+) -> tokio::task::JoinHandle<Seen> {
+    let latch = bench.client(random).countdown_latch(name);
+    let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
+    tokio::spawn(async move {
+        tokio::time::sleep(pause).await;
+        match latch.wait_for(PATIENCE).await {
+            Ok(true) => Seen::Open(begun.load(Ordering::SeqCst)),
+            Ok(false) if begun.load(Ordering::SeqCst) >= count => Seen::Shut,
+            Ok(false) => Seen::Nothing,
+            Err(error) => {
+                forgive(&bench, Err::<(), _>(error));
+                Seen::Nothing
+            }
+        }
+    })
+}
+
+fn spawn_counter(
+    bench: &Bench,
+    name: &str,
+    begun: &Arc<AtomicU32>,
+    random: &mut Rng,
+) -> tokio::task::JoinHandle<bool> {
+    let latch = bench.client(random).countdown_latch(name);
+    let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
+    tokio::spawn(async move {
+        tokio::time::sleep(pause).await;
+        begun.fetch_add(1, Ordering::SeqCst);
+        answer(&bench, latch.count_down(1)).await.is_some()
+    })
+}
+
+async fn answer<T>(bench: &Bench, call: impl Future<Output = Result<T, Error>>) -> Option<T> {
+    match timeout(2 * PATIENCE, call).await {
+        Ok(outcome) => forgive(bench, outcome),
+        Err(_) => {
+            let what = format!("a call of a latch had not ended after {:?}", 2 * PATIENCE);
+            bench.history.violated(what);
+            None
+        }
+    }
+}
+
+/// A server that forgot knows no latch.
+fn forgive<T>(bench: &Bench, outcome: Result<T, Error>) -> Option<T> {
+    match outcome {
+        Err(error) if matches!(error.kind(), ErrorKind::NotSet | ErrorKind::Deleted) => {
+            bench.history.count("latches gone");
+            None
+        }
+        outcome => bench.history.note(outcome),
+    }
+}

@@ -1,0 +1,241 @@
+//! The load: workers that acquire, hold, re-enter, prolong, give back, drop and give up.
+
+mod guarded;
+mod kinds;
+mod latch;
+
+pub(crate) use kinds::PERMITS;
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use fastrand::Rng;
+use redlatch::{Client, Error, ErrorKind};
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::{
+    clock::now,
+    grip::Grip,
+    history::History,
+    record::{Hold, Record},
+};
+
+/// What a worker works with.
+#[derive(Clone)]
+pub(crate) struct Bench {
+    pub(crate) clients: Arc<Vec<Client>>,
+    /// For the red-lock: clients of servers that know nothing of each other, the first of them `clients[n]`'s.
+    pub(crate) nodes: Arc<Vec<Vec<Client>>>,
+    /// How many replicas a durable grant needs.
+    pub(crate) replicas: u32,
+    pub(crate) history: Arc<History>,
+    pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// How a hold is to be entered into the history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) kind: &'static str,
+    pub(crate) units: u32,
+    pub(crate) limit: u32,
+    pub(crate) durable: bool,
+}
+
+impl Entry {
+    /// One of one.
+    pub(crate) const fn exclusive(kind: &'static str) -> Self {
+        Self {
+            kind,
+            units: 1,
+            limit: 1,
+            durable: false,
+        }
+    }
+}
+
+/// Starts all workers.
+pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
+    let mut workers = JoinSet::new();
+    kinds::start(bench, random, &mut workers);
+    guarded::start(bench, random, &mut workers);
+    latch::start(bench, random, &mut workers);
+    workers
+}
+
+impl Bench {
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn client(&self, random: &mut Rng) -> &Client {
+        &self.clients[random.usize(..self.clients.len())]
+    }
+
+    /// Runs an acquisition; one in five is given up soon.
+    pub(crate) async fn acquire<G, A>(&self, random: &mut Rng, acquisition: A) -> Option<(u64, G)>
+    where
+        A: IntoFuture<Output = Result<G, Error>>,
+    {
+        let patience = if random.u8(..5) == 0 {
+            millis(random, 0..60)
+        } else {
+            PATIENCE
+        };
+        let asked = now();
+        match timeout(patience, acquisition.into_future()).await {
+            Ok(outcome) => self.history.note(outcome).map(|given| (asked, given)),
+            Err(_) if patience == PATIENCE => {
+                self.history.count("waits of 20 s");
+                None
+            }
+            Err(_) => {
+                self.history.count("waits given up");
+                None
+            }
+        }
+    }
+
+    /// Holds for a while, gives back in one way or another, and enters into the history how long it was believed in.
+    pub(crate) async fn hold<G: Grip>(&self, random: &mut Rng, entry: Entry, asked: u64, grip: G) {
+        let mut until = now();
+        let from = until;
+        let end = from + random.u64(0..25_000);
+        let prolongs = !entry.durable && random.u8(..6) == 0;
+        loop {
+            let before = now();
+            if grip.valid() {
+                until = before;
+            }
+            if before >= end {
+                break;
+            }
+            if prolongs && random.bool() {
+                let more = grip.prolong(millis(random, 1_000..3_000));
+                if let Ok(outcome) = timeout(Duration::from_secs(2), more).await {
+                    self.history.note(outcome);
+                }
+            } else {
+                tokio::time::sleep(Duration::from_micros(random.u64(100..8_000))).await;
+            }
+        }
+        self.give_back(random, entry, (asked, from, until), grip)
+            .await;
+    }
+
+    /// Gives back, and enters the hold into the history.
+    pub(crate) async fn give_back<G: Grip>(
+        &self,
+        random: &mut Rng,
+        entry: Entry,
+        (asked, from, mut until): (u64, u64, u64),
+        grip: G,
+    ) {
+        let parts = grip.parts();
+        let before = now();
+        if grip.valid() {
+            until = before;
+        }
+        let gone = match random.u8(..4) {
+            0 => {
+                drop(grip);
+                0
+            }
+            // Given up half-way, the release goes on without its caller.
+            1 => match timeout(millis(random, 0..3), grip.give_back()).await {
+                Ok(outcome) => self.gone(outcome),
+                Err(_) => 0,
+            },
+            _ => {
+                let outcome = timeout(PATIENCE, grip.give_back()).await;
+                outcome.map_or(0, |outcome| self.gone(outcome))
+            }
+        };
+        for (name, token) in parts {
+            self.history.add(Record::Hold(Hold {
+                id: self.history.id(),
+                kind: entry.kind.to_owned(),
+                name,
+                units: entry.units,
+                limit: entry.limit,
+                token,
+                asked,
+                from,
+                until,
+                gone,
+                durable: entry.durable,
+            }));
+        }
+    }
+
+    fn gone(&self, outcome: Result<bool, Error>) -> u64 {
+        let freed = self.history.note(outcome) == Some(true);
+        if freed { now() } else { 0 }
+    }
+}
+
+/// Takes what `name` is the name of and gives it back, by the kind that uses it.
+pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
+    match stem(name) {
+        "fair" => client
+            .fair_lock(name)
+            .lock()
+            .await?
+            .release()
+            .await
+            .map(drop)?,
+        "rw" => {
+            let guard = client.read_write_lock(name).write().await?;
+            guard.release().await?;
+        }
+        "semaphore" => {
+            let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
+            semaphore.acquire_many(PERMITS).await?.release().await?;
+        }
+        "permits" => {
+            let permits = client.permit_expirable_semaphore(name);
+            let permits = permits.permits_if_unset(PERMITS);
+            let ids = permits.acquire_many(PERMITS).await?;
+            permits.release_all(&ids).await?;
+        }
+        "latch" => {
+            let latch = client.countdown_latch(name);
+            latch.delete().await?;
+            latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
+            latch.count_down_and_wait(1).await?;
+        }
+        _ => client.lock(name).lock().await?.release().await.map(drop)?,
+    }
+    Ok(())
+}
+
+/// Deletes what stays until it is deleted.
+pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
+    let outcome = match stem(name) {
+        "semaphore" => client.semaphore(name).delete().await,
+        "permits" => client.permit_expirable_semaphore(name).delete().await,
+        "latch" => client.countdown_latch(name).delete().await,
+        _ => return Ok(()),
+    };
+    match outcome {
+        Err(error) if error.kind() != ErrorKind::NotSet => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn stem(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
+}
+
+/// Draws a span of so many milliseconds.
+pub(crate) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+    Duration::from_millis(random.u64(range))
+}
+
+/// How long a worker waits at most: longer than a server is ever away.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

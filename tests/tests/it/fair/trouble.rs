@@ -1,0 +1,234 @@
+//! A fair lock and a server that loses replies, messages and data.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::FAIR;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    copies::Copies,
+};
+use tokio::time::Instant;
+
+use super::support::{Grants, clients, queued, queued_as};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn preload(backend: &Backend) {
+    for script in redlatch_lua::all() {
+        backend.command(&["SCRIPT", "LOAD", script.text]);
+    }
+}
+
+/// A copy that comes when its grant is over, and another holds, enters the attempt as a waiter; whoever ends the grant strikes it out.
+#[tokio::test(start_paused = true)]
+async fn late_copies_of_a_grant_leave_no_waiter_behind() {
+    for closes in [false, true] {
+        let backend = Backend::embedded();
+        preload(&backend);
+        let server = backend.embedded_server();
+        let clients = clients(&backend, 3).await;
+        let acquire = FAIR.exclusive.acquire.text;
+        let copies = Copies::of_script(server, acquire);
+        server.drop_reply(calls::of_script(acquire), LostReply::Cuts);
+        let lease = 200 * MS;
+        let over = clients[0].fair_lock("x").lock().lease(lease).await.unwrap();
+        assert_eq!(copies.len(), 2, "the first answer was lost");
+        backend.pass(lease).await;
+        let guard = clients[1].fair_lock("x").lock().await.unwrap();
+        assert_eq!(copies.deliver()[..2], ["busy", "busy"]);
+        let next = queued(&clients[2].fair_lock("x")).await;
+        if closes {
+            clients[0].close_now().await;
+        }
+        drop(over);
+        clients[0].settled().await;
+        let waiters = clients[1].fair_lock("x").info().await.unwrap();
+        assert_eq!(waiters.unwrap().waiters, 1);
+        assert_eq!(copies.deliver()[..2], ["void", "void"]);
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        next.await.unwrap().release().await.unwrap();
+        assert!(start.elapsed() < 50 * MS, "{:?}", start.elapsed());
+        backend.assert_only_counters_left();
+    }
+}
+
+/// However many waiters of a client have lost their places, they do not all ask at once, and each asks once.
+#[tokio::test(start_paused = true)]
+async fn who_lost_all_places_asks_at_the_clients_pace() {
+    const MANY: u64 = 1_500;
+    let backend = Backend::embedded();
+    preload(&backend);
+    let clients = clients(&backend, 2).await;
+    let (lock, theirs) = (clients[0].fair_lock("x"), clients[1].fair_lock("x"));
+    let guard = lock.lock().await.unwrap();
+    let grants = Grants::default();
+    let mut tasks = Vec::new();
+    for who in 0..usize::try_from(MANY).unwrap() {
+        tasks.push(queued_as(who, &theirs, &grants).await);
+    }
+    backend.command(&["FLUSHALL"]);
+    preload(&backend);
+    drop(guard);
+    let guard = lock.try_lock().await.unwrap().unwrap();
+    let before = backend.script_calls();
+    let (mut last, mut most) = (before, 0);
+    for _ in 0..90 {
+        backend.pass(50 * MS).await;
+        let now = backend.script_calls();
+        most = most.max(now - last);
+        last = now;
+    }
+    assert_eq!(lock.info().await.unwrap().unwrap().waiters, MANY);
+    let asked = last - before;
+    println!("{MANY} asked again with {asked} commands, {most} of them in 50 ms at most");
+    assert!(most <= 60, "{most} commands in 50 ms");
+    // The looks of the first of the line and renewals come on top.
+    assert!(asked <= MANY + 10, "{asked} commands");
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(grants.list().is_sorted(), "they queue again in their order");
+    assert_tables_empty(&clients[1]).await;
+}
+
+/// Whoever is granted and had lost its place tells the others of its client, or each would look when it became the first of them.
+#[tokio::test(start_paused = true)]
+async fn a_grant_without_a_place_is_told_to_the_others() {
+    let backend = Backend::embedded();
+    let clients = clients(&backend, 2).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let grants = Grants::default();
+    let mut tasks = Vec::new();
+    for who in 0..10 {
+        tasks.push(queued_as(who, &clients[1].fair_lock("x"), &grants).await);
+    }
+    backend.command(&["FLUSHALL"]);
+    drop(guard);
+    let start = Instant::now();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(start.elapsed() < 2_450 * MS, "{:?}", start.elapsed());
+}
+
+/// A grant whose answer was lost is no reason to think that places were.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_answered_twice_recalls_nobody() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let clients = clients(&backend, 2).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let first = queued(&clients[1].fair_lock("x")).await;
+    let mut others = Vec::new();
+    for _ in 0..20 {
+        others.push(queued(&clients[1].fair_lock("x")).await);
+    }
+    server.drop_reply(
+        calls::of_script(FAIR.exclusive.acquire.text),
+        LostReply::Cuts,
+    );
+    let before = backend.script_calls();
+    guard.release().await.unwrap();
+    let held = first.await.unwrap();
+    backend.pass(100 * MS).await;
+    let calls = backend.script_calls() - before;
+    assert!(calls <= 4, "{calls} commands for a release and a grant");
+    held.release().await.unwrap();
+    for other in others {
+        other.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// The first of a client's waiters hears what is said to any of them also while it asks, by one listener all the time.
+#[tokio::test(start_paused = true)]
+async fn the_first_of_the_line_listens_for_the_others_all_the_time() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let server = backend.embedded_server();
+    let clients = clients(&backend, 2).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let waiter = queued(&clients[1].fair_lock("x")).await;
+    let listeners = || clients[1].tables().listeners;
+    let idle = listeners();
+    let mut samples = Vec::new();
+    for _ in 0..30 {
+        // Its look gets no answer for longer than it waits between two looks.
+        server.stop_for(250 * MS);
+        for _ in 0..5 {
+            backend.pass(60 * MS).await;
+            samples.push(listeners());
+        }
+    }
+    assert!(samples.iter().all(|&now| now == idle), "{samples:?}");
+    guard.release().await.unwrap();
+    waiter.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&clients[1]).await;
+}
+
+/// No message comes through: each hand-over costs one look of the next client's first waiter, and none is lost.
+#[tokio::test(start_paused = true)]
+async fn without_messages_each_hand_over_takes_a_look() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let clients = clients(&backend, 4).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let grants = Grants::default();
+    let mut tasks = Vec::new();
+    for who in 0..24 {
+        // A client's later waiters stand before and behind those of others.
+        let lock = clients[1 + who * who / 3 % 3].fair_lock("x");
+        let (waiting, grants) = (queued(&lock).await, grants.clone());
+        tasks.push(tokio::spawn(async move {
+            let guard = waiting.await.unwrap();
+            grants.note(who);
+            let at = Instant::now();
+            guard.release().await.unwrap();
+            at
+        }));
+    }
+    backend.embedded_server().drop_messages(usize::MAX);
+    let mut last = Instant::now();
+    guard.release().await.unwrap();
+    let mut longest = Duration::ZERO;
+    for task in tasks {
+        let at = task.await.unwrap();
+        longest = longest.max(at - last);
+        last = at;
+    }
+    println!("the longest hand-over without messages: {longest:?}");
+    assert!(longest <= 2_405 * MS, "{longest:?}");
+    assert_eq!(grants.list(), (0..24).collect::<Vec<_>>());
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+}
+
+/// The call is lost, and a moment later messages come through again: the next look is all it costs.
+#[tokio::test(start_paused = true)]
+async fn a_lost_call_costs_a_look() {
+    for lost in 1..4 {
+        let backend = Backend::embedded();
+        let clients = clients(&backend, 3).await;
+        let guard = clients[0].fair_lock("x").lock().await.unwrap();
+        let first = queued(&clients[1].fair_lock("x")).await;
+        let second = queued(&clients[2].fair_lock("x")).await;
+        backend.pass(777 * MS * lost).await;
+        backend
+            .embedded_server()
+            .drop_messages(usize::try_from(lost).unwrap());
+        let start = Instant::now();
+        guard.release().await.unwrap();
+        first.await.unwrap().release().await.unwrap();
+        assert!(start.elapsed() <= 2_405 * MS, "{:?}", start.elapsed());
+        backend.embedded_server().drop_messages(0);
+        let start = Instant::now();
+        let third = tokio::spawn(clients[0].fair_lock("x").lock().into_future());
+        second.await.unwrap().release().await.unwrap();
+        third.await.unwrap().unwrap().release().await.unwrap();
+        assert!(start.elapsed() <= 4_810 * MS, "{:?}", start.elapsed());
+    }
+}

@@ -1,0 +1,47 @@
+//! Whoever may come in because of what a script did has been told, or will be by a message that it has not acted on yet (P8). What time alone opens, waiters
+//! know from their last answer.
+
+use std::collections::BTreeSet;
+
+use super::{calls::BROADCAST, model::Waiting};
+use crate::scripts::bed;
+
+/// Which waiters have been told something since they last asked.
+#[derive(Debug, Default)]
+pub(super) struct Told(BTreeSet<String>);
+
+impl Told {
+    /// The waiter has asked.
+    pub(super) fn asked(&mut self, member: &str) {
+        self.0.remove(member);
+    }
+
+    /// These messages went out; `waiting` is who waited for them.
+    pub(super) fn hear(&mut self, messages: &[(String, String)], waiting: &Waiting) {
+        for (channel, payload) in messages {
+            if channel == BROADCAST {
+                let readers = waiting.readers.iter();
+                self.0.extend(readers.map(|(member, _)| member.clone()));
+                continue;
+            }
+            let n = payload.strip_prefix(&bed::key("x")).unwrap();
+            self.0.insert(format!("PUBLISH {channel}{n}"));
+            self.0.insert(format!("PUBLISH {channel}{n} u"));
+        }
+    }
+
+    /// Tells whether a message to this waiter is still to be acted on.
+    pub(super) fn knows(&self, member: &str) -> bool {
+        self.0.contains(member)
+    }
+
+    /// Returns one of those who may come in now, could not before, and know nothing of it.
+    pub(super) fn left_alone(
+        &self,
+        before: &BTreeSet<String>,
+        now: &BTreeSet<String>,
+    ) -> Option<String> {
+        let mut newly = now.difference(before);
+        newly.find(|member| !self.knows(member)).cloned()
+    }
+}

@@ -1,0 +1,138 @@
+//! TLS, and users with few rights, where there are several servers.
+
+use std::{fs, path::Path};
+
+use redlatch::{Client, ErrorKind, seam::TlsOptions};
+use redlatch_tests::{
+    backend::assert_tables_empty,
+    server::{Certificates, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually, unique_name},
+};
+
+use super::support::take_and_free;
+use crate::servers::support::{MS, SECOND, key, waiting};
+
+redlatch_tests::on_every_server!(
+    a_cluster_speaks_tls,
+    sentinels_and_what_they_tell_of_speak_tls,
+    a_user_of_a_cluster_needs_what_the_readme_says,
+);
+
+async fn a_cluster_speaks_tls(binary: ServerBinary) {
+    let Some((dir, certificates)) = certificates(&binary) else {
+        return;
+    };
+    let node = ServerOptions::new()
+        .tls_with(&certificates)
+        .config("tls-cluster yes");
+    let options = ClusterOptions {
+        node,
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(&binary, &options);
+    let address = cluster.nodes()[0].tls().unwrap().0;
+    let url = format!("rediss+cluster://{address}");
+    let connect = || Client::builder(&url).tls(trusting(&certificates)).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    hand_over_on_every_node(&cluster, &a, &b).await;
+    let blind = Client::builder(&url).connect_timeout(800 * MS).connect();
+    assert_eq!(blind.await.unwrap_err().kind(), ErrorKind::Unavailable);
+    fs::remove_dir_all(dir).unwrap();
+}
+
+async fn sentinels_and_what_they_tell_of_speak_tls(binary: ServerBinary) {
+    let Some((dir, certificates)) = certificates(&binary) else {
+        return;
+    };
+    let tls = || {
+        let options = ServerOptions::new().tls_with(&certificates);
+        options.config("tls-replication yes")
+    };
+    let server = Server::start(&binary, tls());
+    let master = server.tls().unwrap().0;
+    let sentinel = tls().sentinel().config(format!(
+        "sentinel monitor main 127.0.0.1 {} 1",
+        master.port()
+    ));
+    let sentinel = Server::start(&binary, sentinel);
+    eventually("the sentinel to see the master", GENEROUS, async || {
+        let state = sentinel.command(&["SENTINEL", "MASTER", "main"]).array();
+        let words: Vec<_> = state.into_iter().map(|word| word.text()).collect();
+        words.windows(2).any(|pair| pair == ["flags", "master"])
+    })
+    .await;
+    let url = format!("rediss+sentinel://{}/main", sentinel.tls().unwrap().0);
+    let client = Client::builder(&url).tls(trusting(&certificates));
+    let client = client.connect().await.unwrap();
+    take_and_free(&client.lock("x"), 5).await;
+    assert!(server.keys().contains(&key("x")));
+    let blind = Client::builder(&url).connect_timeout(800 * MS).connect();
+    assert!(blind.await.is_err(), "nobody vouches for them");
+    assert_tables_empty(&client).await;
+    fs::remove_dir_all(dir).unwrap();
+}
+
+async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
+    let readme = include_str!("../../../../../README.md");
+    let (_, text) = readme.split_once("ACL SETUSER app on >secret ").unwrap();
+    let (rights, _) = text.split_once("```").unwrap();
+    let rights = rights.split_whitespace().collect::<Vec<_>>().join(" ");
+    let user = |more: &str| format!("app on >secret {rights} +hello {more}");
+    let node = ServerOptions::new().user(user("+cluster|slots +asking"));
+    let options = ClusterOptions {
+        node,
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(&binary, &options);
+    let url = cluster.url().replace("://", "://app:secret@");
+    let (a, b) = (
+        Client::connect(&url).await.unwrap(),
+        Client::connect(&url).await.unwrap(),
+    );
+    hand_over_on_every_node(&cluster, &a, &b).await;
+    let wrong = cluster.url().replace("://", "://app:guessed@");
+    let error = Client::connect(&wrong).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error:?}");
+    for node in cluster.nodes() {
+        let less = ["ACL", "SETUSER", "app", "-cluster"];
+        node.command(&less).unwrap();
+    }
+    let error = Client::connect(&url).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Permission, "{error:?}");
+    // Who knows the topology already goes on.
+    take_and_free(&a.lock("x"), 5).await;
+}
+
+/// On each node one client waits for what another holds, and is woken.
+async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) {
+    for node in cluster.nodes() {
+        let mut names = (0..).map(|n| format!("n{n}"));
+        let name = names.find(|name| cluster.owner(&key(name)).port() == node.port());
+        let name = name.unwrap();
+        let guard = a.lock(&name).lock().await.unwrap();
+        let waiter = waiting(b.lock(&name));
+        super::support::registered(|| node, &name).await;
+        guard.extend(60 * SECOND).await.unwrap();
+        guard.release().await.unwrap();
+        waiter.await.unwrap().release().await.unwrap();
+    }
+    assert_tables_empty(a).await;
+    assert_tables_empty(b).await;
+}
+
+fn certificates(binary: &ServerBinary) -> Option<(std::path::PathBuf, Certificates)> {
+    if !binary.supports_tls() {
+        println!("{binary} was built without TLS");
+        return None;
+    }
+    let dir = std::env::temp_dir().join(unique_name("redlatch-tls"));
+    fs::create_dir_all(&dir).unwrap();
+    let certificates = Certificates::make(Path::new(&dir)).unwrap();
+    Some((dir, certificates))
+}
+
+fn trusting(certificates: &Certificates) -> TlsOptions {
+    let mut options = TlsOptions::default();
+    options.root_pem = Some(fs::read(&certificates.authority).unwrap());
+    options
+}

@@ -218,7 +218,7 @@ impl Cluster {
             // With `tls-cluster yes` nodes know each other by their ports for TLS.
             let port = node
                 .tls()
-                .map_or(node.port(), |(address, _)| address.port());
+                .map_or_else(|| node.port(), |(address, _)| address.port());
             let port = port.to_string();
             first
                 .command(&["CLUSTER", "MEET", "127.0.0.1", &port])

@@ -40,8 +40,8 @@ pub(crate) async fn interleaved(
     case: &Case,
     rounds: usize,
 ) -> Result<Vec<Series>, Failure> {
-    let of = |contender: &Box<dyn Contender>| Series::new(&case.label, contender.name());
-    let mut series: Vec<Series> = contenders.iter().map(of).collect();
+    let names = contenders.iter().map(|contender| contender.name());
+    let mut series: Vec<_> = names.map(|name| Series::new(&case.label, name)).collect();
     for contender in contenders.iter_mut() {
         let warm = Until::Time(Duration::from_millis(100));
         contender.run(&job(case, warm)).await?;

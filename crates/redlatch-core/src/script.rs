@@ -276,3 +276,20 @@ pub fn listed(reply: Value) -> Value {
 pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
     reply.as_array()?.first()?.as_str()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_stands_for_the_list_of_its_items() {
+        let text = Value::Bulk(b"1795300000123 granted 1 1795300000123456 0 ".to_vec());
+        let list = listed(text);
+        let items: Vec<_> = list.as_array().unwrap().iter().map(Value::as_str).collect();
+        let expected = ["1795300000123", "granted", "1", "1795300000123456", "0", ""];
+        assert_eq!(items, expected.map(Some));
+        assert_eq!(server_millis(&list), Some(1_795_300_000_123));
+        let other = Value::Array(vec![Value::Int(1)]);
+        assert_eq!(listed(other.clone()), other);
+    }
+}

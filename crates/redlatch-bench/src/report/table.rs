@@ -21,7 +21,9 @@ pub(super) fn table(report: &Report) -> String {
             .iter()
             .map(|measure| cell(report, series, measure))
             .collect();
-        let spread = measures.first().map_or(0.0, |first| series.spread(first));
+        let mut measured = measures.iter();
+        let first = measured.find(|measure| !series.values(measure).is_empty());
+        let spread = first.map_or(0.0, |first| series.spread(first));
         let _ = writeln!(
             text,
             "| {} | {} | {} | {:.0} % |",

@@ -52,7 +52,8 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct Inner {
     belief: Belief,
-    attempts: BTreeMap<u64, Share>,
+    /// Boxed, since nearly every hold has one guard and a map makes room for eleven.
+    attempts: BTreeMap<u64, Box<Share>>,
     /// The lease that the watchdog keeps up.
     scheduled: Option<Duration>,
     /// The loss has been told.
@@ -218,7 +219,8 @@ impl Hold {
         };
         let mut inner = self.inner();
         inner.belief.extended(granted.sent, granted.span, now);
-        inner.attempts.insert(granted.delivered.id.number(), share);
+        let attempt = granted.delivered.id.number();
+        inner.attempts.insert(attempt, Box::new(share));
         self.reschedule(&mut inner, now);
     }
 

@@ -64,13 +64,23 @@ impl Bed {
         self.engine.execute(self.session, command, self.now)
     }
 
-    /// Runs a script.
+    /// Runs a script, and returns the items of its reply.
     pub(crate) fn call(&mut self, call: &Call) -> Answer {
+        self.reply(call).map(|reply| items(&listed(reply)))
+    }
+
+    /// Runs a script that the server must not refuse, and returns its reply as it is.
+    #[track_caller]
+    pub(crate) fn raw(&mut self, call: &Call) -> Value {
+        self.reply(call).unwrap()
+    }
+
+    fn reply(&mut self, call: &Call) -> Reply {
         let head = Command::new("EVALSHA")
             .arg(&self.digests[call.script.name])
             .arg(call.keys.len().to_string());
         let command = call.keys.iter().chain(&call.args).fold(head, Command::arg);
-        self.execute(&command).map(|reply| items(&listed(reply)))
+        self.execute(&command)
     }
 
     /// Runs a script that the server must not refuse.

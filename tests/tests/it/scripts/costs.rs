@@ -1,6 +1,6 @@
 //! What a script costs the server: how many commands it runs, counted inside of it.
 
-use redlatch::seam::Command;
+use redlatch::seam::{Command, Value};
 use redlatch_embedded::engine::Model;
 
 use super::bed::{self, Acquire, Bed, Call, Release};
@@ -86,6 +86,20 @@ fn uncontended_scripts_run_four_commands_and_three_more_per_further_name() {
                 assert_eq!(counted(&mut bed, &call), ("released".to_owned(), most));
             }
         }
+    }
+}
+
+#[test]
+fn one_name_is_answered_in_one_text() {
+    for model in Model::ALL {
+        let mut bed = Bed::new(model);
+        let taken = bed.raw(&acquire(&["x"], "a", "a:1").call());
+        assert!(matches!(taken, Value::Bulk(_)), "{taken:?}");
+        let held = tokens(&mut bed, &["x"]);
+        let freed = bed.raw(&release(&["x"], "a", "a:1", &held).call());
+        assert!(matches!(freed, Value::Bulk(_)), "{freed:?}");
+        let both = bed.raw(&acquire(&["x", "y"], "a", "a:2").call());
+        assert!(matches!(both, Value::Array(_)), "{both:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use redlatch_core::LossCause;
 use super::{
     checker::{Checker, Event},
     record::Record,
-    view::{Claim, GRAIN, View},
+    view::{Call, Claim, GRAIN, View},
 };
 use crate::{names::label, scripts::Seen};
 
@@ -86,7 +86,10 @@ fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record
     let is_latest = latest.is_some_and(|(_, hold)| *hold == claim.hold);
     // A re-entry of a hold that must not be renewed lasts as long as that, and may end before any renewal is tried.
     let runs_out = cause == LossCause::Expired && !view.was_ended_by_force(claim);
-    if is_latest && cause != LossCause::Revoked && !runs_out {
+    // A grant to the same owner shows that its hold before is over, and not why.
+    let acquires = |call: &Call| call.proc == claim.proc && call.name == claim.name;
+    let shown = cause == LossCause::Taken && view.calls.values().any(acquires);
+    if is_latest && cause != LossCause::Revoked && !runs_out && !shown {
         let what = format!("{who} lost {name} by force and is told: {cause}");
         record.violate("P4", view.now, what);
     }

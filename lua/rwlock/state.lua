@@ -187,6 +187,8 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   end
   if kind == 'u' then
     first[#first + 1], first[#first + 2] = 'g', owner
+    -- The upgradable hold before it may be among the dead that go below, and does not take this one's mark along.
+    s.upgradable = owner
   end
   call(unpack(first))
   call('ZADD', index, ends, owner)

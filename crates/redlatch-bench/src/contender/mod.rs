@@ -1,4 +1,4 @@
-//! Who is measured. Each contender is one file: a [`Session`] if it is a Rust library, a line in [`known`] for its name.
+//! Who is measured. Each contender is one file: a [`Session`] if it is a Rust library, a line in [`KNOWN`] for its name.
 
 mod drive;
 mod external;

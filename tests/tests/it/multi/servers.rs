@@ -315,7 +315,7 @@ async fn work(clients: &[Client], inside: &[AtomicBool], dice: u64) {
         .collect();
     names.sort_unstable();
     names.dedup();
-    if dice / 60 % 2 == 0 {
+    if (dice / 60).is_multiple_of(2) {
         names.reverse();
     }
     let member = |&name: &usize| -> Box<dyn Lockable> {

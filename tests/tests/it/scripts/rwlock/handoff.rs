@@ -219,3 +219,21 @@ fn a_downgrade_stops_late_copies_of_the_write_that_it_ends() {
     assert_eq!(bed.ask(&copy)[1], "void");
     assert_eq!(bed.hash(&bed::key("x"))["h"], " a:2 ");
 }
+
+#[test]
+fn an_upgradable_hold_is_not_forgotten_with_the_dead_one_before_it() {
+    let mut bed = Bed::new(Model::default());
+    // A reader beside them, so that the dead one is taken out by the grant of the next.
+    read(&mut bed, "a:1", 1);
+    let mut short = ask(&bed, "a:2", 2, true);
+    short.lease = 50;
+    short.member.push_str(" u");
+    assert_eq!(bed.ask(&short.read("u"))[1], "granted");
+    bed.pass(51 * MS);
+    assert_eq!(look(&mut bed, "b:1", 3)[1], "granted");
+    assert_eq!(
+        look(&mut bed, "b:2", 4)[1],
+        "busy",
+        "there is one at a time"
+    );
+}

@@ -24,6 +24,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 pub mod backend;
+#[cfg(unix)]
+pub mod child;
 pub mod copies;
 #[cfg(unix)]
 pub mod matrix;

@@ -8,10 +8,13 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{ServerBinary, ServerOptions};
-use crate::wait::{GENEROUS, eventually_blocking};
+use crate::{
+    child,
+    wait::{GENEROUS, eventually_blocking},
+};
 
 /// A running server program. Dropping it kills it.
 #[derive(Debug)]
@@ -70,12 +73,8 @@ impl ServerProcess {
 
     /// Suspends it, and returns when it is suspended.
     pub(super) fn suspend(&mut self) {
-        self.signal(Signal::STOP);
-        let pid = self.checked_pid();
-        eventually_blocking("the server to be suspended", GENEROUS, || {
-            let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-            waitid(WaitId::Pid(pid), options).expect("a child of this process can be waited for")
-        });
+        self.checked_pid();
+        child::suspend(&self.child);
     }
 
     /// Lets it go on.

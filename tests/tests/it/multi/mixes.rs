@@ -245,8 +245,12 @@ async fn mixes_in_opposite_orders_end(fleet: &Fleet) {
             clients
         }));
     }
+    let mut done = Vec::new();
     for task in tasks {
-        assert_quiet(fleet, &task.await.unwrap()).await;
+        done.push(task.await.unwrap());
+    }
+    for clients in done {
+        assert_quiet(fleet, &clients).await;
     }
     assert_eq!(*inside.lock().await, 24);
 }

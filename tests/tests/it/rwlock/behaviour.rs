@@ -57,6 +57,8 @@ async fn readers_share_and_writers_exclude(backend: &Backend) {
             .unwrap()
             .is_none()
     );
+    // Whoever gave up has left the queue.
+    b.settled().await;
     assert_eq!(writer.release().await.unwrap(), Released::Free);
     assert!(theirs.try_read().await.unwrap().is_some());
     for client in [&a, &b] {

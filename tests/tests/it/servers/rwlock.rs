@@ -12,6 +12,7 @@ use redlatch::{Client, ErrorKind, HoldState, Released};
 use redlatch_lua::RWLOCK;
 use redlatch_tests::{
     backend::Backend,
+    child,
     proxy::{Direction, Flow, Proxy, Then},
     server::ServerBinary,
     split::SplitTransport,
@@ -68,10 +69,12 @@ impl Victim {
         self.0.wait().unwrap();
     }
 
-    fn signal(&self, signal: &str) {
-        let pid = self.0.id().to_string();
-        let status = Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(status.unwrap().success());
+    fn suspend(&self) {
+        child::suspend(&self.0);
+    }
+
+    fn resume(&self) {
+        child::resume(&self.0);
     }
 }
 
@@ -201,9 +204,9 @@ async fn stopped_beyond_its_lease(binary: &ServerBinary, role: &str) {
     let backend = Backend::real(binary);
     let client = backend.client().await;
     let mut victim = Victim::start(&backend, role);
-    victim.signal("STOP");
+    victim.suspend();
     let writer = client.read_write_lock("x").write().await.unwrap();
-    victim.signal("CONT");
+    victim.resume();
     let told = victim.says();
     let right = ["Expired", "Taken"].contains(&told.as_str());
     assert!(right, "it is told {told}");
@@ -223,7 +226,7 @@ async fn a_stopped_waiting_writer_holds_up_the_others_once(binary: ServerBinary)
     let guard = lock.read().await.unwrap();
     let mut victim = Victim::start(&backend, "waiter");
     known(&client, 1, 0).await;
-    victim.signal("STOP");
+    victim.suspend();
     let stopped = Instant::now();
     let read = lock.read().await.unwrap();
     println!(
@@ -231,7 +234,7 @@ async fn a_stopped_waiting_writer_holds_up_the_others_once(binary: ServerBinary)
         stopped.elapsed()
     );
     assert!(stopped.elapsed() < 5 * SECOND + 10 * SECOND);
-    victim.signal("CONT");
+    victim.resume();
     known(&client, 1, 0).await;
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     assert_eq!(read.release().await.unwrap(), Released::Free);

@@ -13,6 +13,7 @@ use std::{
 use redlatch::{Client, FairLock};
 use redlatch_tests::{
     backend::Backend,
+    child,
     server::ServerBinary,
     skewed::SkewedRuntime,
     wait::{GENEROUS, eventually},
@@ -65,12 +66,12 @@ impl Workers {
         Self(child)
     }
 
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        let status = Command::new("kill")
-            .args([&format!("-{name}"), &pid])
-            .status();
-        assert!(status.unwrap().success());
+    fn suspend(&self) {
+        child::suspend(&self.0);
+    }
+
+    fn resume(&self) {
+        child::resume(&self.0);
     }
 }
 
@@ -183,7 +184,7 @@ async fn a_stopped_process_is_passed_over_and_queues_again(binary: ServerBinary)
         .collect();
     drop(told);
     let places = places(&lock, 80).await;
-    stopped.signal("STOP");
+    stopped.suspend();
     let pid = stopped.0.id();
     let mut theirs = Vec::new();
     let mut waiters = lock.waiters();
@@ -209,7 +210,7 @@ async fn a_stopped_process_is_passed_over_and_queues_again(binary: ServerBinary)
         }
         if order.len() + late == 60 {
             assert_eq!(late, 0, "who is stopped takes nothing");
-            stopped.signal("CONT");
+            stopped.resume();
         }
     }
     order.sort_unstable();

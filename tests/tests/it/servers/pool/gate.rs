@@ -211,23 +211,25 @@ impl State {
 }
 
 impl Word {
-    pub(super) fn bytes(self) -> [u8; 21] {
-        let mut bytes = [0; 21];
-        bytes[0] = self.permits;
-        bytes[1..5].copy_from_slice(&self.pid.to_be_bytes());
-        bytes[5..13].copy_from_slice(&self.at.to_be_bytes());
-        bytes[13..].copy_from_slice(&self.until.to_be_bytes());
+    pub(super) fn bytes(self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..4].copy_from_slice(GREETING);
+        bytes[4] = self.permits;
+        bytes[5..9].copy_from_slice(&self.pid.to_be_bytes());
+        bytes[9..17].copy_from_slice(&self.at.to_be_bytes());
+        bytes[17..].copy_from_slice(&self.until.to_be_bytes());
         bytes
     }
 
     fn read(stream: &mut TcpStream) -> Option<Self> {
-        let mut bytes = [0; 21];
+        let mut bytes = [0; LENGTH];
         stream.read_exact(&mut bytes).ok()?;
+        bytes.starts_with(GREETING).then_some(())?;
         Some(Self {
-            permits: bytes[0],
-            pid: u32::from_be_bytes(bytes[1..5].try_into().ok()?),
-            at: u64::from_be_bytes(bytes[5..13].try_into().ok()?),
-            until: u64::from_be_bytes(bytes[13..].try_into().ok()?),
+            permits: bytes[4],
+            pid: u32::from_be_bytes(bytes[5..9].try_into().ok()?),
+            at: u64::from_be_bytes(bytes[9..17].try_into().ok()?),
+            until: u64::from_be_bytes(bytes[17..].try_into().ok()?),
         })
     }
 }
@@ -242,6 +244,12 @@ pub(super) fn wall() -> u64 {
 pub(super) fn after(at: u64, span: Duration) -> u64 {
     at + u64::try_from(span.as_micros()).unwrap()
 }
+
+/// How a word begins. Ports are used again: others may still look for a server where the gate is now.
+const GREETING: &[u8; 4] = b"gate";
+
+/// How long a word is.
+const LENGTH: usize = 25;
 
 /// What the gate answers: come in, or it is closed.
 pub(super) const WELCOME: u8 = b'o';

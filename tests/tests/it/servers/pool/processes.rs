@@ -14,6 +14,7 @@ use redlatch::{
 };
 use redlatch_tests::{
     backend::Backend,
+    child,
     server::ServerBinary,
     wait::{GENEROUS, eventually, eventually_blocking},
 };
@@ -60,7 +61,7 @@ async fn never_too_many(binary: ServerBinary, kind: Kind) {
             gate.stopped(processes[at].pid());
             tokio::time::sleep(LEASE + SECOND).await;
             gate.goes_on();
-            processes[at].signal("CONT");
+            processes[at].resume();
         } else {
             processes[at] = start();
         }
@@ -86,13 +87,13 @@ async fn never_too_many(binary: ServerBinary, kind: Kind) {
 async fn a_stopped_holder(gate: &Gate, processes: &[Workers], rng: &mut fastrand::Rng) -> usize {
     loop {
         let at = rng.usize(..processes.len());
-        processes[at].signal("STOP");
+        processes[at].suspend();
         // What it had said before is heard by then.
         tokio::time::sleep(100 * MS).await;
         if gate.seats_of(processes[at].pid()) > 0 {
             return at;
         }
-        processes[at].signal("CONT");
+        processes[at].resume();
         tokio::time::sleep(20 * MS).await;
     }
 }
@@ -251,12 +252,12 @@ impl Workers {
         self.0.id()
     }
 
-    fn signal(&self, name: &str) {
-        let pid = self.pid().to_string();
-        let status = Command::new("kill")
-            .args([&format!("-{name}"), &pid])
-            .status();
-        assert!(status.unwrap().success());
+    fn suspend(&self) {
+        child::suspend(&self.0);
+    }
+
+    fn resume(&self) {
+        child::resume(&self.0);
     }
 
     fn ended(mut self) {

@@ -88,8 +88,8 @@ impl MultiLock {
         TryAcquire::many(self.many())
     }
 
-    /// Acquires all members, waiting up to `wait` for all together; `None` if one was held by another whenever this looked. Otherwise as
-    /// [`lock`](Self::lock).
+    /// Acquires all members, waiting up to `wait` for all together; `None` if one was held by another whenever this looked. A `wait` of zero is
+    /// [`try_lock`](Self::try_lock). Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
         TryAcquireFor::many(self.many(), wait)
     }

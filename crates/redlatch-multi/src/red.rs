@@ -80,7 +80,7 @@ impl RedLock {
     }
 
     /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt that had its full time,
-    /// `Unavailable` if too few nodes could serve that. Otherwise as [`lock`](Self::lock).
+    /// `Unavailable` if too few nodes could serve that. A `wait` of zero is [`try_lock`](Self::try_lock). Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
         TryAcquireFor::many(self.many(), wait)
     }

@@ -60,8 +60,8 @@ async fn what_no_later_attempt_can_mend_is_told_at_once() {
     let clients = Fleet::embedded(5).clients().await;
     let lock = red(&clients);
     let started = tokio::time::Instant::now();
-    for at in 0..3 {
-        clients[at].close_now().await;
+    for (at, client) in clients.iter().enumerate().take(3) {
+        client.close_now().await;
         match lock.lock().await {
             Ok(guard) => drop(guard.release().await),
             Err(error) => {

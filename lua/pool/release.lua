@@ -15,7 +15,7 @@
 --       expired   its lease was over, all of it is back
 --       gone      nothing is known of it
 --       kind      the name is something else
--- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; with waiters + O(log n + 16) and a PUBLISH for each that is called, 16 at most;
+-- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; a waiter's + ZREM; with waiters + O(log n + 16) and a PUBLISH for each that is called, 16 at most;
 --       with copies under way + HGET, HDEL, HSET.
 --
 -- Needs no `by`: a hold's name is never used again, what it may keep only falls, and what is forgotten only rises, so that these requests may come at any
@@ -107,10 +107,11 @@ if void ~= '' and void >= now then
   end
 end
 
+if ARGV[5] ~= '' and l then
+  -- Also when nobody waits any more: places outlive a pool that was deleted.
+  call('ZREM', q, ARGV[5])
+end
 if f[4] and l then
-  if ARGV[5] ~= '' then
-    call('ZREM', q, ARGV[5])
-  end
   pool_serve(k, q, l, now, f[5], size - out, size, changed)
 end
 return reply

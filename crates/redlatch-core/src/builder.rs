@@ -286,10 +286,14 @@ impl<G> TryAcquireFor<G> {
         ))
     }
 
-    /// Starts a builder for several things at once; for the crates of this family.
+    /// Starts a builder for several things at once; for the crates of this family. No wait at all is one try, which takes the time that answers need.
     #[doc(hidden)]
     pub fn many(many: Arc<dyn AcquireMany<G>>, wait: Duration) -> Self {
-        Self(Request::new(Source::Many(many), Wait::For(wait)))
+        let wait = match wait {
+            Duration::ZERO => Wait::Never,
+            wait => Wait::For(wait),
+        };
+        Self(Request::new(Source::Many(many), wait))
     }
 }
 

@@ -115,7 +115,7 @@ impl CountDownLatch {
     /// Counting further than to zero, or with the latch open, stops at zero and is no error: parties need not agree on who is last. `n` of 0 counts nothing and only looks.
     /// One command. Works on a full server.
     ///
-    /// An answer that was lost is asked for again; it then tells what is left by that time.
+    /// An answer that was lost is asked for again; it then tells what is left by that time, which is zero as well if the latch was deleted meanwhile.
     ///
     /// # Errors
     ///

@@ -29,6 +29,7 @@ use crate::{MultiGuard, bundle::Bundle, members::Members};
 ///   everything and begin anew.
 /// * **Mixed orders**: code that takes some of the same names one by one, in another order, can wait in a circle with it; give such waits a deadline.
 /// * **Two addresses of one server** are two members to it, and it would wait for itself. Use one client per server.
+/// * **One name on several servers** is ordered by their addresses, which all processes have to write alike.
 /// * A fixed lease is counted for all members from when the last was granted: those before it are extended then.
 ///
 /// # Examples
@@ -88,8 +89,8 @@ impl MultiLock {
         TryAcquire::many(self.many())
     }
 
-    /// Acquires all members, waiting up to `wait` for all together; `None` if one was held by another whenever this looked. Otherwise as
-    /// [`lock`](Self::lock).
+    /// Acquires all members, waiting up to `wait` for all together; `None` if one was held by another whenever this looked. A `wait` of zero is
+    /// [`try_lock`](Self::try_lock). Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
         TryAcquireFor::many(self.many(), wait)
     }

@@ -2,7 +2,7 @@
 
 use std::{error, fmt};
 
-use redlatch_core::Error;
+use redlatch_core::{Error, ErrorKind};
 
 /// What one node answered to one attempt.
 #[derive(Clone, Debug)]
@@ -45,6 +45,20 @@ impl NodeOutcomes {
         self.0
             .iter()
             .map(|(node, outcome)| (node.as_str(), outcome))
+    }
+
+    /// Counts the nodes that no later attempt will find in a better state.
+    pub(crate) fn hopeless(&self) -> usize {
+        let hopeless = |(_, outcome): &&(String, NodeOutcome)| {
+            let NodeOutcome::Failed(error) = outcome else {
+                return false;
+            };
+            matches!(
+                error.kind(),
+                ErrorKind::Closed | ErrorKind::WrongKind | ErrorKind::Permission | ErrorKind::Auth
+            )
+        };
+        self.0.iter().filter(hopeless).count()
     }
 
     /// Counts the nodes that could not serve the attempt, whoever holds the name.

@@ -64,7 +64,8 @@ impl RedLock {
     /// # Errors
     ///
     /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an owner: there is no re-entry. `Unavailable`, with
-    /// [`NodeOutcomes`] as its source, after the patience of the first node's client without an attempt that a quorum of nodes could serve.
+    /// [`NodeOutcomes`] as its source, after the patience of the first node's client without an attempt that a quorum of nodes could serve; at once when so many
+    /// clients are closed, may not do it, or know the name as another kind, that none ever will.
     ///
     /// # Cancel safety
     ///
@@ -80,7 +81,7 @@ impl RedLock {
     }
 
     /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt that had its full time,
-    /// `Unavailable` if too few nodes could serve that. Otherwise as [`lock`](Self::lock).
+    /// `Unavailable` if too few nodes could serve that. A `wait` of zero is [`try_lock`](Self::try_lock). Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
@@ -161,7 +162,11 @@ impl Red {
                 Attempt::Busy => (served, busy) = (now, true),
                 // The end of the wait came between, which says nothing of the nodes.
                 Attempt::Unserved(_) if over && busy && hurried => return Ok(None),
-                Attempt::Unserved(outcomes) if over || now - served >= client.patience() => {
+                Attempt::Unserved(outcomes)
+                    if over
+                        || now - served >= client.patience()
+                        || outcomes.hopeless() > self.nodes.len() - self.quorum =>
+                {
                     return Err(self.unserved(outcomes));
                 }
                 Attempt::Unserved(_) => {}

@@ -1,9 +1,13 @@
 //! The handle of a pool, behind the handles of both semaphores.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use redlatch_core::{
-    Client, Error, ErrorKind, Key, Name, NameError, primitive::Primitive, primitive::Renewed,
+    AttemptId, Client, Error, ErrorKind, Key, Name, NameError, primitive::Primitive,
+    primitive::Renewed,
 };
 
 use crate::{
@@ -281,8 +285,15 @@ impl Pool {
             change,
             ttl,
         };
+        // One id for all calls: a late copy of one that was not through must not do it once more.
+        let mut first: Option<AttemptId> = None;
         loop {
-            let call = |op: &_| script.call(op);
+            let asked = OnceLock::new();
+            let call = |op: &AttemptId| {
+                let op = first.as_ref().unwrap_or(op);
+                let _ = asked.set(op.clone());
+                script.call(op)
+            };
             let made = self
                 .client
                 .change(call, |reply| script.decode(reply))
@@ -290,6 +301,7 @@ impl Pool {
             if made != Made::More {
                 return Ok(made);
             }
+            first = first.or_else(|| asked.get().cloned());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Several locks held as one.
 
-use std::{future::IntoFuture, sync::Arc};
+use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, LossCause, MultiLock, Released};
 use tokio::sync::Mutex;
@@ -14,6 +14,7 @@ fleet_behaviours!(2:
     opposite_orders_do_not_wait_in_a_circle_l42,
     the_same_member_twice_is_one,
     one_deadline_is_for_all_members,
+    no_wait_at_all_is_one_try,
     a_wait_for_one_member_keeps_the_others_alive_l43,
     losing_one_member_is_losing_all,
     a_member_lost_during_the_wait_is_taken_again,
@@ -26,6 +27,23 @@ fleet_behaviours!(2:
     members_around_a_busy_one_are_taken_together,
     who_waits_in_this_process_is_not_overtaken,
 );
+
+async fn no_wait_at_all_is_one_try(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let (a, b, c) = (
+        clients[0].lock("a"),
+        clients[0].lock("b"),
+        clients[1].lock("c"),
+    );
+    for members in [vec![&a as &dyn Lockable, &b], vec![&a, &c]] {
+        let all = clients[0].multi_lock(&members);
+        let guard = all.try_lock_for(Duration::ZERO).await.unwrap();
+        let guard = guard.expect("all are free");
+        assert!(all.try_lock_for(Duration::ZERO).await.unwrap().is_none());
+        guard.release().await;
+    }
+    fleet.assert_nothing_left(&clients).await;
+}
 
 async fn all_members_are_held_and_released_as_one(fleet: &Fleet) {
     let clients = fleet.clients().await;
@@ -172,7 +190,7 @@ async fn losing_one_member_is_losing_all(fleet: &Fleet) {
     );
     assert_eq!(guard.state(), HoldState::Lost(LossCause::Revoked));
     assert_eq!(guard.lost().await, LossCause::Revoked);
-    assert_eq!(guard.remaining(), std::time::Duration::ZERO);
+    assert_eq!(guard.remaining(), Duration::ZERO);
     let ended = guard.release().await;
     assert_eq!(ended[0].1.as_ref().unwrap(), &Released::Free);
     assert_eq!(ended[1].1.as_ref().unwrap(), &Released::Revoked);

@@ -55,6 +55,24 @@ async fn held_on(clients: &[Client]) -> usize {
     held
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_no_later_attempt_can_mend_is_told_at_once() {
+    let clients = Fleet::embedded(5).clients().await;
+    let lock = red(&clients);
+    let started = tokio::time::Instant::now();
+    for (at, client) in clients.iter().enumerate().take(3) {
+        client.close_now().await;
+        match lock.lock().await {
+            Ok(guard) => drop(guard.release().await),
+            Err(error) => {
+                assert_eq!((at, error.kind()), (2, ErrorKind::Unavailable));
+            }
+        }
+    }
+    assert!(lock.lock().await.is_err());
+    assert!(started.elapsed() < 3 * SECOND, "not after the patience");
+}
+
 async fn a_quorum_holds_and_all_are_released(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let guard = red(&clients).lock().await.unwrap();

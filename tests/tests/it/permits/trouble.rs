@@ -18,6 +18,22 @@ fn preload(backend: &Backend) {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn late_copies_of_a_drain_that_tidied_up_first_drain_nothing_more() {
+    let backend = Backend::embedded();
+    preload(&backend);
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(200);
+    let taken = permits.acquire_many(150).lease(1_000 * MS).await.unwrap();
+    backend.pass(2_000 * MS).await;
+    let copies = Copies::of_script(backend.embedded_server(), POOL.change.text);
+    assert_eq!(permits.drain_permits().await.unwrap(), 200);
+    assert_eq!(permits.add_permits(5).await.unwrap(), 5);
+    let answers = copies.deliver();
+    assert_eq!(answers.len(), 4, "{} had ended: {answers:?}", taken.len());
+    assert_eq!(permits.permits().await.unwrap(), 5);
+}
+
 /// The request that was sent again may come once more after the permits were given back, elsewhere: the ids tell.
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use redlatch::{ErrorKind, Semaphore};
+use redlatch::{Backoff, ErrorKind, Semaphore, WaitStrategy};
 use redlatch_tests::{backend::Backend, behaviours};
 use tokio::task::JoinHandle;
 
@@ -24,6 +24,7 @@ behaviours!(
     waiting_ends_at_its_time,
     a_waiter_for_many_is_served_while_others_come_and_go_l32,
     deleting_tells_waiters,
+    places_from_before_a_deletion_hold_nobody_up,
     permits_out_never_exceed_their_number,
 );
 
@@ -210,6 +211,31 @@ async fn deleting_tells_waiters(backend: &Backend) {
     drop(guard);
     client.settled().await;
     other.settled().await;
+}
+
+async fn places_from_before_a_deletion_hold_nobody_up(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    let poll = WaitStrategy::Poll(Backoff::constant(100 * MS));
+    for strategy in [WaitStrategy::Notify, poll] {
+        semaphore.set_permits(1).await.unwrap();
+        let guard = semaphore.acquire().await.unwrap();
+        let waiters = (0..4).map(|_| {
+            let semaphore = semaphore.clone();
+            tokio::spawn(async move { semaphore.acquire().strategy(strategy).await.map(drop) })
+        });
+        let waiters: Vec<_> = waiters.collect();
+        queued(&semaphore, 4).await;
+        semaphore.delete().await.unwrap();
+        for waiter in waiters {
+            let error = waiter.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotSet);
+        }
+        drop(guard);
+        client.settled().await;
+        semaphore.set_permits(1).await.unwrap();
+        assert_eq!(semaphore.totals().await.unwrap().waiters, 0);
+    }
 }
 
 async fn permits_out_never_exceed_their_number(backend: &Backend) {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use redlatch::seam::{Command, Value};
 use redlatch_embedded::engine::Model;
 
 use super::{
@@ -218,4 +219,17 @@ fn a_downgrade_stops_late_copies_of_the_write_that_it_ends() {
     assert_eq!(bed.ask(&call)[1], "granted");
     assert_eq!(bed.ask(&copy)[1], "void");
     assert_eq!(bed.hash(&bed::key("x"))["h"], " a:2 ");
+}
+
+#[test]
+fn who_is_forced_after_the_index_was_lost_leaves_one_that_ends() {
+    let mut bed = Bed::new(Model::default());
+    let serial: u64 = read(&mut bed, "a:1", 1)[6].parse().unwrap();
+    read(&mut bed, "a:2", 2);
+    let index = format!("{}:d", bed::key("x"));
+    bed.execute(&Command::new("DEL").arg(&index)).unwrap();
+    assert_eq!(bed.ask(&calls::force("r", "a:1", serial, "now"))[1], "done");
+    assert_eq!(bed.sorted(&index).len(), 2, "made anew");
+    let left = bed.execute(&Command::new("PTTL").arg(&index)).unwrap();
+    assert!(matches!(left, Value::Int(1..)), "{left:?}");
 }

@@ -11,7 +11,7 @@
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no live hold is named so
 --       {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE; with waiters as rwlock/release.
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE, for a reader ZCARD and ZADD; with waiters as rwlock/release.
 --
 -- Begins with HDEL, which a full server takes.
 local time = call('TIME')
@@ -48,10 +48,11 @@ else
   call('HDEL', key, '')
   if how == 'now' then
     -- It stays as a note for its owner until its lease would have ended, which D knows since then.
-    s.count = s.count - 1
     if KEYS[5] then
+      mend(s, KEYS[5])
       call('ZADD', KEYS[5], string.sub(hold, 1, 13), ARGV[2])
     end
+    s.count = s.count - 1
     call('HSET', key, 'r' .. ARGV[2], now .. string.sub(hold, 14, 48) .. 'f' .. string.sub(hold, 50), 'c', counter(s))
     if s.upgradable == ARGV[2] then
       call('HDEL', key, 'g')

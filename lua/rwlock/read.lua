@@ -91,9 +91,13 @@ if not free then
       local queue, summoned, ticket = readers, false, micros
       if kind == 'u' then
         queue, summoned = writers, s.called
-      elseif batch_open(s, now) and ticket <= string.sub(s.batch, 32) then
-        -- Tickets may be ahead of the clock: it comes after those of the batch.
-        ticket = string.format('%.0f', string.sub(s.batch, 32) + 1)
+      else
+        -- One of those that did not come in time gets a new place.
+        strike_out_missing(s, readers, now)
+        if s.batch and ticket <= string.sub(s.batch, 32) then
+          -- Tickets may be ahead of the clock: it comes after those of the batch.
+          ticket = string.format('%.0f', string.sub(s.batch, 32) + 1)
+        end
       end
       entered = wait_in(s, queue, clients, now, ticket, member, waiter, summoned)
       -- The first of its queue looks when the way may be free; the first of another client after it, when that one does not.

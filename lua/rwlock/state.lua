@@ -204,6 +204,18 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   return size(held), token, abandoned, short, serial
 end
 
+-- Tells whether the readers of the batch may still come.
+local function batch_open(s, now)
+  return s.batch and string.sub(s.batch, 18, 30) > now
+end
+
+-- Strikes out the readers who could come before the next writer and did not; else each writer after it would wait for them again. O(log n) and O(struck out).
+local function strike_out_missing(s, readers, now)
+  if s.batch and not batch_open(s, now) then
+    call('ZREMRANGEBYSCORE', readers, '-inf', string.sub(s.batch, 32))
+  end
+end
+
 -- Opens the way for all readers that wait, before the next writer; the caller tells them.
 local function open_batch(s, readers, now)
   local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
@@ -216,6 +228,7 @@ local function settle_death(s, readers, clients, now)
   if not s.writer or s.ends > now or s.batch and string.sub(s.batch, 1, 16) == s.token then
     return false
   end
+  strike_out_missing(s, readers, now)
   local reader, _, more = queue_head(readers, clients, now)
   if reader then
     open_batch(s, readers, now)
@@ -225,11 +238,6 @@ local function settle_death(s, readers, clients, now)
     call('HSET', s.key, 'b', s.batch)
   end
   return false
-end
-
--- Tells whether the readers of the batch may still come.
-local function batch_open(s, now)
-  return s.batch and string.sub(s.batch, 18, 30) > now
 end
 
 -- Returns the first waiting reader if it is one of those who go before the next writer.
@@ -328,6 +336,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
     call('HDEL', s.key, 'x')
   end
   local first, _, many = queue_head(writers, clients, now, s.called)
+  strike_out_missing(s, readers, now)
   local reader, _, more = queue_head(readers, clients, now)
   local writes = first and not is_upgradable(first)
   local announce = false

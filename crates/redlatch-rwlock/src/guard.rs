@@ -133,6 +133,7 @@ impl WriteGuard {
     /// Becomes a reader, in one step on the server: nobody can write in between, and waiting readers come in. With the same lease. One command.
     ///
     /// If the owner has other write guards, it goes on writing beside the new read guard. The read guard's token is this write's.
+    /// What else the write was acquired with does not pass on: the read guard has no `max_hold`, and its renewals wait for no replicas.
     ///
     /// # Errors
     ///

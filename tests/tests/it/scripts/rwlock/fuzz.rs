@@ -711,9 +711,9 @@ impl World {
     fn check_queues(&mut self, before: &Waiting, leaves: Option<&str>) {
         let now = self.bed.millis();
         let after = self.waiting();
-        for (was, is) in [
-            (&before.writers, &after.writers),
-            (&before.readers, &after.readers),
+        for (was, is, reads) in [
+            (&before.writers, &after.writers, false),
+            (&before.readers, &after.readers, true),
         ] {
             let last = was.last().map_or(0, |(_, ticket)| *ticket);
             for (member, ticket) in is {
@@ -722,7 +722,7 @@ impl World {
                     same.is_some_and(|(_, old)| old == ticket) || *ticket > last || was.is_empty();
                 assert!(fits, "{member} overtakes, {}", self.story());
             }
-            for (member, _) in was {
+            for (member, ticket) in was {
                 let stays = is.iter().any(|(other, _)| other == member);
                 let channel = member.split(' ').nth(1).unwrap();
                 let alive = before
@@ -733,8 +733,9 @@ impl World {
                     .called
                     .as_ref()
                     .is_some_and(|(until, called)| called == member && *until <= now);
+                let missed = reads && before.missed(*ticket, now);
                 assert!(
-                    stays || !alive || called || leaves == Some(member),
+                    stays || !alive || called || missed || leaves == Some(member),
                     "{member} was struck out, {}",
                     self.story()
                 );

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use redlatch::seam::{Command, Value};
 use redlatch_embedded::engine::Model;
 
 use super::{
@@ -236,4 +237,40 @@ fn an_upgradable_hold_is_not_forgotten_with_the_dead_one_before_it() {
         "busy",
         "there is one at a time"
     );
+}
+
+#[test]
+fn a_reader_that_was_let_in_and_does_not_come_loses_its_place() {
+    let mut bed = Bed::new(Model::default());
+    let first = write(&mut bed, "a:1", 1)[3].clone();
+    assert_eq!(read(&mut bed, "b:1", 2)[1], "busy");
+    assert_eq!(write(&mut bed, "b:2", 3)[1], "busy");
+    release(&mut bed, "a:1", 1, "w", &first);
+    assert_eq!(write(&mut bed, "b:2", 3)[1], "busy", "the reader may come");
+    bed.pass(3_000 * MS);
+    // Its client lives, and speaks for all of its waiters; and another reader comes.
+    assert_eq!(write(&mut bed, "b:2", 3)[1], "busy");
+    assert_eq!(read(&mut bed, "a:2", 5)[1], "busy");
+    bed.pass(2_001 * MS);
+    let second = write(&mut bed, "b:2", 3);
+    assert_eq!(second[1], "granted", "it was waited for");
+    assert_eq!(write(&mut bed, "b:3", 4)[1], "busy");
+    release(&mut bed, "b:2", 3, "w", &second[3]);
+    let other = read(&mut bed, "a:2", 5);
+    assert_eq!(other[1], "granted");
+    release(&mut bed, "a:2", 5, "r", &other[6]);
+    assert_eq!(write(&mut bed, "b:3", 4)[1], "granted", "once");
+}
+
+#[test]
+fn who_is_forced_after_the_index_was_lost_leaves_one_that_ends() {
+    let mut bed = Bed::new(Model::default());
+    let serial: u64 = read(&mut bed, "a:1", 1)[6].parse().unwrap();
+    read(&mut bed, "a:2", 2);
+    let index = format!("{}:d", bed::key("x"));
+    bed.execute(&Command::new("DEL").arg(&index)).unwrap();
+    assert_eq!(bed.ask(&calls::force("r", "a:1", serial, "now"))[1], "done");
+    assert_eq!(bed.sorted(&index).len(), 2, "made anew");
+    let left = bed.execute(&Command::new("PTTL").arg(&index)).unwrap();
+    assert!(matches!(left, Value::Int(1..)), "{left:?}");
 }

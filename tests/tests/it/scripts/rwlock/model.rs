@@ -105,6 +105,12 @@ impl Waiting {
             .map(|(_, ticket)| *ticket)
     }
 
+    /// Tells whether a reader with this ticket was let in, and did not come in time.
+    pub(super) fn missed(&self, ticket: u64, now: u64) -> bool {
+        self.batch
+            .is_some_and(|(_, until, last)| until <= now && ticket <= last)
+    }
+
     /// Returns the last ticket of those who go before the next writer, if the way is open to any.
     fn batch(&self, lock: &Rw, now: u64) -> Option<u64> {
         if !self.any {
@@ -114,8 +120,17 @@ impl Waiting {
         if let Some(dead) = dead
             && self.batch.is_none_or(|(token, _, _)| token != dead.id)
         {
-            self.first_reader(now)?;
-            return self.readers.last().map(|(_, ticket)| *ticket);
+            let mut others = self
+                .readers
+                .iter()
+                .filter(|(_, ticket)| !self.missed(*ticket, now));
+            let lives = others
+                .clone()
+                .any(|(member, _)| self.alive(member, now, false));
+            return others
+                .next_back()
+                .filter(|_| lives)
+                .map(|(_, ticket)| *ticket);
         }
         let (_, until, ticket) = self.batch?;
         (until > now).then_some(ticket)
@@ -180,6 +195,7 @@ impl Rw {
         let ticket = waiting.readers.iter().find(|(other, _)| other == member);
         if let (Some((_, ticket)), Some(last)) = (ticket, waiting.batch(self, now))
             && *ticket <= last
+            && !waiting.missed(*ticket, now)
         {
             return "granted";
         }

@@ -69,6 +69,7 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
         "rslock" => Arc::new(rslock::Rslock::connect(url)),
         "polling" => Arc::new(polling::Polling::connect(url).await?),
         "fair" => Arc::new(kinds::Fair::connect(url).await?),
+        "write" => Arc::new(kinds::Writers::connect(url).await?),
         "semaphore" => Arc::new(kinds::Permits::connect(url).await?),
         _ => return Err(format!("no contender is called {name:?}").into()),
     })

@@ -3,7 +3,7 @@
 use super::{contenders, limit};
 use crate::{
     cli::Plan,
-    contender::{Failure, REFERENCE},
+    contender::{Failure, InProcess, REFERENCE},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -18,6 +18,12 @@ pub(super) async fn in_one_process(
     // The raw pair knows no waiters. What it is compared with is measured apart.
     let mut contenders = contenders(plan, rig).await?;
     contenders.retain(|contender| contender.name() != REFERENCE);
+    if plan.only.is_empty() {
+        // The other kinds of redlatch that one at a time can have.
+        for kind in ["fair", "write"] {
+            contenders.push(Box::new(InProcess::connect(kind, &rig.url()).await?));
+        }
+    }
     let rounds = plan.effort.rounds;
     for waiters in SIZES {
         let case = Case {

@@ -15,6 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 redlatch_tests::behaviours!(
     ten_thousand_readers_of_one_name_l29,
     a_crowd_comes_in_at_the_cost_of_each_alone,
+    commands_per_write_stay_flat_as_waiters_grow_l8,
     a_lost_message_costs_a_crowd_one_look,
 );
 
@@ -144,3 +145,36 @@ async fn a_lost_message_costs_a_crowd_one_look(backend: &Backend) {
 }
 
 use std::future::IntoFuture;
+
+async fn commands_per_write_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(backend.patient_client().await);
+    }
+    for waiters in [1_usize, 16, 128, 1_000] {
+        let guard = clients[0].read_write_lock("x").write().await.unwrap();
+        let before = backend.script_calls();
+        let tasks: Vec<_> = (0..waiters)
+            .map(|who| {
+                let lock = clients[who % 4].read_write_lock("x");
+                tokio::spawn(async move {
+                    lock.write().await.unwrap().release().await.unwrap();
+                })
+            })
+            .collect();
+        backend.pass(Duration::from_millis(50)).await;
+        guard.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let calls = u32::try_from(backend.script_calls() - before).unwrap();
+        let each = f64::from(calls) / f64::from(u32::try_from(waiters).unwrap());
+        println!("{waiters} waiters: {each:.2} commands per write");
+        // Ticket, take, release; the looks of four clients and the first holder's release come on top.
+        let most = if waiters < 100 { 6.0 } else { 3.5 };
+        assert!(each <= most, "{each} commands with {waiters} waiters");
+    }
+    for client in &clients {
+        assert_quiet(backend, client, "x").await;
+    }
+}

@@ -87,7 +87,9 @@ fn packaging(members: &[Member]) -> Result<(), String> {
     for member in members.iter().filter(|member| !member.published) {
         args.extend(["--exclude", &member.name]);
     }
-    run_cargo(&args)
+    // What cargo unpacks it keeps by the path of its target directory, also when the package has changed since.
+    let folder = format!("target/packaging-{}", std::process::id());
+    command::run(cargo(&args).env("CARGO_TARGET_DIR", folder))
 }
 
 fn run_cargo(args: &[&str]) -> Result<(), String> {

@@ -342,7 +342,9 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
   local announce = false
   if ended and s.writer then
     announce = settle_death(s, readers, clients, now)
-  elseif reader and (ended or not writes) then
+  end
+  -- Also after a death that was settled before: a place in Q may have gone just now, with what was left of it.
+  if not announce and reader and (ended and not s.writer or not writes) then
     local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
     if not batch_open(s, now) or string.sub(s.batch, 32) < newest then
       open_batch(s, readers, now)

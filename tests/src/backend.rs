@@ -147,8 +147,8 @@ impl Backend {
         }
     }
 
-    /// Returns how many make a crowd here: ten thousand on a server, as in the findings; elsewhere what takes a second or two. On real servers
-    /// only one test at a time has a crowd, until it drops the second item.
+    /// Returns how many make a crowd here: ten thousand on servers, as in the findings; in the engine of a test build what takes a second or two. On
+    /// real servers only one test at a time has a crowd, until it drops the second item.
     pub async fn crowd(&self) -> (usize, Option<OwnedMutexGuard<()>>) {
         static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
         match self {
@@ -156,7 +156,7 @@ impl Backend {
             #[cfg(unix)]
             Self::Real(_) => (10_000, Some(Arc::clone(&TURN).lock_owned().await)),
             #[cfg(unix)]
-            Self::Shared(_) => (1_000, Some(Arc::clone(&TURN).lock_owned().await)),
+            Self::Shared(_) => (10_000, Some(Arc::clone(&TURN).lock_owned().await)),
         }
     }
 

@@ -166,7 +166,7 @@ macro_rules! acquire_options {
                 self
             }
 
-            /// Sets who has to have the grant, and each renewal of the watchdog, before it counts; [`Held::extend`] asks the master alone. Default: [`Durability::Master`].
+            /// Sets who has to have the grant, each renewal and each [`extend`](Held::extend) before it counts. Default: [`Durability::Master`].
             ///
             /// Anything else costs a `WAIT` per acquisition and per renewed pipeline, over connections of their own. Where too few replicas
             /// confirm within a sixth of the lease, at most a second, the acquisition fails with `NotEnoughReplicas` and is undone; a renewal

@@ -79,11 +79,7 @@ impl Client {
             Ok(session) => session,
             Err(error) => return CallOutcome::Failed(Failure::of_session(error)),
         };
-        let by = if self.keeps(Rule::LimitBy) {
-            session.by(self.now())
-        } else {
-            9_999_999_999_999
-        };
+        let by = self.acts_by(&session, self.now());
         let limit = Limit { silence, deadline };
         net.send(&session, &[call], by, limit).await.swap_remove(0)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Limit, LinkClass, Net, RETRY, Session, sender};
+use super::{Limit, LinkClass, Net, Session, Tries, sender};
 use crate::{
     Durability, Error, ErrorKind,
     protocol::{
@@ -72,8 +72,7 @@ impl Net {
         deadline: Moment,
         needs: impl Fn(u32) -> u32 + Send,
     ) -> Result<(Value, Result<(), Error>), Error> {
-        let mut failures = 0;
-        let mut unknown = false;
+        let mut tries = Tries::until(deadline);
         loop {
             let (outcome, acknowledged, needed) =
                 self.try_durably(call, timeout, deadline, &needs).await;
@@ -95,13 +94,7 @@ impl Net {
                 }
                 (CallOutcome::Failed(failure), _) => failure,
             };
-            unknown |= !failure.is_not_executed();
-            failures += 1;
-            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
-            if matches!(failure, Failure::Fatal(_)) || next >= deadline {
-                return Err(failure.into_error(unknown));
-            }
-            self.world.runtime.sleep_until(next).await;
+            tries.failed(&self.world, failure).await?;
         }
     }
 

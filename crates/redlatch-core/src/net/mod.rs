@@ -158,20 +158,12 @@ impl Net {
         timeout: Duration,
         deadline: Moment,
     ) -> Result<(Value, bool), Error> {
-        let mut failures = 0;
-        let mut unknown = false;
+        let mut tries = Tries::until(deadline);
         loop {
-            let failure = match self.try_once(call, timeout, deadline).await {
-                CallOutcome::Replied(reply) => return Ok((reply, unknown)),
-                CallOutcome::Failed(failure) => failure,
-            };
-            unknown |= !failure.is_not_executed();
-            failures += 1;
-            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
-            if matches!(failure, Failure::Fatal(_)) || next >= deadline {
-                return Err(failure.into_error(unknown));
+            match self.try_once(call, timeout, deadline).await {
+                CallOutcome::Replied(reply) => return Ok((reply, tries.unknown)),
+                CallOutcome::Failed(failure) => tries.failed(&self.world, failure).await?,
             }
-            self.world.runtime.sleep_until(next).await;
         }
     }
 
@@ -220,6 +212,36 @@ impl Net {
             }
             Err(error) => CallOutcome::Failed(Failure::of_session(error)),
         }
+    }
+}
+
+/// Tries of one idempotent request.
+struct Tries {
+    deadline: Moment,
+    failures: u32,
+    /// One of them may have been executed.
+    unknown: bool,
+}
+
+impl Tries {
+    const fn until(deadline: Moment) -> Self {
+        Self {
+            deadline,
+            failures: 0,
+            unknown: false,
+        }
+    }
+
+    /// Waits until the next try; fails when there is to be none.
+    async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
+        self.unknown |= !failure.is_not_executed();
+        self.failures += 1;
+        let next = world.now() + RETRY.delay(self.failures, world.runtime.random());
+        if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {
+            return Err(failure.into_error(self.unknown));
+        }
+        world.runtime.sleep_until(next).await;
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 /// Returns the seeds to run: those of the variable `REDLATCH_SEEDS`, a number or a range; else a few, and more where tests may take
 /// their time.
 pub(super) fn seeds() -> Range<u64> {
-    let few = if cfg!(feature = "servers") { 200 } else { 40 };
+    let few = if cfg!(feature = "servers") { 600 } else { 40 };
     let Ok(text) = std::env::var("REDLATCH_SEEDS") else {
         return 0..few;
     };

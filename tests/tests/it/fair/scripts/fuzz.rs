@@ -17,7 +17,7 @@ const REACH: u64 = 5_000;
 
 #[test]
 fn one_name_under_lost_replies_and_late_copies_l23() {
-    let seeds = if cfg!(feature = "servers") { 200 } else { 60 };
+    let seeds = if cfg!(feature = "servers") { 600 } else { 60 };
     let mut grants = 0;
     for model in Model::ALL {
         for seed in 0..seeds {

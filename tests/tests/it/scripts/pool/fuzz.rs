@@ -14,7 +14,11 @@ use super::{
 use crate::scripts::bed::{Bed, key};
 
 fn seeds() -> Range<u64> {
-    let few = if cfg!(feature = "servers") { 200 } else { 100 };
+    let few = if cfg!(feature = "servers") {
+        1_000
+    } else {
+        100
+    };
     match std::env::var("REDLATCH_SEEDS").ok() {
         Some(text) => match text.split_once("..") {
             Some((from, to)) => from.parse().unwrap()..to.parse().unwrap(),

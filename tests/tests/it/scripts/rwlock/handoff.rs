@@ -274,3 +274,22 @@ fn who_is_forced_after_the_index_was_lost_leaves_one_that_ends() {
     let left = bed.execute(&Command::new("PTTL").arg(&index)).unwrap();
     assert!(matches!(left, Value::Int(1..)), "{left:?}");
 }
+
+#[test]
+fn readers_are_told_when_a_waiter_leaves_whose_write_had_died_before() {
+    let mut bed = Bed::new(Model::default());
+    let mut short = ask(&bed, "b:2", 2, true);
+    short.lease = 50;
+    assert_eq!(bed.ask(&short.write(""))[1], "granted");
+    bed.pass(51 * MS);
+    assert_eq!(read(&mut bed, "a:1", 1)[1], "granted");
+    // A copy of it comes late and waits, and a reader behind it.
+    assert_eq!(write(&mut bed, "b:2", 2)[1], "busy");
+    assert_eq!(read(&mut bed, "b:1", 3)[1], "busy");
+    subscribe(&mut bed);
+    let address = ask(&bed, "b:2", 2, true).member;
+    let call = calls::release("b:2", "b:2", None, &address, "w", None);
+    assert_eq!(bed.ask(&call)[1], "expired");
+    assert_eq!(bed.published(), [(BROADCAST.to_owned(), String::new())]);
+    assert_eq!(read(&mut bed, "b:1", 3)[1], "granted");
+}

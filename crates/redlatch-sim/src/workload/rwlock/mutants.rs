@@ -52,8 +52,8 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "rwlock-writer-first",
         RELEASE,
-        "if reader and (ended or not writes) then",
-        "if reader and not writes then",
+        "reader and (ended and not s.writer or not writes) then",
+        "reader and not writes then",
     ),
     script(
         "rwlock-readers-all-come",

@@ -10,4 +10,5 @@ mod proxied;
 mod replicas;
 mod routing;
 mod sentinel_faults;
+mod shards;
 mod support;

@@ -6,11 +6,11 @@ use redlatch::{Client, Released};
 use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
-    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerKind, ServerOptions, Version},
+    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
-use super::support::{await_copy, registered, take_and_free};
+use super::support::{await_copy, first_waiter, has_shards, registered, take_and_free};
 use crate::servers::support::{MS, SECOND, key, waiting};
 
 redlatch_tests::on_every_server!(
@@ -19,11 +19,6 @@ redlatch_tests::on_every_server!(
     a_channel_goes_with_its_shard_to_the_next_master,
     who_may_not_publish_by_shard_publishes_everywhere,
 );
-
-/// Redis 7.0 brought channels that belong to a slot; all of Valkey has them.
-fn has_shards(binary: &ServerBinary) -> bool {
-    binary.kind == ServerKind::Valkey || binary.version >= Version(7, 0, 0)
-}
 
 fn cluster(binary: &ServerBinary, replicas: usize, node: ServerOptions) -> Cluster {
     let options = ClusterOptions {
@@ -48,19 +43,10 @@ async fn hand_over(cluster: &Cluster, a: &Client, b: &Client, name: &str) -> Str
     let guard = a.lock(name).lock().await.unwrap();
     let waiter = waiting(b.lock(name));
     registered(|| cluster.owner(&key(name)), name).await;
-    let address = address(cluster, name);
+    let address = first_waiter(cluster.owner(&key(name)), name);
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     waiter.await.unwrap().release().await.unwrap();
     address
-}
-
-/// Where the first waiter for `name` is called.
-fn address(cluster: &Cluster, name: &str) -> String {
-    let queue = format!("{}:q", key(name));
-    let waiters = cluster
-        .owner(&key(name))
-        .command(&["ZRANGE", &queue, "0", "0"]);
-    waiters.array().remove(0).text()
 }
 
 /// How many listen at `node` to the channel of `address`.
@@ -133,7 +119,7 @@ async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBin
     let guard = a.lock(&name).lock().await.unwrap();
     let waiter = waiting(b.lock(&name));
     registered(|| cluster.owner(&key(&name)), &name).await;
-    let old = address(&cluster, &name);
+    let old = first_waiter(cluster.owner(&key(&name)), &name);
     let slot = slot_of(old.split(' ').nth(1).unwrap().as_bytes());
     let owner = cluster.owner(&key(&name));
     let masters = cluster.masters();
@@ -160,7 +146,7 @@ async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBin
         let guard = a.lock(&name).lock().await.unwrap();
         let waiter = waiting(b.lock(&name));
         registered(|| cluster.owner(&key(&name)), &name).await;
-        let new = address(&cluster, &name);
+        let new = first_waiter(cluster.owner(&key(&name)), &name);
         eventually("the new channel to be heard", GENEROUS, async || {
             heard_at(owner, &new) == 1
         })
@@ -180,7 +166,7 @@ async fn a_channel_goes_with_its_shard_to_the_next_master(binary: ServerBinary) 
     let guard = a.lock(&name).lock().await.unwrap();
     let waiter = waiting(b.lock(&name));
     registered(|| cluster.owner(&key(&name)), &name).await;
-    let before = address(&cluster, &name);
+    let before = first_waiter(cluster.owner(&key(&name)), &name);
     let master = cluster.owner(&key(&name));
     let replicas = cluster.replicas_of(master);
     await_copy(replicas[0], &name);

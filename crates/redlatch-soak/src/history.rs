@@ -71,6 +71,7 @@ impl History {
             Record::Write(write) if write.accepted => format!("{} write", write.name),
             Record::Write(write) => format!("{} write refused", write.name),
             Record::Round(_) => "latch".to_owned(),
+            Record::Wait(wait) => format!("20 s of waiting, {}", wait.kind),
         };
         *inner.counts.entry(what).or_default() += 1;
         // A disk that is full is told at the end, by `finish`.

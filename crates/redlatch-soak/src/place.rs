@@ -89,6 +89,13 @@ impl Place {
         }
     }
 
+    /// Says whether what is done to the server at `port` is done to `name`, whose owner is at `owner`.
+    pub(crate) fn works_on(&self, name: &str, port: u16, owner: u16) -> bool {
+        // A red-lock is on all of them.
+        let on_all = matches!(self, Self::Standalone(_)) && name.starts_with("red-");
+        on_all || owner == port
+    }
+
     /// Returns the replicas of `master`.
     pub(crate) fn replicas_of(&self, master: &Server) -> Vec<&Server> {
         match self {
@@ -272,7 +279,8 @@ pub(crate) fn key(name: &str) -> String {
     format!("redlatch:{{{name}}}")
 }
 
-fn is_master(server: &Server) -> bool {
+/// Asks a server whether it takes itself for a master.
+pub(crate) fn is_master(server: &Server) -> bool {
     server.info("replication")["role"] == "master"
 }
 

@@ -235,15 +235,7 @@ impl Place {
                 } else {
                     Reply::Nil
                 };
-                let held = matches!(&holders, Reply::Bulk(attempts) if attempts != b" ");
-                if ttl == -1 {
-                    left.leaks.push(format!("{key} has no end"));
-                } else if held {
-                    left.leaks
-                        .push(format!("{key} is held for {ttl} ms: {holders:?}"));
-                } else if ttl >= 0 {
-                    left.counters += 1;
-                }
+                left.judge(&key, ttl, &holders);
             }
         }
         left
@@ -272,6 +264,21 @@ pub(crate) struct Left {
     pub(crate) leaks: Vec<String>,
     /// How many others there are: counters of tokens, marks of what was undone.
     pub(crate) counters: usize,
+}
+
+impl Left {
+    /// Takes note of a key, by its time to live in ms and the value of its field of holders.
+    fn judge(&mut self, key: &str, ttl: i64, holders: &Reply) {
+        let held = matches!(holders, Reply::Bulk(attempts) if attempts != b" ");
+        if ttl == -1 {
+            self.leaks.push(format!("{key} has no end"));
+        } else if held {
+            self.leaks
+                .push(format!("{key} is held for {ttl} ms: {holders:?}"));
+        } else if ttl >= 0 {
+            self.counters += 1;
+        }
+    }
 }
 
 /// Returns the key of a name; its other keys have the same hash tag.
@@ -321,3 +328,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// After how long a silent server is taken for dead: more than a loaded machine is silent.
 pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_judged() {
+        let mut left = Left::default();
+        left.judge("counter", 500, &Reply::Nil);
+        left.judge("freed", 500, &Reply::Bulk(b" ".to_vec()));
+        left.judge("gone meanwhile", -2, &Reply::Nil);
+        assert_eq!((left.leaks.len(), left.counters), (0, 2));
+        left.judge("endless", -1, &Reply::Nil);
+        left.judge("held", 500, &Reply::Bulk(b" a1 ".to_vec()));
+        assert_eq!((left.leaks.len(), left.counters), (2, 2));
+    }
+}

@@ -317,3 +317,59 @@ pub(crate) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration 
 
 /// How long a worker waits at most: longer than a server is ever away.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    fn bench() -> Bench {
+        Bench {
+            clients: Arc::default(),
+            nodes: Arc::default(),
+            replicas: 0,
+            history: Arc::new(History::in_memory()),
+            stop: Arc::default(),
+        }
+    }
+
+    /// Asks for what never comes, often enough that it is not given up each time; returns what is told.
+    async fn endless(what: Wanted<'_>) -> (Vec<Record>, Vec<String>) {
+        let bench = bench();
+        let mut random = Rng::with_seed(1);
+        for _ in 0..10 {
+            let acquisition = pending::<Result<(), Error>>();
+            assert!(
+                bench
+                    .acquire(&mut random, what, acquisition)
+                    .await
+                    .is_none()
+            );
+        }
+        let history = Arc::into_inner(bench.history).unwrap();
+        let finished = history.finish().unwrap();
+        (finished.records, finished.violations)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_has_to_end_and_does_not_is_told() {
+        let (waits, violations) = endless(Wanted::of("lock", "lock-0").bounded()).await;
+        assert_eq!(waits, []);
+        assert!(!violations.is_empty());
+        let bench = bench();
+        assert_eq!(bench.bounded("to end", async { 7 }).await, Some(7));
+        assert_eq!(bench.bounded("to end", pending::<()>()).await, None);
+        let history = Arc::into_inner(bench.history).unwrap();
+        assert_eq!(history.finish().unwrap().violations.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_beyond_all_patience_is_in_the_history() {
+        let (waits, violations) = endless(Wanted::of("lock", "lock-0")).await;
+        assert_eq!(violations, [""; 0]);
+        assert!(!waits.is_empty());
+        let named = |wait: &Record| matches!(wait, Record::Wait(wait) if wait.name == "lock-0");
+        assert!(waits.iter().all(named));
+    }
+}

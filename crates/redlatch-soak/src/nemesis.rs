@@ -13,13 +13,13 @@ use std::{
 
 use fastrand::Rng;
 use redlatch_core::protocol::slot::slot_of;
-use redlatch_tests::server::{ClientType, Cluster, Server};
+use redlatch_tests::server::{ClientType, Cluster, Reply, Server};
 
 use crate::{
     clock::now,
     history::History,
     names,
-    place::{DOWN_AFTER, Place, is_master, key},
+    place::{DOWN_AFTER, Place, key},
     record::{Fault, Record, Takeover},
 };
 
@@ -88,8 +88,11 @@ impl Nemesis<'_> {
             Memory::MayLose => changed,
             Memory::Loses => true,
         };
+        let (died, back) = deed.dead;
         let takeover = Takeover {
             began: deed.began,
+            died,
+            back,
             ended,
         };
         self.history.add(Record::Fault(Fault {
@@ -109,14 +112,14 @@ impl Nemesis<'_> {
         let peace = AtomicBool::new(false);
         thread::scope(|scope| {
             let watching = scope.spawn(|| {
-                while is_master(old) && !peace.load(Ordering::Relaxed) {
+                while !is_replica(old) && !peace.load(Ordering::Relaxed) {
                     thread::sleep(Duration::from_millis(10));
                 }
                 now()
             });
             self.place.await_peace();
             peace.store(true, Ordering::Relaxed);
-            watching.join().expect("the server answers")
+            watching.join().expect("it only asks")
         })
     }
 
@@ -136,6 +139,8 @@ impl Nemesis<'_> {
                 names,
                 takeover: Some(Takeover {
                     began: from,
+                    died: 0,
+                    back: 0,
                     ended: until,
                 }),
             }));
@@ -145,41 +150,34 @@ impl Nemesis<'_> {
     /// Does it, and says what was done; `None` if it was not possible.
     fn act(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Deed> {
         let began = now();
-        let memory = match fault {
-            "lossy" => return Some(self.lose(master, random)),
-            "migrate" => return self.migrate(random),
+        Some(match fault {
+            "kill" => {
+                master.kill();
+                let died = now();
+                pause(random, 10..900);
+                Deed::of(Memory::MayLose, began).by_death(died, master)
+            }
+            "crash" => self.replace(master, &self.place.replicas_of(master), random),
+            "lossy" => self.lose(master, random),
+            "migrate" => self.migrate(random)?,
             "failover" => {
                 self.place.fail_over(master);
-                return Some(Deed {
-                    memory: if self.place.orders_forget() {
-                        Memory::Loses
-                    } else {
-                        Memory::Keeps
-                    },
-                    began,
+                let memory = if self.place.orders_forget() {
+                    Memory::Loses
+                } else {
+                    Memory::Keeps
+                };
+                Deed {
                     consent: true,
-                    moved: None,
-                });
+                    ..Deed::of(memory, began)
+                }
             }
-            fault => self.trouble(fault, master, random)?,
-        };
-        Some(Deed {
-            memory,
-            began,
-            consent: false,
-            moved: None,
+            fault => Deed::of(self.trouble(fault, master, random)?, began),
         })
     }
 
     fn trouble(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Memory> {
-        let replicas = self.place.replicas_of(master);
         match fault {
-            "kill" => {
-                master.kill();
-                pause(random, 10..900);
-                master.restart();
-                Some(Memory::MayLose)
-            }
             "stop" => {
                 master.stop();
                 // Half of them too short for anybody to take over.
@@ -216,15 +214,12 @@ impl Nemesis<'_> {
                 Some(Memory::Keeps)
             }
             "replica" => {
+                let replicas = self.place.replicas_of(master);
                 let replica = random.choice(&replicas)?;
                 replica.kill();
                 pause(random, 100..2_000);
                 replica.restart();
                 Some(Memory::Keeps)
-            }
-            "crash" => {
-                self.replace(master, &replicas, random);
-                Some(Memory::Loses)
             }
             other => panic!("{other} is no fault of servers"),
         }
@@ -244,12 +239,9 @@ impl Nemesis<'_> {
         for replica in &replicas {
             replica.cont();
         }
-        self.replace(master, &replicas, random);
         Deed {
-            memory: Memory::Loses,
             began,
-            consent: false,
-            moved: None,
+            ..self.replace(master, &replicas, random)
         }
     }
 
@@ -260,20 +252,21 @@ impl Nemesis<'_> {
         let began = now();
         let slot = migrate(cluster, random);
         Some(Deed {
-            memory: Memory::Keeps,
-            began,
-            consent: false,
             moved: Some(slot),
+            ..Deed::of(Memory::Keeps, began)
         })
     }
 
-    /// Kills `master`, lets a replica take over, and brings it back as a replica.
-    fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) {
+    /// Kills `master`, if it is not dead, lets a replica take over, and brings it back as a replica.
+    fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) -> Deed {
+        let began = now();
         master.kill();
+        let died = now();
         self.place.take_over(master, replicas);
         pause(random, 10..1_000);
-        master.restart();
+        let deed = Deed::of(Memory::Loses, began).by_death(died, master);
         self.place.demote(master);
+        deed
     }
 }
 
@@ -283,10 +276,34 @@ struct Deed {
     memory: Memory,
     /// Until then nobody else can have been in charge.
     began: u64,
+    /// When the server was killed, and right before it was started again.
+    dead: (u64, u64),
     /// Whether the server in charge gave the names away itself.
     consent: bool,
     /// The slot that moved.
     moved: Option<u16>,
+}
+
+impl Deed {
+    const fn of(memory: Memory, began: u64) -> Self {
+        Self {
+            memory,
+            began,
+            dead: (0, 0),
+            consent: false,
+            moved: None,
+        }
+    }
+
+    /// Brings back `server`, which was killed before `died`.
+    fn by_death(self, died: u64, server: &Server) -> Self {
+        let back = now();
+        server.restart();
+        Self {
+            dead: (died, back),
+            ..self
+        }
+    }
 }
 
 /// What a fault does to what a master has answered.
@@ -318,6 +335,14 @@ fn owners(place: &Place) -> Owners {
     names
         .map(|name| (name.clone(), place.owner(&name)))
         .collect()
+}
+
+/// Says whether `server` says so. Sentinels close all connections to a server that they make a replica.
+fn is_replica(server: &Server) -> bool {
+    let role = server
+        .connect()
+        .and_then(|mut connection| connection.command(&["ROLE"]));
+    matches!(role, Ok(Reply::Array(role)) if role[0].clone().text() == "slave")
 }
 
 fn pause(random: &mut Rng, millis: std::ops::Range<u64>) {

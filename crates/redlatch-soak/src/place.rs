@@ -287,7 +287,7 @@ pub(crate) fn key(name: &str) -> String {
 }
 
 /// Asks a server whether it takes itself for a master.
-pub(crate) fn is_master(server: &Server) -> bool {
+fn is_master(server: &Server) -> bool {
     server.info("replication")["role"] == "master"
 }
 

@@ -52,6 +52,9 @@ pub(crate) struct Fault {
 pub(crate) struct Takeover {
     /// Until then nobody but the old one was in charge.
     pub(crate) began: u64,
+    /// When the old one was dead, from and until; both the same if it was not.
+    pub(crate) died: u64,
+    pub(crate) back: u64,
     /// From then on the old one answered nobody as the one in charge: it was dead for good, or knew that it was a replica.
     pub(crate) ended: u64,
 }
@@ -122,12 +125,14 @@ impl fmt::Display for Record {
             ),
             Self::Fault(fault) => write!(
                 f,
-                "fault kind={} from={} until={} names={} began={} ended={}",
+                "fault kind={} from={} until={} names={} began={} died={} back={} ended={}",
                 fault.kind,
                 fault.from,
                 fault.until,
                 fault.names.join(","),
                 fault.takeover.map_or(0, |takeover| takeover.began),
+                fault.takeover.map_or(0, |takeover| takeover.died),
+                fault.takeover.map_or(0, |takeover| takeover.back),
                 fault.takeover.map_or(0, |takeover| takeover.ended),
             ),
             Self::Write(write) => write!(
@@ -195,6 +200,8 @@ impl FromStr for Record {
                 let names = names.split(',').filter(|name| !name.is_empty());
                 let takeover = Takeover {
                     began: fields.get("began")?,
+                    died: fields.get("died")?,
+                    back: fields.get("back")?,
                     ended: fields.get("ended")?,
                 };
                 Self::Fault(Fault {
@@ -275,7 +282,12 @@ mod tests {
                 from: 1,
                 until: 2,
                 names: vec!["a".to_owned(), "b".to_owned()],
-                takeover: Some(Takeover { began: 1, ended: 2 }),
+                takeover: Some(Takeover {
+                    began: 1,
+                    died: 2,
+                    back: 3,
+                    ended: 4,
+                }),
             }),
             Record::Fault(Fault {
                 kind: "flush".to_owned(),

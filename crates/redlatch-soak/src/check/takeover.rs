@@ -58,8 +58,12 @@ impl Takeover {
     }
 
     fn old_may_have(self, grant: &Grant) -> bool {
-        let in_time = grant.of_many || grant.from <= self.ended + DELIVERY;
-        grant.asked < self.ended && in_time
+        let answered_by =
+            |end| grant.asked < end && (grant.of_many || grant.from <= end + DELIVERY);
+        if self.died == self.back {
+            return answered_by(self.ended);
+        }
+        answered_by(self.died) || (answered_by(self.ended) && grant.from > self.back)
     }
 
     const fn new_may_have(self, grant: &Grant) -> bool {

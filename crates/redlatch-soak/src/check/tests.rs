@@ -23,7 +23,12 @@ fn gap(began: u64, ended: u64) -> Record {
         from: began.saturating_sub(100_000),
         until: ended + 9_000_000,
         names: vec!["a".to_owned()],
-        takeover: Some(Takeover { began, ended }),
+        takeover: Some(Takeover {
+            began,
+            died: 0,
+            back: 0,
+            ended,
+        }),
     })
 }
 
@@ -98,6 +103,40 @@ fn two_of_the_new_one_are_two_too_many() {
     };
     let two = holds([of_many, hold(2, 6_000_000, 9_000_000)]);
     assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (0, 1));
+}
+
+#[test]
+fn a_dead_server_grants_nothing() {
+    let two = |asked, from| {
+        let asked_later = Hold {
+            asked,
+            token: 0,
+            ..hold(1, from, 9_000_000)
+        };
+        let mut gap = gap(5, 8_000_000);
+        if let Record::Fault(Fault {
+            takeover: Some(takeover),
+            ..
+        }) = &mut gap
+        {
+            (takeover.died, takeover.back) = (10, 5_000_000);
+        }
+        let other = Hold {
+            asked: 3_000_000,
+            token: 0,
+            ..hold(2, 4_000_000, 9_000_000)
+        };
+        counts([holds([asked_later, other]), vec![gap]].concat())
+    };
+    assert_eq!(two(9, 2_000_000), (0, 1), "granted before it died");
+    assert_eq!(
+        two(10, 4_000_000),
+        (1, 0),
+        "asked for and granted while it was dead"
+    );
+    assert_eq!(two(9, 4_500_000), (1, 0), "granted long after it died");
+    assert_eq!(two(10, 5_000_001), (0, 1), "granted after it was back");
+    assert_eq!(two(8_000_000, 8_000_001), (1, 0), "asked for when it knew");
 }
 
 #[test]

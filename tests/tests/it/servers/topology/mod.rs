@@ -3,6 +3,7 @@
 mod access;
 mod cluster_faults;
 mod durability;
+mod durable_moves;
 mod kinds;
 mod migration;
 mod partition;

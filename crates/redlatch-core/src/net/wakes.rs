@@ -102,7 +102,8 @@ impl WakeRoutes {
 
     /// Returns where wakes go for those who wait for what is in `slot`.
     pub(crate) fn of(&self, slot: u16) -> Arc<Wakes> {
-        if !self.by_shard.load(Ordering::Relaxed) || self.router.node(slot).is_none() {
+        // A slot that nobody serves has no shard.
+        if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_one_node(slot, slot) {
             return Arc::clone(&self.everywhere);
         }
         let mut shards = self.shards();

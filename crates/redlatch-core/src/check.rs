@@ -27,7 +27,7 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
         keys.rotate_left(by);
     }
     if client.wait_strategy() == WaitStrategy::Notify && client.net().router.is_cluster() {
-        choose_reach(client, &keys, deadline).await?;
+        choose_reach(client, &keys, deadline).await;
     }
     for key in &keys {
         check_commands(client, key, deadline).await?;
@@ -46,39 +46,29 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     wakes.and(broadcasts)
 }
 
-/// Decides whether wakes go by shard: if all nodes publish so, and one of them takes a subscription.
-async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) -> Result<(), Error> {
-    let routes = &client.net().wakes;
-    routes.go_by_shard(true);
+/// Decides whether wakes go by shard: if all nodes publish so, and one of them takes a subscription, within half of the time that is left. Whatever keeps them from it,
+/// wakes over the whole cluster may be had nevertheless.
+async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
+    let now = client.now();
+    client.net().wakes.go_by_shard(true);
+    if let Err(error) = try_shards(client, keys, now + (deadline - now) / 2).await {
+        tracing::debug!(target: "redlatch", %error, "wakes go over the whole cluster");
+        client.net().wakes.go_by_shard(false);
+    }
+}
+
+async fn try_shards(client: &Client, keys: &[Key], deadline: Moment) -> Result<(), Error> {
     for key in keys {
         let channel = Arc::clone(client.wakes(key.slot()).channel());
         let publish = Command::new("SPUBLISH").arg(&*channel).arg("");
-        let published = client.net().ask(key.slot(), publish, deadline).await;
-        if refused(published.map(drop))? {
-            routes.go_by_shard(false);
-            return Ok(());
-        }
+        client.net().ask(key.slot(), publish, deadline).await?;
     }
     let Some(key) = keys.first() else {
         return Ok(());
     };
     let wakes = client.wakes(key.slot());
     wakes.pin();
-    if refused(wakes.confirm(deadline).await)? {
-        routes.go_by_shard(false);
-    }
-    Ok(())
-}
-
-/// Tells whether the server does not know a command, or the user may not use it.
-fn refused(result: Result<(), Error>) -> Result<bool, Error> {
-    match result {
-        Err(error) if error.kind() == ErrorKind::Permission => {
-            tracing::debug!(target: "redlatch", %error, "wakes go over the whole cluster");
-            Ok(true)
-        }
-        result => result.map(|()| false),
-    }
+    wakes.confirm(deadline).await
 }
 
 async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {

@@ -13,7 +13,59 @@ pub async fn on_every_server<F>(test: impl Fn(ServerBinary) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let runs: Vec<_> = ServerBinary::all()
+    run(ServerBinary::all(), test).await;
+}
+
+/// Runs `test` as [`on_every_server`] does on those that have a `feature`, as `has` tells, and says which they are.
+///
+/// # Panics
+///
+/// When it does on one of them, after all have ended; and when no server of the list has it: such a test run would prove nothing.
+pub async fn on_servers_with<F>(
+    feature: &str,
+    has: impl Fn(&ServerBinary) -> bool,
+    test: impl Fn(ServerBinary) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (with, without) = sorted(feature, ServerBinary::all(), has);
+    println!(
+        "with {feature}: {}; without: {}",
+        list(&with),
+        list(&without)
+    );
+    run(with, test).await;
+}
+
+/// Returns the servers that have a feature, of which there is one, and the others.
+fn sorted(
+    feature: &str,
+    all: Vec<ServerBinary>,
+    has: impl Fn(&ServerBinary) -> bool,
+) -> (Vec<ServerBinary>, Vec<ServerBinary>) {
+    let (with, without): (Vec<_>, Vec<_>) = all.into_iter().partition(has);
+    assert!(
+        !with.is_empty(),
+        "none of the servers to test against has {feature}: {}; name one that has in REDLATCH_TEST_SERVERS",
+        list(&without)
+    );
+    (with, without)
+}
+
+fn list(servers: &[ServerBinary]) -> String {
+    let servers: Vec<_> = servers.iter().map(ToString::to_string).collect();
+    if servers.is_empty() {
+        "none".to_owned()
+    } else {
+        servers.join(", ")
+    }
+}
+
+async fn run<F>(servers: Vec<ServerBinary>, test: impl Fn(ServerBinary) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let runs: Vec<_> = servers
         .into_iter()
         .map(|binary| (binary.clone(), tokio::spawn(test(binary))))
         .collect();
@@ -67,4 +119,51 @@ macro_rules! on_every_server {
             })+
         }
     };
+}
+
+/// Makes a test of each `async fn(ServerBinary)`, on every server that has a feature at the same time: what it is called, and a function that
+/// tells whether a server has it. The tests fail where no server has it.
+///
+/// ```ignore
+/// on_servers_with!("TLS", ServerBinary::supports_tls; a_cluster_speaks_tls);
+/// ```
+#[macro_export]
+macro_rules! on_servers_with {
+    ($feature:expr, $has:expr; $($test:ident),+ $(,)?) => {
+        mod servers_with_it {
+            use super::*;
+
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+            async fn $test() {
+                $crate::matrix::on_servers_with($feature, $has, super::$test).await;
+            })+
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::{ServerKind, Version};
+
+    fn servers() -> Vec<ServerBinary> {
+        let versions = [Version(6, 2, 14), Version(7, 0, 15)];
+        versions
+            .map(|version| ServerBinary::made_up(ServerKind::Redis, version))
+            .to_vec()
+    }
+
+    #[test]
+    fn servers_are_told_apart_by_what_they_have() {
+        let new = |binary: &ServerBinary| binary.version >= Version(7, 0, 0);
+        let (with, without) = sorted("news", servers(), new);
+        assert_eq!((with.len(), without.len()), (1, 1));
+        assert_eq!(with[0].version, Version(7, 0, 15));
+    }
+
+    #[test]
+    #[should_panic(expected = "none of the servers to test against has wings: Redis 6.2.14")]
+    fn what_no_server_has_is_no_success() {
+        sorted("wings", servers(), |_| false);
+    }
 }

@@ -1,6 +1,10 @@
 //! The servers of a run, whatever their topology.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{
+    net::SocketAddr,
+    thread,
+    time::{Duration, Instant},
+};
 
 use redlatch::{Client, ClientBuilder};
 use redlatch_tests::{
@@ -158,12 +162,7 @@ impl Place {
                 master.command(&["CLIENT", "UNPAUSE"]).unwrap();
             }
             Self::Sentinel(group) => {
-                // It is refused while they have no good replica to choose.
-                eventually_blocking("a sentinel to start", PATIENCE, || {
-                    let order = ["SENTINEL", "FAILOVER", SentinelGroup::SERVICE];
-                    let reply = group.sentinels()[0].command(&order);
-                    reply.error().is_none().then_some(())
-                });
+                order_another(group, master.port());
                 await_other(group, master.port());
             }
             Self::Cluster(cluster) => cluster.fail_over_to(self.replicas_of(master)[0]),
@@ -309,6 +308,27 @@ fn await_other(group: &SentinelGroup, port: u16) {
         let mut sentinels = group.sentinels().iter();
         let others = |sentinel| told(sentinel).is_some_and(|(told, _)| told != port.to_string());
         sentinels.all(others).then_some(())
+    });
+}
+
+/// Orders a sentinel to let another master take over from the one at `port`, again if it gives up: a replica that does not get along in
+/// time is no reason for it to choose another one.
+fn order_another(group: &SentinelGroup, port: u16) {
+    let sentinel = &group.sentinels()[0];
+    let mut ordered: Option<Instant> = None;
+    eventually_blocking("a sentinel to choose another master", PATIENCE, || {
+        let (told, flags) = told(sentinel)?;
+        if told != port.to_string() {
+            return Some(());
+        }
+        let is_due = ordered.is_none_or(|at| at.elapsed() > GENEROUS);
+        if is_due && !flags.contains("failover_in_progress") {
+            // It is refused while there is no good replica to choose.
+            let order = ["SENTINEL", "FAILOVER", SentinelGroup::SERVICE];
+            let accepted = sentinel.command(&order).error().is_none();
+            ordered = accepted.then(Instant::now);
+        }
+        None
     });
 }
 

@@ -74,6 +74,16 @@ impl ServerBinary {
         })
     }
 
+    /// Returns one that is not there.
+    #[cfg(test)]
+    pub(crate) fn made_up(kind: ServerKind, version: Version) -> Self {
+        Self {
+            path: PathBuf::from("/nonexistent"),
+            kind,
+            version,
+        }
+    }
+
     /// Says whether the server was built with TLS, by asking it to listen with a certificate that does not exist.
     pub fn supports_tls(&self) -> bool {
         let output = Command::new(&self.path)

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Limit, LinkClass, Net, Session, Tries, sender};
+use super::{
+    Limit, LinkClass, Net, Session, Tries, is_settled, redirect,
+    sender::{self, Asking},
+};
 use crate::{
     Durability, Error, ErrorKind,
     protocol::{
@@ -26,8 +29,8 @@ pub(crate) enum Acknowledged {
 }
 
 impl Net {
-    /// Sends calls over a durable link as one pipeline, and one `WAIT` for `replicas` behind them, which waits for `timeout` at most. What goes to
-    /// another node is not waited for: the caller's next try is.
+    /// Sends calls over a durable link as one pipeline, and one `WAIT` for `replicas` behind them, which waits for `timeout` at most. What another
+    /// node is in charge of goes there over its durable link, with a `WAIT` of its own; the fewest that any of them counted have confirmed it.
     pub(crate) async fn send_durably(
         &self,
         session: &Session,
@@ -47,20 +50,30 @@ impl Net {
         let wait = Command::new("WAIT")
             .arg(replicas.to_string())
             .arg(timeout.to_string());
-        let (outcomes, waited) = sender::send_and(session, calls, by, limit, &wait).await;
-        let redirected = outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, CallOutcome::Failed(Failure::Redirected(_))));
-        let outcomes = self.settle(session, calls, by, limit, outcomes).await;
-        let acknowledged = if redirected {
-            Acknowledged::Unknown
-        } else {
-            acknowledged(waited)
-        };
-        if let Acknowledged::By(replicas) = acknowledged {
-            session.saw_replicas(replicas);
+        let (mut outcomes, acknowledged) =
+            send_and_wait(session, calls, by, limit, Asking::No, &wait).await;
+        let mut told: Vec<_> = acknowledged.into_iter().collect();
+        if !outcomes.iter().all(is_settled) {
+            // Another node may have more replicas, of which the same part is more.
+            let waiting = Waiting {
+                wait: &wait,
+                of: session.replicas(),
+            };
+            let following = redirect::follow(
+                &self.router,
+                session,
+                calls,
+                by,
+                limit,
+                outcomes,
+                Some(waiting),
+            );
+            let (followed, elsewhere) = Box::pin(following).await;
+            outcomes = followed;
+            told.extend(elsewhere);
         }
-        (outcomes, acknowledged)
+        let fewest = told.into_iter().reduce(Acknowledged::or_fewer);
+        (outcomes, fewest.unwrap_or(Acknowledged::Unknown))
     }
 
     /// Sends one idempotent call over a durable link again and again until the script has replied and replicas were counted, each try waiting
@@ -123,6 +136,69 @@ impl Net {
                 let failure = Failure::of_session(error);
                 (CallOutcome::Failed(failure), Acknowledged::Unknown, 0)
             }
+        }
+    }
+}
+
+/// What is asked behind calls that were redirected, wherever they go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting<'a> {
+    wait: &'a Command,
+    /// How many replicas there are where this was reckoned; of more, as many as this may not be enough.
+    of: u32,
+}
+
+impl Waiting<'_> {
+    /// As [`send_and_wait`]; nobody knows what the confirmations of a node are worth that has more replicas.
+    pub(super) async fn send(
+        self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+        asking: Asking,
+    ) -> (Vec<CallOutcome>, Option<Acknowledged>) {
+        let (outcomes, told) = send_and_wait(session, calls, by, limit, asking, self.wait).await;
+        let comparable = session.replicas() <= self.of;
+        let told = told.map(|told| {
+            if comparable {
+                told
+            } else {
+                Acknowledged::Unknown
+            }
+        });
+        (outcomes, told)
+    }
+}
+
+/// Sends calls and a `WAIT` behind them; who has confirmed them comes second, if the node has executed any.
+async fn send_and_wait(
+    session: &Session,
+    calls: &[&ScriptCall],
+    by: u64,
+    limit: Limit,
+    asking: Asking,
+    wait: &Command,
+) -> (Vec<CallOutcome>, Option<Acknowledged>) {
+    let (outcomes, waited) = sender::send_and(session, calls, by, limit, asking, wait).await;
+    let replied = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Replied(_));
+    if !outcomes.iter().any(replied) {
+        return (outcomes, None);
+    }
+    let told = acknowledged(waited);
+    if let Acknowledged::By(replicas) = told {
+        session.saw_replicas(replicas);
+    }
+    (outcomes, Some(told))
+}
+
+impl Acknowledged {
+    /// Returns what is known of both.
+    fn or_fewer(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::By(a), Self::By(b)) => Self::By(a.min(b)),
+            (Self::Refused(error), _) | (_, Self::Refused(error)) => Self::Refused(error),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
         }
     }
 }

@@ -124,24 +124,11 @@ impl Net {
         limit: Limit,
         outcomes: Vec<CallOutcome>,
     ) -> Vec<CallOutcome> {
-        let settled = |outcome: &CallOutcome| {
-            !matches!(
-                outcome,
-                CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_))
-            )
-        };
-        if outcomes.iter().all(settled) {
+        if outcomes.iter().all(is_settled) {
             return outcomes;
         }
-        Box::pin(redirect::follow(
-            &self.router,
-            session,
-            calls,
-            by,
-            limit,
-            outcomes,
-        ))
-        .await
+        let following = redirect::follow(&self.router, session, calls, by, limit, outcomes, None);
+        Box::pin(following).await.0
     }
 
     /// Sends one idempotent call again and again until the script has replied, each try waiting up to `timeout`, until `deadline`.
@@ -218,6 +205,14 @@ impl Net {
             Err(error) => CallOutcome::Failed(Failure::of_session(error)),
         }
     }
+}
+
+/// Says whether an outcome is neither a redirection nor a refusal.
+const fn is_settled(outcome: &CallOutcome) -> bool {
+    !matches!(
+        outcome,
+        CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_))
+    )
 }
 
 /// Tries of one idempotent request.

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
-    Limit, LinkClass, Router, Session, scout,
+    Acknowledged, Limit, LinkClass, Router, Session,
+    durable::Waiting,
+    scout,
     sender::{self, Asking},
 };
 use crate::{
@@ -24,6 +26,9 @@ type Place = (Address, Asking);
 /// Goes on with `calls`, of which `outcomes` came from `session`: those that were redirected go to the node that was named, with `ASKING` where
 /// the server says so; those of a slot on the move that are refused for the sake of keys they can do without go without them.
 ///
+/// With `waiting` they go over durable links, and what comes second says who has confirmed them, once for each pipeline of which something was
+/// executed.
+///
 /// None of these was executed, so that they go again with the same `by`. It is compared with the clock of the node that executes, and so is
 /// the mark that an undo leaves; where clocks differ by more than a request may act ahead, the answer is `late` and the caller's next try
 /// knows better.
@@ -34,7 +39,9 @@ pub(super) async fn follow(
     by: u64,
     limit: Limit,
     mut outcomes: Vec<CallOutcome>,
-) -> Vec<CallOutcome> {
+    waiting: Option<Waiting<'_>>,
+) -> (Vec<CallOutcome>, Vec<Acknowledged>) {
+    let mut told = Vec::new();
     let mut calls: Vec<ScriptCall> = calls.iter().map(|&call| call.clone()).collect();
     for _ in 0..MAX_HOPS {
         let mut again: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
@@ -48,9 +55,13 @@ pub(super) async fn follow(
         }
         let sent = join_all(again.into_iter().map(|(place, which)| {
             let calls: Vec<_> = which.iter().map(|&at| &calls[at]).collect();
-            async move { (which, send_to(router, &place, &calls, by, limit).await) }
+            async move {
+                let sent = send_to(router, &place, &calls, by, limit, waiting).await;
+                (which, sent)
+            }
         }));
-        for (which, answers) in sent.await {
+        for (which, (answers, confirmed)) in sent.await {
+            told.extend(confirmed);
             for (at, answer) in which.into_iter().zip(answers) {
                 outcomes[at] = answer;
             }
@@ -59,7 +70,7 @@ pub(super) async fn follow(
     for outcome in &mut outcomes {
         conclude(router, session, outcome);
     }
-    outcomes
+    (outcomes, told)
 }
 
 /// Sends one plain command that may be repeated, and follows redirections.
@@ -130,11 +141,23 @@ async fn send_to(
     calls: &[&ScriptCall],
     by: u64,
     limit: Limit,
-) -> Vec<CallOutcome> {
+    waiting: Option<Waiting<'_>>,
+) -> (Vec<CallOutcome>, Option<Acknowledged>) {
     let until = limit.deadline.min(router.world.now() + limit.silence);
-    match router.session_at(address, LinkClass::Command, until).await {
-        Ok(session) => sender::send(&session, calls, by, limit, *asking).await,
-        Err(error) => vec![CallOutcome::Failed(Failure::of_session(error)); calls.len()],
+    let class = match waiting {
+        Some(_) => LinkClass::Durable,
+        None => LinkClass::Command,
+    };
+    match (router.session_at(address, class, until).await, waiting) {
+        (Ok(session), Some(waiting)) => waiting.send(&session, calls, by, limit, *asking).await,
+        (Ok(session), None) => {
+            let outcomes = sender::send(&session, calls, by, limit, *asking).await;
+            (outcomes, None)
+        }
+        (Err(error), _) => {
+            let failure = CallOutcome::Failed(Failure::of_session(error));
+            (vec![failure; calls.len()], None)
+        }
     }
 }
 

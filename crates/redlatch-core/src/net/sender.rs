@@ -36,15 +36,15 @@ pub(super) async fn send_and(
     calls: &[&ScriptCall],
     by: u64,
     limit: Limit,
+    asking: Asking,
     last: &Command,
 ) -> (Vec<CallOutcome>, Option<Outcome>) {
     let mut batch: Vec<_> = calls.iter().map(|call| call.evalsha(by)).collect();
     batch.push(last.clone());
-    let mut outcomes = session.send(batch, limit).await;
+    let mut outcomes = pipeline(session, batch, limit, asking).await;
     let first = outcomes.pop();
     let again = Some(last);
-    let (outcomes, second) =
-        send_missing(session, calls, by, limit, Asking::No, again, outcomes).await;
+    let (outcomes, second) = send_missing(session, calls, by, limit, asking, again, outcomes).await;
     (outcomes, second.or(first))
 }
 

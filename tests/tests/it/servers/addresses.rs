@@ -10,10 +10,11 @@ use super::support::{MS, assert_nothing_left, key, waiting};
 
 redlatch_tests::on_every_server!(
     a_unix_socket_is_as_good,
-    tls_is_spoken_and_checked,
     a_database_number_is_respected,
     connections_have_their_names,
 );
+
+redlatch_tests::on_servers_with!("TLS", ServerBinary::supports_tls; tls_is_spoken_and_checked);
 
 /// Two clients exclude each other and wake each other.
 async fn locks_work(builder: impl Fn() -> ClientBuilder) -> [Client; 2] {
@@ -40,10 +41,6 @@ async fn a_unix_socket_is_as_good(binary: ServerBinary) {
 }
 
 async fn tls_is_spoken_and_checked(binary: ServerBinary) {
-    if !binary.supports_tls() {
-        println!("{binary} was built without TLS");
-        return;
-    }
     let backend = Backend::Real(Server::start(&binary, ServerOptions::new().tls()));
     let (address, certificates) = backend.server().tls().unwrap();
     let read = |path| std::fs::read(path).unwrap();

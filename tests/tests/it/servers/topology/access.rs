@@ -1,6 +1,6 @@
 //! TLS, and users with few rights, where there are several servers.
 
-use std::{fs, path::Path};
+use std::{fs, path::PathBuf};
 
 use redlatch::{Client, ErrorKind, seam::TlsOptions};
 use redlatch_tests::{
@@ -12,16 +12,16 @@ use redlatch_tests::{
 use super::support::{first_waiter, has_shards, registered, take_and_free};
 use crate::servers::support::{MS, SECOND, key, waiting};
 
-redlatch_tests::on_every_server!(
+redlatch_tests::on_every_server!(a_user_of_a_cluster_needs_what_the_readme_says);
+
+redlatch_tests::on_servers_with!(
+    "TLS", ServerBinary::supports_tls;
     a_cluster_speaks_tls,
     sentinels_and_what_they_tell_of_speak_tls,
-    a_user_of_a_cluster_needs_what_the_readme_says,
 );
 
 async fn a_cluster_speaks_tls(binary: ServerBinary) {
-    let Some((dir, certificates)) = certificates(&binary) else {
-        return;
-    };
+    let (dir, certificates) = certificates();
     let node = ServerOptions::new()
         .tls_with(&certificates)
         .config("tls-cluster yes");
@@ -41,9 +41,7 @@ async fn a_cluster_speaks_tls(binary: ServerBinary) {
 }
 
 async fn sentinels_and_what_they_tell_of_speak_tls(binary: ServerBinary) {
-    let Some((dir, certificates)) = certificates(&binary) else {
-        return;
-    };
+    let (dir, certificates) = certificates();
     let tls = || {
         let options = ServerOptions::new().tls_with(&certificates);
         options.config("tls-replication yes")
@@ -135,15 +133,11 @@ async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> V
     verbs
 }
 
-fn certificates(binary: &ServerBinary) -> Option<(std::path::PathBuf, Certificates)> {
-    if !binary.supports_tls() {
-        println!("{binary} was built without TLS");
-        return None;
-    }
+fn certificates() -> (PathBuf, Certificates) {
     let dir = std::env::temp_dir().join(unique_name("redlatch-tls"));
     fs::create_dir_all(&dir).unwrap();
-    let certificates = Certificates::make(Path::new(&dir)).unwrap();
-    Some((dir, certificates))
+    let certificates = Certificates::make(&dir).unwrap();
+    (dir, certificates)
 }
 
 fn trusting(certificates: &Certificates) -> TlsOptions {

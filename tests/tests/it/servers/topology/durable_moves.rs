@@ -1,6 +1,6 @@
 //! Grants that replicas have to confirm, in a slot that moves: those of the server that executes are asked, and no others.
 
-use redlatch::{Client, Durability, Error, ErrorKind, LockGuard};
+use redlatch::{Client, Durability, Error, ErrorKind, HoldState, LockGuard, Released};
 use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
@@ -68,24 +68,31 @@ async fn a_moved_slot_is_confirmed_by_replicas_of_its_new_master(binary: ServerB
 
 async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: ServerBinary) {
     let (cluster, client) = start(&binary).await;
-    let first = durably(&client, "{x}1").await.unwrap().unwrap();
+    let fixed = durably(&client, "{x}1").await.unwrap().unwrap();
+    let lock = client.lock("{x}2");
+    let lock = lock.lock().renewed_lease(3 * SECOND);
+    let renewed = lock.durability(Durability::Replicas(1)).await.unwrap();
     let (target, replica) = other(&cluster, "x");
-    let source = cluster.begin_to_move(slot_of(key("x").as_bytes()), target);
-    for key in source.keys() {
+    let slot = slot_of(key("x").as_bytes());
+    let source = cluster.begin_to_move(slot, target);
+    let mut keys = source.keys();
+    keys.retain(|key| slot_of(key.as_bytes()) == slot);
+    assert!(keys.len() >= 2, "{keys:?}");
+    for key in keys {
         cluster.move_key(&key, source, target);
     }
-    // Each call is sent to the one and answered by the other, for as long as it lasts.
-    let second = durably(&client, "{x}2").await.unwrap().unwrap();
-    assert_eq!(second.acknowledged(), 1);
-    second.release().await.unwrap();
-    first.extend(300 * SECOND).await.unwrap();
+    // From now on each call is sent to the one and executed by the other, for as long as the move lasts.
+    fixed.extend(300 * SECOND).await.unwrap();
+    assert!(fixed.remaining() > 200 * SECOND, "{fixed:?}");
+    tokio::time::sleep(4 * SECOND).await;
+    assert_eq!(renewed.state(), HoldState::Held, "{renewed:?}");
+    renewed.check().unwrap();
     replica.stop();
-    assert_short(durably(&client, "{x}2").await);
-    assert_short(first.extend(600 * SECOND).await);
+    assert_short(fixed.extend(600 * SECOND).await);
+    assert!(fixed.remaining() < 301 * SECOND, "{fixed:?}");
     replica.cont();
-    client.settled().await;
-    let third = durably(&client, "{x}2").await.unwrap().unwrap();
-    third.release().await.unwrap();
-    first.release().await.unwrap();
+    fixed.extend(600 * SECOND).await.unwrap();
+    assert_eq!(fixed.release().await.unwrap(), Released::Free);
+    renewed.release().await.unwrap();
     assert_tables_empty(&client).await;
 }

@@ -12,6 +12,7 @@ use std::{
 
 use crate::{
     clock::span,
+    names,
     record::{Fault, Hold, Record, Round, Takeover, Wait, Write},
 };
 
@@ -215,7 +216,8 @@ impl Judge<'_> {
         }
     }
 
-    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server.
+    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server, or of the server of a name that somebody takes
+    /// together with it, and keeps it while he waits for that.
     fn wait(&mut self, wait: &Wait) {
         let trouble = self.trouble(&wait.name, wait.from, wait.until);
         if trouble < ENOUGH_TROUBLE {
@@ -250,10 +252,12 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns how long the server of `name` was in trouble in that time.
+    /// Returns how long the servers that a wait for `name` depends on were in trouble in that time. Those of several servers may overlap, and count for each.
     fn trouble(&self, name: &str, from: u64, until: u64) -> Duration {
-        let faults = self.faults.iter().filter(|fault| fault.hits(name));
-        // They come one after the other.
+        let faults = self.faults.iter().filter(|fault| {
+            let mut hit = fault.names.iter();
+            hit.any(|hit| names::are_tied(hit, name))
+        });
         let within = faults.map(|fault| {
             let end = fault.until.min(until);
             end.saturating_sub(fault.from.max(from))

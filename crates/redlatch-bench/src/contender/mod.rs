@@ -2,7 +2,6 @@
 
 mod drive;
 mod external;
-mod kinds;
 mod polling;
 mod raw;
 mod redlatch;
@@ -15,6 +14,7 @@ pub(crate) use redlatch::connect as connect_redlatch;
 
 use std::{error::Error, sync::Arc, time::Duration};
 
+use ::redlatch::{FairLock, Semaphore};
 use async_trait::async_trait;
 
 use crate::job::{Done, Job};
@@ -65,12 +65,12 @@ pub(crate) const REFERENCE: &str = "raw";
 pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, Failure> {
     Ok(match name {
         REFERENCE => Arc::new(raw::Raw::connect(url).await?),
-        "redlatch" => Arc::new(redlatch::Redlatch::connect(url).await?),
+        "redlatch" => redlatch::session::<::redlatch::Lock>(url).await?,
         "rslock" => Arc::new(rslock::Rslock::connect(url)),
         "polling" => Arc::new(polling::Polling::connect(url).await?),
-        "fair" => Arc::new(kinds::Fair::connect(url).await?),
-        "write" => Arc::new(kinds::Writers::connect(url).await?),
-        "semaphore" => Arc::new(kinds::Permits::connect(url).await?),
+        "fair" => redlatch::session::<FairLock>(url).await?,
+        "write" => redlatch::session::<redlatch::Writers>(url).await?,
+        "semaphore" => redlatch::session::<Semaphore>(url).await?,
         _ => return Err(format!("no contender is called {name:?}").into()),
     })
 }

@@ -43,6 +43,12 @@ pub(crate) fn own_memory() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
+/// Returns how many processes wanted to run on this machine in the last minute, on average.
+pub(crate) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

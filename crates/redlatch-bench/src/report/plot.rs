@@ -5,17 +5,21 @@ use std::fmt::Write;
 use super::{Report, Series};
 use crate::stats::quantile;
 
-/// Draws the first measures of a report, a panel each.
+/// Draws some measures of a report, a panel each.
 pub(super) fn plot(report: &Report) -> String {
-    let measures: Vec<_> = report.measures().into_iter().take(PANELS).collect();
+    let mut measures = report.measures();
+    if report.plotted.is_empty() {
+        measures.truncate(PANELS);
+    } else {
+        measures.retain(|measure| report.plotted.contains(measure));
+    }
     let panel = report.series.len() as f64 * BAR + HEAD;
     let height = HEAD + panel * measures.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"8\" y=\"20\" font-size=\"15\" font-weight=\"bold\">{}: {}</text>\n",
-        report.workload,
-        escaped(report.title)
+         <text x=\"8\" y=\"20\" font-size=\"15\" font-weight=\"bold\">{}</text>\n",
+        escaped(&report.heading())
     );
     for (at, measure) in measures.iter().enumerate() {
         draw(&mut svg, report, measure, HEAD + panel * at as f64);
@@ -114,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_series_without_a_value_is_no_bar() {
-        let mut report = Report::new("W0", "a < b");
+        let mut report = Report::new("W0", "a < b", std::time::Duration::ZERO);
         let mut series = Series::new("1 task", "x");
         series.samples = vec![[("pairs/s", 5.0), ("max/min", f64::INFINITY)].into()];
         report.series = vec![series, Series::new("1 task", "y")];

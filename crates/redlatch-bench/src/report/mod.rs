@@ -101,10 +101,8 @@ impl Report {
 
     /// Returns who the others of a case are compared with, if anybody.
     pub(crate) fn reference(&self, case: &str) -> Option<&'static str> {
-        let references = [RAW, FLOOR].into_iter();
-        references
-            .filter(|name| self.find(case, name).is_some())
-            .next_back()
+        let mut references = [RAW, FLOOR].into_iter();
+        references.find(|name| self.find(case, name).is_some())
     }
 
     /// Returns the median, over the rounds, of how many times the reference's value another's is in the same round.
@@ -207,3 +205,40 @@ const MEASURES: [&str; 13] = [
     "lateness ms",
     "lost",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_a_server_that_is_away_come_last_and_under_their_own_name() {
+        let folder = std::env::temp_dir().join(format!("redlatch-bench-{}", std::process::id()));
+        let away = Duration::from_millis(1);
+        for (workload, latency) in [("W2", Duration::ZERO), ("W1", away), ("W1", Duration::ZERO)] {
+            let report = Report::new(workload, "nothing", latency);
+            report.write(&folder).unwrap();
+        }
+        collect(&folder).unwrap();
+        let tables = fs::read_to_string(folder.join("tables.md")).unwrap();
+        let headings = tables.lines().filter(|line| line.starts_with("## "));
+        let wanted = [
+            "## W1: nothing",
+            "## W2: nothing",
+            "## W1, 1 ms away: nothing",
+        ];
+        assert_eq!(headings.collect::<Vec<_>>(), wanted);
+        assert!(tables.contains("![W1-1ms](performance/W1-1ms.svg)"));
+        assert!(folder.join("W1-1ms.svg").exists() && folder.join("W1-1ms.json").exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_case_is_compared_with_its_own_limit() {
+        let mut report = Report::new("W0", "nothing", Duration::ZERO);
+        for (case, contender) in [("a", "x"), ("a", FLOOR), ("b", RAW), ("c", "x")] {
+            report.series.push(Series::new(case, contender));
+        }
+        let references = ["a", "b", "c"].map(|case| report.reference(case));
+        assert_eq!(references, [Some(FLOOR), Some(RAW), None]);
+    }
+}

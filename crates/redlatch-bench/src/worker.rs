@@ -21,7 +21,7 @@ pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
         let answer = match Lap::read(&line) {
-            Some(lap) => ring(&mut station, url, &lap).await,
+            Some(lap) => ring(&mut station, url, lap).await,
             None => answer(&session, &mut holder, url, &line).await,
         };
         say(&answer.unwrap_or_else(|error| format!("failed {error}\n")))?;
@@ -46,14 +46,15 @@ async fn answer(
 }
 
 /// One round of a station of the floor, which stays connected.
-async fn ring(station: &mut Option<Station>, url: &str, lap: &Lap) -> Result<String, Failure> {
-    let station = match station {
+async fn ring(kept: &mut Option<Station>, url: &str, lap: Lap) -> Result<String, Failure> {
+    let station = match kept.take() {
         Some(station) => station,
-        None => station.insert(Station::connect(url).await?),
+        None => Station::connect(url).await?,
     };
     let began = Instant::now();
-    let tasks = vec![station.run(lap).await?];
-    let wall = began.elapsed();
+    let (station, done) = station.run(lap).await?;
+    *kept = Some(station);
+    let (wall, tasks) = (began.elapsed(), vec![done]);
     Ok(contender::answer(&Done { wall, tasks }))
 }
 

@@ -79,7 +79,7 @@ async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result
     let (counted, cpu) = (rig.counted(), contender.cpu());
     let (done, middle) = join!(contender.run(job), middle(rig, job));
     let done = done?;
-    let (cpu, after) = (contender.cpu() - cpu, rig.counted());
+    let (cpu, after) = (contender.cpu().saturating_sub(cpu), rig.counted());
     let pairs = done.pairs() as f64;
     let verbs = contender.verbs();
     let calls = after.calls_since(&counted, &verbs) as f64;

@@ -181,11 +181,13 @@ pub(crate) fn collect(folder: &Path) -> io::Result<()> {
 }
 
 impl Target {
-    pub(crate) fn is_met(&self) -> bool {
-        match self.bound {
+    /// None if it was not measured.
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        let met = match self.bound {
             Bound::AtLeast(bound) => self.found >= bound,
             Bound::AtMost(bound) => self.found <= bound,
-        }
+        };
+        (!self.found.is_nan()).then_some(met)
     }
 }
 

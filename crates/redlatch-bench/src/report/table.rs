@@ -39,7 +39,11 @@ pub(super) fn table(report: &Report) -> String {
                 Bound::AtLeast(bound) => format!("≥ {}", number(bound)),
                 Bound::AtMost(bound) => format!("≤ {}", number(bound)),
             };
-            let verdict = if target.is_met() { "met" } else { "**missed**" };
+            let verdict = match target.is_met() {
+                Some(true) => "met",
+                Some(false) => "**missed**",
+                None => "not measured",
+            };
             let found = number(target.found);
             let _ = writeln!(text, "| {} | {wanted} | {found} | {verdict} |", target.what);
         }
@@ -142,5 +146,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| half | ≥ 0.500 | 0.500 | met |"), "{text}");
+        report.target("more", Bound::AtLeast(0.6), 0.5);
+        report.target("all", Bound::AtMost(1.0), f64::NAN);
+        let text = table(&report);
+        assert!(
+            text.contains("| more | ≥ 0.600 | 0.500 | **missed** |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| all | ≤ 1.00 | ? | not measured |"),
+            "{text}"
+        );
     }
 }

@@ -122,7 +122,7 @@ fn label(processes: usize, hold: Duration) -> String {
     handoff::held(&format!("{processes} processes × {TASKS}"), hold)
 }
 
-const NOTE: &str = "The floor goes from process to process, as many as the case has, of which all but one are subscribed and idle. The CPU time of a process is read to 10 ms.";
+const NOTE: &str = "The floor goes from process to process, as many as the case has, of which all but one are subscribed and idle.";
 
 const SIZES: [usize; 2] = [4, 16];
 

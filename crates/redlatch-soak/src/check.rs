@@ -1,7 +1,9 @@
 //! What a history must not show.
 //!
-//! A *gap* is the time of a fault that [forgets](crate::record::Fault::forgets), on the names whose server it hit. What breaks a promise within one is *expected* where the promise says so, and counted
-//! apart: two holds at a time, or a token that goes back, if a gap meets the time from the first of both to the second, and not all replicas had to confirm. Nothing else is ever excused.
+//! What breaks a promise while another server takes over without the old one's consent is *expected* where the promise says so, and counted apart: if it can be the doing of two servers of which each kept the promise for itself, and of no
+//! others (see [`takeover`]), and not all replicas had to confirm. Nothing else is ever excused.
+
+mod takeover;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,15 +12,17 @@ use std::{
 
 use crate::{
     clock::span,
-    record::{Fault, Hold, Record, Round, Write},
+    record::{Fault, Hold, Record, Round, Takeover, Wait, Write},
 };
+
+use self::takeover::Grant;
 
 /// What a history shows.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// Broken promises, in words.
     pub(crate) violations: Vec<String>,
-    /// What looks like one and is in no promise: it happened in a gap.
+    /// What looks like one and is in no promise: two servers were in charge.
     pub(crate) expected: Vec<String>,
     /// Times from the answer to a release to the grant to who was waiting, sorted.
     pub(crate) handoffs: Vec<Handoff>,
@@ -44,7 +48,7 @@ pub(crate) fn check(records: &[Record]) -> Verdict {
             Record::Hold(hold) => names.entry(&hold.name).or_default().push(hold),
             Record::Write(write) => stores.entry(&write.name).or_default().push(write),
             Record::Fault(fault) => faults.push(fault),
-            Record::Round(_) => {}
+            Record::Round(_) | Record::Wait(_) => {}
         }
     }
     let mut judge = Judge {
@@ -60,8 +64,10 @@ pub(crate) fn check(records: &[Record]) -> Verdict {
         judge.writes(name, &writes);
     }
     for record in records {
-        if let Record::Round(round) = record {
-            judge.round(round);
+        match record {
+            Record::Round(round) => judge.round(round),
+            Record::Wait(wait) => judge.wait(wait),
+            Record::Hold(_) | Record::Write(_) | Record::Fault(_) => {}
         }
     }
     verdict.handoffs.sort();
@@ -95,8 +101,6 @@ impl Judge<'_> {
             let newcomer = holds[at];
             let out: u32 = inside.iter().map(|&at| holds[at].units).sum();
             if out > newcomer.limit {
-                let first = inside.iter().map(|&at| holds[at].from).min();
-                let first = first.unwrap_or(newcomer.from);
                 let who: Vec<_> = inside.iter().map(|&at| holds[at].to_string()).collect();
                 let what = format!(
                     "{out} of {} out of {name}: {}",
@@ -104,7 +108,11 @@ impl Judge<'_> {
                     who.join("; ")
                 );
                 let durable = inside.iter().all(|&at| holds[at].durable);
-                self.tell(name, what, (first, newcomer.from), durable);
+                let grants: Vec<_> = inside.iter().map(|&at| Grant::of(holds[at])).collect();
+                let limit = newcomer.limit;
+                self.tell(name, what, |_, takeover| {
+                    !durable && takeover.explains(&grants, limit)
+                });
             }
         }
     }
@@ -127,7 +135,12 @@ impl Judge<'_> {
             if let Some(before) = greatest.filter(|before| before.token >= hold.token) {
                 let what = format!("the token of {name} went back: {before}, then {hold}");
                 let durable = before.durable && hold.durable;
-                self.tell(name, what, (before.from, hold.from), durable);
+                let (first, second) = (Grant::of(before), Grant::of(hold));
+                self.tell(name, what, |fault, takeover| {
+                    !durable
+                        && takeover.divides(&first, &second)
+                        && fault.may_have_lost(before.from)
+                });
             }
         }
     }
@@ -151,21 +164,21 @@ impl Judge<'_> {
     }
 
     /// P3: a store that compares tokens loses nothing, takes none that is lower, and refuses nobody whose guard is valid. One that
-    /// relies on the guard's check loses nothing either, outside of gaps.
+    /// relies on the guard's check loses nothing either, as long as one server is in charge.
     fn writes(&mut self, name: &str, writes: &[&Write]) {
         let mut greatest = 0;
-        let mut writes = writes.to_vec();
-        writes.sort_by_key(|write| write.at);
-        for write in writes {
+        let mut in_order = writes.to_vec();
+        in_order.sort_by_key(|write| write.at);
+        for write in in_order {
             let fenced = write.token > 0;
-            let when = (write.read, write.at);
             if write.lost > 0 {
                 let what = format!("the set {name} lost {} elements: {write:?}", write.lost);
-                if fenced {
-                    self.verdict.violations.push(what);
-                } else {
-                    self.tell(name, what, when, false);
-                }
+                let mut others = writes.iter().filter(|other| other.accepted);
+                self.tell(name, what, |_, takeover| {
+                    !fenced
+                        && others
+                            .any(|other| write.overwrote(other) && write.differs(other, takeover))
+                });
             }
             if fenced && write.accepted {
                 if write.token < greatest {
@@ -176,35 +189,76 @@ impl Judge<'_> {
             }
             if fenced && write.valid && !write.accepted {
                 let what = format!("the set {name} refused a valid holder: {write:?}");
-                self.tell(name, what, when, false);
+                let mut others = writes.iter().filter(|other| other.token > write.token);
+                self.tell(name, what, |_, takeover| {
+                    others.any(|other| other.read <= write.at && write.differs(other, takeover))
+                });
             }
         }
     }
 
     /// The latch: nobody passes before as many count-downs began as it takes, everybody passes when all are answered.
     fn round(&mut self, round: &Round) {
-        let when = (round.from, round.until);
         if round.passed > 0 && round.begun < round.count {
             let what = format!("somebody passed a shut latch: {round:?}");
-            self.tell(&round.name, what, when, false);
+            self.tell(&round.name, what, |_, takeover| {
+                round.from < takeover.ended && round.opened > takeover.began
+            });
         }
         if round.stuck > 0 && round.counted >= round.count {
             let what = format!("somebody waited before an open latch: {round:?}");
-            self.tell(&round.name, what, when, false);
+            self.tell(&round.name, what, |fault, takeover| {
+                round.first < takeover.ended
+                    && round.until > takeover.began
+                    && fault.may_have_lost(round.last)
+            });
         }
     }
 
-    fn tell(&mut self, name: &str, what: String, (from, until): (u64, u64), durable: bool) {
-        let gap = self.faults.iter().find(|fault| {
-            fault.forgets && fault.hits(name) && fault.from <= until && fault.until >= from
+    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server.
+    fn wait(&mut self, wait: &Wait) {
+        let trouble = self.trouble(&wait.name, wait.from, wait.until);
+        if trouble < ENOUGH_TROUBLE {
+            let span = span(wait.until.saturating_sub(wait.from));
+            let what = format!(
+                "{span:?} of waiting for {} with {trouble:?} of trouble: {wait:?}",
+                wait.name
+            );
+            self.verdict.violations.push(what);
+        }
+    }
+
+    /// Expected, if two servers that were in charge of `name` may explain it; otherwise a violation.
+    fn tell(
+        &mut self,
+        name: &str,
+        what: String,
+        mut explained: impl FnMut(&Fault, Takeover) -> bool,
+    ) {
+        let mut gaps = self.faults.iter().filter(|fault| fault.hits(name));
+        let gap = gaps.find(|fault| {
+            fault
+                .takeover
+                .is_some_and(|takeover| explained(fault, takeover))
         });
         match gap {
-            Some(gap) if !durable => self
-                .verdict
-                .expected
-                .push(format!("{what}; {} from {}", gap.kind, gap.from)),
-            _ => self.verdict.violations.push(what),
+            Some(gap) => {
+                let what = format!("{what}; {} from {}", gap.kind, gap.from);
+                self.verdict.expected.push(what);
+            }
+            None => self.verdict.violations.push(what),
         }
+    }
+
+    /// Returns how long the server of `name` was in trouble in that time.
+    fn trouble(&self, name: &str, from: u64, until: u64) -> Duration {
+        let faults = self.faults.iter().filter(|fault| fault.hits(name));
+        // They come one after the other.
+        let within = faults.map(|fault| {
+            let end = fault.until.min(until);
+            end.saturating_sub(fault.from.max(from))
+        });
+        span(within.sum())
     }
 
     fn during(&self, name: &str, from: u64, until: u64) -> Vec<String> {
@@ -217,7 +271,28 @@ impl Judge<'_> {
 
 impl Fault {
     fn hits(&self, name: &str) -> bool {
-        self.names.is_empty() || self.names.iter().any(|hit| hit == name)
+        self.names.iter().any(|hit| hit == name)
+    }
+}
+
+impl Write {
+    /// Says whether `other` came after this one had read.
+    const fn overwrote(&self, other: &Self) -> bool {
+        other.at >= self.read && other.at < self.at
+    }
+
+    /// Says whether this and `other` may have had the lock from two servers.
+    fn differs(&self, other: &Self, takeover: Takeover) -> bool {
+        takeover.divides(&self.grant(), &other.grant())
+    }
+
+    const fn grant(&self) -> Grant {
+        Grant {
+            asked: self.asked,
+            from: self.read,
+            of_many: false,
+            units: 1,
+        }
     }
 }
 
@@ -239,6 +314,9 @@ impl std::fmt::Display for Hold {
         )
     }
 }
+
+/// Of a wait of 20 s. With less, somebody was forgotten.
+const ENOUGH_TROUBLE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;

@@ -16,15 +16,13 @@ use redlatch::{Error, ErrorKind};
 use crate::record::Record;
 
 /// The history of a run. Whatever is added is in the file at its end.
-#[derive(Debug)]
 pub(crate) struct History {
     inner: Mutex<Inner>,
     next: AtomicU64,
 }
 
-#[derive(Debug)]
 struct Inner {
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn Write + Send>>,
     records: Vec<Record>,
     counts: BTreeMap<String, u64>,
     errors: BTreeMap<String, u64>,
@@ -36,9 +34,13 @@ struct Inner {
 impl History {
     /// Begins a history that is kept at `path`.
     pub(crate) fn begin(path: &Path) -> io::Result<Self> {
-        Ok(Self {
+        File::create(path).map(Self::kept_in)
+    }
+
+    fn kept_in(file: impl Write + Send + 'static) -> Self {
+        Self {
             inner: Mutex::new(Inner {
-                file: BufWriter::new(File::create(path)?),
+                file: BufWriter::new(Box::new(file)),
                 records: Vec::new(),
                 counts: BTreeMap::new(),
                 errors: BTreeMap::new(),
@@ -46,7 +48,13 @@ impl History {
                 now: "calm".to_owned(),
             }),
             next: AtomicU64::new(1),
-        })
+        }
+    }
+
+    /// Begins a history that is kept nowhere else.
+    #[cfg(test)]
+    pub(crate) fn in_memory() -> Self {
+        Self::kept_in(io::sink())
     }
 
     /// Returns a number that nothing else of this run has.
@@ -63,6 +71,7 @@ impl History {
             Record::Write(write) if write.accepted => format!("{} write", write.name),
             Record::Write(write) => format!("{} write refused", write.name),
             Record::Round(_) => "latch".to_owned(),
+            Record::Wait(wait) => format!("20 s of waiting, {}", wait.kind),
         };
         *inner.counts.entry(what).or_default() += 1;
         // A disk that is full is told at the end, by `finish`.
@@ -153,4 +162,34 @@ pub(crate) struct Finished {
     pub(crate) counts: BTreeMap<String, u64>,
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) violations: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_nothing_explains_is_a_violation() {
+        let history = History::in_memory();
+        for (kind, explained) in [
+            (ErrorKind::Unavailable, true),
+            (ErrorKind::OutcomeUnknown, true),
+            (ErrorKind::NotEnoughReplicas, true),
+            (ErrorKind::ServerFull, true),
+            (ErrorKind::Permission, false),
+            (ErrorKind::Protocol, false),
+            (ErrorKind::Closed, false),
+            (ErrorKind::WrongKind, false),
+        ] {
+            let before = history.inner().violations.len();
+            history.note(Err::<(), _>(Error::new(kind, "made up")));
+            let told = history.inner().violations.len() - before;
+            assert_eq!(told, usize::from(!explained), "{kind:?}");
+        }
+        assert_eq!(history.note(Ok(7)), Some(7));
+        history.violated("this".to_owned());
+        let finished = history.finish().unwrap();
+        assert_eq!(finished.violations.last().unwrap(), "this");
+        assert_eq!(finished.errors.values().sum::<u64>(), 8);
+    }
 }

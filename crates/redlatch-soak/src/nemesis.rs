@@ -1,6 +1,8 @@
 //! Trouble for servers, one after the other, on a thread of its own.
 
 use std::{
+    collections::BTreeMap,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,14 +13,14 @@ use std::{
 
 use fastrand::Rng;
 use redlatch_core::protocol::slot::slot_of;
-use redlatch_tests::server::{ClientType, Cluster, Server};
+use redlatch_tests::server::{ClientType, Cluster, Reply, Server};
 
 use crate::{
     clock::now,
     history::History,
     names,
     place::{DOWN_AFTER, Place, key},
-    record::{Fault, Record},
+    record::{Fault, Record, Takeover},
 };
 
 /// Makes trouble until it is told to stop. When it returns all servers are well.
@@ -33,7 +35,7 @@ pub(crate) fn torment(
         place,
         history,
         calm_since: now(),
-        masters: ports(place),
+        owners: owners(place),
     };
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(random.u64(300..2_500)));
@@ -46,52 +48,136 @@ pub(crate) fn torment(
 struct Nemesis<'a> {
     place: &'a Place,
     history: &'a History,
-    /// Since when nothing was done, and who was in charge then.
+    /// Since when nothing was done, and who was in charge of what then.
     calm_since: u64,
-    masters: Vec<u16>,
+    owners: Owners,
 }
+
+/// The port of the server in charge of each name.
+type Owners = BTreeMap<String, u16>;
 
 impl Nemesis<'_> {
     fn strike(&mut self, fault: &str, random: &mut Rng) {
-        self.look_for_unasked();
+        self.place.await_peace();
+        self.note_unasked(self.calm_since, |_| false);
         let masters = self.place.masters();
         let master = masters[random.usize(..masters.len())];
-        let names = self.names_of(master);
         let from = now();
         self.history.began(fault);
-        let forgets = self.act(fault, master, random);
-        let (from, until) = match forgets {
-            None => return self.history.began("calm"),
-            Some(_) => {
-                self.place.await_peace();
-                self.place.keep_roles();
-                (from, now())
-            }
+        if let Some(deed) = self.act(fault, master, random) {
+            let ended = self.await_peace(master);
+            self.place.keep_roles();
+            self.note(fault, master, from, ended, &deed);
+        }
+        self.history.began("calm");
+        self.calm_since = now();
+    }
+
+    /// Enters into the history what was done, and what happened besides.
+    fn note(&mut self, fault: &str, master: &Server, from: u64, ended: u64, deed: &Deed) {
+        let port = master.port();
+        let hit = |name: &String| match deed.moved {
+            Some(slot) => slot_of(key(name).as_bytes()) == slot,
+            None => self.place.works_on(name, port, self.owners[name]),
         };
-        let changed = !ports(self.place).contains(&master.port());
-        let forgets =
-            forgets == Some(Memory::Loses) || (forgets == Some(Memory::MayLose) && changed);
+        let names: Vec<_> = names::all().into_iter().filter(hit).collect();
+        let now_in_charge = owners(self.place);
+        let changed = names.iter().any(|name| now_in_charge[name] != port);
+        let forgets = match deed.memory {
+            Memory::Keeps => false,
+            Memory::MayLose => changed,
+            Memory::Loses => true,
+        };
+        let (died, back) = deed.dead;
+        let takeover = Takeover {
+            began: deed.began,
+            died,
+            back,
+            ended,
+        };
         self.history.add(Record::Fault(Fault {
             kind: fault.to_owned(),
             from,
-            until,
-            names,
-            forgets,
+            until: now(),
+            names: names.clone(),
+            takeover: forgets.then_some(takeover),
         }));
-        self.history.began("calm");
-        (self.calm_since, self.masters) = (now(), ports(self.place));
+        let moves = deed.consent || deed.moved.is_some() || forgets;
+        let may_move = |name: &str| moves && names.iter().any(|of| of == name);
+        self.note_unasked(from, may_move);
     }
 
-    /// Does it, and says what became of the memory of who was in charge; `None` if it was not possible.
-    fn act(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Memory> {
-        let replicas = self.place.replicas_of(master);
-        match fault {
+    /// Waits for peace, and says when `old` was in charge last: what it says is asked from the moment at which it is back.
+    fn await_peace(&self, old: &Server) -> u64 {
+        let peace = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                while !is_replica(old) && !peace.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                now()
+            });
+            self.place.await_peace();
+            peace.store(true, Ordering::Relaxed);
+            watching.join().expect("it only asks")
+        })
+    }
+
+    /// A takeover that nobody ordered, on a machine too loaded to answer in time, forgets like any other.
+    fn note_unasked(&mut self, from: u64, may_move: impl Fn(&str) -> bool) {
+        let before = mem::replace(&mut self.owners, owners(self.place));
+        let moved = before
+            .iter()
+            .filter(|(name, port)| self.owners[*name] != **port && !may_move(name));
+        let names: Vec<_> = moved.map(|(name, _)| name.clone()).collect();
+        if !names.is_empty() {
+            let until = now();
+            self.history.add(Record::Fault(Fault {
+                kind: "unasked".to_owned(),
+                from,
+                until,
+                names,
+                takeover: Some(Takeover {
+                    began: from,
+                    died: 0,
+                    back: 0,
+                    ended: until,
+                }),
+            }));
+        }
+    }
+
+    /// Does it, and says what was done; `None` if it was not possible.
+    fn act(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Deed> {
+        let began = now();
+        Some(match fault {
             "kill" => {
                 master.kill();
+                let died = now();
                 pause(random, 10..900);
-                master.restart();
-                Some(Memory::MayLose)
+                Deed::of(Memory::MayLose, began).by_death(died, master)
             }
+            "crash" => self.replace(master, &self.place.replicas_of(master), random),
+            "lossy" => self.lose(master, random),
+            "migrate" => self.migrate(random)?,
+            "failover" => {
+                self.place.fail_over(master);
+                let memory = if self.place.orders_forget() {
+                    Memory::Loses
+                } else {
+                    Memory::Keeps
+                };
+                Deed {
+                    consent: true,
+                    ..Deed::of(memory, began)
+                }
+            }
+            fault => Deed::of(self.trouble(fault, master, random)?, began),
+        })
+    }
+
+    fn trouble(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Memory> {
+        match fault {
             "stop" => {
                 master.stop();
                 // Half of them too short for anybody to take over.
@@ -128,79 +214,95 @@ impl Nemesis<'_> {
                 Some(Memory::Keeps)
             }
             "replica" => {
+                let replicas = self.place.replicas_of(master);
                 let replica = random.choice(&replicas)?;
                 replica.kill();
                 pause(random, 100..2_000);
                 replica.restart();
                 Some(Memory::Keeps)
             }
-            "failover" => {
-                self.place.fail_over(master);
-                Some(if self.place.orders_forget() {
-                    Memory::Loses
-                } else {
-                    Memory::Keeps
-                })
-            }
-            "crash" => {
-                self.replace(master, &replicas, random);
-                Some(Memory::Loses)
-            }
-            "lossy" => {
-                for replica in &replicas {
-                    replica.stop();
-                }
-                // What lies in the buffers of a connection goes with it, or the replicas would get it later.
-                master.client_kill(ClientType::Replica);
-                pause(random, 100..800);
-                master.kill();
-                for replica in &replicas {
-                    replica.cont();
-                }
-                self.replace(master, &replicas, random);
-                Some(Memory::Loses)
-            }
-            "migrate" => {
-                let Place::Cluster(cluster) = self.place else {
-                    return None;
-                };
-                migrate(cluster, random);
-                Some(Memory::Keeps)
-            }
             other => panic!("{other} is no fault of servers"),
         }
     }
 
-    /// Kills `master`, lets a replica take over, and brings it back as a replica.
-    fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) {
+    /// Kills `master` after a while without replication.
+    fn lose(&self, master: &Server, random: &mut Rng) -> Deed {
+        let replicas = self.place.replicas_of(master);
+        for replica in &replicas {
+            replica.stop();
+        }
+        // What lies in the buffers of a connection goes with it, or the replicas would get it later.
+        master.client_kill(ClientType::Replica);
+        pause(random, 100..800);
+        let began = now();
         master.kill();
-        self.place.take_over(master, replicas);
-        pause(random, 10..1_000);
-        master.restart();
-        self.place.demote(master);
-    }
-
-    /// A takeover that nobody ordered, on a machine too loaded to answer in time, forgets like any other.
-    fn look_for_unasked(&mut self) {
-        self.place.await_peace();
-        let masters = ports(self.place);
-        if masters != self.masters {
-            self.history.add(Record::Fault(Fault {
-                kind: "unasked".to_owned(),
-                from: self.calm_since,
-                until: now(),
-                names: Vec::new(),
-                forgets: true,
-            }));
-            self.masters = masters;
+        for replica in &replicas {
+            replica.cont();
+        }
+        Deed {
+            began,
+            ..self.replace(master, &replicas, random)
         }
     }
 
-    fn names_of(&self, master: &Server) -> Vec<String> {
-        let all = names::all();
-        all.into_iter()
-            .filter(|name| self.place.owner(name) == master.port())
-            .collect()
+    fn migrate(&self, random: &mut Rng) -> Option<Deed> {
+        let Place::Cluster(cluster) = self.place else {
+            return None;
+        };
+        let began = now();
+        let slot = migrate(cluster, random);
+        Some(Deed {
+            moved: Some(slot),
+            ..Deed::of(Memory::Keeps, began)
+        })
+    }
+
+    /// Kills `master`, if it is not dead, lets a replica take over, and brings it back as a replica.
+    fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) -> Deed {
+        let began = now();
+        master.kill();
+        let died = now();
+        self.place.take_over(master, replicas);
+        pause(random, 10..1_000);
+        let deed = Deed::of(Memory::Loses, began).by_death(died, master);
+        self.place.demote(master);
+        deed
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Deed {
+    memory: Memory,
+    /// Until then nobody else can have been in charge.
+    began: u64,
+    /// When the server was killed, and right before it was started again.
+    dead: (u64, u64),
+    /// Whether the server in charge gave the names away itself.
+    consent: bool,
+    /// The slot that moved.
+    moved: Option<u16>,
+}
+
+impl Deed {
+    const fn of(memory: Memory, began: u64) -> Self {
+        Self {
+            memory,
+            began,
+            dead: (0, 0),
+            consent: false,
+            moved: None,
+        }
+    }
+
+    /// Brings back `server`, which was killed before `died`.
+    fn by_death(self, died: u64, server: &Server) -> Self {
+        let back = now();
+        server.restart();
+        Self {
+            dead: (died, back),
+            ..self
+        }
     }
 }
 
@@ -213,7 +315,7 @@ enum Memory {
     Loses,
 }
 
-fn migrate(cluster: &Cluster, random: &mut Rng) {
+fn migrate(cluster: &Cluster, random: &mut Rng) -> u16 {
     let names = names::all();
     let name = random.choice(&names).expect("there are names");
     let source = cluster.owner(&key(name)).port();
@@ -225,12 +327,22 @@ fn migrate(cluster: &Cluster, random: &mut Rng) {
     let target = random.choice(&others).expect("there are others");
     let slot = slot_of(key(name).as_bytes());
     cluster.migrate(slot, target, random.usize(1..5));
+    slot
 }
 
-fn ports(place: &Place) -> Vec<u16> {
-    let mut ports: Vec<_> = place.masters().iter().map(|master| master.port()).collect();
-    ports.sort_unstable();
-    ports
+fn owners(place: &Place) -> Owners {
+    let names = names::all().into_iter();
+    names
+        .map(|name| (name.clone(), place.owner(&name)))
+        .collect()
+}
+
+/// Says whether `server` says so. Sentinels close all connections to a server that they make a replica.
+fn is_replica(server: &Server) -> bool {
+    let role = server
+        .connect()
+        .and_then(|mut connection| connection.command(&["ROLE"]));
+    matches!(role, Ok(Reply::Array(role)) if role[0].clone().text() == "slave")
 }
 
 fn pause(random: &mut Rng, millis: std::ops::Range<u64>) {

@@ -89,6 +89,13 @@ impl Place {
         }
     }
 
+    /// Says whether what is done to the server at `port` is done to `name`, whose owner is at `owner`.
+    pub(crate) fn works_on(&self, name: &str, port: u16, owner: u16) -> bool {
+        // A red-lock is on all of them.
+        let on_all = matches!(self, Self::Standalone(_)) && name.starts_with("red-");
+        on_all || owner == port
+    }
+
     /// Returns the replicas of `master`.
     pub(crate) fn replicas_of(&self, master: &Server) -> Vec<&Server> {
         match self {
@@ -228,15 +235,7 @@ impl Place {
                 } else {
                     Reply::Nil
                 };
-                let held = matches!(&holders, Reply::Bulk(attempts) if attempts != b" ");
-                if ttl == -1 {
-                    left.leaks.push(format!("{key} has no end"));
-                } else if held {
-                    left.leaks
-                        .push(format!("{key} is held for {ttl} ms: {holders:?}"));
-                } else if ttl >= 0 {
-                    left.counters += 1;
-                }
+                left.judge(&key, ttl, &holders);
             }
         }
         left
@@ -267,11 +266,27 @@ pub(crate) struct Left {
     pub(crate) counters: usize,
 }
 
+impl Left {
+    /// Takes note of a key, by its time to live in ms and the value of its field of holders.
+    fn judge(&mut self, key: &str, ttl: i64, holders: &Reply) {
+        let held = matches!(holders, Reply::Bulk(attempts) if attempts != b" ");
+        if ttl == -1 {
+            self.leaks.push(format!("{key} has no end"));
+        } else if held {
+            self.leaks
+                .push(format!("{key} is held for {ttl} ms: {holders:?}"));
+        } else if ttl >= 0 {
+            self.counters += 1;
+        }
+    }
+}
+
 /// Returns the key of a name; its other keys have the same hash tag.
 pub(crate) fn key(name: &str) -> String {
     format!("redlatch:{{{name}}}")
 }
 
+/// Asks a server whether it takes itself for a master.
 fn is_master(server: &Server) -> bool {
     server.info("replication")["role"] == "master"
 }
@@ -313,3 +328,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// After how long a silent server is taken for dead: more than a loaded machine is silent.
 pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_judged() {
+        let mut left = Left::default();
+        left.judge("counter", 500, &Reply::Nil);
+        left.judge("freed", 500, &Reply::Bulk(b" ".to_vec()));
+        left.judge("gone meanwhile", -2, &Reply::Nil);
+        assert_eq!((left.leaks.len(), left.counters), (0, 2));
+        left.judge("endless", -1, &Reply::Nil);
+        left.judge("held", 500, &Reply::Bulk(b" a1 ".to_vec()));
+        assert_eq!((left.leaks.len(), left.counters), (2, 2));
+    }
+}

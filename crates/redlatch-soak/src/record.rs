@@ -9,6 +9,7 @@ pub(crate) enum Record {
     Fault(Fault),
     Write(Write),
     Round(Round),
+    Wait(Wait),
 }
 
 /// What somebody believed to have, for as long as its guard passed its check.
@@ -40,10 +41,31 @@ pub(crate) struct Fault {
     /// From its beginning until servers and their replicas agreed again.
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// The names whose server it hit; empty for all.
+    /// The names whose server it hit.
     pub(crate) names: Vec<String>,
     /// Whether another server took over without the old one's consent, so that what was answered may be forgotten.
-    pub(crate) forgets: bool,
+    pub(crate) takeover: Option<Takeover>,
+}
+
+/// When there may have been two servers of one mind each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Takeover {
+    /// Until then nobody but the old one was in charge.
+    pub(crate) began: u64,
+    /// When the old one was dead, from and until; both the same if it was not.
+    pub(crate) died: u64,
+    pub(crate) back: u64,
+    /// From then on the old one answered nobody as the one in charge: it was dead for good, or knew that it was a replica.
+    pub(crate) ended: u64,
+}
+
+/// A wait that was longer than anybody's patience.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
 }
 
 /// A write to the guarded set.
@@ -51,7 +73,8 @@ pub(crate) struct Fault {
 pub(crate) struct Write {
     pub(crate) name: String,
     pub(crate) token: u64,
-    /// When the set was read, and when the write came.
+    /// When the writer asked for the lock, when it read the set, and when its write came.
+    pub(crate) asked: u64,
     pub(crate) read: u64,
     pub(crate) at: u64,
     pub(crate) accepted: bool,
@@ -72,6 +95,11 @@ pub(crate) struct Round {
     pub(crate) begun: u32,
     /// How many count-downs were answered.
     pub(crate) counted: u32,
+    /// When the first count-down was sent, and the last one answered; 0 if none was.
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// When the first waiter passed; 0 if none did.
+    pub(crate) opened: u64,
     /// How many waiters passed, and how many waited in vain to their end.
     pub(crate) passed: u32,
     pub(crate) stuck: u32,
@@ -97,18 +125,22 @@ impl fmt::Display for Record {
             ),
             Self::Fault(fault) => write!(
                 f,
-                "fault kind={} from={} until={} names={} forgets={}",
+                "fault kind={} from={} until={} names={} began={} died={} back={} ended={}",
                 fault.kind,
                 fault.from,
                 fault.until,
                 fault.names.join(","),
-                fault.forgets,
+                fault.takeover.map_or(0, |takeover| takeover.began),
+                fault.takeover.map_or(0, |takeover| takeover.died),
+                fault.takeover.map_or(0, |takeover| takeover.back),
+                fault.takeover.map_or(0, |takeover| takeover.ended),
             ),
             Self::Write(write) => write!(
                 f,
-                "write name={} token={} read={} at={} accepted={} valid={} lost={}",
+                "write name={} token={} asked={} read={} at={} accepted={} valid={} lost={}",
                 write.name,
                 write.token,
+                write.asked,
                 write.read,
                 write.at,
                 write.accepted,
@@ -117,15 +149,23 @@ impl fmt::Display for Record {
             ),
             Self::Round(round) => write!(
                 f,
-                "round name={} from={} until={} count={} begun={} counted={} passed={} stuck={}",
+                "round name={} from={} until={} count={} begun={} counted={} first={} last={} opened={} passed={} stuck={}",
                 round.name,
                 round.from,
                 round.until,
                 round.count,
                 round.begun,
                 round.counted,
+                round.first,
+                round.last,
+                round.opened,
                 round.passed,
                 round.stuck,
+            ),
+            Self::Wait(wait) => write!(
+                f,
+                "wait kind={} name={} from={} until={}",
+                wait.kind, wait.name, wait.from, wait.until,
             ),
         }
     }
@@ -158,17 +198,24 @@ impl FromStr for Record {
             "fault" => {
                 let names: String = fields.get("names")?;
                 let names = names.split(',').filter(|name| !name.is_empty());
+                let takeover = Takeover {
+                    began: fields.get("began")?,
+                    died: fields.get("died")?,
+                    back: fields.get("back")?,
+                    ended: fields.get("ended")?,
+                };
                 Self::Fault(Fault {
                     kind: fields.get("kind")?,
                     from: fields.get("from")?,
                     until: fields.get("until")?,
                     names: names.map(str::to_owned).collect(),
-                    forgets: fields.get("forgets")?,
+                    takeover: (takeover.ended > 0).then_some(takeover),
                 })
             }
             "write" => Self::Write(Write {
                 name: fields.get("name")?,
                 token: fields.get("token")?,
+                asked: fields.get("asked")?,
                 read: fields.get("read")?,
                 at: fields.get("at")?,
                 accepted: fields.get("accepted")?,
@@ -182,8 +229,17 @@ impl FromStr for Record {
                 count: fields.get("count")?,
                 begun: fields.get("begun")?,
                 counted: fields.get("counted")?,
+                first: fields.get("first")?,
+                last: fields.get("last")?,
+                opened: fields.get("opened")?,
                 passed: fields.get("passed")?,
                 stuck: fields.get("stuck")?,
+            }),
+            "wait" => Self::Wait(Wait {
+                kind: fields.get("kind")?,
+                name: fields.get("name")?,
+                from: fields.get("from")?,
+                until: fields.get("until")?,
             }),
             _ => return Err(format!("no record begins with {word:?}")),
         };
@@ -226,18 +282,24 @@ mod tests {
                 from: 1,
                 until: 2,
                 names: vec!["a".to_owned(), "b".to_owned()],
-                forgets: true,
+                takeover: Some(Takeover {
+                    began: 1,
+                    died: 2,
+                    back: 3,
+                    ended: 4,
+                }),
             }),
             Record::Fault(Fault {
                 kind: "flush".to_owned(),
                 from: 1,
                 until: 2,
                 names: Vec::new(),
-                forgets: false,
+                takeover: None,
             }),
             Record::Write(Write {
                 name: "set".to_owned(),
                 token: 5,
+                asked: 7,
                 read: 1,
                 at: 2,
                 accepted: false,
@@ -251,8 +313,17 @@ mod tests {
                 count: 3,
                 begun: 3,
                 counted: 3,
+                first: 4,
+                last: 5,
+                opened: 6,
                 passed: 2,
                 stuck: 0,
+            }),
+            Record::Wait(Wait {
+                kind: "fair".to_owned(),
+                name: "a".to_owned(),
+                from: 1,
+                until: 2,
             }),
         ];
         for record in records {

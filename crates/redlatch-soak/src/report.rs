@@ -63,9 +63,11 @@ impl Report {
         for record in records {
             match record {
                 Record::Hold(hold) => *grants.entry(hold.kind.clone()).or_default() += 1,
-                Record::Fault(fault) if fault.forgets => {
-                    gaps += 1;
-                    gap += fault.until - fault.from;
+                Record::Fault(fault) => {
+                    if let Some(takeover) = fault.takeover {
+                        gaps += 1;
+                        gap += takeover.ended.saturating_sub(takeover.began);
+                    }
                 }
                 _ => {}
             }
@@ -122,7 +124,7 @@ impl fmt::Display for Report {
         let (gaps, gap) = self.gaps;
         writeln!(
             f,
-            "gaps: {gaps} takeovers that may forget what was answered, {:.1} s together",
+            "gaps: {gaps} takeovers that may forget what was answered, {:.1} s with two servers in charge",
             gap.as_secs_f64()
         )?;
         told(f, "expected in gaps", &self.verdict.expected)?;

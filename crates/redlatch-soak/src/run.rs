@@ -1,7 +1,7 @@
 //! One run: servers, clients, load and trouble, then peace, then what is left.
 
 use std::{
-    fs, io,
+    fs, io, panic,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -62,6 +62,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
         stop: Arc::clone(&stop),
     };
     let began = Instant::now();
+    tell_of_panics(&history);
     let mut workers = work::start(&bench, &mut random);
     let mut troubles = troubles(&place, &party, &bench, options, &mut random);
     let torment = {
@@ -72,7 +73,12 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
             nemesis::torment(&place, &history, &faults, &stop, random);
         })
     };
-    watch(&history, options.length, began, &mut workers, &torment).await;
+    let watched = Watched {
+        workers: &mut workers,
+        troubles: &mut troubles,
+        torment: &torment,
+    };
+    watch(&history, options.length, began, watched).await;
     stop.store(true, Ordering::Relaxed);
     println!("healing");
     if let Err(error) = torment.await {
@@ -178,25 +184,49 @@ fn on_servers(options: &Options) -> Vec<String> {
     on_servers.cloned().collect()
 }
 
-/// Says how it goes until the time is over, or something has ended that must not.
-async fn watch(
-    history: &History,
-    length: Duration,
-    began: Instant,
-    workers: &mut JoinSet<()>,
-    torment: &tokio::task::JoinHandle<()>,
-) {
-    while began.elapsed() < length && !torment.is_finished() {
+/// What has to go on for as long as a run lasts.
+struct Watched<'a> {
+    workers: &'a mut JoinSet<()>,
+    troubles: &'a mut JoinSet<()>,
+    torment: &'a tokio::task::JoinHandle<()>,
+}
+
+/// Says how it goes until the time is over, or something has ended that must not: a run without its load, or without its trouble, is none.
+async fn watch(history: &History, length: Duration, began: Instant, watched: Watched<'_>) {
+    let Watched {
+        workers,
+        troubles,
+        torment,
+    } = watched;
+    while began.elapsed() < length {
         let tick = sleep(TICK.min(length.saturating_sub(began.elapsed())));
         tokio::select! {
             () = tick => {}
             Some(ended) = workers.join_next() => {
-                history.violated(format!("a worker ended: {ended:?}"));
-                return;
+                return history.violated(format!("a worker ended: {ended:?}"));
             }
+            Some(ended) = troubles.join_next() => {
+                return history.violated(format!("the harness failed: trouble ended early: {ended:?}"));
+            }
+        }
+        if torment.is_finished() {
+            return history
+                .violated("the harness failed: trouble of servers ended early".to_owned());
         }
         println!("{:>4} s: {}", began.elapsed().as_secs(), history.line());
     }
+}
+
+/// Nobody joins the library's own tasks, nor those of proxies.
+fn tell_of_panics(history: &Arc<History>) {
+    let history = Arc::downgrade(history);
+    let told = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        told(info);
+        if let Some(history) = history.upgrade() {
+            history.violated(format!("panicked: {info}"));
+        }
+    }));
 }
 
 /// P7, P11: once all is well, whatever was begun ends.
@@ -288,3 +318,58 @@ fn folder(options: &Options) -> io::Result<PathBuf> {
 const CLIENTS: usize = 6;
 
 const TICK: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// Watches for a long time, beside a worker, a trouble on the way and one of servers, and returns what was told.
+    async fn told(
+        worker: impl Future<Output = ()> + Send + 'static,
+        trouble: impl Future<Output = ()> + Send + 'static,
+        torment: impl Future<Output = ()> + Send + 'static,
+    ) -> Vec<String> {
+        let history = History::in_memory();
+        let (mut workers, mut troubles) = (JoinSet::new(), JoinSet::new());
+        workers.spawn(worker);
+        troubles.spawn(trouble);
+        let watched = Watched {
+            workers: &mut workers,
+            troubles: &mut troubles,
+            torment: &tokio::spawn(torment),
+        };
+        watch(&history, 100 * TICK, Instant::now(), watched).await;
+        history.finish().unwrap().violations
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_ends_early_is_told_of() {
+        let panics = || async { panic!("as it should") };
+        assert_eq!(told(pending(), pending(), pending()).await, [""; 0]);
+        for ended in [
+            told(async {}, pending(), pending()).await,
+            told(panics(), pending(), pending()).await,
+            told(pending(), async {}, pending()).await,
+            told(pending(), panics(), pending()).await,
+            told(pending(), pending(), async {}).await,
+            told(pending(), pending(), panics()).await,
+        ] {
+            assert_eq!(ended.len(), 1, "{ended:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn workers_that_go_on_and_on_or_fail_are_told_of() {
+        let history = History::in_memory();
+        let mut workers = JoinSet::new();
+        workers.spawn(async {});
+        finish(&mut workers, &history).await;
+        workers.spawn(pending());
+        finish(&mut workers, &history).await;
+        workers.spawn(async { panic!("as it should") });
+        finish(&mut workers, &history).await;
+        assert_eq!(history.finish().unwrap().violations.len(), 2);
+    }
+}

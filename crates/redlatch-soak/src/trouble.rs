@@ -17,11 +17,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
+    time::timeout,
 };
 
 use crate::{
     history::History,
     record::{Hold, Record},
+    victim::PANICKED,
     work::millis,
 };
 
@@ -97,9 +99,10 @@ async fn late_copy(proxy: &Proxy, random: &mut Rng) {
     let seen = proxy.observe(Pick::matching(|request| {
         request.command().starts_with("EVAL")
     }));
-    let seen = tokio::time::timeout(Duration::from_millis(500), seen.answered()).await;
+    // A server that is killed takes the connection with it.
+    let seen = timeout(Duration::from_millis(500), seen.answered_or_gone()).await;
     let pause = millis(random, 0..3_000);
-    if let Ok(exchange) = seen {
+    if let Ok(Some(exchange)) = seen {
         tokio::spawn(async move {
             tokio::time::sleep(pause).await;
             // The server may be away: then the copy is lost, as copies are.
@@ -158,10 +161,13 @@ pub(crate) async fn victims(
             history.count("fault victim stopped");
             tokio::time::sleep(millis(&mut random, 10..1_000)).await;
         }
-        child.kill().await?;
+        child.start_kill()?;
+        if child.wait().await?.code() == Some(PANICKED) {
+            history.violated("a client process panicked".to_owned());
+        }
         history.count("fault victim killed");
         // The task ends with the pipe.
-        let _ = heard.await;
+        heard.await?;
     }
     Ok(())
 }
@@ -169,4 +175,34 @@ pub(crate) async fn victims(
 fn enter(history: &History, hold: Hold) {
     let id = history.id();
     history.add(Record::Hold(Hold { id, ..hold }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use redlatch_tests::wait::{GENEROUS, eventually};
+    use tokio::{
+        io::AsyncWriteExt,
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::*;
+
+    /// What ended the trouble of a whole run early, once.
+    #[tokio::test]
+    async fn a_connection_that_goes_before_the_answer_ends_no_trouble() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Proxy::start(server.local_addr().unwrap());
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        let going = async {
+            // The order to copy it is there by now.
+            client.write_all(b"*1\r\n$4\r\nEVAL\r\n").await.unwrap();
+            let forwarded = || ready(proxy.requests() > 0);
+            eventually("a request to be under way", GENEROUS, forwarded).await;
+            proxy.cut();
+        };
+        let mut random = Rng::with_seed(1);
+        tokio::join!(late_copy(&proxy, &mut random), going);
+    }
 }

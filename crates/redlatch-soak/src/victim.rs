@@ -1,6 +1,6 @@
 //! The process that dies. Nobody but it knows until when it believed in a hold, so it says so all the time.
 
-use std::time::Duration;
+use std::{panic, process, time::Duration};
 
 use fastrand::Rng;
 use redlatch::{Client, Error};
@@ -15,6 +15,7 @@ use crate::{
 
 /// Takes and frees until it is killed. Returns only with an error.
 pub(crate) async fn run(url: &str, seed: u64) -> Result<(), Error> {
+    end_with_any_panic();
     let client = Client::connect(url).await?;
     let workers = (1..5).map(|at| {
         let (client, random) = (client.clone(), Rng::with_seed(seed + at));
@@ -22,6 +23,15 @@ pub(crate) async fn run(url: &str, seed: u64) -> Result<(), Error> {
     });
     futures_util::future::join_all(workers).await;
     Ok(())
+}
+
+/// Nobody joins the library's own tasks: one that panics would look like any other death.
+fn end_with_any_panic() {
+    let told = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        told(info);
+        process::exit(PANICKED);
+    }));
 }
 
 async fn work(client: Client, mut random: Rng, mut id: u64) {
@@ -87,3 +97,6 @@ async fn tell<G: Grip>(entry: Entry, (id, asked): (u64, u64), grip: G) {
     // It goes on or it is killed: nobody asks.
     let _ = grip.give_back().await;
 }
+
+/// How a process ends in which something panicked.
+pub(crate) const PANICKED: i32 = 70;

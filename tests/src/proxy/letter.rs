@@ -150,9 +150,14 @@ impl Answered {
     ///
     /// When the connection went before the server answered, or the order was withdrawn.
     pub async fn answered(self) -> Exchange {
-        self.answer
+        self.answered_or_gone()
             .await
             .expect("the connection lives and the order stands")
+    }
+
+    /// Waits until the server has answered; `None` when the connection went before it did, or the order was withdrawn.
+    pub async fn answered_or_gone(self) -> Option<Exchange> {
+        self.answer.await.ok()
     }
 }
 

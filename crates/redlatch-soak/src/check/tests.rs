@@ -16,13 +16,19 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
     }
 }
 
-fn gap(from: u64, until: u64) -> Record {
+/// A fault from a tenth of a second before another server may be in charge to long after the old one is not any more.
+fn gap(began: u64, ended: u64) -> Record {
     Record::Fault(Fault {
         kind: "crash".to_owned(),
-        from,
-        until,
+        from: began.saturating_sub(100_000),
+        until: ended + 9_000_000,
         names: vec!["a".to_owned()],
-        forgets: true,
+        takeover: Some(Takeover {
+            began,
+            died: 0,
+            back: 0,
+            ended,
+        }),
     })
 }
 
@@ -46,13 +52,21 @@ fn two_at_a_time_are_seen() {
 }
 
 #[test]
-fn a_gap_between_both_explains_two_and_no_other_does() {
+fn two_servers_explain_two_holders_and_one_does_not() {
     let two = || holds([hold(1, 10, 20), hold(2, 15, 30)]);
-    let with = |fault: Record| [two(), vec![fault]].concat();
-    assert_eq!(counts(with(gap(12, 14))), (0, 1));
-    assert_eq!(counts(with(gap(5, 10))), (0, 1));
-    assert_eq!(counts(with(gap(5, 9))), (1, 0), "over before the first");
-    assert_eq!(counts(with(gap(16, 40))), (1, 0), "after the second");
+    let with = |fault: Record| counts([two(), vec![fault]].concat());
+    assert_eq!(with(gap(12, 14)), (0, 1));
+    assert_eq!(with(gap(5, 10)), (0, 1));
+    assert_eq!(
+        with(gap(5, 9)),
+        (1, 0),
+        "the old one answered before the first asked"
+    );
+    assert_eq!(
+        with(gap(15, 40)),
+        (1, 0),
+        "both had it before another was in charge"
+    );
     let Record::Fault(fault) = gap(12, 14) else {
         unreachable!()
     };
@@ -60,12 +74,91 @@ fn a_gap_between_both_explains_two_and_no_other_does() {
         names: vec!["b".to_owned()],
         ..fault.clone()
     };
-    assert_eq!(counts(with(Record::Fault(elsewhere))), (1, 0));
+    assert_eq!(with(Record::Fault(elsewhere)), (1, 0));
     let remembering = Fault {
-        forgets: false,
+        takeover: None,
         ..fault
     };
-    assert_eq!(counts(with(Record::Fault(remembering))), (1, 0));
+    assert_eq!(with(Record::Fault(remembering)), (1, 0));
+}
+
+#[test]
+fn two_of_the_new_one_are_two_too_many() {
+    let late = |token, from| Hold {
+        asked: 200,
+        ..hold(token, from, 9_000)
+    };
+    let two = holds([late(1, 210), late(2, 220)]);
+    assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (1, 0));
+    // Asked for in time for the old one, and answered long after it had its last word.
+    let waited = Hold {
+        asked: 120,
+        ..hold(1, 5_000_000, 9_000_000)
+    };
+    let two = || holds([waited.clone(), hold(2, 6_000_000, 9_000_000)]);
+    assert_eq!(counts([two(), vec![gap(100, 150)]].concat()), (1, 0));
+    let of_many = Hold {
+        kind: "multi".to_owned(),
+        ..waited.clone()
+    };
+    let two = holds([of_many, hold(2, 6_000_000, 9_000_000)]);
+    assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (0, 1));
+}
+
+#[test]
+fn a_dead_server_grants_nothing() {
+    let two = |asked, from| {
+        let asked_later = Hold {
+            asked,
+            token: 0,
+            ..hold(1, from, 9_000_000)
+        };
+        let mut gap = gap(5, 8_000_000);
+        if let Record::Fault(Fault {
+            takeover: Some(takeover),
+            ..
+        }) = &mut gap
+        {
+            (takeover.died, takeover.back) = (10, 5_000_000);
+        }
+        let other = Hold {
+            asked: 3_000_000,
+            token: 0,
+            ..hold(2, 4_000_000, 9_000_000)
+        };
+        counts([holds([asked_later, other]), vec![gap]].concat())
+    };
+    assert_eq!(two(9, 2_000_000), (0, 1), "granted before it died");
+    assert_eq!(
+        two(10, 4_000_000),
+        (1, 0),
+        "asked for and granted while it was dead"
+    );
+    assert_eq!(two(9, 4_500_000), (1, 0), "granted long after it died");
+    assert_eq!(two(10, 5_000_001), (0, 1), "granted after it was back");
+    assert_eq!(two(8_000_000, 8_000_001), (1, 0), "asked for when it knew");
+}
+
+#[test]
+fn two_servers_explain_no_three_holders() {
+    let early = |token| Hold {
+        asked: 5,
+        ..hold(token, 10, 20)
+    };
+    let three = holds([early(1), hold(2, 15, 30), hold(3, 16, 30)]);
+    // The first two, of both servers, are expected; the third is one too many for either.
+    assert_eq!(counts([three, vec![gap(12, 14)]].concat()), (1, 1));
+    let permits = |id, from| Hold {
+        units: 2,
+        limit: 3,
+        token: 0,
+        id,
+        ..hold(1, from, 30)
+    };
+    let two = || vec![permits(1, 10), permits(2, 15)];
+    assert_eq!(counts([holds(two()), vec![gap(12, 14)]].concat()), (0, 1));
+    let three = [two(), vec![permits(3, 16)]].concat();
+    assert_eq!(counts([holds(three), vec![gap(12, 14)]].concat()), (1, 1));
 }
 
 #[test]
@@ -76,6 +169,25 @@ fn nothing_explains_two_that_all_replicas_confirmed() {
     };
     let two = holds([durable(hold(1, 10, 20)), durable(hold(2, 15, 30))]);
     assert_eq!(counts([two, vec![gap(12, 14)]].concat()), (1, 0));
+}
+
+#[test]
+fn a_takeover_explains_tokens_that_go_back_and_no_other_does() {
+    let back = |gap: Record| {
+        let two = holds([hold(2, 10, 20), hold(1, 30, 40)]);
+        counts([two, vec![gap]].concat())
+    };
+    assert_eq!(back(gap(25, 28)), (0, 1));
+    assert_eq!(back(gap(5, 9)), (1, 0), "both are of the new one");
+    assert_eq!(back(gap(31, 50)), (1, 0), "both are of the old one");
+    // All replicas knew it long before.
+    assert_eq!(back(gap(3_000_000, 3_000_001)), (1, 0));
+    let late = |token, from| hold(token, from, from + 1);
+    let known = holds([late(2, 10), late(1, 4_000_000)]);
+    let gap = gap(3_000_000, 3_000_001);
+    assert_eq!(counts([known, vec![gap.clone()]].concat()), (1, 0));
+    let unknown = holds([late(2, 2_000_000), late(1, 4_000_000)]);
+    assert_eq!(counts([unknown, vec![gap]].concat()), (0, 1));
 }
 
 #[test]
@@ -142,6 +254,7 @@ fn write(token: u64, at: u64) -> Write {
     Write {
         name: "a".to_owned(),
         token,
+        asked: at - 6,
         read: at - 5,
         at,
         accepted: true,
@@ -151,56 +264,134 @@ fn write(token: u64, at: u64) -> Write {
 }
 
 #[test]
-fn a_fenced_set_is_never_excused() {
+fn a_set_that_compares_tokens_loses_nothing_and_takes_none_that_is_lower() {
     let writes = |second: Write| {
-        vec![
+        counts(vec![
             Record::Write(write(5, 10)),
             Record::Write(second),
             gap(1, 99),
-        ]
+        ])
     };
-    assert_eq!(counts(writes(write(6, 20))), (0, 0));
-    assert_eq!(counts(writes(write(4, 20))), (1, 0));
+    assert_eq!(writes(write(6, 20)), (0, 0));
+    assert_eq!(writes(write(4, 20)), (1, 0));
     let losing = Write {
         lost: 2,
+        read: 9,
         ..write(6, 20)
     };
-    assert_eq!(counts(writes(losing)), (1, 0));
-    let refused = |valid| Write {
-        accepted: false,
-        valid,
-        ..write(4, 20)
-    };
-    assert_eq!(counts(writes(refused(false))), (0, 0), "too late, and told");
-    assert_eq!(counts(writes(refused(true))), (0, 1));
+    assert_eq!(writes(losing), (1, 0));
 }
 
 #[test]
-fn a_set_without_tokens_loses_in_gaps_only() {
-    let losing = Write {
-        lost: 1,
-        ..write(0, 20)
+fn a_valid_holder_is_refused_if_another_server_gave_a_greater_token() {
+    let refused = |valid, gap: Vec<Record>| {
+        let refused = Write {
+            accepted: false,
+            valid,
+            asked: 8,
+            ..write(4, 20)
+        };
+        let writes = vec![Record::Write(write(5, 18)), Record::Write(refused)];
+        counts([writes, gap].concat())
     };
-    assert_eq!(counts(vec![Record::Write(losing.clone())]), (1, 0));
-    assert_eq!(counts(vec![Record::Write(losing), gap(17, 18)]), (0, 1));
+    assert_eq!(refused(false, vec![]), (0, 0), "too late, and told");
+    assert_eq!(refused(true, vec![]), (1, 0));
+    assert_eq!(refused(true, vec![gap(12, 14)]), (0, 1));
+    assert_eq!(refused(true, vec![gap(2, 5)]), (1, 0));
+    assert_eq!(refused(true, vec![gap(16, 30)]), (1, 0));
+}
+
+#[test]
+fn a_set_without_tokens_loses_to_another_server_only() {
+    let lost = |first: Write, gap: Vec<Record>| {
+        let losing = Write {
+            lost: 1,
+            ..write(0, 20)
+        };
+        let writes = vec![Record::Write(first), Record::Write(losing)];
+        counts([writes, gap].concat())
+    };
+    let other = || write(0, 17);
+    assert_eq!(lost(other(), vec![]), (1, 0));
+    assert_eq!(lost(other(), vec![gap(13, 14)]), (0, 1));
+    assert_eq!(lost(other(), vec![gap(2, 5)]), (1, 0));
+    assert_eq!(lost(other(), vec![gap(16, 30)]), (1, 0));
+    let before = || write(0, 12);
+    assert_eq!(lost(before(), vec![gap(13, 14)]), (1, 0), "it was read");
+    let refused = Write {
+        accepted: false,
+        ..other()
+    };
+    assert_eq!(lost(refused, vec![gap(13, 14)]), (1, 0));
+}
+
+fn round(begun: u32, counted: u32, stuck: u32) -> Round {
+    Round {
+        name: "a".to_owned(),
+        from: 10,
+        until: 60,
+        count: 3,
+        begun,
+        counted,
+        first: 20,
+        last: 40,
+        opened: 30,
+        passed: 2,
+        stuck,
+    }
 }
 
 #[test]
 fn latches_are_judged() {
-    let round = |begun, counted, stuck| {
-        vec![Record::Round(Round {
-            name: "a".to_owned(),
-            from: 10,
-            until: 20,
-            count: 3,
-            begun,
-            counted,
-            passed: 2,
-            stuck,
-        })]
+    let judged = |round: Round| counts(vec![Record::Round(round)]);
+    assert_eq!(judged(round(3, 3, 0)), (0, 0));
+    assert_eq!(judged(round(2, 3, 0)), (1, 0));
+    assert_eq!(judged(round(3, 3, 1)), (1, 0));
+    assert_eq!(judged(round(3, 2, 1)), (0, 0), "it may be shut");
+}
+
+#[test]
+fn a_takeover_explains_latches_that_were_forgotten_and_no_other_does() {
+    let judged = |round: &Round, gap: Record| counts(vec![Record::Round(round.clone()), gap]);
+    let early = round(2, 3, 0);
+    assert_eq!(judged(&early, gap(15, 20)), (0, 1));
+    assert_eq!(judged(&early, gap(5, 10)), (1, 0), "set on the new one");
+    assert_eq!(judged(&early, gap(30, 50)), (1, 0), "opened on the old one");
+    let stuck = round(3, 3, 1);
+    assert_eq!(judged(&stuck, gap(50, 55)), (0, 1));
+    assert_eq!(judged(&stuck, gap(5, 20)), (1, 0), "counted on the new one");
+    assert_eq!(judged(&stuck, gap(60, 70)), (1, 0), "waited on the old one");
+    let known = Round {
+        until: 9_000_000,
+        ..stuck
     };
-    assert_eq!(counts(round(3, 3, 0)), (0, 0));
-    assert_eq!(counts(round(2, 3, 0)), (1, 0));
-    assert_eq!(counts(round(3, 3, 1)), (1, 0));
-    assert_eq!(counts(round(3, 2, 1)), (0, 0), "it may be shut");
+    assert_eq!(judged(&known, gap(4_000_000, 5_000_000)), (1, 0));
+}
+
+#[test]
+fn whoever_waits_without_trouble_was_forgotten() {
+    let wait = Record::Wait(Wait {
+        kind: "fair".to_owned(),
+        name: "a".to_owned(),
+        from: 1_000_000,
+        until: 21_000_000,
+    });
+    let trouble = |name: &str, from, until| {
+        Record::Fault(Fault {
+            kind: "stop".to_owned(),
+            from,
+            until,
+            names: vec![name.to_owned()],
+            takeover: None,
+        })
+    };
+    let with = |faults: Vec<Record>| counts([vec![wait.clone()], faults].concat());
+    assert_eq!(with(vec![]), (1, 0));
+    assert_eq!(with(vec![trouble("b", 0, 9_000_000)]), (1, 0));
+    assert_eq!(with(vec![trouble("a", 0, 1_900_000)]), (1, 0));
+    let both = vec![
+        trouble("a", 0, 1_500_000),
+        trouble("a", 2_000_000, 2_500_000),
+    ];
+    assert_eq!(with(both), (0, 0));
 }

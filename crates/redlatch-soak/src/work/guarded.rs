@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
-use super::{Bench, Entry, millis};
+use super::{Bench, Entry, Wanted, millis};
 use crate::{
     clock::now,
     grip::Grip,
@@ -53,17 +53,37 @@ struct Inner {
 async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     let lock = bench.client(random).lock(&set.name);
     let lease = millis(random, 300..1_500);
-    let Some((asked, guard)) = bench.acquire(random, lock.lock().lease(lease)).await else {
+    let kind = if set.fenced { "fenced" } else { "checked" };
+    let what = Wanted::of(kind, &set.name);
+    let given = bench.acquire(random, what, lock.lock().lease(lease));
+    let Some((asked, guard)) = given.await else {
         return;
     };
-    let from = now();
     let token = if set.fenced {
         guard.token().as_u64()
     } else {
         0
     };
-    let read = now();
-    let elements = set.read(token);
+    let valid = guard.valid();
+    let (read, elements) = set.read(token);
+    let write = |(at, accepted, lost), valid| {
+        Record::Write(Write {
+            name: set.name.clone(),
+            token,
+            asked: asked.at,
+            read,
+            at,
+            accepted,
+            valid,
+            lost,
+        })
+    };
+    let Some(elements) = elements else {
+        bench.history.add(write((read, false, 0), valid));
+        return bench
+            .give_back(random, Entry::exclusive(kind), asked, asked.granted, guard)
+            .await;
+    };
     let late = random.u8(..30) == 0;
     let thinks = if late {
         lease + millis(random, 0..800)
@@ -73,43 +93,35 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
     tokio::time::sleep(thinks).await;
     // No await from here to the write: what the guard says is as fresh as it can be.
     let valid = guard.valid();
-    let until = if valid { now() } else { from };
-    if let Some(elements) = elements
-        && (set.fenced || valid)
-    {
-        let (accepted, lost) = set.write(token, elements, bench.history.id());
-        bench.history.add(Record::Write(Write {
-            name: set.name.clone(),
-            token,
-            read,
-            at: now(),
-            accepted,
-            valid,
-            lost,
-        }));
+    let until = if valid { now() } else { asked.granted };
+    if set.fenced || valid {
+        let outcome = set.write(token, elements, bench.history.id());
+        bench.history.add(write(outcome, valid));
     }
-    let entry = Entry::exclusive(if set.fenced { "fenced" } else { "checked" });
     bench
-        .give_back(random, entry, (asked, from, until), guard)
+        .give_back(random, Entry::exclusive(kind), asked, until, guard)
         .await;
 }
 
 impl Set {
-    /// Returns all elements, unless somebody with a greater token was here.
-    fn read(&self, token: u64) -> Option<Vec<u64>> {
+    /// Returns the time, and all elements, unless somebody with a greater token was here.
+    fn read(&self, token: u64) -> (u64, Option<Vec<u64>>) {
         let mut inner = self.inner();
+        // Under the lock: the order of times is the order of what happened.
+        let now = now();
         if token < inner.greatest {
-            return None;
+            return (now, None);
         }
         inner.greatest = token;
-        Some(inner.elements.clone())
+        (now, Some(inner.elements.clone()))
     }
 
-    /// Replaces all elements by `elements` and one more; says whether it did, and how many elements of others are gone thereby.
-    fn write(&self, token: u64, mut elements: Vec<u64>, one: u64) -> (bool, u32) {
+    /// Replaces all elements by `elements` and one more; says when, whether it did, and how many elements of others are gone thereby.
+    fn write(&self, token: u64, mut elements: Vec<u64>, one: u64) -> (u64, bool, u32) {
         let mut inner = self.inner();
+        let now = now();
         if token < inner.greatest {
-            return (false, 0);
+            return (now, false, 0);
         }
         let gone = |element: &&u64| !elements.contains(element);
         let lost = inner.elements.iter().filter(gone).count();
@@ -118,7 +130,7 @@ impl Set {
         let excess = elements.len().saturating_sub(KEPT);
         inner.elements = elements.split_off(excess);
         inner.greatest = token;
-        (true, u32::try_from(lost).unwrap_or(u32::MAX))
+        (now, true, u32::try_from(lost).unwrap_or(u32::MAX))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -140,30 +152,39 @@ mod tests {
         }
     }
 
+    fn read(set: &Set, token: u64) -> Vec<u64> {
+        set.read(token).1.unwrap()
+    }
+
+    fn write(set: &Set, token: u64, elements: Vec<u64>, one: u64) -> (bool, u32) {
+        let (_, accepted, lost) = set.write(token, elements, one);
+        (accepted, lost)
+    }
+
     #[test]
     fn without_tokens_the_later_of_two_writers_loses_the_other_s() {
         let set = set(false);
-        let (a, b) = (set.read(0).unwrap(), set.read(0).unwrap());
-        assert_eq!(set.write(0, a, 1), (true, 0));
-        assert_eq!(set.write(0, b, 2), (true, 1));
+        let (a, b) = (read(&set, 0), read(&set, 0));
+        assert_eq!(write(&set, 0, a, 1), (true, 0));
+        assert_eq!(write(&set, 0, b, 2), (true, 1));
     }
 
     #[test]
     fn with_tokens_the_older_of_two_is_refused() {
         let set = set(true);
-        let (a, b) = (set.read(1).unwrap(), set.read(2).unwrap());
-        assert_eq!(set.write(1, a, 1), (false, 0), "the younger has read");
-        assert_eq!(set.write(2, b, 2), (true, 0));
-        assert_eq!(set.read(1), None);
+        let (a, b) = (read(&set, 1), read(&set, 2));
+        assert_eq!(write(&set, 1, a, 1), (false, 0), "the younger has read");
+        assert_eq!(write(&set, 2, b, 2), (true, 0));
+        assert_eq!(set.read(1).1, None);
     }
 
     #[test]
     fn old_elements_go_unlost() {
         let set = set(false);
         for one in 0..3 * KEPT as u64 {
-            let all = set.read(0).unwrap();
-            assert_eq!(set.write(0, all, one), (true, 0));
+            let all = read(&set, 0);
+            assert_eq!(write(&set, 0, all, one), (true, 0));
         }
-        assert_eq!(set.read(0).unwrap().len(), KEPT);
+        assert_eq!(read(&set, 0).len(), KEPT);
     }
 }

@@ -1,13 +1,14 @@
 //! Workers of everything that is acquired.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
 
 use fastrand::Rng;
 use redlatch::{Client, Durability};
 use tokio::task::JoinSet;
 
-use super::{Bench, Entry, millis};
+use super::{Asked, Bench, Entry, Wanted, millis};
 use crate::{
+    clock::now,
     grip::{Permit, Red},
     names,
 };
@@ -49,8 +50,9 @@ fn repeat<F>(
 
 /// One of the three ways to acquire, with one of the two kinds of lease.
 macro_rules! given {
-    ($bench:expr, $random:expr, $wait:expr, $attempt:expr, $attempt_for:expr) => {{
+    ($bench:expr, $random:expr, $what:expr, $wait:expr, $attempt:expr, $attempt_for:expr) => {{
         let (bench, random): (&Bench, &mut Rng) = ($bench, $random);
+        let what: Wanted<'_> = $what;
         let renewed = random.bool();
         let lease = if renewed {
             millis(random, 1_000..3_000)
@@ -68,15 +70,17 @@ macro_rules! given {
         }
         match random.u8(..5) {
             0 => {
-                let given = bench.acquire(random, with_lease!($attempt)).await;
+                let attempt = with_lease!($attempt);
+                let given = bench.acquire(random, what.bounded(), attempt).await;
                 given.and_then(|(asked, given)| Some((asked, given?)))
             }
             1 => {
                 let wait = millis(random, 0..500);
-                let given = bench.acquire(random, with_lease!($attempt_for(wait))).await;
+                let attempt = with_lease!($attempt_for(wait));
+                let given = bench.acquire(random, what.bounded(), attempt).await;
                 given.and_then(|(asked, given)| Some((asked, given?)))
             }
-            _ => bench.acquire(random, with_lease!($wait)).await,
+            _ => bench.acquire(random, what, with_lease!($wait)).await,
         }
     }};
 }
@@ -84,21 +88,25 @@ macro_rules! given {
 async fn lock(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "lock");
     let lock = bench.client(&mut random).lock(&name);
-    let given = given!(&bench, &mut random, lock.lock(), lock.try_lock(), |wait| {
-        lock.try_lock_for(wait)
-    });
+    let given = given!(
+        &bench,
+        &mut random,
+        Wanted::of("lock", &name),
+        lock.lock(),
+        lock.try_lock(),
+        |wait| lock.try_lock_for(wait)
+    );
     let Some((asked, guard)) = given else { return };
     if random.u8(..4) == 0 {
         let again = lock.try_lock().owner(guard.owner());
-        let inner = bench.acquire(&mut random, again).await;
+        let what = Wanted::of("lock", &name).bounded();
+        let inner = bench.acquire(&mut random, what, again).await;
         // After a loss it may be another hold of the same owner.
         if let Some((_, Some(inner))) = inner
             && inner.token() == guard.token()
         {
-            let Some(outcome) = finish(inner.release()).await else {
-                return;
-            };
-            bench.history.note(outcome);
+            let released = bench.bounded("to release", inner.release()).await;
+            bench.history.note(released.transpose());
         }
     }
     let entry = Entry::exclusive("lock");
@@ -108,9 +116,14 @@ async fn lock(bench: Bench, mut random: Rng) {
 async fn fair(bench: Bench, mut random: Rng) {
     let name = any(&mut random, "fair");
     let lock = bench.client(&mut random).fair_lock(&name);
-    let given = given!(&bench, &mut random, lock.lock(), lock.try_lock(), |wait| {
-        lock.try_lock_for(wait)
-    });
+    let given = given!(
+        &bench,
+        &mut random,
+        Wanted::of("fair", &name),
+        lock.lock(),
+        lock.try_lock(),
+        |wait| lock.try_lock_for(wait)
+    );
     if let Some((asked, guard)) = given {
         let entry = Entry::exclusive("fair");
         bench.hold(&mut random, entry, asked, guard).await;
@@ -127,9 +140,14 @@ async fn read_write(bench: Bench, mut random: Rng) {
         durable: false,
     };
     if random.u8(..4) > 0 {
-        let given = given!(&bench, &mut random, lock.read(), lock.try_read(), |wait| {
-            lock.try_read_for(wait)
-        });
+        let given = given!(
+            &bench,
+            &mut random,
+            Wanted::of("read", &name),
+            lock.read(),
+            lock.try_read(),
+            |wait| lock.try_read_for(wait)
+        );
         if let Some((asked, guard)) = given {
             bench.hold(&mut random, entry(1), asked, guard).await;
         }
@@ -138,6 +156,7 @@ async fn read_write(bench: Bench, mut random: Rng) {
     let given = given!(
         &bench,
         &mut random,
+        Wanted::of("write", &name),
         lock.write(),
         lock.try_write(),
         |wait| lock.try_write_for(wait)
@@ -156,6 +175,7 @@ async fn semaphore(bench: Bench, mut random: Rng) {
     let given = given!(
         &bench,
         &mut random,
+        Wanted::of("semaphore", &name),
         semaphore.acquire_many(units),
         semaphore.try_acquire_many(units),
         |wait| semaphore.try_acquire_many_for(units, wait)
@@ -172,31 +192,34 @@ async fn permits(bench: Bench, mut random: Rng) {
     let semaphore = client.permit_expirable_semaphore(&name);
     let semaphore = semaphore.permits_if_unset(PERMITS);
     let lease = millis(&mut random, 100..2_000);
+    let what = Wanted::of("permits", &name);
     let given = match random.u8(..3) {
         0 => {
             let given = semaphore.try_acquire().lease(lease);
-            let given = bench.acquire(&mut random, given).await;
+            let given = bench.acquire(&mut random, what.bounded(), given).await;
             given.and_then(|(asked, given)| Some((asked, given?)))
         }
         1 => {
             let wait = millis(&mut random, 0..500);
             let given = semaphore.try_acquire_for(wait).lease(lease);
-            let given = bench.acquire(&mut random, given).await;
+            let given = bench.acquire(&mut random, what.bounded(), given).await;
             given.and_then(|(asked, given)| Some((asked, given?)))
         }
         _ => {
             let given = semaphore.acquire().lease(lease);
-            bench.acquire(&mut random, given).await
+            bench.acquire(&mut random, what, given).await
         }
     };
     if let Some((asked, id)) = given {
         // It may have been granted at any time since it was asked for: the server tells how long it lasts.
-        let granted = semaphore.remaining(&id);
-        let known = crate::clock::now();
-        let left = finish(granted)
-            .await
-            .and_then(|left| bench.history.note(left));
+        let known = now();
+        let left = bench.bounded("to look at a permit", semaphore.remaining(&id));
+        let left = left.await.and_then(|left| bench.history.note(left));
         let Some(Some(left)) = left else { return };
+        let asked = Asked {
+            granted: now(),
+            ..asked
+        };
         let permit = Permit::new(&semaphore, id, known, left);
         let entry = permit_entry("permits", 1);
         bench.hold(&mut random, entry, asked, permit).await;
@@ -211,10 +234,12 @@ async fn multi(bench: Bench, mut random: Rng) {
         .iter()
         .map(|&at| client.lock(&names::name("lock", at)))
         .collect();
+    let name = names::name("lock", numbers[0]);
     let multi = client.multi_lock(&[&locks[0], &locks[1]]);
     let given = given!(
         &bench,
         &mut random,
+        Wanted::of("multi", &name),
         multi.lock(),
         multi.try_lock(),
         |wait| multi.try_lock_for(wait)
@@ -232,6 +257,7 @@ async fn durable(bench: Bench, mut random: Rng) {
     let given = given!(
         &bench,
         &mut random,
+        Wanted::of("durable", &name),
         lock.lock().durability(all),
         lock.try_lock().durability(all),
         |wait| lock.try_lock_for(wait).durability(all)
@@ -252,7 +278,8 @@ async fn red(bench: Bench, mut random: Rng) {
     let lease = millis(&mut random, 500..3_000);
     let wait = millis(&mut random, 100..2_000);
     let given = lock.try_lock_for(wait).lease(lease);
-    if let Some((asked, Some(guard))) = bench.acquire(&mut random, given).await {
+    let what = Wanted::of("red", &name).bounded();
+    if let Some((asked, Some(guard))) = bench.acquire(&mut random, what, given).await {
         let entry = Entry::exclusive("red");
         let grip = Red(name, guard);
         bench.hold(&mut random, entry, asked, grip).await;
@@ -270,12 +297,6 @@ fn permit_entry(kind: &'static str, units: u32) -> Entry {
 
 fn any(random: &mut Rng, stem: &str) -> String {
     names::name(stem, random.usize(..names::count(stem)))
-}
-
-async fn finish<F: Future>(future: F) -> Option<F::Output> {
-    tokio::time::timeout(Duration::from_secs(20), future)
-        .await
-        .ok()
 }
 
 /// How many permits each semaphore has.

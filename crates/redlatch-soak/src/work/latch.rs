@@ -43,33 +43,33 @@ async fn round(bench: &Bench, name: &str, random: &mut Rng) {
         let waiters: Vec<_> = (0..3)
             .map(|_| spawn_waiter(bench, name, count, &begun, random))
             .collect();
+        let first = now();
         let counters: Vec<_> = (0..count)
             .map(|_| spawn_counter(bench, name, &begun, random))
             .collect();
-        let mut counted = 0;
+        let mut counted = Vec::new();
         for counter in counters {
-            counted += u32::from(counter.await.is_ok_and(|counted| counted));
+            counted.extend(counter.await.ok().flatten());
         }
         let mut seen = Vec::new();
         for waiter in waiters {
             seen.extend(waiter.await.ok());
         }
-        let of = |what: &dyn Fn(&Seen) -> bool| {
-            u32::try_from(seen.iter().filter(|seen| what(seen)).count()).unwrap_or(u32::MAX)
-        };
-        let early = seen.iter().filter_map(|seen| match seen {
-            Seen::Open(begun) => Some(*begun),
-            _ => None,
-        });
+        let passed: Vec<_> = seen.iter().filter_map(|seen| seen.open()).collect();
+        let stuck = seen.iter().filter(|seen| matches!(seen, Seen::Shut));
+        let number = |of: usize| u32::try_from(of).unwrap_or(u32::MAX);
         bench.history.add(Record::Round(Round {
             name: name.to_owned(),
             from,
             until: now(),
             count,
-            begun: early.min().unwrap_or(count),
-            counted,
-            passed: of(&|seen| matches!(seen, Seen::Open(_))),
-            stuck: of(&|seen| matches!(seen, Seen::Shut)),
+            begun: passed.iter().map(|open| open.0).min().unwrap_or(count),
+            counted: number(counted.len()),
+            first,
+            last: counted.into_iter().max().unwrap_or(0),
+            opened: passed.iter().map(|open| open.1).min().unwrap_or(0),
+            passed: number(passed.len()),
+            stuck: number(stuck.count()),
         }));
     }
     answer(bench, latch.delete()).await;
@@ -77,10 +77,19 @@ async fn round(bench: &Bench, name: &str, random: &mut Rng) {
 
 /// What a waiter was told.
 enum Seen {
-    /// So many count-downs had begun by then.
-    Open(u32),
+    /// So many count-downs had begun by then, and when that was.
+    Open(u32, u64),
     Shut,
     Nothing,
+}
+
+impl Seen {
+    const fn open(&self) -> Option<(u32, u64)> {
+        match self {
+            Self::Open(begun, at) => Some((*begun, *at)),
+            Self::Shut | Self::Nothing => None,
+        }
+    }
 }
 
 fn spawn_waiter(
@@ -95,7 +104,7 @@ fn spawn_waiter(
     tokio::spawn(async move {
         tokio::time::sleep(pause).await;
         match latch.wait_for(PATIENCE).await {
-            Ok(true) => Seen::Open(begun.load(Ordering::SeqCst)),
+            Ok(true) => Seen::Open(begun.load(Ordering::SeqCst), now()),
             Ok(false) if begun.load(Ordering::SeqCst) >= count => Seen::Shut,
             Ok(false) => Seen::Nothing,
             Err(error) => {
@@ -111,13 +120,14 @@ fn spawn_counter(
     name: &str,
     begun: &Arc<AtomicU32>,
     random: &mut Rng,
-) -> tokio::task::JoinHandle<bool> {
+) -> tokio::task::JoinHandle<Option<u64>> {
     let latch = bench.client(random).countdown_latch(name);
     let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
     tokio::spawn(async move {
         tokio::time::sleep(pause).await;
         begun.fetch_add(1, Ordering::SeqCst);
-        answer(&bench, latch.count_down(1)).await.is_some()
+        let counted = answer(&bench, latch.count_down(1)).await;
+        counted.map(|_| now())
     })
 }
 

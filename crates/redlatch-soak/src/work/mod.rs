@@ -7,7 +7,7 @@ mod latch;
 pub(crate) use kinds::PERMITS;
 
 use std::{
-    future::IntoFuture,
+    future::{Future, IntoFuture},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +23,7 @@ use crate::{
     clock::now,
     grip::Grip,
     history::History,
-    record::{Hold, Record},
+    record::{Hold, Record, Wait},
 };
 
 /// What a worker works with.
@@ -59,6 +59,41 @@ impl Entry {
     }
 }
 
+/// What an acquisition is of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) name: &'a str,
+    /// It has to end, whatever others hold.
+    pub(crate) bounded: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// For as long as it takes.
+    pub(crate) const fn of(kind: &'static str, name: &'a str) -> Self {
+        Self {
+            kind,
+            name,
+            bounded: false,
+        }
+    }
+
+    /// For so long, or at once.
+    pub(crate) const fn bounded(self) -> Self {
+        Self {
+            bounded: true,
+            ..self
+        }
+    }
+}
+
+/// When an acquisition began, and when it had returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) at: u64,
+    pub(crate) granted: u64,
+}
+
 /// Starts all workers.
 pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
     let mut workers = JoinSet::new();
@@ -78,7 +113,12 @@ impl Bench {
     }
 
     /// Runs an acquisition; one in five is given up soon.
-    pub(crate) async fn acquire<G, A>(&self, random: &mut Rng, acquisition: A) -> Option<(u64, G)>
+    pub(crate) async fn acquire<G, A>(
+        &self,
+        random: &mut Rng,
+        what: Wanted<'_>,
+        acquisition: A,
+    ) -> Option<(Asked, G)>
     where
         A: IntoFuture<Output = Result<G, Error>>,
     {
@@ -87,26 +127,53 @@ impl Bench {
         } else {
             PATIENCE
         };
-        let asked = now();
-        match timeout(patience, acquisition.into_future()).await {
-            Ok(outcome) => self.history.note(outcome).map(|given| (asked, given)),
-            Err(_) if patience == PATIENCE => {
-                self.history.count("waits of 20 s");
-                None
+        let at = now();
+        let outcome = timeout(patience, acquisition.into_future()).await;
+        let granted = now();
+        match outcome {
+            Ok(outcome) => {
+                let given = self.history.note(outcome)?;
+                return Some((Asked { at, granted }, given));
             }
-            Err(_) => {
-                self.history.count("waits given up");
-                None
-            }
+            Err(_) if patience < PATIENCE => self.history.count("waits given up"),
+            Err(_) if what.bounded => self.endless(&format!("to try {}", what.name)),
+            Err(_) => self.history.add(Record::Wait(Wait {
+                kind: what.kind.to_owned(),
+                name: what.name.to_owned(),
+                from: at,
+                until: granted,
+            })),
         }
+        None
+    }
+
+    /// P11: runs a call that has to end, whatever happens.
+    pub(crate) async fn bounded<T>(&self, what: &str, call: impl Future<Output = T>) -> Option<T> {
+        let ended = timeout(PATIENCE, call).await.ok();
+        if ended.is_none() {
+            self.endless(what);
+        }
+        ended
+    }
+
+    fn endless(&self, what: &str) {
+        let what = format!("a call {what} had not ended after {PATIENCE:?}");
+        self.history.violated(what);
     }
 
     /// Holds for a while, gives back in one way or another, and enters into the history how long it was believed in.
-    pub(crate) async fn hold<G: Grip>(&self, random: &mut Rng, entry: Entry, asked: u64, grip: G) {
-        let mut until = now();
-        let from = until;
-        let end = from + random.u64(0..25_000);
-        let prolongs = !entry.durable && random.u8(..6) == 0;
+    pub(crate) async fn hold<G: Grip>(
+        &self,
+        random: &mut Rng,
+        entry: Entry,
+        asked: Asked,
+        grip: G,
+    ) {
+        let mut until = asked.granted;
+        let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
+        // Whether replicas know of more time shows only after what it was at first.
+        let long = prolongs && entry.durable;
+        let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
         loop {
             let before = now();
             if grip.valid() {
@@ -116,16 +183,26 @@ impl Bench {
                 break;
             }
             if prolongs && random.bool() {
-                let more = grip.prolong(millis(random, 1_000..3_000));
-                if let Ok(outcome) = timeout(Duration::from_secs(2), more).await {
-                    self.history.note(outcome);
-                }
+                self.prolong(random, &grip).await;
             } else {
-                tokio::time::sleep(Duration::from_micros(random.u64(100..8_000))).await;
+                let pause = if long { 8_000..80_000 } else { 100..8_000 };
+                tokio::time::sleep(Duration::from_micros(random.u64(pause))).await;
             }
         }
-        self.give_back(random, entry, (asked, from, until), grip)
-            .await;
+        self.give_back(random, entry, asked, until, grip).await;
+    }
+
+    /// Prolongs; one in three is given up soon.
+    async fn prolong<G: Grip>(&self, random: &mut Rng, grip: &G) {
+        let more = grip.prolong(millis(random, 1_000..3_000));
+        let outcome = if random.u8(..3) == 0 {
+            timeout(millis(random, 0..60), more).await.ok()
+        } else {
+            self.bounded("to prolong a hold", more).await
+        };
+        if let Some(outcome) = outcome {
+            self.history.note(outcome);
+        }
     }
 
     /// Gives back, and enters the hold into the history.
@@ -133,7 +210,8 @@ impl Bench {
         &self,
         random: &mut Rng,
         entry: Entry,
-        (asked, from, mut until): (u64, u64, u64),
+        asked: Asked,
+        mut until: u64,
         grip: G,
     ) {
         let parts = grip.parts();
@@ -152,7 +230,7 @@ impl Bench {
                 Err(_) => 0,
             },
             _ => {
-                let outcome = timeout(PATIENCE, grip.give_back()).await;
+                let outcome = self.bounded("to give back", grip.give_back()).await;
                 outcome.map_or(0, |outcome| self.gone(outcome))
             }
         };
@@ -164,8 +242,8 @@ impl Bench {
                 units: entry.units,
                 limit: entry.limit,
                 token,
-                asked,
-                from,
+                asked: asked.at,
+                from: asked.granted,
                 until,
                 gone,
                 durable: entry.durable,
@@ -239,3 +317,59 @@ pub(crate) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration 
 
 /// How long a worker waits at most: longer than a server is ever away.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    fn bench() -> Bench {
+        Bench {
+            clients: Arc::default(),
+            nodes: Arc::default(),
+            replicas: 0,
+            history: Arc::new(History::in_memory()),
+            stop: Arc::default(),
+        }
+    }
+
+    /// Asks for what never comes, often enough that it is not given up each time; returns what is told.
+    async fn endless(what: Wanted<'_>) -> (Vec<Record>, Vec<String>) {
+        let bench = bench();
+        let mut random = Rng::with_seed(1);
+        for _ in 0..10 {
+            let acquisition = pending::<Result<(), Error>>();
+            assert!(
+                bench
+                    .acquire(&mut random, what, acquisition)
+                    .await
+                    .is_none()
+            );
+        }
+        let history = Arc::into_inner(bench.history).unwrap();
+        let finished = history.finish().unwrap();
+        (finished.records, finished.violations)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_has_to_end_and_does_not_is_told() {
+        let (waits, violations) = endless(Wanted::of("lock", "lock-0").bounded()).await;
+        assert_eq!(waits, []);
+        assert!(!violations.is_empty());
+        let bench = bench();
+        assert_eq!(bench.bounded("to end", async { 7 }).await, Some(7));
+        assert_eq!(bench.bounded("to end", pending::<()>()).await, None);
+        let history = Arc::into_inner(bench.history).unwrap();
+        assert_eq!(history.finish().unwrap().violations.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_beyond_all_patience_is_in_the_history() {
+        let (waits, violations) = endless(Wanted::of("lock", "lock-0")).await;
+        assert_eq!(violations, [""; 0]);
+        assert!(!waits.is_empty());
+        let named = |wait: &Record| matches!(wait, Record::Wait(wait) if wait.name == "lock-0");
+        assert!(waits.iter().all(named));
+    }
+}

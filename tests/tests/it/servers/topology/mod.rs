@@ -3,6 +3,7 @@
 mod access;
 mod cluster_faults;
 mod durability;
+mod durable_moves;
 mod kinds;
 mod migration;
 mod partition;
@@ -10,4 +11,5 @@ mod proxied;
 mod replicas;
 mod routing;
 mod sentinel_faults;
+mod shards;
 mod support;

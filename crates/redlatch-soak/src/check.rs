@@ -217,12 +217,11 @@ impl Judge<'_> {
 
     /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server.
     fn wait(&mut self, wait: &Wait) {
-        let trouble = self.trouble(&wait.name, wait.from, wait.until);
+        let trouble = self.trouble(wait);
         if trouble < ENOUGH_TROUBLE {
-            let span = span(wait.until.saturating_sub(wait.from));
             let what = format!(
-                "{span:?} of waiting for {} with {trouble:?} of trouble: {wait:?}",
-                wait.name
+                "{:?} of waiting with {trouble:?} of trouble: {wait:?}",
+                span(wait.until.saturating_sub(wait.from)),
             );
             self.verdict.violations.push(what);
         }
@@ -250,13 +249,13 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns how long the server of `name` was in trouble in that time.
-    fn trouble(&self, name: &str, from: u64, until: u64) -> Duration {
-        let faults = self.faults.iter().filter(|fault| fault.hits(name));
+    /// Returns how long servers were in trouble that have to do with it.
+    fn trouble(&self, wait: &Wait) -> Duration {
+        let hits = |fault: &&&Fault| wait.names.iter().any(|name| fault.hits(name));
         // They come one after the other.
-        let within = faults.map(|fault| {
-            let end = fault.until.min(until);
-            end.saturating_sub(fault.from.max(from))
+        let within = self.faults.iter().filter(hits).map(|fault| {
+            let end = fault.until.min(wait.until);
+            end.saturating_sub(fault.from.max(wait.from))
         });
         span(within.sum())
     }

@@ -371,8 +371,8 @@ fn a_takeover_explains_latches_that_were_forgotten_and_no_other_does() {
 #[test]
 fn whoever_waits_without_trouble_was_forgotten() {
     let wait = Record::Wait(Wait {
-        kind: "fair".to_owned(),
-        name: "a".to_owned(),
+        kind: "multi".to_owned(),
+        names: vec!["a".to_owned(), "c".to_owned()],
         from: 1_000_000,
         until: 21_000_000,
     });
@@ -394,4 +394,5 @@ fn whoever_waits_without_trouble_was_forgotten() {
         trouble("a", 2_000_000, 2_500_000),
     ];
     assert_eq!(with(both), (0, 0));
+    assert_eq!(with(vec![trouble("c", 2_000_000, 4_000_000)]), (0, 0));
 }

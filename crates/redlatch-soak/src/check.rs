@@ -173,10 +173,11 @@ impl Judge<'_> {
             let fenced = write.token > 0;
             if write.lost > 0 {
                 let what = format!("the set {name} lost {} elements: {write:?}", write.lost);
-                let mut others = writes.iter().filter(|other| other.accepted);
+                let others = writes.iter().filter(|other| other.accepted);
                 self.tell(name, what, |_, takeover| {
                     !fenced
                         && others
+                            .clone()
                             .any(|other| write.overwrote(other) && write.differs(other, takeover))
                 });
             }
@@ -189,9 +190,11 @@ impl Judge<'_> {
             }
             if fenced && write.valid && !write.accepted {
                 let what = format!("the set {name} refused a valid holder: {write:?}");
-                let mut others = writes.iter().filter(|other| other.token > write.token);
+                let others = writes.iter().filter(|other| other.token > write.token);
                 self.tell(name, what, |_, takeover| {
-                    others.any(|other| other.read <= write.at && write.differs(other, takeover))
+                    others
+                        .clone()
+                        .any(|other| other.read <= write.at && write.differs(other, takeover))
                 });
             }
         }
@@ -228,12 +231,7 @@ impl Judge<'_> {
     }
 
     /// Expected, if two servers that were in charge of `name` may explain it; otherwise a violation.
-    fn tell(
-        &mut self,
-        name: &str,
-        what: String,
-        mut explained: impl FnMut(&Fault, Takeover) -> bool,
-    ) {
+    fn tell(&mut self, name: &str, what: String, explained: impl Fn(&Fault, Takeover) -> bool) {
         let mut gaps = self.faults.iter().filter(|fault| fault.hits(name));
         let gap = gaps.find(|fault| {
             fault

@@ -297,6 +297,7 @@ fn a_valid_holder_is_refused_if_another_server_gave_a_greater_token() {
     assert_eq!(refused(false, vec![]), (0, 0), "too late, and told");
     assert_eq!(refused(true, vec![]), (1, 0));
     assert_eq!(refused(true, vec![gap(12, 14)]), (0, 1));
+    assert_eq!(refused(true, vec![gap(2, 5), gap(12, 14)]), (0, 1));
     assert_eq!(refused(true, vec![gap(2, 5)]), (1, 0));
     assert_eq!(refused(true, vec![gap(16, 30)]), (1, 0));
 }
@@ -314,6 +315,7 @@ fn a_set_without_tokens_loses_to_another_server_only() {
     let other = || write(0, 17);
     assert_eq!(lost(other(), vec![]), (1, 0));
     assert_eq!(lost(other(), vec![gap(13, 14)]), (0, 1));
+    assert_eq!(lost(other(), vec![gap(2, 5), gap(13, 14)]), (0, 1));
     assert_eq!(lost(other(), vec![gap(2, 5)]), (1, 0));
     assert_eq!(lost(other(), vec![gap(16, 30)]), (1, 0));
     let before = || write(0, 12);

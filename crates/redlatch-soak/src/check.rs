@@ -174,10 +174,11 @@ impl Judge<'_> {
             let fenced = write.token > 0;
             if write.lost > 0 {
                 let what = format!("the set {name} lost {} elements: {write:?}", write.lost);
-                let mut others = writes.iter().filter(|other| other.accepted);
+                let others = writes.iter().filter(|other| other.accepted);
                 self.tell(name, what, |_, takeover| {
                     !fenced
                         && others
+                            .clone()
                             .any(|other| write.overwrote(other) && write.differs(other, takeover))
                 });
             }
@@ -190,9 +191,11 @@ impl Judge<'_> {
             }
             if fenced && write.valid && !write.accepted {
                 let what = format!("the set {name} refused a valid holder: {write:?}");
-                let mut others = writes.iter().filter(|other| other.token > write.token);
+                let others = writes.iter().filter(|other| other.token > write.token);
                 self.tell(name, what, |_, takeover| {
-                    others.any(|other| other.read <= write.at && write.differs(other, takeover))
+                    others
+                        .clone()
+                        .any(|other| other.read <= write.at && write.differs(other, takeover))
                 });
             }
         }
@@ -219,24 +222,18 @@ impl Judge<'_> {
     /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server, or of the server of a name that somebody takes
     /// together with it, and keeps it while he waits for that.
     fn wait(&mut self, wait: &Wait) {
-        let trouble = self.trouble(&wait.name, wait.from, wait.until);
+        let trouble = self.trouble(wait);
         if trouble < ENOUGH_TROUBLE {
-            let span = span(wait.until.saturating_sub(wait.from));
             let what = format!(
-                "{span:?} of waiting for {} with {trouble:?} of trouble: {wait:?}",
-                wait.name
+                "{:?} of waiting with {trouble:?} of trouble: {wait:?}",
+                span(wait.until.saturating_sub(wait.from)),
             );
             self.verdict.violations.push(what);
         }
     }
 
     /// Expected, if two servers that were in charge of `name` may explain it; otherwise a violation.
-    fn tell(
-        &mut self,
-        name: &str,
-        what: String,
-        mut explained: impl FnMut(&Fault, Takeover) -> bool,
-    ) {
+    fn tell(&mut self, name: &str, what: String, explained: impl Fn(&Fault, Takeover) -> bool) {
         let mut gaps = self.faults.iter().filter(|fault| fault.hits(name));
         let gap = gaps.find(|fault| {
             fault
@@ -252,15 +249,15 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns how long the servers that a wait for `name` depends on were in trouble in that time. Those of several servers may overlap, and count for each.
-    fn trouble(&self, name: &str, from: u64, until: u64) -> Duration {
+    /// Returns how long servers were in trouble that have to do with it. Those of several servers may overlap, and count for each.
+    fn trouble(&self, wait: &Wait) -> Duration {
         let faults = self.faults.iter().filter(|fault| {
             let mut hit = fault.names.iter();
-            hit.any(|hit| names::are_tied(hit, name))
+            hit.any(|hit| wait.names.iter().any(|name| names::are_tied(hit, name)))
         });
         let within = faults.map(|fault| {
-            let end = fault.until.min(until);
-            end.saturating_sub(fault.from.max(from))
+            let end = fault.until.min(wait.until);
+            end.saturating_sub(fault.from.max(wait.from))
         });
         span(within.sum())
     }

@@ -82,7 +82,9 @@ impl Nemesis<'_> {
         };
         let names: Vec<_> = names::all().into_iter().filter(hit).collect();
         let now_in_charge = owners(self.place);
-        let changed = names.iter().any(|name| now_in_charge[name] != port);
+        // What a red-lock has on several servers, none of them is in charge of.
+        let lost = |name: &String| self.owners[name] == port && now_in_charge[name] != port;
+        let changed = names.iter().any(lost);
         let forgets = match deed.memory {
             Memory::Keeps => false,
             Memory::MayLose => changed,

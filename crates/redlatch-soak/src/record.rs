@@ -63,7 +63,8 @@ pub(crate) struct Takeover {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) kind: String,
-    pub(crate) name: String,
+    /// What it waited for, all of it.
+    pub(crate) names: Vec<String>,
     pub(crate) from: u64,
     pub(crate) until: u64,
 }
@@ -164,8 +165,11 @@ impl fmt::Display for Record {
             ),
             Self::Wait(wait) => write!(
                 f,
-                "wait kind={} name={} from={} until={}",
-                wait.kind, wait.name, wait.from, wait.until,
+                "wait kind={} names={} from={} until={}",
+                wait.kind,
+                wait.names.join(","),
+                wait.from,
+                wait.until,
             ),
         }
     }
@@ -196,8 +200,6 @@ impl FromStr for Record {
                 durable: fields.get("durable")?,
             }),
             "fault" => {
-                let names: String = fields.get("names")?;
-                let names = names.split(',').filter(|name| !name.is_empty());
                 let takeover = Takeover {
                     began: fields.get("began")?,
                     died: fields.get("died")?,
@@ -208,7 +210,7 @@ impl FromStr for Record {
                     kind: fields.get("kind")?,
                     from: fields.get("from")?,
                     until: fields.get("until")?,
-                    names: names.map(str::to_owned).collect(),
+                    names: fields.names()?,
                     takeover: (takeover.ended > 0).then_some(takeover),
                 })
             }
@@ -237,7 +239,7 @@ impl FromStr for Record {
             }),
             "wait" => Self::Wait(Wait {
                 kind: fields.get("kind")?,
-                name: fields.get("name")?,
+                names: fields.names()?,
                 from: fields.get("from")?,
                 until: fields.get("until")?,
             }),
@@ -250,6 +252,12 @@ impl FromStr for Record {
 struct Fields<'a>(BTreeMap<&'a str, &'a str>);
 
 impl Fields<'_> {
+    fn names(&self) -> Result<Vec<String>, String> {
+        let names: String = self.get("names")?;
+        let names = names.split(',').filter(|name| !name.is_empty());
+        Ok(names.map(str::to_owned).collect())
+    }
+
     fn get<T: FromStr>(&self, name: &str) -> Result<T, String> {
         let text = self.0.get(name).ok_or_else(|| format!("no {name}"))?;
         text.parse()
@@ -320,8 +328,8 @@ mod tests {
                 stuck: 0,
             }),
             Record::Wait(Wait {
-                kind: "fair".to_owned(),
-                name: "a".to_owned(),
+                kind: "multi".to_owned(),
+                names: vec!["a".to_owned(), "b".to_owned()],
                 from: 1,
                 until: 2,
             }),

@@ -297,6 +297,7 @@ fn a_valid_holder_is_refused_if_another_server_gave_a_greater_token() {
     assert_eq!(refused(false, vec![]), (0, 0), "too late, and told");
     assert_eq!(refused(true, vec![]), (1, 0));
     assert_eq!(refused(true, vec![gap(12, 14)]), (0, 1));
+    assert_eq!(refused(true, vec![gap(2, 5), gap(12, 14)]), (0, 1));
     assert_eq!(refused(true, vec![gap(2, 5)]), (1, 0));
     assert_eq!(refused(true, vec![gap(16, 30)]), (1, 0));
 }
@@ -314,6 +315,7 @@ fn a_set_without_tokens_loses_to_another_server_only() {
     let other = || write(0, 17);
     assert_eq!(lost(other(), vec![]), (1, 0));
     assert_eq!(lost(other(), vec![gap(13, 14)]), (0, 1));
+    assert_eq!(lost(other(), vec![gap(2, 5), gap(13, 14)]), (0, 1));
     assert_eq!(lost(other(), vec![gap(2, 5)]), (1, 0));
     assert_eq!(lost(other(), vec![gap(16, 30)]), (1, 0));
     let before = || write(0, 12);
@@ -371,8 +373,8 @@ fn a_takeover_explains_latches_that_were_forgotten_and_no_other_does() {
 #[test]
 fn whoever_waits_without_trouble_was_forgotten() {
     let wait = Record::Wait(Wait {
-        kind: "fair".to_owned(),
-        name: "a".to_owned(),
+        kind: "multi".to_owned(),
+        names: vec!["a".to_owned(), "c".to_owned()],
         from: 1_000_000,
         until: 21_000_000,
     });
@@ -394,6 +396,7 @@ fn whoever_waits_without_trouble_was_forgotten() {
         trouble("a", 2_000_000, 2_500_000),
     ];
     assert_eq!(with(both), (0, 0));
+    assert_eq!(with(vec![trouble("c", 2_000_000, 4_000_000)]), (0, 0));
 }
 
 #[test]
@@ -401,7 +404,7 @@ fn whoever_has_one_lock_may_wait_for_another() {
     let waits = |kind: &str, name: &str| {
         let wait = Record::Wait(Wait {
             kind: kind.to_owned(),
-            name: name.to_owned(),
+            names: vec![name.to_owned()],
             from: 1_000_000,
             until: 21_000_000,
         });

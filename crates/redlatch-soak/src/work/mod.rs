@@ -8,6 +8,7 @@ pub(crate) use kinds::PERMITS;
 
 use std::{
     future::{Future, IntoFuture},
+    slice,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -63,17 +64,22 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) kind: &'static str,
-    pub(crate) name: &'a str,
+    pub(crate) names: &'a [String],
     /// It has to end, whatever others hold.
     pub(crate) bounded: bool,
 }
 
 impl<'a> Wanted<'a> {
     /// For as long as it takes.
-    pub(crate) const fn of(kind: &'static str, name: &'a str) -> Self {
+    pub(crate) const fn of(kind: &'static str, name: &'a String) -> Self {
+        Self::all(kind, slice::from_ref(name))
+    }
+
+    /// For all of several.
+    pub(crate) const fn all(kind: &'static str, names: &'a [String]) -> Self {
         Self {
             kind,
-            name,
+            names,
             bounded: false,
         }
     }
@@ -136,10 +142,10 @@ impl Bench {
                 return Some((Asked { at, granted }, given));
             }
             Err(_) if patience < PATIENCE => self.history.count("waits given up"),
-            Err(_) if what.bounded => self.endless(&format!("to try {}", what.name)),
+            Err(_) if what.bounded => self.endless(&format!("to try {:?}", what.names)),
             Err(_) => self.history.add(Record::Wait(Wait {
                 kind: what.kind.to_owned(),
-                name: what.name.to_owned(),
+                names: what.names.to_vec(),
                 from: at,
                 until: granted,
             })),
@@ -354,7 +360,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_has_to_end_and_does_not_is_told() {
-        let (waits, violations) = endless(Wanted::of("lock", "lock-0").bounded()).await;
+        let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned()).bounded()).await;
         assert_eq!(waits, []);
         assert!(!violations.is_empty());
         let bench = bench();
@@ -366,10 +372,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_beyond_all_patience_is_in_the_history() {
-        let (waits, violations) = endless(Wanted::of("lock", "lock-0")).await;
+        let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned())).await;
         assert_eq!(violations, [""; 0]);
         assert!(!waits.is_empty());
-        let named = |wait: &Record| matches!(wait, Record::Wait(wait) if wait.name == "lock-0");
+        let named = |wait: &Record| matches!(wait, Record::Wait(wait) if wait.names == ["lock-0"]);
         assert!(waits.iter().all(named));
     }
 }

@@ -1,7 +1,7 @@
 //! The client: what all handles and guards of one connection setting share.
 
 use std::{
-    fmt,
+    fmt::{self, Write},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -512,11 +512,11 @@ impl Client {
 
     /// Returns where a wake for attempt `number` goes.
     pub(crate) fn wake_address(&self, number: u64) -> String {
-        format!(
-            "{} {} {number}",
-            self.net().router.publish_verb(),
-            self.0.wake_channel
-        )
+        let (verb, channel) = (self.net().router.publish_verb(), &self.0.wake_channel);
+        let mut address = String::with_capacity(verb.len() + channel.len() + 22);
+        // A string takes whatever is written to it.
+        let _ = write!(address, "{verb} {channel} {number}");
+        address
     }
 
     /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.

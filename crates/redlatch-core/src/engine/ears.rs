@@ -34,16 +34,16 @@ impl Ears {
         }
         self.own.get_or_insert_with(|| {
             let topic = match primitive.discipline() {
-                Discipline::Barging => key.as_str().to_owned(),
-                Discipline::Queued => format!("{key} {}", attempt.number()),
+                Discipline::Barging => key.to_shared(),
+                Discipline::Queued => format!("{key} {}", attempt.number()).into(),
             };
-            hub.listen(client.wake_channel(), Topic::Exact(topic.into()))
+            hub.listen(client.wake_channel(), Topic::Exact(topic))
         });
     }
 
     /// Listens for the others of this client, too, unless it does already.
     pub(super) fn open_for_all(&mut self, client: &Client, primitive: &dyn Primitive) {
-        let topic = Topic::Exact(primitive.key().as_str().into());
+        let topic = Topic::Exact(primitive.key().to_shared());
         self.any
             .get_or_insert_with(|| client.net().hub.listen(client.wake_channel(), topic));
     }

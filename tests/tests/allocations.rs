@@ -1,5 +1,7 @@
 //! What the client allocates: counts, which depend on no clock. A binary of its own, since the counter is the allocator of all that it counts.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
 use std::{
     future::{IntoFuture, poll_fn},
     sync::Arc,

@@ -1,7 +1,13 @@
 //! Servers that are slow and not gone. One has much to do: commands wait in line, each takes its time, and all are answered in order. The
 //! other is far away.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use redlatch::seam::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport};
@@ -14,13 +20,55 @@ use tokio::{
 #[derive(Debug)]
 pub struct SlowTransport {
     inner: Arc<dyn Transport>,
-    service: Duration,
+    work: Work,
 }
 
 impl SlowTransport {
     /// Makes every command of a connection take `service`, one after another.
     pub fn new(inner: Arc<dyn Transport>, service: Duration) -> Self {
-        Self { inner, service }
+        let work = Work::default();
+        work.takes(service);
+        Self { inner, work }
+    }
+
+    /// Returns a handle that changes how slow it is, and tells how much waits.
+    pub fn work(&self) -> Work {
+        self.work.clone()
+    }
+}
+
+/// What a slow server has to do. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    service: Arc<AtomicU64>,
+    in_line: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Work {
+    /// Makes every command take `service` from now on.
+    pub fn takes(&self, service: Duration) {
+        let micros = u64::try_from(service.as_micros()).unwrap();
+        self.service.store(micros, Ordering::Relaxed);
+    }
+
+    /// Returns how many commands were ever in line at once since this was last asked.
+    pub fn most_in_line(&self) -> usize {
+        let now = self.in_line.load(Ordering::Relaxed);
+        self.most.swap(now, Ordering::Relaxed)
+    }
+
+    fn service(&self) -> Duration {
+        Duration::from_micros(self.service.load(Ordering::Relaxed))
+    }
+
+    fn comes(&self, commands: usize) {
+        let in_line = self.in_line.fetch_add(commands, Ordering::Relaxed) + commands;
+        self.most.fetch_max(in_line, Ordering::Relaxed);
+    }
+
+    fn done(&self, commands: usize) {
+        self.in_line.fetch_sub(commands, Ordering::Relaxed);
     }
 }
 
@@ -30,8 +78,9 @@ impl Transport for SlowTransport {
         let mut dialed = self.inner.dial(dial).await?;
         if dial.purpose == Purpose::Command {
             let (line, requests) = mpsc::unbounded_channel();
-            tokio::spawn(serve(Arc::clone(&dialed.conn), requests, self.service));
-            dialed.conn = Arc::new(SlowConn { line });
+            let work = self.work.clone();
+            tokio::spawn(serve(Arc::clone(&dialed.conn), requests, work.clone()));
+            dialed.conn = Arc::new(SlowConn { line, work });
         }
         Ok(dialed)
     }
@@ -89,6 +138,7 @@ impl Conn for FarConn {
 #[derive(Debug)]
 struct SlowConn {
     line: mpsc::UnboundedSender<Request>,
+    work: Work,
 }
 
 #[derive(Debug)]
@@ -110,6 +160,7 @@ impl Conn for SlowConn {
             came_at,
             answer,
         };
+        self.work.comes(commands);
         let gone = self.line.send(request).is_err();
         let lost = || vec![Outcome::Unknown("the slow server has gone".to_owned()); commands];
         match gone {
@@ -119,17 +170,16 @@ impl Conn for SlowConn {
     }
 }
 
-async fn serve(
-    conn: Arc<dyn Conn>,
-    mut requests: mpsc::UnboundedReceiver<Request>,
-    service: Duration,
-) {
+async fn serve(conn: Arc<dyn Conn>, mut requests: mpsc::UnboundedReceiver<Request>, work: Work) {
     let mut done_at = Instant::now();
     while let Some(request) = requests.recv().await {
-        let commands = u32::try_from(request.batch.len()).unwrap();
+        let commands = request.batch.len();
+        let takes = work.service() * u32::try_from(commands).unwrap();
         // By the clock and not by spans: timers are rounded up to milliseconds.
-        done_at = done_at.max(request.came_at) + service * commands;
+        done_at = done_at.max(request.came_at) + takes;
         tokio::time::sleep_until(done_at).await;
-        drop(request.answer.send(conn.send(request.batch).await));
+        let outcomes = conn.send(request.batch).await;
+        work.done(commands);
+        drop(request.answer.send(outcomes));
     }
 }

@@ -1,5 +1,7 @@
 //! Scripts, calls of them, and what became of a call.
 
+use std::fmt::{Display, Write};
+
 use redlatch_lua::Source;
 use sha1_smol::Sha1;
 
@@ -43,27 +45,30 @@ impl Script {
 pub struct ScriptCall {
     script: &'static Script,
     slot: u16,
-    keys: Vec<String>,
-    /// How many of them it cannot do without.
+    /// All keys and then all arguments, one behind the other, and where each ends.
+    text: String,
+    ends: Vec<usize>,
+    keys: usize,
+    /// How many keys it cannot do without.
     needed: Option<usize>,
-    args: Vec<String>,
     dated: bool,
 }
 
 impl ScriptCall {
     /// Starts a call in the slot of `key`.
-    pub const fn new(script: &'static Script, key: &Key) -> Self {
+    pub fn new(script: &'static Script, key: &Key) -> Self {
         Self::in_slot(script, key.slot())
     }
 
     /// Starts a call whose keys are in `slot`.
-    pub(crate) const fn in_slot(script: &'static Script, slot: u16) -> Self {
+    pub(crate) fn in_slot(script: &'static Script, slot: u16) -> Self {
         Self {
             script,
             slot,
-            keys: Vec::new(),
+            text: String::with_capacity(256),
+            ends: Vec::with_capacity(12),
+            keys: 0,
             needed: None,
-            args: Vec::new(),
             dated: false,
         }
     }
@@ -75,18 +80,30 @@ impl ScriptCall {
         self
     }
 
-    /// Appends a key.
+    /// Appends a key. All keys come before the first argument.
     #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.keys.push(key.into());
-        self
+    pub fn key(mut self, key: impl Display) -> Self {
+        debug_assert_eq!(self.keys, self.ends.len(), "keys come first");
+        self.keys += 1;
+        self.arg(key)
     }
 
     /// Appends an argument.
     #[must_use]
-    pub fn arg(mut self, arg: impl Into<String>) -> Self {
-        self.args.push(arg.into());
+    pub fn arg(mut self, arg: impl Display) -> Self {
+        // A string takes whatever is written to it.
+        let _ = write!(self.text, "{arg}");
+        self.ends.push(self.text.len());
         self
+    }
+
+    /// Appends an argument that is empty where there is none.
+    #[must_use]
+    pub fn maybe(self, arg: Option<impl Display>) -> Self {
+        match arg {
+            Some(arg) => self.arg(arg),
+            None => self.arg(""),
+        }
     }
 
     /// Says that the script can do with the first `keys` of its keys. While a slot moves from node to node, a call that names a key which is not
@@ -99,11 +116,21 @@ impl ScriptCall {
 
     /// Returns the call without the keys that it can do without, if it has any.
     pub(crate) fn bare(&self) -> Option<Self> {
-        let needed = self.needed.filter(|&needed| needed < self.keys.len())?;
-        Some(Self {
-            keys: self.keys[..needed].to_vec(),
-            ..self.clone()
-        })
+        let needed = self.needed.filter(|&needed| needed < self.keys)?;
+        let bare = Self {
+            text: String::with_capacity(self.text.len()),
+            ends: Vec::with_capacity(self.ends.len()),
+            keys: needed,
+            ..*self
+        };
+        let kept = (0..needed).chain(self.keys..self.ends.len());
+        Some(kept.fold(bare, |bare, at| bare.arg(self.item(at))))
+    }
+
+    /// Returns the key or argument at `at`.
+    fn item(&self, at: usize) -> &str {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.text[start..self.ends[at]]
     }
 
     /// Returns the script.
@@ -125,23 +152,19 @@ impl ScriptCall {
     }
 
     fn command(&self, verb: &str, script: &str, by: u64) -> Command {
-        let texts = self.keys.iter().chain(&self.args);
-        let bytes: usize = texts.map(String::len).sum();
-        let mut command = Command::with_capacity(
-            self.keys.len() + self.args.len() + 4,
-            bytes + script.len() + 32,
-        );
+        let bytes = self.text.len() + script.len() + 32;
+        let mut command = Command::with_capacity(self.ends.len() + 4, bytes);
         command.push(verb);
         command.push(script);
-        command.push(self.keys.len().to_string());
-        for key in &self.keys {
-            command.push(key);
+        command.write(self.keys);
+        for at in 0..self.keys {
+            command.push(self.item(at));
         }
         if self.dated {
-            command.push(by.to_string());
+            command.write(by);
         }
-        for arg in &self.args {
-            command.push(arg);
+        for at in self.keys..self.ends.len() {
+            command.push(self.item(at));
         }
         command
     }
@@ -152,43 +175,65 @@ impl ScriptCall {
 pub struct Items<'a> {
     script: &'static Script,
     reply: &'a Value,
-    items: &'a [Value],
+    list: List<'a>,
+}
+
+/// A list, or the text that stands for one: its items with a space between any two, since a list costs the server more.
+#[derive(Clone, Copy, Debug)]
+enum List<'a> {
+    Values(&'a [Value]),
+    Text(&'a str),
+}
+
+impl<'a> List<'a> {
+    fn of(reply: &'a Value) -> Option<Self> {
+        let text = || reply.as_str().map(Self::Text);
+        reply.as_array().map(Self::Values).or_else(text)
+    }
+
+    fn text(self, at: usize) -> Option<&'a str> {
+        match self {
+            Self::Values(values) => values.get(at)?.as_str(),
+            Self::Text(text) => text.split(' ').nth(at),
+        }
+    }
 }
 
 impl<'a> Items<'a> {
-    /// Looks at a reply of `script`, which has to be a list.
+    /// Looks at a reply of `script`, which has to be a list, or a text that stands for one.
     pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
-        let items = reply
-            .as_array()
-            .ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
+        let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
         Ok(Self {
             script,
             reply,
-            items,
+            list,
         })
     }
 
     /// Returns how many items there are.
-    pub const fn len(&self) -> usize {
-        self.items.len()
+    pub fn len(&self) -> usize {
+        match self.list {
+            List::Values(values) => values.len(),
+            List::Text(text) => text.split(' ').count(),
+        }
     }
 
     /// Tells whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.items.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Returns the text at `at`.
     pub fn text(&self, at: usize) -> Result<&'a str, crate::Error> {
-        self.items
-            .get(at)
-            .and_then(Value::as_str)
-            .ok_or_else(|| self.bad())
+        self.list.text(at).ok_or_else(|| self.bad())
     }
 
     /// Returns the whole number at `at`.
     pub fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, crate::Error> {
-        let number = self.items.get(at).and_then(Value::as_int);
+        let number = match self.list {
+            List::Values(values) => values.get(at).and_then(Value::as_int),
+            List::Text(_) => self.list.text(at).and_then(|text| text.parse().ok()),
+        };
         number
             .and_then(|number| N::try_from(number).ok())
             .ok_or_else(|| self.bad())
@@ -233,7 +278,7 @@ impl CallOutcome {
     /// Classifies what a connection tells.
     pub(crate) fn of(outcome: Outcome) -> Self {
         let failure = match outcome {
-            Outcome::Replied(Ok(value)) => return Self::Replied(listed(value)),
+            Outcome::Replied(Ok(value)) => return Self::Replied(value),
             Outcome::Replied(Err(error)) => match classify(&error.code, &error.message) {
                 Class::NoScript => Failure::Unknown("the server lost the script twice".to_owned()),
                 Class::Redirect(redirect) => Failure::Redirected(redirect),
@@ -263,7 +308,7 @@ impl Failure {
     }
 }
 
-/// Returns the list that a script's reply stands for: a text has its items with a space between any two, since a list costs the server more.
+/// Returns the list that a script's reply stands for; see [`Items`], which needs none.
 pub fn listed(reply: Value) -> Value {
     let Value::Bulk(text) = reply else {
         return reply;
@@ -274,22 +319,51 @@ pub fn listed(reply: Value) -> Value {
 
 /// Returns the server's time that a script's reply starts with.
 pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
-    reply.as_array()?.first()?.as_str()?.parse().ok()
+    List::of(reply)?.text(0)?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use redlatch_lua::REENTRANT;
+
     use super::*;
+    use crate::{Name, Prefix};
+
+    static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
 
     #[test]
     fn a_text_stands_for_the_list_of_its_items() {
-        let text = Value::Bulk(b"1795300000123 granted 1 1795300000123456 0 ".to_vec());
-        let list = listed(text);
-        let items: Vec<_> = list.as_array().unwrap().iter().map(Value::as_str).collect();
-        let expected = ["1795300000123", "granted", "1", "1795300000123456", "0", ""];
-        assert_eq!(items, expected.map(Some));
-        assert_eq!(server_millis(&list), Some(1_795_300_000_123));
-        let other = Value::Array(vec![Value::Int(1)]);
-        assert_eq!(listed(other.clone()), other);
+        let text = "1795300000123 granted 1 1795300000123456 0 ";
+        let text = Value::Bulk(text.into());
+        for reply in [listed(text.clone()), text] {
+            let items = Items::new(&SCRIPT, &reply).unwrap();
+            assert_eq!((items.len(), items.text(1).unwrap()), (6, "granted"));
+            assert_eq!(items.number::<u64>(3).unwrap(), 1_795_300_000_123_456);
+            assert_eq!(items.text(5).unwrap(), "");
+            assert!(items.text(6).is_err() && items.number::<u8>(1).is_err());
+            assert_eq!(server_millis(&reply), Some(1_795_300_000_123));
+        }
+        assert!(Items::new(&SCRIPT, &Value::Int(1)).is_err());
+    }
+
+    #[test]
+    fn a_call_is_its_keys_and_its_arguments_and_by_between_them() {
+        let key = Key::new(&Prefix::default(), &Name::parse("x").unwrap());
+        let call = ScriptCall::new(&SCRIPT, &key).dated().can_do_with(1);
+        let call = call.key("k").key("part").arg("").arg(7).maybe(Some("z"));
+        let call = call.maybe(None::<u8>);
+        let digest = SCRIPT.digest.as_str();
+        let words = |call: &ScriptCall| {
+            let command = call.evalsha(9);
+            let words = command.args().map(String::from_utf8_lossy);
+            words.map(String::from).collect::<Vec<_>>()
+        };
+        let all = ["EVALSHA", digest, "2", "k", "part", "9", "", "7", "z", ""];
+        assert_eq!(words(&call), all);
+        let bare = ["EVALSHA", digest, "1", "k", "9", "", "7", "z", ""];
+        assert_eq!(words(&call.bare().unwrap()), bare);
+        assert!(call.bare().unwrap().bare().is_none());
     }
 }

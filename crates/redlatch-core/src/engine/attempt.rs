@@ -38,7 +38,8 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct Delivered {
     pub(super) id: AttemptId,
-    pub(super) copies: Option<Copies>,
+    /// Boxed, since nearly none has any.
+    pub(super) copies: Option<Box<Copies>>,
 }
 
 /// Requests of an attempt that may still act.
@@ -140,9 +141,9 @@ impl Attempt {
 
     /// The grant is delivered: its guard answers for it from now on.
     pub(super) fn deliver(&mut self) -> Delivered {
-        let copies = self.void_by().map(|by| Copies {
-            by,
-            address: self.take_address(),
+        let copies = self.void_by().map(|by| {
+            let address = self.take_address();
+            Box::new(Copies { by, address })
         });
         let id = self.id.clone();
         self.outstanding = 0;

@@ -40,16 +40,16 @@ impl Ears {
         }
         self.own.get_or_insert_with(|| {
             let topic = match primitive.discipline() {
-                Discipline::Barging => key.as_str().to_owned(),
-                Discipline::Queued => format!("{key} {}", attempt.number()),
+                Discipline::Barging => key.to_shared(),
+                Discipline::Queued => format!("{key} {}", attempt.number()).into(),
             };
-            wakes.listen(Topic::Exact(topic.into()))
+            wakes.listen(Topic::Exact(topic))
         });
     }
 
     /// Listens for the others of this client, too, unless it does already.
     pub(super) fn open_for_all(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
-        let topic = Topic::Exact(primitive.key().as_str().into());
+        let topic = Topic::Exact(primitive.key().to_shared());
         self.any.get_or_insert_with(|| wakes.listen(topic));
     }
 

@@ -322,7 +322,7 @@ impl Held {
     /// Returns what leaves `left` units of this on the server.
     pub(super) fn parting(&self, left: u32) -> Parting {
         let Delivered { id, copies } = &self.delivered;
-        let mut parting = self.hold.parting(id.clone(), copies.as_ref());
+        let mut parting = self.hold.parting(id.clone(), copies.as_deref());
         parting.left = left;
         parting
     }

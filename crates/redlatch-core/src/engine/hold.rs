@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
@@ -37,23 +37,23 @@ pub(crate) struct Hold {
     id: u64,
     client: Client,
     primitive: Arc<dyn Primitive>,
-    labels: Labels,
     owner: Owner,
     token: Token,
     serial: u64,
-    /// By which it was taken.
-    attempt: AttemptId,
+    /// The number of the attempt by which it was taken.
+    attempt: u64,
     since: Moment,
     span: Span,
     inner: Mutex<Inner>,
-    changed: Arc<Notify>,
+    /// Tells who waits for a loss; made by the first of them.
+    changed: OnceLock<Arc<Notify>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     belief: Belief,
-    /// Boxed, since nearly every hold has one guard and a map makes room for eleven.
-    attempts: BTreeMap<u64, Box<Share>>,
+    /// One for each guard. Nearly every hold has one.
+    shares: Vec<Share>,
     /// The lease that the watchdog keeps up.
     scheduled: Option<Duration>,
     /// The loss has been told.
@@ -65,10 +65,12 @@ struct Inner {
 /// What one guard has of the hold.
 #[derive(Clone, Debug)]
 struct Share {
+    /// The number of its attempt.
+    attempt: u64,
     /// The lease that the watchdog keeps up for it, if any, and until when.
     renewing: Option<Duration>,
     until: Moment,
-    copies: Option<Copies>,
+    copies: Option<Box<Copies>>,
     /// Who has to have a renewal before it counts.
     durability: Durability,
     /// Units of it that are gone for good.
@@ -190,27 +192,27 @@ impl Hold {
             id: client.numbers().draw(),
             client: client.clone(),
             primitive: Arc::clone(granted.primitive),
-            labels: Labels::of(granted.primitive.as_ref()),
             owner: granted.owner.clone(),
             token: granted.token,
             serial: granted.serial,
-            attempt: granted.delivered.id.clone(),
+            attempt: granted.delivered.id.number(),
             since: granted.sent,
             span: observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token),
             inner: Mutex::new(Inner {
                 belief,
-                attempts: BTreeMap::new(),
+                shares: Vec::with_capacity(1),
                 scheduled: None,
                 told: false,
                 ended: false,
             }),
-            changed: Arc::new(Notify::new()),
+            changed: OnceLock::new(),
         })
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
         let span = granted.lease.span();
         let share = Share {
+            attempt: granted.delivered.id.number(),
             renewing: granted.lease.is_renewed().then_some(span),
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
             copies: granted.delivered.copies.clone(),
@@ -219,8 +221,7 @@ impl Hold {
         };
         let mut inner = self.inner();
         inner.belief.extended(granted.sent, granted.span, now);
-        let attempt = granted.delivered.id.number();
-        inner.attempts.insert(attempt, Box::new(share));
+        inner.shares.push(share);
         self.reschedule(&mut inner, now);
     }
 
@@ -244,13 +245,13 @@ impl Hold {
         self.serial
     }
 
-    pub(crate) const fn labels(&self) -> &Labels {
-        &self.labels
+    pub(crate) fn labels(&self) -> Labels {
+        Labels::of(self.primitive.as_ref())
     }
 
     /// Returns the number of guards in this process.
     pub(crate) fn guards(&self) -> usize {
-        self.inner().attempts.len()
+        self.inner().shares.len()
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
@@ -273,7 +274,8 @@ impl Hold {
     pub(crate) fn lost(
         self: &Arc<Self>,
     ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
-        let (hold, changed) = (Arc::downgrade(self), Arc::clone(&self.changed));
+        let changed = self.changed.get_or_init(Arc::default);
+        let (hold, changed) = (Arc::downgrade(self), Arc::clone(changed));
         let runtime = Arc::clone(self.client.runtime());
         async move {
             loop {
@@ -338,7 +340,7 @@ impl Hold {
             owner: &self.owner,
             token: self.token,
             serial: self.serial,
-            attempt: &self.attempt,
+            attempt: &AttemptId::of(&self.owner, self.attempt),
             lease: span,
             retention: self.client.retention(),
         })
@@ -352,16 +354,13 @@ impl Hold {
     /// Tells whether replicas have to know of renewals.
     pub(super) fn is_durable(&self) -> bool {
         let inner = self.inner();
-        inner
-            .attempts
-            .values()
-            .any(|share| share.durability.waits())
+        inner.shares.iter().any(|share| share.durability.waits())
     }
 
     /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that needs the most.
     pub(super) fn needs(&self, replicas: u32) -> u32 {
         let inner = self.inner();
-        let shares = inner.attempts.values();
+        let shares = inner.shares.iter();
         let needs = shares.map(|share| share.durability.needs(replicas));
         needs.max().unwrap_or(0)
     }
@@ -378,8 +377,8 @@ impl Hold {
         self.state(now);
         let mut table = self.client.holds().table();
         let mut inner = self.inner();
-        inner.attempts.remove(&attempt);
-        let last = inner.attempts.is_empty();
+        inner.shares.retain(|share| share.attempt != attempt);
+        let last = inner.shares.is_empty();
         inner.ended |= last;
         self.reschedule(&mut inner, now);
         drop(inner);
@@ -392,19 +391,19 @@ impl Hold {
             self.unexcuse();
         }
         if last {
-            observe::ended(&self.labels, &self.span, now - self.since, self.loss());
-            self.changed.notify_waiters();
+            observe::ended(&self.labels(), &self.span, now - self.since, self.loss());
+            self.tell_change();
             self.client.quieter();
         }
     }
 
     /// Ends on the server what guards that are still alive hold. They find out by their state.
     pub(crate) fn part_all(self: &Arc<Self>) {
-        let shares = self.inner().attempts.clone();
-        for (number, share) in shares {
-            let attempt = AttemptId::of(&self.owner, number);
+        let shares = self.inner().shares.clone();
+        for share in shares {
+            let attempt = AttemptId::of(&self.owner, share.attempt);
             self.client
-                .part(self.parting(attempt, share.copies.as_ref()));
+                .part(self.parting(attempt, share.copies.as_deref()));
         }
     }
 
@@ -428,17 +427,18 @@ impl Hold {
 
     /// Notes that of `attempt`'s units so many are gone for good by now.
     pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
-        if let Some(share) = self.inner().attempts.get_mut(&attempt) {
+        let mut inner = self.inner();
+        let mut shares = inner.shares.iter_mut();
+        if let Some(share) = shares.find(|share| share.attempt == attempt) {
             share.forgotten = forgotten;
         }
     }
 
     fn forgotten(&self, attempt: u64) -> u32 {
         let inner = self.inner();
-        inner
-            .attempts
-            .get(&attempt)
-            .map_or(0, |share| share.forgotten)
+        let mut shares = inner.shares.iter();
+        let share = shares.find(|share| share.attempt == attempt);
+        share.map_or(0, |share| share.forgotten)
     }
 
     /// Brings the watchdog's table in line with what the guards want. What is scheduled stays unless the lease differs.
@@ -489,15 +489,21 @@ impl Hold {
         if removed {
             self.unexcuse();
         }
-        self.changed.notify_waiters();
+        self.tell_change();
         observe::lost(
-            &self.labels,
+            &self.labels(),
             self.primitive.name(),
             &self.owner,
             &self.token,
             cause,
         );
         state
+    }
+
+    fn tell_change(&self) {
+        if let Some(changed) = self.changed.get() {
+            changed.notify_waiters();
+        }
     }
 
     /// The owner's waiters queue like everybody again, unless it holds on another side.
@@ -529,7 +535,7 @@ impl Inner {
         {
             return None;
         }
-        let shares = self.attempts.values().filter(|share| now < share.until);
+        let shares = self.shares.iter().filter(|share| now < share.until);
         shares.filter_map(|share| share.renewing).max()
     }
 }

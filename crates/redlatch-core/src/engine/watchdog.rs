@@ -2,18 +2,20 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::Notify};
 
 use super::Hold;
 use crate::{
-    net::{Acknowledged, Limit, LinkClass, Net},
+    net::{Acknowledged, Limit, LinkClass, Net, Session},
     observe,
     primitive::Renewed,
-    protocol::{lease::Lease, renewal::RenewalTable, time::Moment},
+    protocol::{lane::Lane, lease::Lease, renewal::RenewalTable, time::Moment},
     script::{CallOutcome, Failure, ScriptCall},
     seam::{Address, Runtime},
 };
@@ -22,24 +24,62 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     runtime: Arc<dyn Runtime>,
-    table: Mutex<RenewalTable<Weak<Hold>>>,
+    plan: Mutex<Plan>,
     nudge: Notify,
 }
 
-/// One renewal of a round.
+#[derive(Debug)]
+struct Plan {
+    table: RenewalTable<Weak<Hold>>,
+    /// Until when the task sleeps. Most holds are gone before they are due; none of them wakes it.
+    asleep_until: Moment,
+}
+
+/// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the class of the link.
+type Route = (Option<Address>, LinkClass);
+
+type Lanes = BTreeMap<Route, Lane<Weak<Hold>>>;
+
+/// One renewal under way.
 struct Job {
     id: u64,
     hold: Arc<Hold>,
     span: Duration,
     call: ScriptCall,
-    class: LinkClass,
+}
+
+/// A pipeline that is over.
+struct Done {
+    route: Route,
+    count: usize,
+    sent: Moment,
+    end: End,
+}
+
+/// What became of it.
+enum End {
+    /// There was an answer.
+    Answered(Timing),
+    Unanswered,
+    /// Nothing in it was to be renewed any more.
+    Empty,
+}
+
+/// How long one answer takes at most that waits for nobody, and how long one is waited for.
+#[derive(Clone, Copy, Default)]
+struct Timing {
+    usual: Duration,
+    patience: Duration,
 }
 
 impl Watchdog {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self {
             runtime,
-            table: Mutex::default(),
+            plan: Mutex::new(Plan {
+                table: RenewalTable::default(),
+                asleep_until: Moment::FAR_FUTURE,
+            }),
             nudge: Notify::new(),
         }
     }
@@ -47,57 +87,102 @@ impl Watchdog {
     /// Keeps up the lease of `hold` until it is removed.
     pub(super) fn insert(&self, id: u64, hold: Weak<Hold>, lease: Duration) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
-        let sooner = {
-            let mut table = self.table();
-            let before = table.next_due();
-            table.insert(id, hold, lease, now, random);
-            before.is_none_or(|before| table.next_due() < Some(before))
-        };
+        let mut plan = self.plan();
+        plan.table.insert(id, hold, lease, now, random);
+        let next = plan.next();
+        let sooner = next < plan.asleep_until;
+        if sooner {
+            plan.asleep_until = next;
+        }
+        drop(plan);
         if sooner {
             self.nudge.notify_one();
         }
     }
 
     pub(super) fn remove(&self, id: u64) {
-        self.table().remove(id);
+        self.plan().table.remove(id);
     }
 
     /// Returns the number of holds that are renewed.
     pub(crate) fn len(&self) -> usize {
-        self.table().len()
+        self.plan().table.len()
     }
 
     /// Renews until shutdown. A node that does not answer holds up nobody else's renewals.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
+        let mut lanes = Lanes::new();
+        let mut under_way = FuturesUnordered::new();
+        let mut ended = pin!(net.world.ended());
         loop {
-            let now = self.runtime.now();
-            let mut nodes: BTreeMap<(Option<Address>, LinkClass), Vec<Job>> = BTreeMap::new();
-            for job in self.take_due(now) {
-                nodes
-                    .entry((net.router.node(job.call.slot()), job.class))
-                    .or_default()
-                    .push(job);
+            self.gather(&net, &mut lanes);
+            for (route, lane) in &mut lanes {
+                while let Some(taken) = lane.take() {
+                    under_way.push(self.renew(&net, route.clone(), taken));
+                }
             }
-            for jobs in nodes.into_values() {
-                let round = Arc::clone(&self).round(Arc::clone(&net), jobs);
-                self.runtime.spawn("renewals", Box::pin(round));
-            }
-            let next = self.table().next_due().unwrap_or(Moment::FAR_FUTURE);
+            let next = self.sleeps();
             select! {
                 biased;
-                () = net.world.ended() => return,
+                () = &mut ended => return,
+                Some(done) = under_way.next(), if !under_way.is_empty() => {
+                    if let Some(lane) = lanes.get_mut(&done.route) {
+                        self.finished(lane, &done);
+                    }
+                }
                 () = self.nudge.notified() => {}
                 () = self.runtime.sleep_until(next) => {}
             }
         }
     }
 
-    fn take_due(&self, now: Moment) -> Vec<Job> {
-        // What is due a moment later goes along, so that many holds make few pipelines.
-        let due = self.table().take_due(now + GATHER);
-        due.into_iter()
-            .filter_map(|(id, hold)| self.job(id, &hold, now))
-            .collect()
+    /// Puts what is due into the lane of its node.
+    fn gather(&self, net: &Net, lanes: &mut Lanes) {
+        let now = self.runtime.now();
+        let due = {
+            let table = &mut self.plan().table;
+            if table.next_due().is_none_or(|due| due > now) {
+                return;
+            }
+            // What is due a moment later goes along, so that many holds make few pipelines.
+            table.take_due(now + GATHER)
+        };
+        for (id, weak) in due {
+            let Some(hold) = weak.upgrade() else {
+                self.remove(id);
+                continue;
+            };
+            let (route, most_pipelines) = route(net, &hold);
+            let lane = lanes
+                .entry(route)
+                .or_insert_with(|| Lane::new(most_pipelines));
+            lane.push(hold.valid_until(), id, weak);
+        }
+        if lanes.len() > 1 {
+            let masters = net.router.masters();
+            lanes.retain(|(node, _), lane| {
+                let known = node.as_ref().is_some_and(|node| masters.contains(node));
+                known || !lane.is_idle()
+            });
+        }
+    }
+
+    fn finished(&self, lane: &mut Lane<Weak<Hold>>, done: &Done) {
+        let Done { count, sent, .. } = *done;
+        match done.end {
+            End::Answered(Timing { usual, patience }) => {
+                lane.answered(count, sent, self.runtime.now(), usual, patience);
+            }
+            End::Empty => lane.dropped(count),
+            End::Unanswered => {
+                for (id, hold) in lane.unanswered(count, sent) {
+                    match hold.upgrade() {
+                        Some(hold) => self.failed(id, &hold, "the server answers no renewals"),
+                        None => self.remove(id),
+                    }
+                }
+            }
+        }
     }
 
     fn job(&self, id: u64, hold: &Weak<Hold>, now: Moment) -> Option<Job> {
@@ -113,139 +198,210 @@ impl Watchdog {
             return None;
         };
         let call = hold.renewal(span);
-        let class = if hold.is_durable() {
-            LinkClass::Durable
-        } else {
-            LinkClass::Command
-        };
         Some(Job {
             id,
             hold,
             span,
             call,
-            class,
         })
     }
 
-    /// Renews the holds of one node, the next chunk after the reply to the one before.
-    async fn round(self: Arc<Self>, net: Arc<Net>, mut jobs: Vec<Job>) {
-        while !jobs.is_empty() {
-            let rest = jobs.split_off(jobs.len().min(CHUNK));
-            let chunk = std::mem::replace(&mut jobs, rest);
-            let sent = self.runtime.now();
-            let (outcomes, confirmed) = self.send(&net, &chunk, sent).await;
-            let silent = outcomes
-                .iter()
-                .all(|outcome| matches!(outcome, CallOutcome::Failed(_)));
-            for (job, outcome) in chunk.into_iter().zip(outcomes) {
-                self.settle(&job, outcome, sent, &confirmed);
-            }
-            if silent {
-                for job in std::mem::take(&mut jobs) {
-                    self.failed(&job, "the node did not answer the renewals before");
-                }
-            }
-            // What was put back may be due before the timer that runs.
-            self.nudge.notify_one();
+    /// Renews these holds of one node by one pipeline.
+    async fn renew(&self, net: &Net, route: Route, taken: Vec<(u64, Weak<Hold>)>) -> Done {
+        let (sent, count) = (self.runtime.now(), taken.len());
+        let jobs = taken
+            .iter()
+            .filter_map(|(id, hold)| self.job(*id, hold, sent));
+        let jobs: Vec<_> = jobs.collect();
+        let end = if jobs.is_empty() {
+            End::Empty
+        } else {
+            self.renew_all(net, route.1, &jobs, sent).await
+        };
+        Done {
+            route,
+            count,
+            sent,
+            end,
         }
     }
 
-    async fn send(&self, net: &Net, chunk: &[Job], sent: Moment) -> (Vec<CallOutcome>, Confirmed) {
-        let shortest = chunk.iter().map(|job| job.span).min().unwrap_or_default();
+    async fn renew_all(&self, net: &Net, class: LinkClass, jobs: &[Job], sent: Moment) -> End {
+        let (outcomes, confirmed, timing) = self.send(net, class, jobs, sent).await;
+        let answered = outcomes
+            .iter()
+            .any(|outcome| matches!(outcome, CallOutcome::Replied(_)));
+        for (job, outcome) in jobs.iter().zip(outcomes) {
+            self.settle(job, outcome, sent, &confirmed);
+        }
+        if answered {
+            End::Answered(timing)
+        } else {
+            End::Unanswered
+        }
+    }
+
+    async fn send(
+        &self,
+        net: &Net,
+        class: LinkClass,
+        jobs: &[Job],
+        sent: Moment,
+    ) -> (Vec<CallOutcome>, Confirmed, Timing) {
+        let shortest = jobs.iter().map(|job| job.span).min().unwrap_or_default();
         let silence = Lease::renewed(shortest)
             .unwrap_or_default()
             .attempt_timeout();
-        let slot = chunk[0].call.slot();
-        let class = chunk[0].class;
+        let slot = jobs[0].call.slot();
         let session = match net.session(slot, class, sent + silence).await {
             Ok(session) => session,
             Err(error) => {
                 let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));
-                return (vec![failure; chunk.len()], Confirmed::default());
+                return (
+                    vec![failure; jobs.len()],
+                    Confirmed::Unasked,
+                    Timing::default(),
+                );
             }
         };
-        let calls: Vec<_> = chunk.iter().map(|job| &job.call).collect();
-        let by = session.by(self.runtime.now());
+        let calls: Vec<_> = jobs.iter().map(|job| &job.call).collect();
         let limit = Limit {
             silence,
             deadline: sent + shortest / 3,
         };
-        if class == LinkClass::Command {
-            let outcomes = net.send(&session, &calls, by, limit).await;
-            return (outcomes, Confirmed::default());
-        }
-        let replicas = session.replicas();
-        let needed = chunk.iter().map(|job| job.hold.needs(replicas)).max();
-        let needed = needed.unwrap_or(0);
-        let (outcomes, acknowledged) = net
-            .send_durably(&session, &calls, by, limit, needed, silence)
-            .await;
-        let by = match acknowledged {
-            Acknowledged::By(confirmed) => Some(confirmed),
-            Acknowledged::Unknown | Acknowledged::Refused(_) => None,
+        let mut timing = Timing {
+            usual: session.usual(),
+            patience: silence,
         };
-        (outcomes, Confirmed { by, of: replicas })
+        if class == LinkClass::Durable {
+            let sending = self.send_durably(net, &session, jobs, &calls, limit);
+            let (outcomes, confirmed) = sending.await;
+            // Replicas are waited for as long as for an answer.
+            timing.usual += silence;
+            return (outcomes, confirmed, timing);
+        }
+        let by = session.by(self.runtime.now());
+        let outcomes = net.send(&session, &calls, by, limit).await;
+        (outcomes, Confirmed::Unasked, timing)
+    }
+
+    async fn send_durably(
+        &self,
+        net: &Net,
+        session: &Session,
+        jobs: &[Job],
+        calls: &[&ScriptCall],
+        limit: Limit,
+    ) -> (Vec<CallOutcome>, Confirmed) {
+        let replicas = session.replicas();
+        let needed = jobs.iter().map(|job| job.hold.needs(replicas)).max();
+        let needed = needed.unwrap_or(0);
+        let by = session.by(self.runtime.now());
+        let (outcomes, acknowledged) = net
+            .send_durably(session, calls, by, limit, needed, limit.silence)
+            .await;
+        let confirmed = match acknowledged {
+            Acknowledged::By(confirmed) => Confirmed::By(confirmed, replicas),
+            Acknowledged::Unknown | Acknowledged::Refused(_) => Confirmed::Unknown,
+        };
+        (outcomes, confirmed)
     }
 
     fn settle(&self, job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
         let reply = match outcome {
             CallOutcome::Replied(reply) => reply,
-            CallOutcome::Failed(failure) => return self.failed(job, failure.into_error(true)),
+            CallOutcome::Failed(failure) => {
+                return self.failed(job.id, &job.hold, failure.into_error(true));
+            }
         };
         match job.hold.primitive().renewed(&reply) {
             Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
-                self.failed(job, "too few replicas have confirmed it");
+                self.failed(job.id, &job.hold, "too few replicas have confirmed it");
             }
             Ok(Renewed::Ends(span)) => {
                 job.hold.extended(sent, span);
-                self.table()
+                self.plan()
+                    .table
                     .renewed(job.id, job.span, sent, self.runtime.random());
             }
             Ok(Renewed::Renewed) => {
                 let left = job.hold.valid_until() - self.runtime.now();
-                observe::renewed(job.hold.labels(), left < job.span / 3);
+                observe::renewed(&job.hold.labels(), left < job.span / 3);
                 job.hold.extended(sent, job.span);
-                self.table()
+                self.plan()
+                    .table
                     .renewed(job.id, job.span, sent, self.runtime.random());
             }
             Ok(Renewed::Lost(cause)) => {
                 self.remove(job.id);
                 job.hold.lose(cause);
             }
-            Ok(Renewed::Late) => self.failed(job, "it came too late to act"),
-            Err(error) => self.failed(job, error),
+            Ok(Renewed::Late) => self.failed(job.id, &job.hold, "it came too late to act"),
+            Err(error) => self.failed(job.id, &job.hold, error),
         }
     }
 
-    fn failed(&self, job: &Job, why: impl std::fmt::Display) {
-        observe::renewal_failed(job.hold.labels(), job.hold.primitive().name(), &why);
-        job.hold.troubled();
-        self.table()
-            .failed(job.id, self.runtime.now(), self.runtime.random());
+    fn failed(&self, id: u64, hold: &Hold, why: impl std::fmt::Display) {
+        observe::renewal_failed(&hold.labels(), hold.primitive().name(), &why);
+        hold.troubled();
+        self.plan()
+            .table
+            .failed(id, self.runtime.now(), self.runtime.random());
     }
 
-    fn table(&self) -> MutexGuard<'_, RenewalTable<Weak<Hold>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The task sleeps until something is due; returns when that is.
+    fn sleeps(&self) -> Moment {
+        let mut plan = self.plan();
+        plan.asleep_until = plan.next();
+        plan.asleep_until
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many replicas have confirmed a chunk of renewals.
-#[derive(Debug, Default)]
-struct Confirmed {
-    /// `None` if nobody knows.
-    by: Option<u32>,
-    /// The most the node was seen to have.
-    of: u32,
+impl Plan {
+    /// Returns when the next is due.
+    fn next(&self) -> Moment {
+        self.table.next_due().unwrap_or(Moment::FAR_FUTURE)
+    }
+}
+
+/// Returns where the renewals of `hold` go, and how many pipelines of them may be under way: a wait for replicas blocks those behind it.
+fn route(net: &Net, hold: &Hold) -> (Route, usize) {
+    let node = if net.router.is_fixed() {
+        None
+    } else {
+        net.router.node(hold.primitive().key().slot())
+    };
+    if hold.is_durable() {
+        ((node, LinkClass::Durable), 1)
+    } else {
+        ((node, LinkClass::Command), usize::MAX)
+    }
+}
+
+/// Which replicas have confirmed a pipeline of renewals.
+#[derive(Debug)]
+enum Confirmed {
+    /// Nobody had to.
+    Unasked,
+    /// Nobody knows.
+    Unknown,
+    /// So many, of so many that the node was seen to have at most.
+    By(u32, u32),
 }
 
 impl Confirmed {
     fn suffices(&self, job: &Job) -> bool {
-        job.class == LinkClass::Command || self.by.is_some_and(|by| by >= job.hold.needs(self.of))
+        match *self {
+            Self::Unasked => true,
+            Self::Unknown => false,
+            Self::By(confirmed, replicas) => confirmed >= job.hold.needs(replicas),
+        }
     }
 }
-
-/// Renewals in one pipeline.
-const CHUNK: usize = 256;
 
 /// Renewals due within this time go together.
 const GATHER: Duration = Duration::from_millis(25);

@@ -40,7 +40,7 @@ struct Object {
 #[doc(hidden)]
 impl Exclusive {
     pub fn new(client: &Client, kind: &'static Kind, name: &str) -> Self {
-        let class = Arc::<str>::from("");
+        let class = Arc::<str>::default();
         let object = Name::parse(name).map(|name| {
             Arc::new(Object {
                 kind,

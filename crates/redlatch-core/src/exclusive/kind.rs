@@ -10,7 +10,7 @@ use crate::{
         AcquireRequest, Answer, AnswerForAll, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
     },
     protocol::acquisition::Discipline,
-    script::{Items, Script, ScriptCall, millis},
+    script::{Items, Script, ScriptCall},
     seam::Value,
 };
 
@@ -85,11 +85,11 @@ impl Kind {
         parts.fold(call, ScriptCall::key)
     }
 
-    /// The address of a waiter; one that is served in order says also whose it is.
-    fn address(&self, address: &str, owner: &crate::Owner) -> String {
+    /// Appends the address of a waiter; one that is served in order says also whose it is.
+    fn address(&self, call: ScriptCall, address: &str, owner: &crate::Owner) -> ScriptCall {
         match self.discipline {
-            Discipline::Queued if !address.is_empty() => queued_address(address, owner),
-            _ => address.to_owned(),
+            Discipline::Queued if !address.is_empty() => call.arg(queued_address(address, owner)),
+            _ => call.arg(address),
         }
     }
 }
@@ -101,14 +101,15 @@ impl Kind {
         keys: &[&Key],
         request: &AcquireRequest<'_>,
     ) -> ScriptCall {
-        self.call_all(&self.acquire, keys)
+        let call = self
+            .call_all(&self.acquire, keys)
             .dated()
-            .arg(request.owner.to_string())
-            .arg(request.attempt.to_string())
-            .arg(millis(request.lease))
-            .arg(millis(request.lease + request.retention))
-            .arg(request.register.map(millis).unwrap_or_default())
-            .arg(self.address(request.address, request.owner))
+            .arg(request.owner)
+            .arg(request.attempt)
+            .arg(request.lease.as_millis())
+            .arg((request.lease + request.retention).as_millis())
+            .maybe(request.register.map(|span| span.as_millis()));
+        self.address(call, request.address, request.owner)
     }
 
     pub(super) fn acquired(&'static self, reply: &Value) -> Result<Answer, Error> {
@@ -178,10 +179,10 @@ impl Kind {
         ScriptCall::new(&self.renew, key)
             .dated()
             .key(key.as_str())
-            .arg(request.owner.to_string())
-            .arg(millis(request.lease))
-            .arg(millis(request.lease + request.retention))
-            .arg(request.token.to_string())
+            .arg(request.owner)
+            .arg(request.lease.as_millis())
+            .arg((request.lease + request.retention).as_millis())
+            .arg(request.token)
     }
 
     pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
@@ -198,15 +199,15 @@ impl Kind {
     }
 
     pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
-        let token = request.token.map(|token| token.to_string());
-        self.call(&self.release, key)
+        let call = self
+            .call(&self.release, key)
             .can_do_with(1)
-            .arg(request.owner.to_string())
-            .arg(request.attempt.to_string())
-            .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
-            .arg(millis(request.retention))
-            .arg(self.address(request.address, request.owner))
-            .arg(token.unwrap_or_default())
+            .arg(request.owner)
+            .arg(request.attempt)
+            .maybe(request.void_by)
+            .arg(request.retention.as_millis());
+        self.address(call, request.address, request.owner)
+            .maybe(request.token)
     }
 
     pub(super) fn released(&'static self, reply: &Value) -> Result<Parted, Error> {
@@ -281,9 +282,9 @@ impl Kind {
         };
         self.call(&self.force, key)
             .can_do_with(1)
-            .arg(token.to_string())
+            .arg(token)
             .arg(how)
-            .arg(millis(retention))
+            .arg(retention.as_millis())
     }
 
     /// Tells whether the hold was there to be ended, by this call or by an earlier copy of it.

@@ -268,6 +268,11 @@ impl Session {
         self.replicas.load(Ordering::Relaxed)
     }
 
+    /// Returns how long an answer usually takes, at most: two round trips, as they were when the connection began.
+    pub(crate) const fn usual(&self) -> Duration {
+        self.usual
+    }
+
     /// Notes that the server has so many replicas.
     pub(super) fn saw_replicas(&self, replicas: u32) {
         self.replicas.fetch_max(replicas, Ordering::Relaxed);
@@ -314,8 +319,11 @@ impl Session {
                 () = self.world.alarm(until) => {}
             }
             let now = runtime.now();
+            // Whoever looks so late did not run meanwhile: the answer may be here, and unread.
+            let stood_still = now - until >= STOOD_STILL;
             match lock(&self.progress).verdict(place, quiet_since) {
                 Silence::Slow if now < limit.deadline => quiet_since = now,
+                Silence::Dead if stood_still && now < limit.deadline => quiet_since = now,
                 Silence::Dead => {
                     self.suspect(limit.silence);
                     break;
@@ -510,6 +518,9 @@ fn uptime(info: &str) -> Option<Duration> {
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// A timer that is so late says that this process did not run.
+const STOOD_STILL: Duration = Duration::from_millis(100);
 
 /// Longest wait for the first answer on a new connection.
 const HANDSHAKE: Duration = Duration::from_secs(1);

@@ -222,7 +222,7 @@ impl Router {
     }
 
     /// Returns all nodes in charge of slots.
-    pub(super) fn masters(&self) -> Vec<Address> {
+    pub(crate) fn masters(&self) -> Vec<Address> {
         self.routes().masters()
     }
 

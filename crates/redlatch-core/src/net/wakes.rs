@@ -1,8 +1,11 @@
 //! Where the wakes of this client go: over the whole cluster, or by shard.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    fmt::Write,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::{Hub, Listener, Router, Topic, hub::Reach};
@@ -38,7 +41,11 @@ impl Wakes {
 
     /// Returns where a wake for attempt `number` goes.
     pub(crate) fn address(&self, number: u64) -> String {
-        format!("{} {} {number}", self.verb(), self.channel)
+        let (verb, channel) = (self.verb(), &self.channel);
+        let mut address = String::with_capacity(verb.len() + channel.len() + 22);
+        // A string takes whatever is written to it.
+        let _ = write!(address, "{verb} {channel} {number}");
+        address
     }
 
     /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.

@@ -8,6 +8,7 @@ pub mod classify;
 pub mod durability;
 pub mod glob;
 pub mod hold;
+pub mod lane;
 pub mod lease;
 pub mod lookout;
 pub mod name;

@@ -90,6 +90,11 @@ impl Key {
         &self.key
     }
 
+    /// Returns the same, shared.
+    pub fn to_shared(&self) -> Arc<str> {
+        Arc::clone(&self.key)
+    }
+
     /// Returns the slot of the key and of all its parts.
     pub const fn slot(&self) -> u16 {
         self.slot
@@ -101,11 +106,16 @@ impl Key {
             part.bytes().all(|byte| byte.is_ascii_lowercase()),
             "a part is letters"
         );
+        let mut key = String::with_capacity(self.key.len() + part.len() + 1);
+        key.push_str(&self.key);
         if self.key.ends_with('}') && !self.is_tagged() {
-            return format!("{}:{part}", self.key);
+            key.push(':');
+            key.push_str(part);
+        } else if let Some(at) = key.find('@') {
+            // The first `@` ends the prefix, since a prefix has none.
+            key.insert_str(at, part);
         }
-        // The first `@` ends the prefix, since a prefix has none.
-        self.key.replacen('@', &format!("{part}@"), 1)
+        key
     }
 
     /// Returns the name that has this `key` under `prefix`; `None` for a part, or for a key that is not ours.

@@ -22,7 +22,6 @@ pub struct RenewalTable<T> {
 struct Entry<T> {
     payload: T,
     lease: Duration,
-    failures: u32,
     /// When it is due; `None` while a renewal is under way.
     next: Option<Moment>,
 }
@@ -44,7 +43,6 @@ impl<T> RenewalTable<T> {
             Entry {
                 payload,
                 lease,
-                failures: 0,
                 next: None,
             },
         );
@@ -88,7 +86,6 @@ impl<T> RenewalTable<T> {
             .get_mut(&id)
             .filter(|entry| entry.next.is_none())
         {
-            entry.failures = 0;
             entry.lease = lease;
             let next = now + regular(entry.lease, random);
             self.schedule(id, next);
@@ -102,7 +99,6 @@ impl<T> RenewalTable<T> {
             .get_mut(&id)
             .filter(|entry| entry.next.is_none())
         {
-            entry.failures += 1;
             let next = now + hurried(entry.lease, random);
             self.schedule(id, next);
         }

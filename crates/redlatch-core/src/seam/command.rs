@@ -1,6 +1,6 @@
 //! What goes over a connection and what comes back.
 
-use std::{error, fmt};
+use std::{error, fmt, io::Write};
 
 /// One command to a server: binary-safe arguments in one buffer.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,6 +33,13 @@ impl Command {
     /// Appends one argument in place.
     pub fn push(&mut self, arg: impl AsRef<[u8]>) {
         self.bytes.extend_from_slice(arg.as_ref());
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Appends one argument in place, as it is displayed.
+    pub fn write(&mut self, arg: impl fmt::Display) {
+        // A vector takes whatever is written to it.
+        let _ = write!(self.bytes, "{arg}");
         self.ends.push(self.bytes.len());
     }
 

@@ -12,6 +12,7 @@ mod loss;
 mod many_threads;
 mod mixed_leases;
 mod observability;
+mod renewals;
 mod successors;
 mod waiting;
 mod wrong_input;

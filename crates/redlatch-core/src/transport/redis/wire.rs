@@ -39,21 +39,22 @@ impl Wire {
             return vec![error::closed(); count];
         }
         let mut conn = self.conn.clone();
-        let replies = if let [command] = commands.as_slice() {
+        if let [command] = commands.as_slice() {
             let cmd = value::cmd(command);
             drop(commands);
-            self.answer(conn.send_packed_command(&cmd))
-                .await
-                .map(|reply| vec![reply])
-        } else {
-            let mut pipeline = Pipeline::with_capacity(count);
-            for command in &commands {
-                pipeline.add_command(value::cmd(command));
-            }
-            drop(commands);
-            self.answer(conn.send_packed_commands(&pipeline, 0, count))
-                .await
-        };
+            return match self.answer(conn.send_packed_command(&cmd)).await {
+                Ok(reply) => vec![Outcome::Replied(value::reply(reply))],
+                Err(outcome) => vec![outcome],
+            };
+        }
+        let mut pipeline = Pipeline::with_capacity(count);
+        for command in &commands {
+            pipeline.add_command(value::cmd(command));
+        }
+        drop(commands);
+        let replies = self
+            .answer(conn.send_packed_commands(&pipeline, 0, count))
+            .await;
         match replies {
             Ok(replies) if replies.len() == count => replies
                 .into_iter()

@@ -1,0 +1,209 @@
+//! What waits to be renewed at one server, and how much of it may be under way.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::time::Moment;
+
+/// The renewals of one server. The most urgent go first, and no more are under way than the server answers in good time: what waits here can
+/// still be overtaken, and its time-out has not begun.
+///
+/// Knows a payload per renewal. Order of use: [`push`](Self::push); [`take`](Self::take) until there is nothing; then for each pipeline taken
+/// exactly one of [`answered`](Self::answered), [`unanswered`](Self::unanswered) and [`dropped`](Self::dropped).
+///
+/// How much may be under way follows the slow start and the delay of V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, and L. Brakmo,
+/// S. O'Malley and L. Peterson, "TCP Vegas", SIGCOMM 1994: it grows while answers come at once, and is halved when they are late.
+#[derive(Debug)]
+pub struct Lane<T> {
+    waiting: BTreeMap<(Moment, u64), T>,
+    /// How many renewals may be under way.
+    window: usize,
+    under_way: usize,
+    pipelines: usize,
+    most_pipelines: usize,
+    /// When the last answer came.
+    heard: Moment,
+}
+
+impl<T> Lane<T> {
+    /// Returns an empty lane, of which so many pipelines may be under way at once.
+    pub const fn new(most_pipelines: usize) -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            window: LEAST,
+            under_way: 0,
+            pipelines: 0,
+            most_pipelines,
+            heard: Moment::ORIGIN,
+        }
+    }
+
+    /// Adds the renewal of `id`, to be answered before `deadline`.
+    pub fn push(&mut self, deadline: Moment, id: u64, payload: T) {
+        self.waiting.insert((deadline, id), payload);
+    }
+
+    /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or when nothing waits.
+    pub fn take(&mut self) -> Option<Vec<(u64, T)>> {
+        let most = (self.window / 4).min(PIPELINE);
+        let count = most.min(self.waiting.len());
+        let full = self.under_way + count > self.window || self.pipelines == self.most_pipelines;
+        if count == 0 || full {
+            return None;
+        }
+        self.under_way += count;
+        self.pipelines += 1;
+        let mut taken = Vec::with_capacity(count);
+        while taken.len() < count
+            && let Some(((_, id), payload)) = self.waiting.pop_first()
+        {
+            taken.push((id, payload));
+        }
+        Some(taken)
+    }
+
+    /// A pipeline of `count`, sent at `sent`, was answered at `now`. An answer that waits for nobody takes `usual` at most, and none shall wait for
+    /// longer than `patience`.
+    pub fn answered(
+        &mut self,
+        count: usize,
+        sent: Moment,
+        now: Moment,
+        usual: Duration,
+        patience: Duration,
+    ) {
+        self.dropped(count);
+        self.heard = now;
+        let waited = (now - sent).saturating_sub(usual);
+        if waited <= patience / 2 {
+            self.window = (self.window + count).min(MOST);
+        } else if waited > patience {
+            self.shrink();
+        }
+    }
+
+    /// A pipeline of `count`, sent at `sent`, was not answered in its time. Returns all that waits if no other was answered since: the server does not
+    /// answer.
+    pub fn unanswered(&mut self, count: usize, sent: Moment) -> Vec<(u64, T)> {
+        self.dropped(count);
+        if self.heard > sent {
+            self.shrink();
+            return Vec::new();
+        }
+        self.window = LEAST;
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        waiting.map(|((_, id), payload)| (id, payload)).collect()
+    }
+
+    /// A pipeline of `count` was not sent: nothing in it was of use any more.
+    pub const fn dropped(&mut self, count: usize) {
+        self.under_way -= count;
+        self.pipelines -= 1;
+    }
+
+    /// Tells whether nothing waits and nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.pipelines == 0
+    }
+
+    fn shrink(&mut self) {
+        self.window = (self.window / 2).max(LEAST);
+    }
+}
+
+/// Renewals in one pipeline at most.
+const PIPELINE: usize = 256;
+
+/// Fewest renewals that may be under way, and how many while nothing is known of the server. Fewer would be for a server that needs 20 ms for each; but
+/// then answers are mostly late since this machine is busy, and few at once make it worse.
+const LEAST: usize = 64;
+
+/// Most: 10,000 a second where an answer takes 400 ms.
+const MOST: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_origin(Duration::from_millis(ms))
+    }
+
+    fn lane(waiting: u64) -> Lane<()> {
+        let mut lane = Lane::new(usize::MAX);
+        (0..waiting).for_each(|id| lane.push(at(1000 + id), id, ()));
+        lane
+    }
+
+    fn ids(taken: Option<Vec<(u64, ())>>) -> Vec<u64> {
+        let taken = taken.unwrap_or_default().into_iter();
+        taken.map(|(id, ())| id).collect()
+    }
+
+    /// Takes all that may be under way.
+    fn fill(lane: &mut Lane<()>) -> Vec<usize> {
+        std::iter::from_fn(|| lane.take().map(|taken| taken.len())).collect()
+    }
+
+    #[test]
+    fn the_most_urgent_go_first_whenever_they_came() {
+        let mut lane = lane(1000);
+        assert_eq!(ids(lane.take()), Vec::from_iter(0..16));
+        lane.push(at(10), 5000, ());
+        assert_eq!(ids(lane.take())[..3], [5000, 16, 17]);
+    }
+
+    #[test]
+    fn more_go_to_a_server_that_answers_at_once_and_fewer_to_a_slow_one() {
+        let mut lane = lane(1_000_000);
+        for _ in 0..10 {
+            for count in fill(&mut lane) {
+                lane.answered(count, at(0), at(600), 100 * MS, 1000 * MS);
+            }
+        }
+        let pipelines = fill(&mut lane);
+        assert_eq!(pipelines, [PIPELINE; 16]);
+        let mut late = |count| lane.answered(count, at(0), at(1200), 100 * MS, 1000 * MS);
+        (0..2).for_each(|_| late(PIPELINE));
+        (2..8).for_each(|_| lane.dropped(PIPELINE));
+        assert!(
+            fill(&mut lane).is_empty(),
+            "a quarter, and twice that is under way"
+        );
+        (8..16).for_each(|_| lane.dropped(PIPELINE));
+        assert_eq!(fill(&mut lane), [PIPELINE; 4]);
+        lane.answered(PIPELINE, at(0), at(900), 100 * MS, 1000 * MS);
+        assert_eq!(fill(&mut lane), [PIPELINE], "neither late nor at once");
+    }
+
+    #[test]
+    fn where_one_pipeline_blocks_the_next_they_go_one_by_one() {
+        let mut lane = Lane::new(1);
+        (0..100).for_each(|id| lane.push(at(id), id, ()));
+        assert_eq!(fill(&mut lane), [16]);
+        lane.answered(16, at(0), at(10), 10 * MS, 1000 * MS);
+        assert_eq!(fill(&mut lane), [20]);
+    }
+
+    #[test]
+    fn what_waits_behind_silence_is_handed_back() {
+        let mut lane = lane(100);
+        assert_eq!(fill(&mut lane), [16; 4]);
+        assert_eq!(lane.unanswered(16, at(5)).len(), 36);
+        (0..2).for_each(|_| lane.dropped(16));
+        assert!(!lane.is_idle());
+        assert!(lane.unanswered(16, at(5)).is_empty());
+        assert!(lane.is_idle());
+        assert!(lane.take().is_none());
+    }
+
+    #[test]
+    fn one_that_is_not_answered_while_others_are_holds_up_nothing() {
+        let mut lane = lane(100);
+        assert_eq!(fill(&mut lane), [16; 4]);
+        lane.answered(16, at(5), at(900), MS, 1000 * MS);
+        assert!(lane.unanswered(16, at(5)).is_empty());
+        assert_eq!(fill(&mut lane), [16; 2]);
+    }
+}

@@ -1,0 +1,138 @@
+//! What the client allocates: counts, which depend on no clock. A binary of its own, since the counter is the allocator of all that it counts.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::{
+    future::{IntoFuture, poll_fn},
+    sync::Arc,
+    task::Poll,
+};
+
+use allocation_counter::{AllocationInfo, measure, opt_out};
+use async_trait::async_trait;
+use redlatch::{
+    Client,
+    seam::{Command, Conn, Dial, DialError, Dialed, Outcome, Transport},
+};
+use redlatch_embedded::EmbeddedTransport;
+use redlatch_tests::backend::Backend;
+use tokio::runtime::{Builder, Runtime};
+
+/// With the labels of metrics, which are text of their own for each of five counters, and without what a transport needs.
+#[test]
+fn an_uncontended_pair_allocates_little() {
+    let (runtime, client) = client();
+    let lock = client.lock("x");
+    let pairs = |count: u32| {
+        let info = measure(|| {
+            runtime.block_on(async {
+                for _ in 0..count {
+                    lock.lock().await.unwrap().release().await.unwrap();
+                }
+            });
+        });
+        info.count_total
+    };
+    pairs(64);
+    let each = (pairs(1064) - pairs(64)) / 1000;
+    assert!(each <= PAIR, "{each} allocations per pair");
+}
+
+#[test]
+fn a_held_lock_keeps_little() {
+    let (runtime, client) = client();
+    // Tables grow by steps.
+    drop(hold(&runtime, &client, "warm", 10).0);
+    let (guards, info) = hold(&runtime, &client, "x", 2000);
+    let each = info.bytes_current / 2000;
+    assert!(each <= HOLD, "{each} bytes per hold");
+    drop(guards);
+}
+
+/// Takes so many names; the guards' own place is the caller's.
+fn hold(
+    runtime: &Runtime,
+    client: &Client,
+    stem: &str,
+    count: usize,
+) -> (Vec<redlatch::LockGuard>, AllocationInfo) {
+    let mut guards = Vec::with_capacity(count);
+    let info = measure(|| {
+        runtime.block_on(async {
+            for i in 0..count {
+                let lock = client.lock(&format!("{stem}:{i}"));
+                guards.push(lock.lock().into_future().await.unwrap());
+            }
+        });
+    });
+    (guards, info)
+}
+
+/// Connects to a server whose allocations, and those on the way to it, do not count.
+fn client() -> (Runtime, Client) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let client = runtime.block_on(async {
+        let backend = Backend::embedded();
+        let Backend::Embedded {
+            server,
+            runtime,
+            name,
+        } = &backend
+        else {
+            panic!("this needs the embedded server");
+        };
+        let inner = EmbeddedTransport::new().serve(name, server.clone());
+        let builder = backend.builder().transport(Arc::new(Uncounted { inner }));
+        let connecting = builder.runtime(Arc::clone(runtime)).connect();
+        connecting.await.unwrap()
+    });
+    (runtime, client)
+}
+
+#[derive(Debug)]
+struct Uncounted<T> {
+    inner: T,
+}
+
+#[async_trait]
+impl Transport for Uncounted<EmbeddedTransport> {
+    async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
+        let mut dialed = self.inner.dial(dial).await?;
+        let inner = dialed.conn;
+        dialed.conn = Arc::new(Uncounted { inner });
+        Ok(dialed)
+    }
+}
+
+#[async_trait]
+impl Conn for Uncounted<Arc<dyn Conn>> {
+    async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
+        // What comes in is dropped here and what goes out is made here, as over a network; between the two nothing counts.
+        let mut own = None;
+        opt_out(|| own = Some(batch.clone()));
+        drop(batch);
+        let mut sending = None;
+        let answer = poll_fn(|context| {
+            let mut polled = Poll::Pending;
+            opt_out(|| {
+                let sending = sending.get_or_insert_with(|| self.inner.send(own.take().unwrap()));
+                polled = sending.as_mut().poll(context);
+            });
+            polled
+        });
+        let outcomes = answer.await;
+        let counted = outcomes.clone();
+        opt_out(|| drop((outcomes, sending.take())));
+        counted
+    }
+}
+
+/// Allocations of an acquisition and its release.
+const PAIR: u64 = 36;
+
+/// Bytes that a hold, its guard left out, keeps of the heap.
+const HOLD: i64 = 680;

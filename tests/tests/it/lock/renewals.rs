@@ -1,0 +1,149 @@
+//! Many holds and a server that is slow or far away: nothing is lost that can be kept.
+
+use std::{future::IntoFuture, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use redlatch::{Client, LockGuard};
+use redlatch_embedded::EmbeddedTransport;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    slow::{FarTransport, SlowTransport, Work},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_can_just_keep_up_loses_nothing() {
+    let backend = Backend::embedded();
+    let (client, work) = slow(&backend).await;
+    // All at once, so that all are due at once, too: 20 s of work for what has 29.4 s.
+    let guards = hold(&client, "x", 2000, 30 * SECOND).await;
+    work.takes(10 * MS);
+    work.most_in_line();
+    for _ in 0..120 {
+        backend.pass(SECOND).await;
+        assert_eq!(lost(&guards), 0);
+    }
+    // What waits in line at the server cannot be overtaken, and its time-out has begun: about a second.
+    let most = work.most_in_line();
+    assert!(most <= 128, "{most} in line");
+    work.takes(Duration::ZERO);
+    drop(guards);
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_most_urgent_renewals_overtake_the_others() {
+    let backend = Backend::embedded();
+    let (client, work) = slow(&backend).await;
+    let long = hold(&client, "long", 1200, 30 * SECOND).await;
+    let short = hold(&client, "short", 10, 6 * SECOND).await;
+    // The long ones alone are 12 s of work as soon as they are due.
+    work.takes(10 * MS);
+    for _ in 0..600 {
+        backend.pass(100 * MS).await;
+        assert_eq!((lost(&short), lost(&long)), (0, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_process_has_stood_still_all_that_is_due_is_renewed_in_time() {
+    let backend = Backend::embedded();
+    let client = far(&backend, 100 * MS).await;
+    // One pipeline of 256 after the other would need 2.6 s, and 2.2 s are left.
+    let guards = hold(&client, "x", 3000, 6 * SECOND).await;
+    backend.pass(SECOND).await;
+    tokio::time::advance(2500 * MS).await;
+    for _ in 0..100 {
+        backend.pass(100 * MS).await;
+        assert_eq!(lost(&guards), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_not_sent_again_since_the_process_stood_still() {
+    let backend = Backend::embedded();
+    let client = far(&backend, 100 * MS).await;
+    drop(hold(&client, "warm", 1, SECOND).await);
+    client.settled().await;
+    let before = backend.script_calls();
+    let lock = client.lock("x");
+    let taking = tokio::spawn(lock.try_lock().into_future());
+    backend.pass(50 * MS).await;
+    // The answer is on its way, and the time to wait for it has passed when somebody looks.
+    tokio::time::advance(3 * SECOND).await;
+    let guard = taking.await.unwrap().unwrap().unwrap();
+    assert_eq!(backend.script_calls() - before, 1);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_becomes_fast_again_is_given_more() {
+    let backend = Backend::embedded();
+    let (client, work) = slow(&backend).await;
+    let guards = hold(&client, "x", 1500, 30 * SECOND).await;
+    work.takes(20 * MS);
+    backend.pass(20 * SECOND).await;
+    let before = backend.script_calls();
+    work.takes(Duration::ZERO);
+    backend.pass(12 * SECOND).await;
+    assert_eq!(lost(&guards), 0);
+    let renewed = backend.script_calls() - before;
+    assert!(renewed >= 1500, "{renewed} renewals");
+}
+
+async fn hold(client: &Client, stem: &str, holds: usize, lease: Duration) -> Vec<LockGuard> {
+    let locks = (0..holds).map(|i| client.lock(&format!("{stem}{i}")));
+    let locks: Vec<_> = locks.collect();
+    let taking = locks
+        .iter()
+        .map(|lock| lock.lock().renewed_lease(lease).into_future());
+    let taken = join_all(taking).await.into_iter();
+    taken.map(Result::unwrap).collect()
+}
+
+fn lost(guards: &[LockGuard]) -> usize {
+    guards.iter().filter(|guard| guard.check().is_err()).count()
+}
+
+/// Connects a client to a server to which a message takes `way`.
+async fn far(backend: &Backend, way: Duration) -> Client {
+    let Backend::Embedded {
+        server,
+        runtime,
+        name,
+    } = backend
+    else {
+        panic!("this needs the embedded server");
+    };
+    let transport = EmbeddedTransport::new().serve(name, server.clone());
+    let transport = FarTransport::new(Arc::new(transport), way);
+    let builder = backend.builder().transport(Arc::new(transport));
+    let connecting = builder.runtime(Arc::clone(runtime)).connect();
+    connecting.await.unwrap()
+}
+
+/// Connects a client to a server that is fast until its work takes longer.
+async fn slow(backend: &Backend) -> (Client, Work) {
+    let Backend::Embedded {
+        server,
+        runtime,
+        name,
+    } = backend
+    else {
+        panic!("this needs the embedded server");
+    };
+    let transport = EmbeddedTransport::new().serve(name, server.clone());
+    let transport = SlowTransport::new(Arc::new(transport), Duration::ZERO);
+    let work = transport.work();
+    let builder = backend.builder().transport(Arc::new(transport));
+    let connecting = builder.runtime(Arc::clone(runtime)).connect();
+    let client = connecting.await.unwrap();
+    // The scripts are there, or the first pipelines would come twice.
+    let warm = hold(&client, "warm", 1, SECOND).await;
+    backend.pass(SECOND).await;
+    drop(warm);
+    client.settled().await;
+    (client, work)
+}

@@ -1,8 +1,7 @@
 -- Tries every command that the scripts of the family use, to find rights that are missing before they are needed.
 --
 -- KEYS  1 a key that nobody else uses; it is gone afterwards
--- ARGV  1 verb of messages that nobody waits for, 2 the channel of one client, 3 the channel of one name; none for a client that wants
---       no messages
+-- ARGV  verb, channel, …  where messages go; nothing for a client that wants none
 -- Reply {now, refusal, …}  the error of each command that was refused
 -- Cost  O(1).
 local time = redis.call('TIME')
@@ -38,8 +37,7 @@ try('ZREMRANGEBYSCORE', key, '-inf', '0')
 try('ZPOPMIN', key)
 try('PERSIST', key)
 try('PEXPIRE', key, '1')
-if ARGV[1] then
-  try(ARGV[1], ARGV[2], '')
-  try(ARGV[1], ARGV[3], '')
+for i = 1, #ARGV, 2 do
+  try(ARGV[i], ARGV[i + 1], '')
 end
 return refused

@@ -2,7 +2,7 @@
 -- by itself.
 --
 -- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of arrival
--- L  sorted set, member `<channel>`, a client -> ms until which its waiters count as alive
+-- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
 -- K  fields: n  ms until which anybody may wait; nobody does if it is absent or over
 --            y  `<ms> <member>`, who was called last, and until when it may take its time to come
 --
@@ -14,7 +14,7 @@
 local GRACE = 5000
 
 local function queue_client(member)
-  return string.match(member, '^%u+ (%S+)')
+  return string.match(member, '^%u+ ([^ {]+)')
 end
 
 -- Tells whether `called`, the field y, names `member`.
@@ -107,7 +107,7 @@ end
 local function queue_call_any(k, q, l, now)
   for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
     local verb, channel = string.match(member, '^(%u+) (%S+)')
-    local alive = redis.call('ZSCORE', l, channel)
+    local alive = redis.call('ZSCORE', l, queue_client(member))
     if verb ~= 'NONE' and alive and alive > now then
       redis.pcall(verb, channel, k)
       return

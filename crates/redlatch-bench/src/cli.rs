@@ -2,10 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use crate::{rounds::Effort, workload};
+use crate::{
+    contender::{FLOOR, KINDS, KNOWN, is_known},
+    rounds::Effort,
+    workload,
+};
 
 /// What the command line asks for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
     /// Be a contender of another process.
@@ -13,15 +17,22 @@ pub(crate) enum Task {
         contender: String,
         url: String,
     },
+    /// Stand between the server at this port and its clients.
+    Relay {
+        server: u16,
+        latency: Duration,
+    },
     Measure(Plan),
 }
 
 /// What is to be measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Names of workloads, in the order of the command line.
     pub(crate) workloads: Vec<&'static str>,
     pub(crate) effort: Effort,
+    /// How much longer a server's answer is to take than it does.
+    pub(crate) latency: Duration,
     /// Only these of the contenders that are built in, if any are named.
     pub(crate) only: Vec<String>,
     /// Programs that are contenders: a name, and the words of the command.
@@ -29,54 +40,134 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
 }
 
+/// Reads the arguments; an error says which one is wrong and why.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     let args: Vec<String> = args.collect();
-    if let [work, contender, url] = args.as_slice()
-        && work == "worker"
-    {
-        return Ok(Task::Work {
-            contender: contender.clone(),
-            url: url.clone(),
-        });
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match *words.as_slice() {
+        ["worker", contender, url] if is_known(contender) => {
+            return Ok(Task::Work {
+                contender: contender.to_owned(),
+                url: url.to_owned(),
+            });
+        }
+        ["worker", contender, _] => return Err(format!("unknown contender {contender:?}")),
+        ["worker", ..] => return Err("worker takes a contender and a url".to_owned()),
+        ["relay", ref rest @ ..] => return relay(rest).ok_or_else(|| RELAY.to_owned()),
+        _ => {}
+    }
+    if words.iter().any(|word| HELP.contains(word)) {
+        return Ok(Task::Help);
     }
     let mut plan = Plan {
         workloads: Vec::new(),
-        effort: SHORT,
+        effort: if words.contains(&"--long") {
+            LONG
+        } else {
+            SHORT
+        },
+        latency: Duration::ZERO,
         only: Vec::new(),
         with: Vec::new(),
         folder: PathBuf::from("target/bench"),
     };
-    for arg in &args {
-        match arg.split_once('=').unwrap_or((arg, "")) {
-            ("help" | "--help" | "-h", _) => return Ok(Task::Help),
-            ("--long", "") => plan.effort = LONG,
-            ("--rounds", number) => {
-                let rounds = number.parse().ok().filter(|&rounds| rounds > 0);
-                plan.effort.rounds = rounds.ok_or("--rounds=N takes a number from 1")?;
-            }
-            ("--out", folder) if !folder.is_empty() => plan.folder = folder.into(),
-            ("--only", names) if !names.is_empty() => {
-                plan.only = names.split(',').map(str::to_owned).collect();
-            }
-            ("--with", contender) => {
-                let (name, command) = contender.split_once('=').ok_or(WITH)?;
-                let words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
-                if name.is_empty() || words.is_empty() {
-                    return Err(WITH.to_owned());
-                }
-                plan.with.push((name.to_owned(), words));
-            }
-            (name, "") => plan.workloads.push(workload::named(name)?),
-            _ => return Err(format!("unknown argument {arg:?}")),
-        }
+    for word in words {
+        read(&mut plan, word)?;
+    }
+    let one_server = |name: &&str| plan.latency.is_zero() || *name != workload::CLUSTER;
+    if !plan.workloads.iter().all(one_server) {
+        let cluster = workload::CLUSTER;
+        return Err(format!("--latency is of one server, {cluster} has three"));
     }
     if plan.workloads.is_empty() {
-        plan.workloads = workload::ALL.iter().map(|one| one.0).collect();
+        let all = workload::ALL.iter().map(|one| one.0);
+        plan.workloads = all.filter(one_server).collect();
     }
     Ok(Task::Measure(plan))
 }
 
-const WITH: &str = "--with=name=command takes a name and a command";
+/// Reads one argument of a plan.
+fn read(plan: &mut Plan, word: &str) -> Result<(), String> {
+    let Some((option, value)) = word.split_once('=') else {
+        match word {
+            "--long" => {}
+            _ if word.starts_with('-') => return Err(unknown("option", word)),
+            name => plan.workloads.push(workload::named(name)?),
+        }
+        return Ok(());
+    };
+    match option {
+        "--rounds" => {
+            let rounds = value.parse().ok().filter(|&rounds| rounds > 0);
+            plan.effort.rounds = rounds.ok_or_else(|| {
+                format!("--rounds=N takes a whole number from 1, and not {value:?}")
+            })?;
+        }
+        "--latency" => {
+            plan.latency = time(value).ok_or_else(|| {
+                format!("--latency=1ms takes a whole number of ms or us from 1, and not {value:?}")
+            })?;
+        }
+        "--out" if value.is_empty() => return Err("--out=folder takes a folder".to_owned()),
+        "--out" => plan.folder = value.into(),
+        "--only" => {
+            for name in value.split(',') {
+                if !KNOWN.contains(&name) && !KINDS.contains(&name) {
+                    let known = [&KNOWN[..], &KINDS[..]].concat().join(", ");
+                    return Err(format!("unknown contender {name:?}; there are {known}"));
+                }
+                plan.only.push(name.to_owned());
+            }
+        }
+        "--with" => plan.with.push(program(value)?),
+        _ => return Err(unknown("option", option)),
+    }
+    Ok(())
+}
+
+/// Reads `name=command`.
+fn program(value: &str) -> Result<(String, Vec<String>), String> {
+    let (name, command) = value.split_once('=').unwrap_or_default();
+    let words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
+    if name.is_empty() || words.is_empty() {
+        return Err(format!(
+            "--with=name=command takes a name and a command, and not {value:?}"
+        ));
+    }
+    if is_known(name) || name == FLOOR {
+        return Err(format!("{name:?} is a contender that is built in"));
+    }
+    Ok((name.to_owned(), words))
+}
+
+fn relay(rest: &[&str]) -> Option<Task> {
+    let &[server, latency] = rest else {
+        return None;
+    };
+    Some(Task::Relay {
+        server: server.parse().ok()?,
+        latency: Duration::from_micros(latency.parse().ok()?),
+    })
+}
+
+/// Reads a time as `1ms` or `500us`.
+fn time(text: &str) -> Option<Duration> {
+    let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix("us")) {
+        (Some(number), _) => (number, 1_000),
+        (_, Some(number)) => (number, 1),
+        _ => return None,
+    };
+    let micros = number.parse::<u64>().ok()?.checked_mul(unit)?;
+    (micros > 0).then(|| Duration::from_micros(micros))
+}
+
+fn unknown(what: &str, word: &str) -> String {
+    format!("unknown {what} {word:?}")
+}
+
+const HELP: [&str; 3] = ["help", "--help", "-h"];
+
+const RELAY: &str = "relay takes the port of a server and a number of µs";
 
 const SHORT: Effort = Effort {
     rounds: 5,
@@ -91,8 +182,9 @@ const LONG: Effort = Effort {
 };
 
 pub(crate) const USAGE: &str = "\
-usage: cargo xtask bench [workload…] [--long] [--rounds=N] [--only=name,name] [--with=name=command]… [--out=folder]
+usage: cargo xtask bench [workload…] [--long] [--rounds=N] [--latency=1ms] [--only=name,name] [--with=name=command]… [--out=folder]
        redlatch-bench worker <contender> <url>
+       redlatch-bench relay <port> <µs>
 
 workloads, all of them if none is named:
   W1  uncontended, one task              W6  10,000 and 100,000 holds, kept by the watchdog
@@ -101,9 +193,11 @@ workloads, all of them if none is named:
   W4  one name, in several processes     W9  uncontended and held, over three masters
   W5  a semaphore
 
-  --long      the numbers of the targets: more and longer rounds, some of an hour; else some minutes
-  --only      only these of raw, redlatch, rslock, polling
-  --with      one more contender: a program that speaks the protocol in contender/external.rs
+  --long      9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten minutes
+  --rounds    so many rounds
+  --latency   the server's answers take so much longer; not for W9
+  --only      only these of raw, redlatch, rslock, polling, fair, write
+  --with      one more contender for W1 to W4: a program that speaks the protocol in contender/external.rs
   --out       where tables, JSON and plots go; target/bench if absent
 
 The server is the first of REDLATCH_TEST_SERVERS, else redis-server or valkey-server of the PATH.";
@@ -116,29 +210,75 @@ mod tests {
         parse(line.iter().map(|&word| word.to_owned()))
     }
 
-    #[test]
-    fn a_plan_is_read() {
-        let Ok(Task::Measure(plan)) =
-            parsed(&["w3", "W1", "--long", "--rounds=2", "--with=go=./lock -x"])
-        else {
-            panic!("no plan");
-        };
-        assert_eq!(plan.workloads, ["W3", "W1"]);
-        assert_eq!((plan.effort.rounds, plan.effort.long), (2, true));
-        assert_eq!(
-            plan.with,
-            [("go".to_owned(), vec!["./lock".to_owned(), "-x".to_owned()])]
-        );
-        let Ok(Task::Measure(all)) = parsed(&[]) else {
-            panic!("no plan");
-        };
-        assert_eq!(all.workloads.len(), 9);
+    fn plan(line: &[&str]) -> Plan {
+        match parsed(line) {
+            Ok(Task::Measure(plan)) => plan,
+            other => panic!("{line:?} is {other:?}"),
+        }
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
-        for line in [&["W10"][..], &["--rounds=0"], &["--with=x"], &["--fast"]] {
-            assert!(parsed(line).is_err(), "{line:?}");
+    fn a_plan_is_read() {
+        let plan = plan(&["w3", "W1", "--rounds=2", "--long", "--with=go=./lock -x"]);
+        assert_eq!(plan.workloads, ["W3", "W1"]);
+        assert_eq!((plan.effort.rounds, plan.effort.time), (2, LONG.time));
+        assert!(plan.effort.long);
+        let program = ["./lock", "-x"].map(str::to_owned).to_vec();
+        assert_eq!(plan.with, [("go".to_owned(), program)]);
+    }
+
+    #[test]
+    fn without_arguments_everything_is_measured_where_the_server_is() {
+        let all = plan(&[]);
+        assert_eq!((all.workloads.len(), all.effort), (9, SHORT));
+        assert!(all.latency.is_zero() && all.only.is_empty() && all.with.is_empty());
+        let away = plan(&["--latency=1500us", "--only=redlatch,fair"]);
+        assert_eq!(away.latency, Duration::from_micros(1_500));
+        assert_eq!((away.workloads.len(), away.only.len()), (8, 2));
+    }
+
+    #[test]
+    fn a_relay_and_a_worker_are_read() {
+        let latency = Duration::from_millis(1);
+        let relay = Task::Relay {
+            server: 6379,
+            latency,
+        };
+        assert_eq!(parsed(&["relay", "6379", "1000"]), Ok(relay));
+        let worker = Task::Work {
+            contender: "fair".to_owned(),
+            url: "redis://h".to_owned(),
+        };
+        assert_eq!(parsed(&["worker", "fair", "redis://h"]), Ok(worker));
+        assert_eq!(parsed(&["W1", "--help"]), Ok(Task::Help));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_and_named() {
+        let cases = [
+            (&["W10"][..], "unknown workload \"W10\""),
+            (&["W1", "--fast"], "unknown option \"--fast\""),
+            (&["--fast=1"], "unknown option \"--fast\""),
+            (&["--long=1"], "unknown option \"--long\""),
+            (&["--rounds=0"], "from 1, and not \"0\""),
+            (&["--rounds=many"], "from 1, and not \"many\""),
+            (&["--latency=0ms"], "from 1, and not \"0ms\""),
+            (&["--latency=1"], "from 1, and not \"1\""),
+            (&["--latency=1ms", "W9"], "W9 has three"),
+            (&["--only=redlach"], "unknown contender \"redlach\""),
+            (&["--only="], "unknown contender \"\""),
+            (&["--with=x"], "takes a name and a command"),
+            (&["--with=raw=./x"], "\"raw\" is a contender"),
+            (&["--with=floor=./x"], "\"floor\" is a contender"),
+            (&["worker", "floor", "url"], "unknown contender \"floor\""),
+            (&["--out="], "takes a folder"),
+            (&["worker", "nobody", "url"], "unknown contender \"nobody\""),
+            (&["worker"], "takes a contender and a url"),
+            (&["relay", "x", "1"], "relay takes"),
+        ];
+        for (line, part) in cases {
+            let message = parsed(line).unwrap_err();
+            assert!(message.contains(part), "{line:?}: {message}");
         }
     }
 }

@@ -19,8 +19,24 @@ pub(crate) fn own_cpu() -> Duration {
     )
 }
 
-/// Returns the CPU time of another process, of all its threads, to 10 ms.
+/// Returns the CPU time of another process, of all its threads. Those that have ended are in the process's own account, which is kept in steps of 10 ms.
 pub(crate) fn cpu_of(pid: u32) -> Duration {
+    account_of(pid).max(threads_of(pid))
+}
+
+/// The sum over the threads there are, to the ns; zero where the kernel does not keep it.
+fn threads_of(pid: u32) -> Duration {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Duration::ZERO;
+    };
+    let nanos = threads.flatten().filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(nanos.sum())
+}
+
+fn account_of(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The program's name may have anything in it; what follows its bracket has not. User and system time are the 14th and 15th field.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
@@ -43,6 +59,12 @@ pub(crate) fn own_memory() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
+/// Returns how many processes wanted to run on this machine in the last minute, on average.
+pub(crate) fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +78,8 @@ mod tests {
             sum = sum.wrapping_add(monotonic());
         }
         assert!(monotonic() > before, "{sum}");
-        assert!(cpu_of(std::process::id()) > Duration::ZERO);
+        let account = account_of(std::process::id());
+        assert!(account > Duration::ZERO);
+        assert!(cpu_of(std::process::id()) >= account);
     }
 }

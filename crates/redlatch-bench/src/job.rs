@@ -1,6 +1,6 @@
 //! What a contender is asked to do in one round, and what it did.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 /// One round: tasks that lock and unlock, each as fast as it can, until it has done enough.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ pub(crate) enum Until {
 pub(crate) enum Names {
     /// Each its own.
     Own,
-    /// All the same one, which one task has at a time.
-    One,
+    /// All the same one, which one task has at a time, for so long.
+    One { hold: Duration },
     /// All the same one, which several tasks may have.
     Shared,
 }
@@ -73,7 +73,7 @@ impl Job {
     pub(crate) fn name(&self, task: usize) -> String {
         match self.names {
             Names::Own => format!("{}:{task}", self.key),
-            Names::One | Names::Shared => self.key.clone(),
+            Names::One { .. } | Names::Shared => self.key.clone(),
         }
     }
 }
@@ -93,6 +93,12 @@ impl Done {
         let pairs = || self.tasks.iter().map(|task| task.pairs);
         let (most, least) = (pairs().max(), pairs().min());
         most.unwrap_or(0) as f64 / least.unwrap_or(0) as f64
+    }
+
+    /// Returns how many holds began in a span of the monotonic clock.
+    pub(crate) fn begun(&self, span: Range<u64>) -> usize {
+        let holds = self.tasks.iter().flat_map(|task| &task.holds);
+        holds.filter(|hold| span.contains(&hold.got)).count()
     }
 
     /// Puts the holds of all tasks in order.
@@ -136,6 +142,7 @@ mod tests {
         assert_eq!(done.pairs(), 3);
         assert_eq!(done.handoffs().gaps, [5, 10]);
         assert_eq!(done.handoffs().overlaps, 0);
+        assert_eq!((done.begun(10..50), done.begun(11..51)), (2, 2));
         assert!((done.unfairness() - 2.0).abs() < 1e-9);
     }
 

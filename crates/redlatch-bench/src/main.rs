@@ -8,6 +8,7 @@ mod clock;
 mod contender;
 mod hold;
 mod job;
+mod relay;
 mod report;
 mod rig;
 mod rounds;
@@ -47,6 +48,7 @@ fn run(task: Task) -> Result<(), Failure> {
             Ok(())
         }
         Task::Work { contender, url } => runtime.block_on(worker::run(&contender, &url)),
+        Task::Relay { server, latency } => relay::run(server, latency),
         Task::Measure(plan) => runtime.block_on(workload::run(&plan)),
     }
 }

@@ -4,10 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use redlatch_tests::server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions};
 
+use crate::{contender::Failure, relay::Relay};
+
 /// The servers that a workload runs against.
 #[derive(Debug)]
 pub(crate) enum Rig {
-    One(Box<Server>),
+    One(Box<Server>, Option<Relay>),
     Cluster(Cluster),
 }
 
@@ -19,9 +21,14 @@ pub(crate) struct Counted {
 }
 
 impl Rig {
-    /// Starts one server.
-    pub(crate) fn one(binary: &ServerBinary) -> Self {
-        Self::One(Box::new(Server::start(binary, ServerOptions::new())))
+    /// Starts one server, with a relay between it and its clients if it is to be some way off.
+    pub(crate) fn one(binary: &ServerBinary, latency: Duration) -> Result<Self, Failure> {
+        let server = Box::new(Server::start(binary, ServerOptions::new()));
+        let relay = match latency {
+            Duration::ZERO => None,
+            _ => Some(Relay::start(server.port(), latency)?),
+        };
+        Ok(Self::One(server, relay))
     }
 
     /// Starts a cluster of three masters.
@@ -31,14 +38,17 @@ impl Rig {
 
     pub(crate) fn url(&self) -> String {
         match self {
-            Self::One(server) => server.url(),
+            Self::One(..) => format!("redis://127.0.0.1:{}", self.port()),
             Self::Cluster(cluster) => cluster.url(),
         }
     }
 
-    /// The port of the only server, or of the cluster's first.
+    /// The port that clients of the only server connect to, or of the cluster's first.
     pub(crate) fn port(&self) -> u16 {
-        self.servers()[0].port()
+        match self {
+            Self::One(_, Some(relay)) => relay.port(),
+            _ => self.servers()[0].port(),
+        }
     }
 
     /// Reads the counters of all servers.
@@ -65,7 +75,7 @@ impl Rig {
 
     fn servers(&self) -> Vec<&Server> {
         match self {
-            Self::One(server) => vec![server],
+            Self::One(server, _) => vec![server],
             Self::Cluster(cluster) => cluster.nodes().iter().collect(),
         }
     }

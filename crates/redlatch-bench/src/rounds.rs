@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::{join, task::block_in_place, time::sleep};
 
 use crate::{
+    clock,
     contender::{Contender, Failure},
     job::{Done, Job, Names, Until},
     report::{Sample, Series},
-    rig::Rig,
+    rig::{Counted, Rig},
     stats::micros,
 };
 
@@ -25,7 +26,7 @@ pub(crate) struct Case {
 }
 
 /// How long and how often.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
     pub(crate) time: Duration,
@@ -76,17 +77,51 @@ pub(crate) fn unique() -> String {
 
 async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result<Sample, Failure> {
     let (counted, cpu) = (rig.counted(), contender.cpu());
-    let done = contender.run(job).await?;
-    let (cpu, after) = (contender.cpu() - cpu, rig.counted());
+    let (done, middle) = join!(contender.run(job), middle(rig, job));
+    let done = done?;
+    let (cpu, after) = (contender.cpu().saturating_sub(cpu), rig.counted());
     let pairs = done.pairs() as f64;
-    let calls = after.calls_since(&counted, &contender.verbs());
-    let mut sample = timings(&done, job.names)?;
+    let verbs = contender.verbs();
+    let calls = after.calls_since(&counted, &verbs) as f64;
+    let in_the_middle = middle.and_then(|middle| middle.commands(&done, &verbs));
+    let mut sample =
+        timings(&done, job.names).map_err(|error| format!("{}: {error}", contender.name()))?;
     sample.insert("pairs/s", pairs / done.wall.as_secs_f64());
     sample.insert("client µs", cpu.as_secs_f64() * 1e6 / pairs);
     let server = (after.cpu - counted.cpu).as_secs_f64();
     sample.insert("server µs", server * 1e6 / pairs);
-    sample.insert("commands", calls as f64 / pairs);
+    sample.insert("commands", in_the_middle.unwrap_or(calls / pairs));
     Ok(sample)
+}
+
+/// What the servers had counted at two moments in a round, and when, in ns of the monotonic clock.
+struct Middle([(u64, Counted); 2]);
+
+/// Looks at the counters when all have come and nobody goes yet, where all want one name: who comes, and who goes without it, sends more than who stays.
+async fn middle(rig: &Rig, job: &Job) -> Option<Middle> {
+    let (Names::One { .. }, Until::Time(time)) = (job.names, job.until) else {
+        return None;
+    };
+    sleep(time / 4).await;
+    let first = counted_now(rig);
+    sleep(time * 5 / 8).await;
+    Some(Middle([first, counted_now(rig)]))
+}
+
+fn counted_now(rig: &Rig) -> (u64, Counted) {
+    let before = clock::monotonic();
+    let counted = block_in_place(|| rig.counted());
+    (u64::midpoint(before, clock::monotonic()), counted)
+}
+
+impl Middle {
+    /// Returns the commands per hold that began between the two moments; none if none did.
+    fn commands(&self, done: &Done, verbs: &[String]) -> Option<f64> {
+        let [(from, before), (to, after)] = &self.0;
+        let holds = done.begun(*from..*to);
+        let calls = after.calls_since(before, verbs) as f64;
+        (holds > 0).then(|| calls / holds as f64)
+    }
 }
 
 /// The times that a round's tasks have seen, and whether they shared.
@@ -98,7 +133,7 @@ pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
             sample.insert("max/min", done.unfairness());
             done.latencies()
         }
-        Names::One => {
+        Names::One { .. } => {
             let handoffs = done.handoffs();
             if handoffs.overlaps > 0 {
                 return Err(format!("{} times two held at once", handoffs.overlaps).into());

@@ -1,4 +1,6 @@
-//! Medians and other order statistics.
+//! Medians and other order statistics, and how values are written.
+
+use std::time::Duration;
 
 /// Returns the value below which `share` of the values are; not a number if there are none.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
@@ -31,6 +33,14 @@ pub(crate) fn spread(values: &[f64]) -> f64 {
     (quantile(values, 1.0) - quantile(values, 0.0)) / median(values)
 }
 
+/// Writes a time as people do, in whole ms or µs.
+pub(crate) fn span(time: Duration) -> String {
+    match time.as_micros() {
+        micros if micros % 1_000 == 0 => format!("{} ms", micros / 1_000),
+        micros => format!("{micros} µs"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +54,12 @@ mod tests {
         assert_eq!(quantile(&hundred, 0.99), 99.0);
         assert_eq!(micros(&[1_000, 2_000, 3_000], 0.5), 2.0);
         assert_eq!(spread(&[1.0, 2.0, 3.0]), 1.0);
+    }
+
+    #[test]
+    fn times_are_short() {
+        assert_eq!(span(Duration::from_millis(2)), "2 ms");
+        assert_eq!(span(Duration::from_micros(200)), "200 µs");
+        assert_eq!(span(Duration::from_micros(1_500)), "1500 µs");
     }
 }

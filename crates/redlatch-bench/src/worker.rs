@@ -5,21 +5,25 @@ use std::{
     sync::Arc,
 };
 
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    contender::{self, Failure, Session},
+    contender::{self, Failure, Lap, Session, Station},
     hold::Holder,
+    job::Done,
 };
 
 /// Answers until the standard input ends.
 pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
     let session = contender::connect(name, url).await?;
     say(&format!("ready {}\n", session.verbs().join(",")))?;
-    let mut holder = Holder::default();
+    let (mut holder, mut station) = (Holder::default(), None);
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
-        let answer = answer(&session, &mut holder, url, &line).await;
+        let answer = match Lap::read(&line) {
+            Some(lap) => ring(&mut station, url, lap).await,
+            None => answer(&session, &mut holder, url, &line).await,
+        };
         say(&answer.unwrap_or_else(|error| format!("failed {error}\n")))?;
     }
     Ok(())
@@ -39,6 +43,19 @@ async fn answer(
         Some(answer) => answer,
         None => Err(format!("unknown request {line:?}").into()),
     }
+}
+
+/// One round of a station of the floor, which stays connected.
+async fn ring(kept: &mut Option<Station>, url: &str, lap: Lap) -> Result<String, Failure> {
+    let station = match kept.take() {
+        Some(station) => station,
+        None => Station::connect(url).await?,
+    };
+    let began = Instant::now();
+    let (station, done) = station.run(lap).await?;
+    *kept = Some(station);
+    let (wall, tasks) = (began.elapsed(), vec![done]);
+    Ok(contender::answer(&Done { wall, tasks }))
 }
 
 /// Reads lines on a thread of its own: the runtime's standard input would keep the process from ending.

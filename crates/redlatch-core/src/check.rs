@@ -1,6 +1,9 @@
 //! What a client looks at when it connects.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use futures_util::future::join;
 use redlatch_lua::CORE;
@@ -17,22 +20,55 @@ static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 /// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_servers(client, deadline).await?;
-    let keys = client.probe_keys();
+    let mut keys = client.probe_keys();
+    if keys.len() > 1 {
+        // Of the nodes of a cluster each client listens to another one first.
+        let by = client.runtime().random() as usize % keys.len();
+        keys.rotate_left(by);
+    }
+    if client.wait_strategy() == WaitStrategy::Notify && client.net().router.is_cluster() {
+        choose_reach(client, &keys, deadline).await;
+    }
     for key in &keys {
         check_commands(client, key, deadline).await?;
     }
+    let Some(key) = keys.first() else {
+        return Ok(());
+    };
     if client.wait_strategy() != WaitStrategy::Notify {
         return Ok(());
     }
-    client.pin_wakes();
-    let hub = &client.net().hub;
-    let wakes = hub.confirm(client.wake_channel(), deadline);
-    let Some(key) = keys.first() else {
-        return wakes.await;
-    };
+    let wakes = client.wakes(key.slot());
+    wakes.pin();
     let broadcast = client.broadcast_channel(key);
-    let (wakes, broadcasts) = join(wakes, hub.confirm(&broadcast, deadline)).await;
+    let broadcasts = client.net().hub.confirm(&broadcast, deadline);
+    let (wakes, broadcasts) = join(wakes.confirm(deadline), broadcasts).await;
     wakes.and(broadcasts)
+}
+
+/// Decides whether wakes go by shard: if all nodes publish so, and one of them takes a subscription, within half of the time that is left. Whatever keeps them from it,
+/// wakes over the whole cluster may be had nevertheless.
+async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
+    let now = client.now();
+    client.net().wakes.go_by_shard(true);
+    if let Err(error) = try_shards(client, keys, now + (deadline - now) / 2).await {
+        tracing::debug!(target: "redlatch", %error, "wakes go over the whole cluster");
+        client.net().wakes.go_by_shard(false);
+    }
+}
+
+async fn try_shards(client: &Client, keys: &[Key], deadline: Moment) -> Result<(), Error> {
+    for key in keys {
+        let channel = Arc::clone(client.wakes(key.slot()).channel());
+        let publish = Command::new("SPUBLISH").arg(&*channel).arg("");
+        client.net().ask(key.slot(), publish, deadline).await?;
+    }
+    let Some(key) = keys.first() else {
+        return Ok(());
+    };
+    let wakes = client.wakes(key.slot());
+    wakes.pin();
+    wakes.confirm(deadline).await
 }
 
 async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {
@@ -96,9 +132,11 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
 async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<(), Error> {
     let mut call = ScriptCall::new(&PROBE, key).key(key.part("probe"));
     if client.wait_strategy() == WaitStrategy::Notify {
+        let wakes = client.wakes(key.slot());
         call = call
+            .arg(wakes.verb())
+            .arg(wakes.channel().to_string())
             .arg(client.publish_verb())
-            .arg(client.wake_channel().to_string())
             .arg(client.broadcast_channel(key).to_string());
     }
     let reply = client

@@ -18,7 +18,7 @@ use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
     engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
-    net::{Hub, Net, Router, World},
+    net::{Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
     owner::{ClientId, Numbers},
     presence::Presence,
     primitive::Side,
@@ -50,7 +50,6 @@ struct Core {
     patience: Duration,
     max_waiters: usize,
     rules: Rules,
-    wake_channel: Arc<str>,
     presence: Arc<Presence>,
     holds: Holds,
     turns: Arc<Turns>,
@@ -135,10 +134,15 @@ impl Client {
         let id = ClientId::from_random(runtime.random(), runtime.random());
         let world = World::new(Arc::clone(&runtime), config.transport, ended);
         let router = Router::start(&world, config.servers, config.connect_timeout);
-        let hub = Hub::new(&router, rules);
+        let hub = Hub::new(&router, rules, Reach::Everywhere);
+        let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         Self(Arc::new(Core {
-            net: Arc::new(Net { world, router, hub }),
-            wake_channel: format!("{}:w:{id}", config.prefix.as_str()).into(),
+            net: Arc::new(Net {
+                world,
+                router,
+                hub,
+                wakes,
+            }),
             presence: Arc::new(Presence::new(&config.prefix, &id, metadata)),
             numbers: Numbers::new(id),
             prefix: config.prefix,
@@ -309,7 +313,7 @@ impl Client {
             renewals: self.0.watchdog.len(),
             waiters: self.0.waiters.load(Ordering::Relaxed),
             queues: self.0.turns.len() + self.0.watches.len(),
-            listeners: self.0.net.hub.listeners(),
+            listeners: self.0.net.hub.listeners() + self.0.net.wakes.listeners(),
             partings: self.0.releaser.len(),
         }
     }
@@ -429,10 +433,10 @@ impl Client {
         key.part(BROADCAST).into()
     }
 
-    /// Returns the command that publishes. For the crates of this family.
+    /// Returns the command that publishes on a broadcast channel. For the crates of this family.
     #[doc(hidden)]
     pub fn publish_verb(&self) -> &'static str {
-        self.net().router.publish_verb()
+        "PUBLISH"
     }
 
     /// Returns how long the token of a freed name is kept. For the crates of this family.
@@ -506,32 +510,9 @@ impl Client {
         REQUEST_TIMEOUT
     }
 
-    pub(crate) fn wake_channel(&self) -> &Arc<str> {
-        &self.0.wake_channel
-    }
-
-    /// Returns where a wake for attempt `number` goes.
-    pub(crate) fn wake_address(&self, number: u64) -> String {
-        format!(
-            "{} {} {number}",
-            self.net().router.publish_verb(),
-            self.0.wake_channel
-        )
-    }
-
-    /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.
-    pub(crate) fn silent_address(&self, number: u64) -> String {
-        format!("NONE {} {number}", self.0.wake_channel)
-    }
-
-    /// Tells whether wakes reach this client.
-    pub(crate) fn listens(&self) -> bool {
-        self.net().hub.hears(&self.0.wake_channel)
-    }
-
-    /// Makes wakes reach this client from now on.
-    pub(crate) fn pin_wakes(&self) {
-        self.net().hub.pin(&self.0.wake_channel);
+    /// Returns where wakes go for those who wait for what is in `slot`.
+    pub(crate) fn wakes(&self, slot: u16) -> Arc<Wakes> {
+        self.net().wakes.of(slot)
     }
 
     /// Returns how long a waiter that registers now should count as alive: until well after its next look.

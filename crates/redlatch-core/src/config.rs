@@ -269,7 +269,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Sets whether connecting looks at the server's version, its eviction policy and the user's rights. Default on.
     ///
     /// Costs a handful of commands once. Turn it off for a service where it fails and locking would not; missing rights then show at first
-    /// use, and the first waiter has to subscribe before it can wait.
+    /// use, the first waiter has to subscribe before it can wait, and in a cluster each wake goes to all nodes.
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {
         self.config.self_check = check;

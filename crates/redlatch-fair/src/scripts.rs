@@ -88,10 +88,11 @@ impl PositionScript<'_> {
     }
 }
 
-/// Reads the owner from a member of the queue, `<verb> <prefix>:w:<client> <attempt> <owner>`.
+/// Reads the owner from a member of the queue, `<verb> <prefix>:w:<client>[{<tag>}] <attempt> <owner>`.
 fn owner_of(member: &str) -> Option<String> {
     let mut words = member.split(' ');
-    let (_, client) = words.nth(1)?.rsplit_once(':')?;
+    let channel = words.nth(1)?.split('{').next()?;
+    let (_, client) = channel.rsplit_once(':')?;
     let number = words.nth(1)?;
     Some(format!("{client}:{number}"))
 }
@@ -104,6 +105,10 @@ mod tests {
     fn the_owner_is_in_the_address() {
         assert_eq!(
             owner_of("PUBLISH re:d:w:0a1b 17 4"),
+            Some("0a1b:4".to_owned())
+        );
+        assert_eq!(
+            owner_of("SPUBLISH re:d:w:0a1b{71} 17 4"),
             Some("0a1b:4".to_owned())
         );
         assert_eq!(owner_of("PUBLISH re:d:w:0a1b 17"), None);

@@ -12,6 +12,7 @@ use std::{
 
 use crate::{
     clock::span,
+    names,
     record::{Fault, Hold, Record, Round, Takeover, Wait, Write},
 };
 
@@ -218,7 +219,8 @@ impl Judge<'_> {
         }
     }
 
-    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server.
+    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server, or of the server of a name that somebody takes
+    /// together with it, and keeps it while he waits for that.
     fn wait(&mut self, wait: &Wait) {
         let trouble = self.trouble(wait);
         if trouble < ENOUGH_TROUBLE {
@@ -247,11 +249,13 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns how long servers were in trouble that have to do with it.
+    /// Returns how long servers were in trouble that have to do with it. Those of several servers may overlap, and count for each.
     fn trouble(&self, wait: &Wait) -> Duration {
-        let hits = |fault: &&&Fault| wait.names.iter().any(|name| fault.hits(name));
-        // They come one after the other.
-        let within = self.faults.iter().filter(hits).map(|fault| {
+        let faults = self.faults.iter().filter(|fault| {
+            let mut hit = fault.names.iter();
+            hit.any(|hit| wait.names.iter().any(|name| names::are_tied(hit, name)))
+        });
+        let within = faults.map(|fault| {
             let end = fault.until.min(wait.until);
             end.saturating_sub(fault.from.max(wait.from))
         });

@@ -19,6 +19,15 @@ pub(crate) fn count(stem: &str) -> usize {
     found.map_or(0, |(_, count)| *count)
 }
 
+/// Tells whether whoever waits for one of them may wait for whoever waits for the other: they are the same, or some take both.
+pub(crate) fn are_tied(one: &str, other: &str) -> bool {
+    let taken_together = |name: &str| name.starts_with(TAKEN_TOGETHER);
+    one == other || taken_together(one) && taken_together(other)
+}
+
+/// What names begin with that some take several of.
+const TAKEN_TOGETHER: &str = "lock-";
+
 /// What names begin with, and how many there are.
 pub(crate) const STEMS: &[(&str, usize)] = &[
     ("lock", 4),

@@ -1,11 +1,11 @@
 //! Runs rounds of contenders that live in this process.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use async_trait::async_trait;
 use tokio::{
     sync::Barrier,
-    task::JoinSet,
+    task::{JoinSet, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
@@ -62,7 +62,7 @@ pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done,
             let end = End::of(until);
             match names {
                 Names::Own | Names::Shared => alone(lock, end).await,
-                Names::One => together(lock, u32::try_from(number)?, end).await,
+                Names::One { hold } => together(lock, u32::try_from(number)?, end, hold).await,
             }
         });
     }
@@ -114,7 +114,12 @@ async fn alone(mut lock: Box<dyn Lock>, end: End) -> Result<TaskDone, Failure> {
 }
 
 /// A waiter that does not get the name any more goes when the time is up.
-async fn together(mut lock: Box<dyn Lock>, task: u32, end: End) -> Result<TaskDone, Failure> {
+async fn together(
+    mut lock: Box<dyn Lock>,
+    task: u32,
+    end: End,
+    hold: Duration,
+) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
     while !end.has_come(done.pairs) {
         match end {
@@ -125,12 +130,21 @@ async fn together(mut lock: Box<dyn Lock>, task: u32, end: End) -> Result<TaskDo
             End::After(_) => lock.acquire().await?,
         }
         let got = clock::monotonic();
+        rest(hold).await?;
         let left = clock::monotonic();
         lock.release().await?;
         done.holds.push(Held { got, left, task });
         done.pairs += 1;
     }
     Ok(done)
+}
+
+/// Waits as a holder does who works. A timer of the runtime would end a whole ms late; a thread's sleep ends within 0.1 ms, and costs the runtime no more.
+pub(super) async fn rest(hold: Duration) -> Result<(), Failure> {
+    if !hold.is_zero() {
+        spawn_blocking(move || thread::sleep(hold)).await?;
+    }
+    Ok(())
 }
 
 fn nanos(span: Duration) -> u64 {

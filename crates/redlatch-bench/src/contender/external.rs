@@ -5,14 +5,14 @@
 //! | from | line | meaning |
 //! |---|---|---|
 //! | it | `ready <verbs>` | it is connected; the commands that it sends itself, in lower case, separated by commas |
-//! | us | `run <names> <key> <tasks> <ms> <pairs>` | lock and unlock with so many tasks at once, each for so long, or so many times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>` |
+//! | us | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with so many tasks at once, each for so long, or so many times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>`; of `one`, each holds it for `<hold>` µs |
 //! | it | `latency <ns> …` | unless `one`, any number of lines: from the call of acquisitions to the return of their releases |
 //! | it | `hold <task> <got> <left>` | of `one`: a hold, from the return of its acquisition to the call of its release, ns of `CLOCK_MONOTONIC` |
 //! | it | `task <pairs>` | one for each task: how often it locked and unlocked |
 //! | it | `done <ns>` | how long it took; the round is over |
 //! | it | `failed <why>` | the round is over; so is the whole run |
 //!
-//! It ends when its standard input does. `redlatch-bench worker <contender> <url>` is such a program.
+//! It ends when its standard input does. `redlatch-bench worker <contender> <url>` is such a program; `examples/polling.py` is one in another language.
 
 use std::{process::Stdio, time::Duration};
 
@@ -71,6 +71,18 @@ impl External {
         self.answer().await
     }
 
+    /// Asks for a round, in a line of whatever kind.
+    pub(crate) async fn round(&mut self, line: &str) -> Result<Done, Failure> {
+        self.say(line).await?;
+        let mut answer = Answer::default();
+        loop {
+            let line = self.answer().await?;
+            if answer.read(&line)? {
+                return Ok(answer.done);
+            }
+        }
+    }
+
     async fn say(&mut self, line: &str) -> Result<(), Failure> {
         Ok(self.asks.write_all(format!("{line}\n").as_bytes()).await?)
     }
@@ -96,14 +108,7 @@ impl Contender for External {
     }
 
     async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
-        self.say(&request(job)).await?;
-        let mut answer = Answer::default();
-        loop {
-            let line = self.answer().await?;
-            if answer.read(&line)? {
-                return Ok(answer.done);
-            }
-        }
+        self.round(&request(job)).await
     }
 
     fn cpu(&self) -> Duration {
@@ -112,32 +117,36 @@ impl Contender for External {
 }
 
 fn request(job: &Job) -> String {
-    let names = match job.names {
-        Names::Own => "own",
-        Names::One => "one",
-        Names::Shared => "shared",
+    let (names, hold) = match job.names {
+        Names::Own => ("own", Duration::ZERO),
+        Names::One { hold } => ("one", hold),
+        Names::Shared => ("shared", Duration::ZERO),
     };
     let (ms, pairs) = match job.until {
         Until::Time(time) => (time.as_millis(), 0),
         Until::Pairs(pairs) => (0, pairs),
     };
-    format!("run {names} {} {} {ms} {pairs}", job.key, job.tasks)
+    let (key, tasks, hold) = (&job.key, job.tasks, hold.as_micros());
+    format!("run {names} {key} {tasks} {ms} {pairs} {hold}")
 }
 
 /// Reads what [`request`] wrote.
 pub(crate) fn read_request(line: &str) -> Option<Job> {
-    let mut words = line.strip_prefix("run ")?.split(' ');
-    let names = match words.next()? {
-        "own" => Names::Own,
-        "one" => Names::One,
-        "shared" => Names::Shared,
-        _ => return None,
+    let words: Vec<_> = line.strip_prefix("run ")?.split(' ').collect();
+    let &[names, key, tasks, ms, pairs, hold] = words.as_slice() else {
+        return None;
     };
+    let hold = Duration::from_micros(hold.parse().ok()?);
     Some(Job {
-        names,
-        key: words.next()?.to_owned(),
-        tasks: words.next()?.parse().ok()?,
-        until: match (words.next()?.parse().ok()?, words.next()?.parse().ok()?) {
+        key: key.to_owned(),
+        names: match names {
+            "own" => Names::Own,
+            "one" => Names::One { hold },
+            "shared" => Names::Shared,
+            _ => return None,
+        },
+        tasks: tasks.parse().ok()?,
+        until: match (ms.parse().ok()?, pairs.parse().ok()?) {
             (0, pairs) => Until::Pairs(pairs),
             (ms, _) => Until::Time(Duration::from_millis(ms)),
         },
@@ -210,13 +219,16 @@ mod tests {
     fn what_is_written_is_read() {
         let job = Job {
             key: "k:1".to_owned(),
-            names: Names::One,
+            names: Names::One {
+                hold: Duration::from_micros(200),
+            },
             tasks: 7,
             until: Until::Time(Duration::from_millis(250)),
         };
         let read = read_request(&request(&job)).unwrap();
         assert_eq!(format!("{read:?}"), format!("{job:?}"));
-        assert!(read_request("run some k 1 1 0").is_none());
+        assert!(read_request("run own k 1 1 0").is_none());
+        assert!(read_request("run some k 1 1 0 0").is_none());
 
         let task = TaskDone {
             pairs: 2,

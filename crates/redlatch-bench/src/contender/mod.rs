@@ -2,7 +2,7 @@
 
 mod drive;
 mod external;
-mod kinds;
+mod floor;
 mod polling;
 mod raw;
 mod redlatch;
@@ -10,11 +10,13 @@ mod rslock;
 
 pub(crate) use drive::{InProcess, drive};
 pub(crate) use external::{External, answer, read_request};
-pub(crate) use raw::{ACQUIRE, RELEASE, connection};
+pub(crate) use floor::{Floor, Lap, Station, VERBS as FLOOR_VERBS, laps};
+pub(crate) use raw::{ACQUIRE, RELEASE};
 pub(crate) use redlatch::connect as connect_redlatch;
 
 use std::{error::Error, sync::Arc, time::Duration};
 
+use ::redlatch::{FairLock, Semaphore};
 use async_trait::async_trait;
 
 use crate::job::{Done, Job};
@@ -55,24 +57,35 @@ pub(crate) trait Lock: Send {
     async fn release(&mut self) -> Result<(), Failure>;
 }
 
-/// Those that are built in, in the order of the tables. Ratios are to the one whose name is [`REFERENCE`].
-pub(crate) const KNOWN: [&str; 4] = [REFERENCE, "redlatch", "rslock", "polling"];
+/// Those that are built in, in the order of the tables.
+pub(crate) const KNOWN: [&str; 4] = [RAW, "redlatch", "rslock", "polling"];
 
-/// Who all others are compared with.
-pub(crate) const REFERENCE: &str = "raw";
+/// Other kinds of redlatch that one at a time can have.
+pub(crate) const KINDS: [&str; 2] = ["fair", "write"];
 
-/// Connects one of [`KNOWN`], or another kind of redlatch.
+/// Who all others are compared with, where nobody waits for anybody.
+pub(crate) const RAW: &str = "raw";
+
+/// Who all others are compared with, where one hands on to another.
+pub(crate) const FLOOR: &str = "floor";
+
+/// Connects one of [`KNOWN`] or [`KINDS`], or a semaphore.
 pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, Failure> {
     Ok(match name {
-        REFERENCE => Arc::new(raw::Raw::connect(url).await?),
-        "redlatch" => Arc::new(redlatch::Redlatch::connect(url).await?),
+        RAW => raw::session(url).await?,
+        "redlatch" => redlatch::session::<::redlatch::Lock>(url).await?,
         "rslock" => Arc::new(rslock::Rslock::connect(url)),
         "polling" => Arc::new(polling::Polling::connect(url).await?),
-        "fair" => Arc::new(kinds::Fair::connect(url).await?),
-        "write" => Arc::new(kinds::Writers::connect(url).await?),
-        "semaphore" => Arc::new(kinds::Permits::connect(url).await?),
+        "fair" => redlatch::session::<FairLock>(url).await?,
+        "write" => redlatch::session::<redlatch::Writers>(url).await?,
+        "semaphore" => redlatch::session::<Semaphore>(url).await?,
         _ => return Err(format!("no contender is called {name:?}").into()),
     })
+}
+
+/// Tells whether [`connect`] knows the name.
+pub(crate) fn is_known(name: &str) -> bool {
+    KNOWN.contains(&name) || KINDS.contains(&name) || name == "semaphore"
 }
 
 /// Fixed leases of all contenders: longer than any round.

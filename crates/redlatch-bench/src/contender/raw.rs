@@ -4,7 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use redis::{AsyncConnectionConfig, Client, RedisResult, Script, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Client, RedisResult, Script,
+    aio::{ConnectionLike, MultiplexedConnection},
+    cluster::ClusterClient,
+};
 use tokio::time::sleep;
 
 use super::{Failure, LEASE, Lock, Session};
@@ -23,29 +27,40 @@ if redis.call('HGET', KEYS[1], 'o') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 return 1";
 
-pub(super) struct Raw {
-    connection: MultiplexedConnection,
+struct Raw<C> {
+    connection: C,
     scripts: Arc<[Script; 2]>,
 }
 
-struct RawLock {
-    connection: MultiplexedConnection,
+struct RawLock<C> {
+    connection: C,
     scripts: Arc<[Script; 2]>,
     name: String,
     owner: String,
 }
 
-impl Raw {
-    pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
-        let client = Client::open(url)?;
-        Ok(Self {
-            connection: connection(&client).await?,
-            scripts: Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]),
-        })
+/// Connects to one server, or to a cluster where the URL is one of a cluster.
+pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
+    let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
+    if let Some(nodes) = url.strip_prefix("redis+cluster://") {
+        let nodes = nodes.split(',').map(|node| format!("redis://{node}"));
+        let client = ClusterClient::builder(nodes)
+            .response_timeout(PATIENCE)
+            .build()?;
+        let connection = client.get_async_connection().await?;
+        return Ok(Arc::new(Raw {
+            connection,
+            scripts,
+        }));
     }
+    let connection = connection(&Client::open(url)?).await?;
+    Ok(Arc::new(Raw {
+        connection,
+        scripts,
+    }))
 }
 
-impl Session for Raw {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Session for Raw<C> {
     fn lock(&self, name: &str) -> Box<dyn Lock> {
         Box::new(RawLock {
             connection: self.connection.clone(),
@@ -61,7 +76,7 @@ impl Session for Raw {
 }
 
 #[async_trait]
-impl Lock for RawLock {
+impl<C: ConnectionLike + Clone + Send + Sync> Lock for RawLock<C> {
     async fn acquire(&mut self) -> Result<(), Failure> {
         loop {
             let mut call = self.scripts[0].key(&self.name);
@@ -87,7 +102,7 @@ impl Lock for RawLock {
 }
 
 /// Opens a connection that waits however long a busy machine takes.
-pub(crate) async fn connection(client: &Client) -> RedisResult<MultiplexedConnection> {
+pub(super) async fn connection(client: &Client) -> RedisResult<MultiplexedConnection> {
     let patient = AsyncConnectionConfig::new().set_response_timeout(None);
     client
         .get_multiplexed_async_connection_with_config(&patient)
@@ -101,3 +116,6 @@ pub(super) fn rand() -> u64 {
 }
 
 const POLL: Duration = Duration::from_millis(10);
+
+/// Of a connection to a cluster, whose timeout cannot be taken off.
+const PATIENCE: Duration = Duration::from_secs(600);

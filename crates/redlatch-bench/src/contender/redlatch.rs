@@ -1,24 +1,45 @@
-//! redlatch, with its defaults: renewed leases of 30 s, fencing tokens, waiters that are called.
+//! redlatch, with its defaults: renewed leases of 30 s, fencing tokens, waiters that are called. The plain lock, and other kinds where one at a time, or some, may have a name.
+
+use std::{future::Future, marker::PhantomData, sync::Arc};
 
 use async_trait::async_trait;
-use redlatch::{Client, LockGuard};
+use redlatch::{
+    Client, Error, FairLock, FairLockGuard, LockGuard, ReadWriteLock, Released, Semaphore,
+    SemaphorePermit, WriteGuard,
+};
 
 use super::{Failure, Lock, Session};
 
-pub(super) struct Redlatch {
+/// What is made of a name, and how it is had.
+pub(super) trait Kind: Send + Sync + 'static {
+    type Guard: Send;
+
+    fn named(client: &Client, name: &str) -> Self;
+
+    fn take(&self) -> impl Future<Output = Result<Self::Guard, Error>> + Send;
+
+    fn give(guard: Self::Guard) -> impl Future<Output = Result<Released, Error>> + Send;
+}
+
+/// A read-write lock of which everybody wants to write.
+pub(super) struct Writers(ReadWriteLock);
+
+struct Redlatch<K> {
     client: Client,
+    kind: PhantomData<fn() -> K>,
 }
 
-struct RedlatchLock {
-    lock: redlatch::Lock,
-    guard: Option<LockGuard>,
+struct Handle<K: Kind> {
+    kind: K,
+    guard: Option<K::Guard>,
 }
 
-impl Redlatch {
-    pub(super) async fn connect(url: &str) -> Result<Self, Failure> {
-        let client = connect(url).await?;
-        Ok(Self { client })
-    }
+/// Connects a client whose names are of one kind.
+pub(super) async fn session<K: Kind>(url: &str) -> Result<Arc<dyn Session>, Failure> {
+    Ok(Arc::new(Redlatch::<K> {
+        client: connect(url).await?,
+        kind: PhantomData,
+    }))
 }
 
 /// Connects a client that may wait and hold as much as the workloads ask for.
@@ -26,10 +47,10 @@ pub(crate) async fn connect(url: &str) -> Result<Client, Failure> {
     Ok(Client::builder(url).max_waiters(200_000).connect().await?)
 }
 
-impl Session for Redlatch {
+impl<K: Kind> Session for Redlatch<K> {
     fn lock(&self, name: &str) -> Box<dyn Lock> {
-        Box::new(RedlatchLock {
-            lock: self.client.lock(name),
+        Box::new(Handle {
+            kind: K::named(&self.client, name),
             guard: None,
         })
     }
@@ -40,15 +61,15 @@ impl Session for Redlatch {
 }
 
 #[async_trait]
-impl Lock for RedlatchLock {
+impl<K: Kind> Lock for Handle<K> {
     async fn acquire(&mut self) -> Result<(), Failure> {
-        self.guard = Some(self.lock.lock().await?);
+        self.guard = Some(self.kind.take().await?);
         Ok(())
     }
 
     async fn release(&mut self) -> Result<(), Failure> {
         let guard = self.guard.take().ok_or("nothing is held")?;
-        let released = guard.release().await?;
+        let released = K::give(guard).await?;
         if released.is_clean() {
             Ok(())
         } else {
@@ -56,3 +77,69 @@ impl Lock for RedlatchLock {
         }
     }
 }
+
+impl Kind for redlatch::Lock {
+    type Guard = LockGuard;
+
+    fn named(client: &Client, name: &str) -> Self {
+        client.lock(name)
+    }
+
+    async fn take(&self) -> Result<LockGuard, Error> {
+        self.lock().await
+    }
+
+    async fn give(guard: LockGuard) -> Result<Released, Error> {
+        guard.release().await
+    }
+}
+
+impl Kind for FairLock {
+    type Guard = FairLockGuard;
+
+    fn named(client: &Client, name: &str) -> Self {
+        client.fair_lock(name)
+    }
+
+    async fn take(&self) -> Result<FairLockGuard, Error> {
+        self.lock().await
+    }
+
+    async fn give(guard: FairLockGuard) -> Result<Released, Error> {
+        guard.release().await
+    }
+}
+
+impl Kind for Writers {
+    type Guard = WriteGuard;
+
+    fn named(client: &Client, name: &str) -> Self {
+        Self(client.read_write_lock(name))
+    }
+
+    async fn take(&self) -> Result<WriteGuard, Error> {
+        self.0.write().await
+    }
+
+    async fn give(guard: WriteGuard) -> Result<Released, Error> {
+        guard.release().await
+    }
+}
+
+impl Kind for Semaphore {
+    type Guard = SemaphorePermit;
+
+    fn named(client: &Client, name: &str) -> Self {
+        client.semaphore(name).permits_if_unset(PERMITS)
+    }
+
+    async fn take(&self) -> Result<SemaphorePermit, Error> {
+        self.acquire().await
+    }
+
+    async fn give(permit: SemaphorePermit) -> Result<Released, Error> {
+        permit.release().await
+    }
+}
+
+const PERMITS: u32 = 8;

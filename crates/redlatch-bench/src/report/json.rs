@@ -22,6 +22,7 @@ pub(super) fn json(report: &Report) -> String {
     let whole = json!({
         "workload": report.workload,
         "title": report.title,
+        "latency_us": report.latency.as_micros() as u64,
         "series": report.series.iter().map(|one| series(report, one)).collect::<Vec<_>>(),
         "targets": targets.collect::<Vec<_>>(),
         "notes": report.notes,

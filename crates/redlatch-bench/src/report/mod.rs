@@ -4,9 +4,12 @@ mod json;
 mod plot;
 mod table;
 
-use std::{collections::BTreeMap, fs, io, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
-use crate::stats::{median, spread};
+use crate::{
+    contender::{FLOOR, RAW},
+    stats::{median, span, spread},
+};
 
 /// What one round showed: measure → value. The measures are those of [`MEASURES`].
 pub(crate) type Sample = BTreeMap<&'static str, f64>;
@@ -38,10 +41,14 @@ pub(crate) enum Bound {
 pub(crate) struct Report {
     pub(crate) workload: &'static str,
     pub(crate) title: &'static str,
+    /// How far away the server is.
+    pub(crate) latency: Duration,
     pub(crate) series: Vec<Series>,
     pub(crate) targets: Vec<Target>,
     /// What else is worth saying, a sentence each.
     pub(crate) notes: Vec<String>,
+    /// The measures that are drawn; the first ones if none is named.
+    pub(crate) plotted: &'static [&'static str],
 }
 
 impl Series {
@@ -71,19 +78,31 @@ impl Series {
 }
 
 impl Report {
-    pub(crate) const fn new(workload: &'static str, title: &'static str) -> Self {
+    pub(crate) const fn new(
+        workload: &'static str,
+        title: &'static str,
+        latency: Duration,
+    ) -> Self {
         Self {
             workload,
             title,
+            latency,
             series: Vec::new(),
             targets: Vec::new(),
             notes: Vec::new(),
+            plotted: &[],
         }
     }
 
     pub(crate) fn find(&self, case: &str, contender: &str) -> Option<&Series> {
         let mut series = self.series.iter();
         series.find(|series| series.case == case && series.contender == contender)
+    }
+
+    /// Returns who the others of a case are compared with, if anybody.
+    pub(crate) fn reference(&self, case: &str) -> Option<&'static str> {
+        let mut references = [RAW, FLOOR].into_iter();
+        references.find(|name| self.find(case, name).is_some())
     }
 
     /// Returns the median, over the rounds, of how many times the reference's value another's is in the same round.
@@ -104,15 +123,33 @@ impl Report {
         });
     }
 
-    /// Writes JSON and plot into `folder`, and returns the table.
+    /// Writes table, JSON and plot into `folder`, and returns the table.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<String> {
         let table = table::table(self);
-        let file = |ending: &str| folder.join(format!("{}.{ending}", self.workload));
+        let file = |ending: &str| folder.join(format!("{}.{ending}", self.id()));
         fs::create_dir_all(folder)?;
         fs::write(file("json"), json::json(self))?;
         fs::write(file("md"), &table)?;
         fs::write(file("svg"), plot::plot(self))?;
         Ok(table)
+    }
+
+    /// Returns what the files of this report are called.
+    fn id(&self) -> String {
+        if self.latency.is_zero() {
+            self.workload.to_owned()
+        } else {
+            let away = span(self.latency).replace(' ', "").replace('µ', "u");
+            format!("{}-{away}", self.workload)
+        }
+    }
+
+    fn heading(&self) -> String {
+        let away = span(self.latency);
+        match self.latency {
+            Duration::ZERO => format!("{}: {}", self.workload, self.title),
+            _ => format!("{}, {away} away: {}", self.workload, self.title),
+        }
     }
 
     /// Returns the measures that any series has, in the order of [`MEASURES`].
@@ -125,12 +162,32 @@ impl Report {
     }
 }
 
+/// Writes `tables.md`: the tables of all workloads that have been measured into `folder`, as `docs/PERFORMANCE.md` has them.
+pub(crate) fn collect(folder: &Path) -> io::Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with('W') && name.ends_with(".md") {
+            names.push(name);
+        }
+    }
+    // Those of a server that is away come behind all others.
+    names.sort_by_key(|name| (name.contains('-'), name.clone()));
+    let mut tables = Vec::new();
+    for name in names {
+        tables.push(fs::read_to_string(folder.join(name))?);
+    }
+    fs::write(folder.join("tables.md"), tables.join("\n"))
+}
+
 impl Target {
-    pub(crate) fn is_met(&self) -> bool {
-        match self.bound {
+    /// None if it was not measured.
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        let met = match self.bound {
             Bound::AtLeast(bound) => self.found >= bound,
             Bound::AtMost(bound) => self.found <= bound,
-        }
+        };
+        (!self.found.is_nan()).then_some(met)
     }
 }
 
@@ -150,3 +207,40 @@ const MEASURES: [&str; 13] = [
     "lateness ms",
     "lost",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_a_server_that_is_away_come_last_and_under_their_own_name() {
+        let folder = std::env::temp_dir().join(format!("redlatch-bench-{}", std::process::id()));
+        let away = Duration::from_millis(1);
+        for (workload, latency) in [("W2", Duration::ZERO), ("W1", away), ("W1", Duration::ZERO)] {
+            let report = Report::new(workload, "nothing", latency);
+            report.write(&folder).unwrap();
+        }
+        collect(&folder).unwrap();
+        let tables = fs::read_to_string(folder.join("tables.md")).unwrap();
+        let headings = tables.lines().filter(|line| line.starts_with("## "));
+        let wanted = [
+            "## W1: nothing",
+            "## W2: nothing",
+            "## W1, 1 ms away: nothing",
+        ];
+        assert_eq!(headings.collect::<Vec<_>>(), wanted);
+        assert!(tables.contains("![W1-1ms](performance/W1-1ms.svg)"));
+        assert!(folder.join("W1-1ms.svg").exists() && folder.join("W1-1ms.json").exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_case_is_compared_with_its_own_limit() {
+        let mut report = Report::new("W0", "nothing", Duration::ZERO);
+        for (case, contender) in [("a", "x"), ("a", FLOOR), ("b", RAW), ("c", "x")] {
+            report.series.push(Series::new(case, contender));
+        }
+        let references = ["a", "b", "c"].map(|case| report.reference(case));
+        assert_eq!(references, [Some(FLOOR), Some(RAW), None]);
+    }
+}

@@ -5,17 +5,21 @@ use std::fmt::Write;
 use super::{Report, Series};
 use crate::stats::quantile;
 
-/// Draws the first measures of a report, a panel each.
+/// Draws some measures of a report, a panel each.
 pub(super) fn plot(report: &Report) -> String {
-    let measures: Vec<_> = report.measures().into_iter().take(PANELS).collect();
+    let mut measures = report.measures();
+    if report.plotted.is_empty() {
+        measures.truncate(PANELS);
+    } else {
+        measures.retain(|measure| report.plotted.contains(measure));
+    }
     let panel = report.series.len() as f64 * BAR + HEAD;
     let height = HEAD + panel * measures.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"8\" y=\"20\" font-size=\"15\" font-weight=\"bold\">{}: {}</text>\n",
-        report.workload,
-        escaped(report.title)
+         <text x=\"8\" y=\"20\" font-size=\"15\" font-weight=\"bold\">{}</text>\n",
+        escaped(&report.heading())
     );
     for (at, measure) in measures.iter().enumerate() {
         draw(&mut svg, report, measure, HEAD + panel * at as f64);
@@ -26,15 +30,12 @@ pub(super) fn plot(report: &Report) -> String {
 
 /// Writing to a `String` does not fail.
 fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
-    let ends = |series: &Series| quantile(&finite(series, measure), 1.0);
-    let highest = report.series.iter().map(ends).filter(|end| end.is_finite());
-    let highest = highest.fold(f64::MIN_POSITIVE, f64::max);
-    let scale = (WIDTH - LEFT - RIGHT) / highest;
+    let scale = Scale::of(report.series.iter().flat_map(|one| finite(one, measure)));
     let _ = writeln!(
         svg,
         "<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>",
         top + 22.0,
-        escaped(measure)
+        escaped(&format!("{measure}{}", scale.remark()))
     );
     for (at, series) in report.series.iter().enumerate() {
         let values = finite(series, measure);
@@ -50,9 +51,9 @@ fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
             continue;
         }
         let (low, middle, high) = (
-            quantile(&values, 0.0) * scale,
-            quantile(&values, 0.5) * scale,
-            quantile(&values, 1.0) * scale,
+            scale.length(quantile(&values, 0.0)),
+            scale.length(quantile(&values, 0.5)),
+            scale.length(quantile(&values, 1.0)),
         );
         let colour = colour(report, series);
         let _ = writeln!(
@@ -69,6 +70,52 @@ fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
             y + 13.0,
             short(quantile(&values, 0.5))
         );
+    }
+}
+
+/// How long a bar is.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    lowest: f64,
+    highest: f64,
+}
+
+impl Scale {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let none = Self {
+            lowest: f64::INFINITY,
+            highest: f64::MIN_POSITIVE,
+        };
+        values
+            .filter(|&value| value > 0.0)
+            .fold(none, |all, value| Self {
+                lowest: all.lowest.min(value),
+                highest: all.highest.max(value),
+            })
+    }
+
+    /// Where values are as far apart as that, most bars of a linear scale would be too short to see.
+    fn is_logarithmic(self) -> bool {
+        self.highest / self.lowest > 100.0
+    }
+
+    fn remark(self) -> &'static str {
+        if self.is_logarithmic() {
+            ", logarithmic"
+        } else {
+            ""
+        }
+    }
+
+    fn length(self, value: f64) -> f64 {
+        // The shortest bar of a logarithmic scale is that of the lowest value, and to be seen.
+        let base = self.lowest / 2.0;
+        let share = if self.is_logarithmic() {
+            (value / base).max(1.0).ln() / (self.highest / base).ln()
+        } else {
+            value / self.highest
+        };
+        share * (WIDTH - LEFT - RIGHT)
     }
 }
 
@@ -113,8 +160,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_longest_bar_is_as_long_as_there_is_room() {
+        for values in [[1.0, 50.0], [0.5, 5_000.0]] {
+            let scale = Scale::of([0.0, values[0], values[1]].into_iter());
+            let lengths = values.map(|value| scale.length(value));
+            assert!((lengths[1] - (WIDTH - LEFT - RIGHT)).abs() < 1e-6);
+            assert!(lengths[0] > 5.0 && lengths[0] < 60.0, "{lengths:?}");
+            assert!(scale.length(0.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
     fn a_series_without_a_value_is_no_bar() {
-        let mut report = Report::new("W0", "a < b");
+        let mut report = Report::new("W0", "a < b", std::time::Duration::ZERO);
         let mut series = Series::new("1 task", "x");
         series.samples = vec![[("pairs/s", 5.0), ("max/min", f64::INFINITY)].into()];
         report.series = vec![series, Series::new("1 task", "y")];

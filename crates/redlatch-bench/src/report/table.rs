@@ -3,11 +3,10 @@
 use std::fmt::Write;
 
 use super::{Bound, Report, Series};
-use crate::contender::REFERENCE;
 
 /// Writes medians, and behind them how many times the reference's they are.
 pub(super) fn table(report: &Report) -> String {
-    let mut text = format!("### {}: {}\n\n", report.workload, report.title);
+    let mut text = format!("## {}\n\n", report.heading());
     let measures = report.measures();
     // Writing to a `String` does not fail.
     let _ = writeln!(
@@ -40,7 +39,11 @@ pub(super) fn table(report: &Report) -> String {
                 Bound::AtLeast(bound) => format!("≥ {}", number(bound)),
                 Bound::AtMost(bound) => format!("≤ {}", number(bound)),
             };
-            let verdict = if target.is_met() { "met" } else { "**missed**" };
+            let verdict = match target.is_met() {
+                Some(true) => "met",
+                Some(false) => "**missed**",
+                None => "not measured",
+            };
             let found = number(target.found);
             let _ = writeln!(text, "| {} | {wanted} | {found} | {verdict} |", target.what);
         }
@@ -48,6 +51,8 @@ pub(super) fn table(report: &Report) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "\n{note}");
     }
+    let id = report.id();
+    let _ = writeln!(text, "\n![{id}](performance/{id}.svg)");
     text
 }
 
@@ -56,8 +61,11 @@ fn cell(report: &Report, series: &Series, measure: &str) -> String {
         return String::new();
     }
     let value = number(series.median(measure));
-    let ratio = report.ratio(&series.case, &series.contender, REFERENCE, measure);
-    if series.contender == REFERENCE || !ratio.is_finite() {
+    let Some(reference) = report.reference(&series.case) else {
+        return value;
+    };
+    let ratio = report.ratio(&series.case, &series.contender, reference, measure);
+    if series.contender == reference || !ratio.is_finite() {
         value
     } else {
         format!("{value} ({ratio:.2}×)")
@@ -96,6 +104,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::contender::RAW;
 
     #[test]
     fn numbers_are_short() {
@@ -122,16 +131,14 @@ mod tests {
             series.samples = values.into_iter().map(sample).collect();
             series
         };
-        let mut report = Report::new("W0", "nothing");
+        let mut report = Report::new("W0", "nothing", std::time::Duration::ZERO);
         // The machine was three times slower in the second round.
-        report
-            .series
-            .push(series(REFERENCE, [3_000.0, 1_000.0, 3_000.0]));
+        report.series.push(series(RAW, [3_000.0, 1_000.0, 3_000.0]));
         report.series.push(series("x", [1_500.0, 500.0, 1_500.0]));
         report.target(
             "half",
             Bound::AtLeast(0.5),
-            report.ratio("1 task", "x", REFERENCE, "pairs/s"),
+            report.ratio("1 task", "x", RAW, "pairs/s"),
         );
         let text = table(&report);
         assert!(
@@ -139,5 +146,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("| half | ≥ 0.500 | 0.500 | met |"), "{text}");
+        report.target("more", Bound::AtLeast(0.6), 0.5);
+        report.target("all", Bound::AtMost(1.0), f64::NAN);
+        let text = table(&report);
+        assert!(
+            text.contains("| more | ≥ 0.600 | 0.500 | **missed** |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| all | ≤ 1.00 | ? | not measured |"),
+            "{text}"
+        );
     }
 }

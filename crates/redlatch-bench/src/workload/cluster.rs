@@ -1,11 +1,13 @@
 //! W9: the same over three masters, beside one server in the same run.
 
+use std::time::Duration;
+
 use redlatch_tests::server::ServerBinary;
 
 use super::{holds, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{Contender, Failure, InProcess},
+    contender::{Contender, Failure, InProcess, RAW},
     job::{Names, Until},
     report::{Report, Series},
     rig::Rig,
@@ -18,41 +20,52 @@ pub(super) async fn spread(
     binary: &ServerBinary,
 ) -> Result<Report, Failure> {
     let rigs = [
-        (Rig::one(binary), "one server"),
+        (Rig::one(binary, Duration::ZERO)?, "one server"),
         (Rig::cluster(binary), "three masters"),
     ];
-    let mut clients: Vec<Vec<Box<dyn Contender>>> = Vec::new();
+    let mut clients = Vec::new();
     for (rig, _) in &rigs {
-        clients.push(vec![Box::new(
-            InProcess::connect("redlatch", &rig.url()).await?,
-        )]);
+        let mut both: Vec<Box<dyn Contender>> = Vec::new();
+        for name in [RAW, "redlatch"] {
+            both.push(Box::new(InProcess::connect(name, &rig.url()).await?));
+        }
+        clients.push(both);
     }
     for tasks in [64, 512] {
-        let case = Case {
-            label: label(tasks),
-            names: Names::Own,
-            tasks,
-            until: Until::Time(plan.effort.time),
-        };
-        let mut both = rigs
-            .each_ref()
-            .map(|(_, name)| Series::new(&case.label, name));
+        let mut series: [Vec<Series>; 2] = [Vec::new(), Vec::new()];
         for _ in 0..plan.effort.rounds {
-            for (at, (rig, _)) in rigs.iter().enumerate() {
-                let series = interleaved(rig, &mut clients[at], &case, 1).await?;
-                both[at]
-                    .samples
-                    .extend(series.into_iter().flat_map(|one| one.samples));
+            for (at, (rig, name)) in rigs.iter().enumerate() {
+                let case = Case {
+                    label: format!("{}, {name}", label(tasks)),
+                    names: Names::Own,
+                    tasks,
+                    until: Until::Time(plan.effort.time),
+                };
+                let round = interleaved(rig, &mut clients[at], &case, 1).await?;
+                append(&mut series[at], round);
             }
         }
-        report.series.extend(both);
+        report.series.extend(series.into_iter().flatten());
     }
     for (rig, name) in &rigs {
-        let rounds = plan.effort.rounds.min(2);
-        let mut series = holds::measure(rig, 10_000, holds::time(plan), rounds).await?;
-        (*name).clone_into(&mut series.contender);
+        let mut series = holds::measure(rig, 10_000, holds::time(plan), 1).await?;
+        series.case = format!("{}, {name}", series.case);
         report.series.push(series);
     }
-    report.notes.push("Three masters on one machine share its cores with each other and with the client; what grows is what they cost together.".to_owned());
+    report.notes.push(NOTE.to_owned());
     Ok(report)
 }
+
+/// Adds a round to those before.
+fn append(all: &mut Vec<Series>, round: Vec<Series>) {
+    if all.is_empty() {
+        *all = round;
+    } else {
+        for (series, one) in all.iter_mut().zip(round) {
+            series.samples.extend(one.samples);
+        }
+    }
+}
+
+const NOTE: &str = "Three masters on one machine share its cores with each other and with the client; what grows is what they cost together. \
+    There, `raw` is the same pair of scripts through the cluster client of the same crate.";

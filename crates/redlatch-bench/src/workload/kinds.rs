@@ -1,5 +1,7 @@
 //! W5 and W7: other kinds of redlatch, beside nobody.
 
+use std::time::Duration;
+
 use super::pairs::label;
 use crate::{
     cli::Plan,
@@ -35,7 +37,9 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
     for tasks in SIZES {
         let case = Case {
             label: label(tasks),
-            names: Names::One,
+            names: Names::One {
+                hold: Duration::ZERO,
+            },
             tasks,
             until: Until::Pairs((ENOUGH / tasks as u64).max(1)),
         };

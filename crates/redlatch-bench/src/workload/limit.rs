@@ -2,17 +2,11 @@
 
 use std::process::Command;
 
-use futures_util::StreamExt;
-use redis::{Client, Script};
-use tokio::sync::mpsc;
-
 use crate::{
-    clock,
-    contender::{ACQUIRE, Failure, REFERENCE, RELEASE, connection},
+    contender::{ACQUIRE, Failure, RELEASE},
     report::{Sample, Series},
     rig::Rig,
     rounds::unique,
-    stats::micros,
 };
 
 /// Runs the raw pair's scripts through `redis-benchmark`: one connection with so many requests in flight. None where it is not installed.
@@ -55,50 +49,6 @@ pub(super) fn redis_benchmark(
 fn rate(line: &str) -> Option<f64> {
     line.split(',').nth(1)?.trim_matches('"').parse().ok()
 }
-
-/// Measures PUBLISH → message → EVALSHA, the least that a hand-off by messages takes: from the call that publishes to the reply of the script.
-pub(super) async fn message_floor(rig: &Rig, case: &str, rounds: usize) -> Result<Series, Failure> {
-    let client = Client::open(rig.url())?;
-    let mut commands = connection(&client).await?;
-    let mut scripts = commands.clone();
-    let mut messages = client.get_async_pubsub().await?;
-    let (channel, key) = (unique(), unique());
-    messages.subscribe(&channel).await?;
-    let (tell, mut told) = mpsc::unbounded_channel();
-    // The one who is woken is another task, as it is in a hand-off.
-    let woken = tokio::spawn(async move {
-        let script = Script::new(ACQUIRE);
-        let mut messages = messages.into_on_message();
-        while messages.next().await.is_some() {
-            let mut call = script.key(&key);
-            call.arg("0123456789abcdef").arg(30_000);
-            let taken: Result<u8, _> = call.invoke_async(&mut scripts).await;
-            if taken.is_err() || tell.send(clock::monotonic()).is_err() {
-                return;
-            }
-        }
-    });
-    let mut series = Series::new(case, REFERENCE);
-    for _ in 0..rounds {
-        let mut times = Vec::new();
-        for _ in 0..HANDOFFS {
-            let before = clock::monotonic();
-            let mut publish = redis::cmd("PUBLISH");
-            publish.arg(&channel).arg("x");
-            let _: u8 = publish.query_async(&mut commands).await?;
-            let after = told.recv().await.ok_or("the one who is woken has ended")?;
-            times.push(after.saturating_sub(before));
-        }
-        series.samples.push(Sample::from([
-            ("p50 µs", micros(&times, 0.5)),
-            ("p99 µs", micros(&times, 0.99)),
-        ]));
-    }
-    woken.abort();
-    Ok(series)
-}
-
-const HANDOFFS: usize = 2_000;
 
 #[cfg(test)]
 mod tests {

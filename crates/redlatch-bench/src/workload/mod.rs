@@ -15,8 +15,9 @@ use redlatch_tests::server::ServerBinary;
 
 use crate::{
     cli::Plan,
+    clock,
     contender::{Contender, External, Failure, InProcess, KNOWN},
-    report::Report,
+    report::{self, Report},
     rig::Rig,
 };
 
@@ -33,15 +34,18 @@ pub(crate) const ALL: [(&str, &str); 9] = [
     ("W6", "many holds, kept by the watchdog"),
     ("W7", "a fair lock and the length of its queue"),
     ("W8", "many readers of one name"),
-    ("W9", "a cluster of three masters"),
+    (CLUSTER, "a cluster of three masters"),
 ];
+
+/// The workload whose servers are not one.
+pub(crate) const CLUSTER: &str = "W9";
 
 /// Returns the workload's name as it is written here.
 pub(crate) fn named(name: &str) -> Result<&'static str, String> {
     let found = ALL.iter().find(|one| one.0.eq_ignore_ascii_case(name));
     found
         .map(|one| one.0)
-        .ok_or_else(|| format!("unknown workload or option {name:?}"))
+        .ok_or_else(|| format!("unknown workload {name:?}"))
 }
 
 /// Measures what the plan says, and prints and writes what came out.
@@ -49,9 +53,15 @@ pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     let binary = ServerBinary::any();
     println!("server: {binary}");
     for &workload in &plan.workloads {
-        let report = measure(workload, plan, &binary).await?;
+        let load = clock::load();
+        let mut report = measure(workload, plan, &binary).await?;
+        report.notes.push(format!(
+            "{:?} {}; load average of the machine before: {load}.",
+            binary.kind, binary.version
+        ));
         println!("\n{}", report.write(&plan.folder)?);
     }
+    report::collect(&plan.folder)?;
     println!("written to {}", plan.folder.display());
     Ok(())
 }
@@ -62,17 +72,20 @@ async fn measure(
     binary: &ServerBinary,
 ) -> Result<Report, Failure> {
     let title = ALL.iter().find(|one| one.0 == name).map_or("", |one| one.1);
-    let report = Report::new(name, title);
+    let report = Report::new(name, title, plan.latency);
+    if name == CLUSTER {
+        return cluster::spread(report, plan, binary).await;
+    }
+    let rig = Rig::one(binary, plan.latency)?;
     match name {
-        "W1" => pairs::one_task(report, plan, &Rig::one(binary)).await,
-        "W2" => pairs::many_tasks(report, plan, &Rig::one(binary)).await,
-        "W3" => handoff::in_one_process(report, plan, &Rig::one(binary)).await,
-        "W4" => processes::between(report, plan, &Rig::one(binary)).await,
-        "W5" => kinds::semaphore(report, plan, &Rig::one(binary)).await,
-        "W6" => holds::kept(report, plan, &Rig::one(binary)).await,
-        "W7" => kinds::fair(report, plan, &Rig::one(binary)).await,
-        "W8" => readers::crowd(report, plan, &Rig::one(binary)).await,
-        _ => cluster::spread(report, plan, binary).await,
+        "W1" => pairs::one_task(report, plan, &rig).await,
+        "W2" => pairs::many_tasks(report, plan, &rig).await,
+        "W3" => handoff::in_one_process(report, plan, &rig).await,
+        "W4" => processes::between(report, plan, &rig).await,
+        "W5" => kinds::semaphore(report, plan, &rig).await,
+        "W6" => holds::kept(report, plan, &rig).await,
+        "W7" => kinds::fair(report, plan, &rig).await,
+        _ => readers::crowd(report, plan, &rig).await,
     }
 }
 
@@ -90,8 +103,11 @@ async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, F
 
 /// Returns those of the contenders that are built in which the plan wants.
 fn wanted(plan: &Plan) -> Vec<&'static str> {
-    let wants = |name: &&str| plan.only.is_empty() || plan.only.iter().any(|one| one == name);
-    KNOWN.into_iter().filter(wants).collect()
+    KNOWN.into_iter().filter(|name| wants(plan, name)).collect()
+}
+
+fn wants(plan: &Plan, name: &str) -> bool {
+    plan.only.is_empty() || plan.only.iter().any(|one| one == name)
 }
 
 /// Returns the command that runs this program as a contender.

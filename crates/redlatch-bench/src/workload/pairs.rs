@@ -3,7 +3,7 @@
 use super::{contenders, limit};
 use crate::{
     cli::Plan,
-    contender::{Failure, REFERENCE},
+    contender::{Failure, RAW},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -20,7 +20,7 @@ pub(super) async fn one_task(
     report.target(
         "pairs/s, of the raw pair's",
         Bound::AtLeast(0.9),
-        report.ratio(&case, "redlatch", REFERENCE, "pairs/s"),
+        report.ratio(&case, "redlatch", RAW, "pairs/s"),
     );
     Ok(report)
 }
@@ -83,7 +83,7 @@ fn targets(report: &mut Report, case: &str) {
         (
             "server CPU per pair, of the raw pair's",
             Bound::AtMost(1.5),
-            ratio(REFERENCE, "server µs"),
+            ratio(RAW, "server µs"),
         ),
         (
             "client CPU per pair, µs",

@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 
-use super::{limit, own_worker, wanted};
+use super::{handoff, own_worker, wanted};
 use crate::{
     cli::Plan,
-    contender::{Contender, External, Failure, REFERENCE},
+    contender::{Contender, External, FLOOR, FLOOR_VERBS, Failure, RAW, laps},
     job::{Done, Job, Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -22,9 +22,13 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn start(name: &str, processes: usize, url: &str) -> Result<Self, Failure> {
-        let words = own_worker(name)?;
-        let starts = (0..processes).map(|_| External::start(name, &words, url));
+    async fn start(
+        name: &str,
+        words: &[String],
+        processes: usize,
+        url: &str,
+    ) -> Result<Self, Failure> {
+        let starts = (0..processes).map(|_| External::start(name, words, url));
         Ok(Self {
             name: name.to_owned(),
             members: try_join_all(starts).await?,
@@ -39,6 +43,9 @@ impl Contender for Fleet {
     }
 
     fn verbs(&self) -> Vec<String> {
+        if self.name == FLOOR {
+            return FLOOR_VERBS.map(str::to_owned).to_vec();
+        }
         self.members
             .first()
             .map(External::verbs)
@@ -46,7 +53,15 @@ impl Contender for Fleet {
     }
 
     async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
-        let each = try_join_all(self.members.iter_mut().map(|member| member.run(job))).await?;
+        let each = if self.name == FLOOR {
+            // One station of the ring in each process.
+            let laps = laps(job, u32::try_from(self.members.len())?)?;
+            let lines: Vec<_> = laps.iter().map(|lap| lap.line()).collect();
+            let members = self.members.iter_mut().zip(&lines);
+            try_join_all(members.map(|(member, line)| member.round(line))).await?
+        } else {
+            try_join_all(self.members.iter_mut().map(|member| member.run(job))).await?
+        };
         let mut all = Done::default();
         for done in each {
             all.wall = all.wall.max(done.wall);
@@ -61,48 +76,57 @@ impl Contender for Fleet {
 }
 
 pub(super) async fn between(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
-    let mut names = wanted(plan);
-    names.retain(|&name| name != REFERENCE);
+    let mut programs = vec![(FLOOR.to_owned(), own_worker(RAW)?)];
+    for name in wanted(plan).into_iter().filter(|&name| name != RAW) {
+        programs.push((name.to_owned(), own_worker(name)?));
+    }
+    programs.extend(plan.with.iter().cloned());
     for processes in SIZES {
         let mut fleets: Vec<Box<dyn Contender>> = Vec::new();
-        for name in &names {
-            fleets.push(Box::new(Fleet::start(name, processes, &rig.url()).await?));
+        for (name, words) in &programs {
+            let fleet = Fleet::start(name, words, processes, &rig.url()).await?;
+            fleets.push(Box::new(fleet));
         }
-        let case = Case {
-            label: label(processes),
-            names: Names::One,
-            tasks: TASKS,
-            until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
-        };
-        let floor = limit::message_floor(rig, &case.label, plan.effort.rounds).await?;
-        report.series.push(floor);
-        let series = interleaved(rig, &mut fleets, &case, plan.effort.rounds).await?;
-        report.series.extend(series);
+        for hold in HOLDS {
+            let case = Case {
+                label: label(processes, hold),
+                names: Names::One { hold },
+                tasks: TASKS,
+                until: Until::Time(plan.effort.time.max(Duration::from_secs(1))),
+            };
+            let rounds = handoff::rounds(plan, hold);
+            let series = interleaved(rig, &mut fleets, &case, rounds).await?;
+            report.series.extend(series);
+        }
     }
-    for processes in SIZES {
-        let case = label(processes);
-        let ratio = report.ratio(&case, "redlatch", REFERENCE, "p50 µs");
+    for hold in HOLDS {
+        let cases = SIZES.map(|processes| label(processes, hold));
+        for case in &cases {
+            handoff::targets(&mut report, case);
+        }
+        handoff::flat(&mut report, &cases);
+        let floors = cases.map(|case| report.ratio(&case, "redlatch", FLOOR, "p50 µs"));
         report.target(
-            format!("{case}: p50, of the floor's"),
-            Bound::AtMost(1.3),
-            ratio,
+            handoff::held("p50 of the floor's, 16 processes to 4", hold),
+            Bound::AtMost(1.1),
+            floors[1] / floors[0],
         );
-        let series = report.find(&case, "redlatch");
-        let commands = series.map_or(f64::NAN, |series| series.median("commands"));
-        report.target(format!("{case}: commands"), Bound::AtMost(3.0), commands);
     }
-    report.notes.push(super::handoff::FLOOR.to_owned());
-    report
-        .notes
-        .push("The time of a process's CPU is read to 10 ms.".to_owned());
+    report.notes.push(handoff::NOTE.to_owned());
+    report.notes.push(NOTE.to_owned());
+    report.plotted = handoff::PLOTTED;
     Ok(report)
 }
 
-fn label(processes: usize) -> String {
-    format!("{processes} processes × {TASKS}")
+fn label(processes: usize, hold: Duration) -> String {
+    handoff::held(&format!("{processes} processes × {TASKS}"), hold)
 }
 
+const NOTE: &str = "The floor goes from process to process, as many as the case has, of which all but one are subscribed and idle.";
+
 const SIZES: [usize; 2] = [4, 16];
+
+const HOLDS: [Duration; 2] = [Duration::ZERO, Duration::from_micros(200)];
 
 /// Waiters in each process.
 const TASKS: usize = 4;

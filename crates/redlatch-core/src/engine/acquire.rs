@@ -197,7 +197,7 @@ impl<'a> Run<'a> {
             strategy,
             deadline,
             started: now,
-            machine: Acquisition::new(plan, now, hears(client, primitive.as_ref())),
+            machine: Acquisition::new(plan, now, hears(client, primitive.as_ref(), &attempt)),
             attempt,
             place,
             ears: Ears::default(),
@@ -327,7 +327,7 @@ impl<'a> Run<'a> {
     fn begin_to_speak(&mut self) {
         if let Some(place) = &self.place {
             place.hush();
-            let hears = hears(self.client, self.primitive.as_ref());
+            let hears = self.hears();
             self.machine.on_turn(place.news().heard, hears);
         }
     }
@@ -389,8 +389,7 @@ impl<'a> Run<'a> {
         self.expect(deadline);
         if register && self.strategy == WaitStrategy::Notify {
             // Whoever registers must hear the wake, which may come before the answer.
-            self.ears
-                .open(self.client, self.primitive.as_ref(), self.attempt.id());
+            self.open_ears();
         }
         let net = self.client.net();
         let slot = self.primitive.key().slot();
@@ -505,7 +504,7 @@ impl<'a> Run<'a> {
                     self.recalled = false;
                 }
                 self.excused = self.holds();
-                let listening = self.ears.are_open() && hears(self.client, self.primitive.as_ref());
+                let listening = self.ears.are_open() && self.hears();
                 self.machine.on_busy(now, remaining, listening);
                 self.warn_of_itself(&holder, now);
             }
@@ -582,12 +581,16 @@ impl<'a> Run<'a> {
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
     fn start_over(&mut self, why: &str) {
-        self.attempt = self.fresh_attempt();
-        // A call names the attempt.
-        self.queued = false;
-        if self.is_queued() {
+        let fresh = self.fresh_attempt();
+        if !Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
+            // Its shard has got another channel.
+            self.ears = Ears::default();
+        } else if self.is_queued() {
+            // A call names the attempt.
             self.ears.close();
         }
+        self.queued = false;
+        self.attempt = fresh;
         if let Some(place) = &self.place {
             place.asks_with(self.attempt.id().number(), self.attempt.address());
         }
@@ -635,9 +638,8 @@ impl<'a> Run<'a> {
         let now = self.client.now();
         let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
         self.expect(deadline);
-        self.client.pin_wakes();
-        self.ears
-            .open(self.client, self.primitive.as_ref(), self.attempt.id());
+        self.attempt.wakes().pin();
+        self.open_ears();
         if self.ears.ready(deadline).await {
             self.machine.on_subscribed();
             if !self.client.keeps(Rule::TryAfterSubscribing) {
@@ -653,7 +655,8 @@ impl<'a> Run<'a> {
         self.expect(until);
         let speaks = |place: &Place| self.is_queued() && place.may_speak();
         if wakeable && self.ears.are_open() && self.place.as_ref().is_some_and(speaks) {
-            self.ears.open_for_all(self.client, self.primitive.as_ref());
+            let primitive = self.primitive.as_ref();
+            self.ears.open_for_all(primitive, self.attempt.wakes());
         }
         let woken = async {
             if wakeable {
@@ -687,6 +690,16 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn open_ears(&mut self) {
+        let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
+        self.ears
+            .open(self.client, primitive, attempt.id(), attempt.wakes());
+    }
+
+    fn hears(&self) -> bool {
+        hears(self.client, self.primitive.as_ref(), &self.attempt)
+    }
+
     fn expect(&self, back_at: Moment) {
         if let Some(place) = &self.place {
             place.expect(back_at);
@@ -716,11 +729,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Tells whether everything reaches this client that is said to who waits for `primitive`.
-fn hears(client: &Client, primitive: &dyn Primitive) -> bool {
+/// Tells whether everything reaches this client that is said to who waits for `primitive` with `attempt`.
+fn hears(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> bool {
     let channel =
         (primitive.line() == Side::Shared).then(|| client.broadcast_channel(primitive.key()));
-    client.listens() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
+    attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
 }
 
 /// The error of a waiter that never asked the server itself.

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::Parting;
 use crate::{
     Client, Owner,
+    net::Wakes,
     owner::AttemptId,
     primitive::{Primitive, Token},
     protocol::{acquisition::WaitStrategy, server_clock::ServerClock},
@@ -21,6 +22,7 @@ pub(super) struct Attempt {
     owner: Owner,
     id: AttemptId,
     address: String,
+    wakes: Arc<Wakes>,
     lease: Duration,
     /// Requests sent that were neither answered nor surely not executed.
     outstanding: u32,
@@ -57,9 +59,10 @@ impl Attempt {
         strategy: WaitStrategy,
     ) -> Self {
         let id = AttemptId::draw(client.numbers());
+        let wakes = client.wakes(primitive.key().slot());
         let address = match strategy {
-            WaitStrategy::Notify => client.wake_address(id.number()),
-            WaitStrategy::Poll(_) => client.silent_address(id.number()),
+            WaitStrategy::Notify => wakes.address(id.number()),
+            WaitStrategy::Poll(_) => wakes.silent_address(id.number()),
         };
         Self {
             client: client.clone(),
@@ -67,6 +70,7 @@ impl Attempt {
             owner: owner.clone(),
             id,
             address,
+            wakes,
             lease,
             outstanding: 0,
             by: 0,
@@ -89,6 +93,7 @@ impl Attempt {
             owner: owner.clone(),
             id: id.clone(),
             address: String::new(),
+            wakes: client.wakes(primitive.key().slot()),
             lease,
             outstanding: 0,
             by: 0,
@@ -104,6 +109,11 @@ impl Attempt {
 
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns where wakes for it go.
+    pub(super) const fn wakes(&self) -> &Arc<Wakes> {
+        &self.wakes
     }
 
     /// A request is about to be sent.

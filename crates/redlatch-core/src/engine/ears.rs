@@ -6,7 +6,7 @@ use tokio::select;
 
 use crate::{
     Client,
-    net::{Listener, Topic},
+    net::{Listener, Topic, Wakes},
     owner::AttemptId,
     primitive::{Primitive, Side},
     protocol::{acquisition::Discipline, time::Moment},
@@ -25,7 +25,13 @@ pub(super) struct Ears {
 
 impl Ears {
     /// Listens for what wakes `attempt`, unless it does already.
-    pub(super) fn open(&mut self, client: &Client, primitive: &dyn Primitive, attempt: &AttemptId) {
+    pub(super) fn open(
+        &mut self,
+        client: &Client,
+        primitive: &dyn Primitive,
+        attempt: &AttemptId,
+        wakes: &Wakes,
+    ) {
         let (hub, key) = (&client.net().hub, primitive.key());
         if primitive.line() == Side::Shared {
             let channel = client.broadcast_channel(key);
@@ -37,15 +43,14 @@ impl Ears {
                 Discipline::Barging => key.as_str().to_owned(),
                 Discipline::Queued => format!("{key} {}", attempt.number()),
             };
-            hub.listen(client.wake_channel(), Topic::Exact(topic.into()))
+            wakes.listen(Topic::Exact(topic.into()))
         });
     }
 
     /// Listens for the others of this client, too, unless it does already.
-    pub(super) fn open_for_all(&mut self, client: &Client, primitive: &dyn Primitive) {
+    pub(super) fn open_for_all(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
         let topic = Topic::Exact(primitive.key().as_str().into());
-        self.any
-            .get_or_insert_with(|| client.net().hub.listen(client.wake_channel(), topic));
+        self.any.get_or_insert_with(|| wakes.listen(topic));
     }
 
     /// Listens no longer for an attempt that was given up.

@@ -136,6 +136,7 @@ impl Board {
     /// Keeps `channel` subscribed without listeners; returns whether it is new.
     pub(super) fn pin(&mut self, channel: &Arc<str>) -> bool {
         let fresh = self.open(channel);
+        self.unused.remove(channel);
         if let Some(entry) = self.channels.get_mut(channel) {
             entry.pinned = true;
         }

@@ -36,6 +36,8 @@ pub(super) enum Target {
         /// Counts the connections.
         round: u32,
     },
+    /// Who is in charge of this slot.
+    MasterOf { router: Arc<Router>, slot: u16 },
 }
 
 impl Target {
@@ -46,6 +48,7 @@ impl Target {
                 *round = round.wrapping_add(1);
                 router.any_master(*round).await
             }
+            Self::MasterOf { router, slot } => router.master_of(*slot).await,
         }
     }
 }

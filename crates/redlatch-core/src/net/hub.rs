@@ -33,9 +33,21 @@ use crate::{
 pub(crate) struct Hub {
     world: World,
     router: Arc<Router>,
+    reach: Reach,
     board: Mutex<Board>,
     /// Something on the board wants to be subscribed or unsubscribed.
     dirty: Notify,
+    /// Nobody will listen any more.
+    retired: Notify,
+}
+
+/// Which messages a hub hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// What is published anywhere.
+    Everywhere,
+    /// What the shard of this slot publishes for it alone.
+    Shard(u16),
 }
 
 /// Somebody who is woken by messages. Dropping it ends the interest, and with the last one the subscription.
@@ -49,13 +61,24 @@ pub(crate) struct Listener {
 }
 
 impl Hub {
-    pub(crate) fn new(router: &Arc<Router>, rules: Rules) -> Arc<Self> {
+    pub(crate) fn new(router: &Arc<Router>, rules: Rules, reach: Reach) -> Arc<Self> {
         Arc::new(Self {
             world: router.world.clone(),
             router: Arc::clone(router),
+            reach,
             board: Mutex::new(Board::new(rules)),
             dirty: Notify::new(),
+            retired: Notify::new(),
         })
+    }
+
+    pub(super) const fn router(&self) -> &Arc<Router> {
+        &self.router
+    }
+
+    /// Ends the connection, for good. Who listens nevertheless hears nothing.
+    pub(super) fn retire(&self) {
+        self.retired.notify_one();
     }
 
     /// Subscribes to `channel` for as long as the client lives.
@@ -122,12 +145,16 @@ impl Hub {
         self.dirty.notify_one();
     }
 
-    /// Any master will do: what is published on one node of a cluster, all others get.
     fn dialer(&self) -> Dialer {
         let router = &self.router;
-        let target = match router.only_address() {
-            Some(address) => Target::Fixed(address.clone()),
-            None => Target::Master {
+        let target = match (router.only_address(), self.reach) {
+            (Some(address), _) => Target::Fixed(address.clone()),
+            (None, Reach::Shard(slot)) => Target::MasterOf {
+                router: Arc::clone(router),
+                slot,
+            },
+            // Any master will do: what is published on one node of a cluster, all others get.
+            (None, Reach::Everywhere) => Target::Master {
                 router: Arc::clone(router),
                 // Clients spread over the nodes.
                 round: self.world.runtime.random() as u32,
@@ -150,7 +177,7 @@ impl Hub {
         self.board().connected();
         let mut ping_at = self.world.now() + HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;
-        let mut left = pin!(self.router.leaves(address));
+        let mut left = pin!(self.leaves(address));
         loop {
             let change = self.board().next_change(CHUNK);
             if let Some(change) = change {
@@ -172,7 +199,7 @@ impl Hub {
                     }
                 }
                 () = self.dirty.notified() => {}
-                () = &mut left => return Err(broken("the server is in charge of nothing any more")),
+                () = &mut left => return Err(broken("the server is not in charge any more")),
                 () = self.world.runtime.sleep_until(ping_at.min(confirm_by)) => {
                     if self.world.now() >= confirm_by {
                         return Err(broken("the server does not confirm subscriptions"));
@@ -188,10 +215,20 @@ impl Hub {
         }
     }
 
+    /// Resolves when what this hub is for is not said at `address` any more.
+    async fn leaves(&self, address: &Address) {
+        match self.reach {
+            Reach::Everywhere => self.router.leaves(address).await,
+            Reach::Shard(slot) => self.router.leaves_slot(address, slot).await,
+        }
+    }
+
     async fn ask_for(&self, conn: &dyn Conn, change: Change) -> Result<(), Error> {
-        let (verb, channels) = match &change {
-            Change::Subscribe(channels) => ("SUBSCRIBE", channels),
-            Change::Unsubscribe(channels) => ("UNSUBSCRIBE", channels),
+        let (verb, channels) = match (&change, self.reach) {
+            (Change::Subscribe(channels), Reach::Everywhere) => ("SUBSCRIBE", channels),
+            (Change::Unsubscribe(channels), Reach::Everywhere) => ("UNSUBSCRIBE", channels),
+            (Change::Subscribe(channels), Reach::Shard(_)) => ("SSUBSCRIBE", channels),
+            (Change::Unsubscribe(channels), Reach::Shard(_)) => ("SUNSUBSCRIBE", channels),
         };
         let command = channels
             .iter()
@@ -224,7 +261,12 @@ impl Hub {
         match outcomes.into_iter().next() {
             Some(Outcome::Replied(Ok(_))) => Ok(()),
             Some(Outcome::Replied(Err(error))) => {
-                Err(match classify(&error.code, &error.message) {
+                let class = classify(&error.code, &error.message);
+                if let Class::Redirect(_) = class {
+                    // The slot of the channel is elsewhere.
+                    self.router.stale.notify_one();
+                }
+                Err(match class {
                     Class::Fatal(refusal) => Error::refused(refusal, error),
                     _ => Error::with_source(
                         ErrorKind::Unavailable,
@@ -240,7 +282,15 @@ impl Hub {
 }
 
 async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
-    while let Some(result) = dialer.next().await {
+    loop {
+        let next = select! {
+            biased;
+            () = hub.retired.notified() => break,
+            next = dialer.next() => next,
+        };
+        let Some(result) = next else {
+            break;
+        };
         let Some(address) = dialer.address().cloned() else {
             break;
         };
@@ -248,6 +298,7 @@ async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
             Ok(dialed) => select! {
                 biased;
                 () = hub.world.ended() => break,
+                () = hub.retired.notified() => break,
                 Err(error) = hub.live(&address, dialed) => error,
             },
             Err(error) => error,

@@ -13,13 +13,15 @@ mod scout;
 mod sender;
 mod sentinel;
 mod servers;
+mod wakes;
 
 pub(crate) use durable::{Acknowledged, shortfall};
-pub(crate) use hub::{Hub, Listener, Topic};
+pub(crate) use hub::{Hub, Listener, Reach, Topic};
 pub(crate) use link::{Limit, Link, Session};
 pub use router::LinkClass;
 pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
+pub(crate) use wakes::{WakeRoutes, Wakes};
 
 use std::{sync::Arc, time::Duration};
 
@@ -83,7 +85,10 @@ impl World {
 pub(crate) struct Net {
     pub(crate) world: World,
     pub(crate) router: Arc<Router>,
+    /// Hears what is said to everybody who waits for one name.
     pub(crate) hub: Arc<Hub>,
+    /// Hears what is said to this client.
+    pub(crate) wakes: WakeRoutes,
 }
 
 impl Net {

@@ -288,9 +288,37 @@ impl Router {
         }
     }
 
-    /// Returns the verb that reaches the subscribers of a wake channel.
-    pub(crate) const fn publish_verb(&self) -> &'static str {
-        "PUBLISH"
+    /// Tells whether one node serves both slots.
+    pub(super) fn is_one_node(&self, one: u16, other: u16) -> bool {
+        let routes = self.routes();
+        let (one, other) = (routes.node(one), routes.node(other));
+        one.is_some_and(|one| other.is_some_and(|other| Arc::ptr_eq(one, other)))
+    }
+
+    /// Waits until somebody is in charge of `slot`, and returns who.
+    pub(super) async fn master_of(&self, slot: u16) -> Address {
+        let mut news = self.news.subscribe();
+        loop {
+            news.borrow_and_update();
+            if let Some(address) = self.node(slot) {
+                return address;
+            }
+            // The sender lives as long as this does.
+            let _ = news.changed().await;
+        }
+    }
+
+    /// Resolves when another than `address` is in charge of `slot`.
+    pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
+        let mut news = self.news.subscribe();
+        loop {
+            news.borrow_and_update();
+            if self.node(slot).is_some_and(|master| master != *address) {
+                return;
+            }
+            // The sender lives as long as this does.
+            let _ = news.changed().await;
+        }
     }
 
     /// Changes as whom servers are dialled from now on.

@@ -18,6 +18,14 @@ pub fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     (close > 0).then(|| &tag[..close])
 }
 
+/// Returns a hash tag, without its braces, of keys in `slot`: the first number that is one. Some ten thousand tries, 0.1 ms.
+pub(crate) fn tag_in(slot: u16) -> String {
+    let tags = (0_u32..).map(|number| number.to_string());
+    let mut fitting = tags.filter(|tag| slot_of(tag.as_bytes()) == slot % SLOTS);
+    // Numbers of up to six digits fall into all slots.
+    fitting.next().unwrap_or_default()
+}
+
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
@@ -48,6 +56,8 @@ const fn table() -> [u16; 256] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -56,6 +66,18 @@ mod tests {
         assert_eq!(slot_of(b"foo"), 12_182);
         assert_eq!(slot_of(b"{foo}bar"), slot_of(b"foo"));
         assert_eq!(slot_of(b"a{foo}{bar}"), slot_of(b"foo"));
+    }
+
+    #[test]
+    fn every_slot_has_a_tag() {
+        let mut left: BTreeSet<u16> = (0..SLOTS).collect();
+        for number in 0_u32..1_000_000 {
+            left.remove(&slot_of(number.to_string().as_bytes()));
+        }
+        assert_eq!(left, BTreeSet::new());
+        for slot in [0, 1, 5061, SLOTS - 1] {
+            assert_eq!(slot_of(format!("x{{{}}}", tag_in(slot)).as_bytes()), slot);
+        }
     }
 
     #[test]

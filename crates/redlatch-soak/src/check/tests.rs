@@ -398,3 +398,26 @@ fn whoever_waits_without_trouble_was_forgotten() {
     assert_eq!(with(both), (0, 0));
     assert_eq!(with(vec![trouble("c", 2_000_000, 4_000_000)]), (0, 0));
 }
+
+#[test]
+fn whoever_has_one_lock_may_wait_for_another() {
+    let waits = |kind: &str, name: &str| {
+        let wait = Record::Wait(Wait {
+            kind: kind.to_owned(),
+            names: vec![name.to_owned()],
+            from: 1_000_000,
+            until: 21_000_000,
+        });
+        let fault = Record::Fault(Fault {
+            kind: "stop".to_owned(),
+            from: 2_000_000,
+            until: 4_000_000,
+            names: vec!["lock-1".to_owned()],
+            takeover: None,
+        });
+        counts(vec![wait, fault])
+    };
+    assert_eq!(waits("multi", "lock-0"), (0, 0));
+    assert_eq!(waits("lock", "lock-0"), (0, 0));
+    assert_eq!(waits("fair", "fair-0"), (1, 0));
+}

@@ -26,7 +26,7 @@ use super::{
     value,
     wire::answer,
 };
-use crate::seam::{BoxFuture, Command, Conn, Outcome, Push, Pushes, Value};
+use crate::seam::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value};
 
 /// Splits a RESP2 connection into what the seam wants.
 ///
@@ -71,8 +71,10 @@ impl PubSub2Conn {
     fn start(&self, command: &Command) -> Change {
         let request = match Request::parse(command) {
             _ if self.gone.is() => return settled(error::closed()),
-            Ok(Request::Sharded(..)) => {
-                return settled(Outcome::NotSent("sharded pub/sub needs RESP3".to_owned()));
+            // The crate has no method for it: for us it is as if the server did not know it.
+            Ok(Request::Sharded(verb, _)) => {
+                let refusal = format!("ERR unknown command {verb}, over RESP2");
+                return settled(Outcome::Replied(Err(ServerError::parse(&refusal))));
             }
             Err(why) => return settled(Outcome::NotSent(why.to_owned())),
             Ok(request) => request,

@@ -9,7 +9,7 @@ use redlatch_tests::{
     wait::{GENEROUS, eventually, unique_name},
 };
 
-use super::support::take_and_free;
+use super::support::{first_waiter, has_shards, registered, take_and_free};
 use crate::servers::support::{MS, SECOND, key, waiting};
 
 redlatch_tests::on_every_server!(a_user_of_a_cluster_needs_what_the_readme_says);
@@ -76,7 +76,12 @@ async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
     let (rights, _) = text.split_once("```").unwrap();
     let rights = rights.split_whitespace().collect::<Vec<_>>().join(" ");
     let user = |more: &str| format!("app on >secret {rights} +hello {more}");
-    let node = ServerOptions::new().user(user("+cluster|slots +asking"));
+    let by_shard = if has_shards(&binary) {
+        " +spublish +ssubscribe"
+    } else {
+        ""
+    };
+    let node = ServerOptions::new().user(user(&format!("+cluster|slots +asking{by_shard}")));
     let options = ClusterOptions {
         node,
         ..ClusterOptions::default()
@@ -87,7 +92,13 @@ async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
         Client::connect(&url).await.unwrap(),
         Client::connect(&url).await.unwrap(),
     );
-    hand_over_on_every_node(&cluster, &a, &b).await;
+    let verbs = hand_over_on_every_node(&cluster, &a, &b).await;
+    let verb = if has_shards(&binary) {
+        "SPUBLISH"
+    } else {
+        "PUBLISH"
+    };
+    assert_eq!(verbs, [verb; 3]);
     let wrong = cluster.url().replace("://", "://app:guessed@");
     let error = Client::connect(&wrong).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Auth, "{error:?}");
@@ -101,21 +112,25 @@ async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
     take_and_free(&a.lock("x"), 5).await;
 }
 
-/// On each node one client waits for what another holds, and is woken.
-async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) {
+/// On each node one client waits for what another holds, and is woken. Returns how the waiters wanted to be told.
+async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> Vec<String> {
+    let mut verbs = Vec::new();
     for node in cluster.nodes() {
         let mut names = (0..).map(|n| format!("n{n}"));
         let name = names.find(|name| cluster.owner(&key(name)).port() == node.port());
         let name = name.unwrap();
         let guard = a.lock(&name).lock().await.unwrap();
         let waiter = waiting(b.lock(&name));
-        super::support::registered(|| node, &name).await;
+        registered(|| node, &name).await;
+        let address = first_waiter(node, &name);
+        verbs.push(address.split(' ').next().unwrap().to_owned());
         guard.extend(60 * SECOND).await.unwrap();
         guard.release().await.unwrap();
         waiter.await.unwrap().release().await.unwrap();
     }
     assert_tables_empty(a).await;
     assert_tables_empty(b).await;
+    verbs
 }
 
 fn certificates() -> (PathBuf, Certificates) {

@@ -11,4 +11,5 @@ mod proxied;
 mod replicas;
 mod routing;
 mod sentinel_faults;
+mod shards;
 mod support;

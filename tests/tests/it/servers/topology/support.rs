@@ -2,7 +2,7 @@
 
 use redlatch::Lock;
 use redlatch_tests::{
-    server::{ClientType, Server},
+    server::{ClientType, Server, ServerBinary, ServerKind, Version},
     wait::{GENEROUS, eventually, eventually_blocking},
 };
 
@@ -19,6 +19,11 @@ pub(super) fn await_copy(replica: &Server, name: &str) {
     });
 }
 
+/// Tells whether a cluster of it has channels that belong to a slot: Redis 7.0 brought them, all of Valkey has them.
+pub(super) fn has_shards(binary: &ServerBinary) -> bool {
+    binary.kind == ServerKind::Valkey || binary.version >= Version(7, 0, 0)
+}
+
 /// Waits until the server in charge knows that somebody waits for `name`.
 pub(super) async fn registered<'a>(owner: impl Fn() -> &'a Server, name: &str) {
     let queue = format!("{}:q", key(name));
@@ -26,6 +31,13 @@ pub(super) async fn registered<'a>(owner: impl Fn() -> &'a Server, name: &str) {
         owner().command(&["ZCARD", &queue]).unwrap().int() > 0
     })
     .await;
+}
+
+/// Where the first waiter for `name` is to be called, by the server in charge.
+pub(super) fn first_waiter(owner: &Server, name: &str) -> String {
+    let queue = format!("{}:q", key(name));
+    let waiters = owner.command(&["ZRANGE", &queue, "0", "0"]);
+    waiters.array().remove(0).text()
 }
 
 /// Stops a replica in such a way that nothing that its master says from now on reaches it, also not later: what lies in the buffers of a

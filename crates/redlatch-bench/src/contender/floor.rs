@@ -1,0 +1,221 @@
+//! The least that a hand-off by messages takes: PUBLISH → message → EVALSHA, from one who has a name to one who waits.
+//!
+//! Stations stand in a ring. Each waits for its message, runs the script of [`raw`](super::raw) as the next holder would, holds, and publishes to the station behind it.
+//! So a station's time is from the call that publishes to the reply of the next one's script; all but one of them are subscribed and idle, as waiters are.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, future::try_join_all};
+use redis::{
+    Client, IntoConnectionInfo, RedisResult, Script,
+    aio::{MultiplexedConnection, PubSub},
+    io::tcp::TcpSettings,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{ACQUIRE, Contender, FLOOR, Failure, LEASE, drive::rest, raw::connection};
+use crate::{
+    clock,
+    job::{Done, Held, Job, Names, TaskDone, Until},
+};
+
+/// Two stations of this process, which share a connection for commands.
+pub(crate) struct Floor {
+    stations: Vec<Station>,
+}
+
+/// One that waits and hands on.
+pub(crate) struct Station {
+    messages: PubSub,
+    commands: MultiplexedConnection,
+}
+
+/// What a station is to do in one round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lap {
+    pub(crate) key: String,
+    /// Which of `of` stations it is. The first begins.
+    pub(crate) at: u32,
+    pub(crate) of: u32,
+    pub(crate) time: Duration,
+    pub(crate) hold: Duration,
+}
+
+impl Floor {
+    pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
+        let client = client(url)?;
+        let commands = connection(&client).await?;
+        let mut stations = Vec::new();
+        for _ in 0..2 {
+            stations.push(Station {
+                messages: client.get_async_pubsub().await?,
+                commands: commands.clone(),
+            });
+        }
+        Ok(Self { stations })
+    }
+}
+
+#[async_trait]
+impl Contender for Floor {
+    fn name(&self) -> &str {
+        FLOOR
+    }
+
+    fn verbs(&self) -> Vec<String> {
+        VERBS.map(str::to_owned).to_vec()
+    }
+
+    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
+        let began = Instant::now();
+        let laps = laps(job, 2)?;
+        let running = self.stations.drain(..).zip(laps);
+        let ran = try_join_all(running.map(|(station, lap)| station.run(lap))).await?;
+        let wall = began.elapsed();
+        let tasks;
+        (self.stations, tasks) = ran.into_iter().unzip();
+        Ok(Done { wall, tasks })
+    }
+
+    fn cpu(&self) -> Duration {
+        clock::own_cpu()
+    }
+}
+
+impl Station {
+    /// Connects one that has a process for itself.
+    pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
+        let client = client(url)?;
+        Ok(Self {
+            messages: client.get_async_pubsub().await?,
+            commands: connection(&client).await?,
+        })
+    }
+
+    /// Does one round, in a task of its own: what runs on a worker of the runtime is woken by it sooner than the runtime's caller is.
+    pub(crate) async fn run(mut self, lap: Lap) -> Result<(Self, TaskDone), Failure> {
+        let task = tokio::spawn(async move {
+            let done = self.stand(&lap).await?;
+            Ok((self, done))
+        });
+        task.await?
+    }
+
+    async fn stand(&mut self, lap: &Lap) -> Result<TaskDone, Failure> {
+        let end = Instant::now() + lap.time;
+        let own = lap.channel(lap.at);
+        self.messages.subscribe(&own).await?;
+        let mut done = TaskDone::default();
+        let script = Script::new(ACQUIRE);
+        let mut messages = self.messages.on_message();
+        if lap.at == 0 {
+            pass(&mut self.commands, lap, end).await?;
+        }
+        while let Ok(Some(message)) = timeout_at(end, messages.next()).await {
+            // One that came when the round before was over is not of this one.
+            if message.get_channel_name() != own {
+                continue;
+            }
+            let mut call = script.key(&lap.key);
+            call.arg("0123456789abcdef").arg(LEASE.as_millis() as u64);
+            let _: u8 = call.invoke_async(&mut self.commands).await?;
+            let got = clock::monotonic();
+            rest(lap.hold).await?;
+            let left = pass(&mut self.commands, lap, end).await?;
+            let task = lap.at;
+            done.holds.push(Held { got, left, task });
+            done.pairs += 1;
+        }
+        drop(messages);
+        self.messages.unsubscribe(&own).await?;
+        Ok(done)
+    }
+}
+
+impl Lap {
+    /// Writes what [`read`](Self::read) reads.
+    pub(crate) fn line(&self) -> String {
+        let (ms, hold) = (self.time.as_millis(), self.hold.as_micros());
+        format!("ring {} {} {} {ms} {hold}", self.key, self.at, self.of)
+    }
+
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("ring ")?.split(' ');
+        Some(Self {
+            key: words.next()?.to_owned(),
+            at: words.next()?.parse().ok()?,
+            of: words.next()?.parse().ok()?,
+            time: Duration::from_millis(words.next()?.parse().ok()?),
+            hold: Duration::from_micros(words.next()?.parse().ok()?),
+        })
+    }
+
+    fn channel(&self, at: u32) -> String {
+        format!("{}:{at}", self.key)
+    }
+}
+
+/// Returns a client whose sockets send at once, as those of redlatch do.
+fn client(url: &str) -> RedisResult<Client> {
+    let prompt = TcpSettings::default().set_nodelay(true);
+    Client::open(url.into_connection_info()?.set_tcp_settings(prompt))
+}
+
+/// Returns what each of so many stations is to do.
+pub(crate) fn laps(job: &Job, stations: u32) -> Result<Vec<Lap>, Failure> {
+    let (Until::Time(time), Names::One { hold }) = (job.until, job.names) else {
+        return Err("the floor is of one name, and measured for some time".into());
+    };
+    let lap = |at| Lap {
+        key: job.key.clone(),
+        at,
+        of: stations,
+        time,
+        hold,
+    };
+    Ok((0..stations).map(lap).collect())
+}
+
+/// Publishes to the next station and returns when it asked for that. At the start that station may not have subscribed yet, at the end it may be gone.
+async fn pass(
+    commands: &mut MultiplexedConnection,
+    lap: &Lap,
+    end: Instant,
+) -> Result<u64, Failure> {
+    let next = lap.channel((lap.at + 1) % lap.of);
+    loop {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(&next).arg("x");
+        let left = clock::monotonic();
+        let heard: u8 = publish.query_async(commands).await?;
+        if heard > 0 || Instant::now() >= end {
+            return Ok(left);
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// What it sends itself.
+pub(crate) const VERBS: [&str; 2] = ["publish", "evalsha"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lap_is_read_as_it_is_written() {
+        let job = Job {
+            key: "k".to_owned(),
+            names: Names::One {
+                hold: Duration::from_micros(200),
+            },
+            tasks: 64,
+            until: Until::Time(Duration::from_millis(500)),
+        };
+        let laps = laps(&job, 16).unwrap();
+        assert_eq!((laps.len(), laps[15].at, laps[15].of), (16, 15, 16));
+        assert_eq!(Lap::read(&laps[15].line()), Some(laps[15].clone()));
+        assert_eq!(Lap::read("run own k 1 2 3 0"), None);
+    }
+}

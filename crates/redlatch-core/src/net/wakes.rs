@@ -1,0 +1,169 @@
+//! Where the wakes of this client go: over the whole cluster, or by shard.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use super::{Hub, Listener, Router, Topic, hub::Reach};
+use crate::{
+    Error,
+    owner::ClientId,
+    protocol::{name::Prefix, slot::tag_in, time::Moment},
+    rules::Rules,
+};
+
+/// One channel that wakes for this client are sent to, and who hears it.
+#[derive(Debug)]
+pub(crate) struct Wakes {
+    hub: Arc<Hub>,
+    channel: Arc<str>,
+    /// The slot of the channel, if only the shard of that slot can publish to it.
+    slot: Option<u16>,
+}
+
+impl Wakes {
+    /// Returns the command that publishes.
+    pub(crate) const fn verb(&self) -> &'static str {
+        match self.slot {
+            None => "PUBLISH",
+            Some(_) => "SPUBLISH",
+        }
+    }
+
+    /// Returns the channel. What it says before a brace is the same for all channels of a client: by that the scripts know whose waiter it is.
+    pub(crate) const fn channel(&self) -> &Arc<str> {
+        &self.channel
+    }
+
+    /// Returns where a wake for attempt `number` goes.
+    pub(crate) fn address(&self, number: u64) -> String {
+        format!("{} {} {number}", self.verb(), self.channel)
+    }
+
+    /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.
+    pub(crate) fn silent_address(&self, number: u64) -> String {
+        format!("NONE {} {number}", self.channel)
+    }
+
+    /// Tells whether wakes reach this client.
+    pub(crate) fn are_heard(&self) -> bool {
+        self.hub.hears(&self.channel)
+    }
+
+    /// Makes wakes reach this client from now on, for as long as it lives.
+    pub(crate) fn pin(&self) {
+        self.hub.pin(&self.channel);
+    }
+
+    /// Listens for `topic`.
+    pub(crate) fn listen(&self, topic: Topic) -> Listener {
+        self.hub.listen(&self.channel, topic)
+    }
+
+    /// Waits until the server has confirmed or refused the channel; fails when it refuses or cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// It goes on subscribing only if somebody else listens, or it is pinned.
+    pub(crate) async fn confirm(&self, deadline: Moment) -> Result<(), Error> {
+        self.hub.confirm(&self.channel, deadline).await
+    }
+}
+
+/// All channels that wakes for one client may be sent to.
+///
+/// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a slot (`SPUBLISH`, Redis 7.0): then it stays within the shard of that slot, and only that
+/// shard may publish it. So there is a channel for each shard that the client has waited on. When the shard's slots go to another node (a failover), its channel goes with them. When only the
+/// channel's slot does (slots are spread anew), who waits elsewhere under the old address is woken no more, and looks by the clock, until its acquisition ends; new ones get a new channel.
+#[derive(Debug)]
+pub(crate) struct WakeRoutes {
+    router: Arc<Router>,
+    rules: Rules,
+    everywhere: Arc<Wakes>,
+    by_shard: AtomicBool,
+    shards: Mutex<Vec<Arc<Wakes>>>,
+}
+
+impl WakeRoutes {
+    pub(crate) fn new(hub: &Arc<Hub>, prefix: &Prefix, client: &ClientId, rules: Rules) -> Self {
+        Self {
+            router: Arc::clone(hub.router()),
+            rules,
+            everywhere: Arc::new(Wakes {
+                hub: Arc::clone(hub),
+                channel: format!("{}:w:{client}", prefix.as_str()).into(),
+                slot: None,
+            }),
+            by_shard: AtomicBool::new(false),
+            shards: Mutex::default(),
+        }
+    }
+
+    /// Returns where wakes go for those who wait for what is in `slot`.
+    pub(crate) fn of(&self, slot: u16) -> Arc<Wakes> {
+        // A slot that nobody serves has no shard.
+        if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_one_node(slot, slot) {
+            return Arc::clone(&self.everywhere);
+        }
+        let mut shards = self.shards();
+        if let Some(known) = shards.iter().find(|wakes| self.is_for(wakes, slot)) {
+            return Arc::clone(known);
+        }
+        self.tidy_up(&mut shards);
+        let hub = Hub::new(&self.router, self.rules, Reach::Shard(slot));
+        let wakes = Arc::new(Wakes {
+            hub,
+            channel: format!("{}{{{}}}", self.everywhere.channel, tag_in(slot)).into(),
+            slot: Some(slot),
+        });
+        shards.push(Arc::clone(&wakes));
+        wakes
+    }
+
+    /// Sends wakes by shard from now on, or over the whole cluster. Addresses of before stay what they are.
+    pub(crate) fn go_by_shard(&self, by_shard: bool) {
+        self.by_shard.store(by_shard, Ordering::Relaxed);
+        if !by_shard {
+            let shards = std::mem::take(&mut *self.shards());
+            shards.iter().for_each(|wakes| wakes.hub.retire());
+        }
+    }
+
+    /// Returns the number of listeners on channels of shards.
+    pub(crate) fn listeners(&self) -> usize {
+        self.shards()
+            .iter()
+            .map(|wakes| wakes.hub.listeners())
+            .sum()
+    }
+
+    /// Leaves channels that nobody uses and whose shard has another one by now.
+    fn tidy_up(&self, shards: &mut Vec<Arc<Wakes>>) {
+        let mut kept: Vec<Arc<Wakes>> = Vec::with_capacity(shards.len() + 1);
+        for wakes in shards.drain(..) {
+            let used = Arc::strong_count(&wakes) > 1 || wakes.hub.listeners() > 0;
+            let doubled = || {
+                let slot = wakes.slot;
+                slot.is_some_and(|slot| kept.iter().any(|first| self.is_for(first, slot)))
+            };
+            if used || !doubled() {
+                kept.push(wakes);
+            } else {
+                wakes.hub.retire();
+            }
+        }
+        *shards = kept;
+    }
+
+    /// Tells whether the node that is in charge of `slot` can publish to `wakes`.
+    fn is_for(&self, wakes: &Wakes, slot: u16) -> bool {
+        wakes
+            .slot
+            .is_some_and(|own| self.router.is_one_node(own, slot))
+    }
+
+    fn shards(&self) -> MutexGuard<'_, Vec<Arc<Wakes>>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,87 +1,32 @@
 //! The acquire loop: the only one over attempts, for every primitive and every way to wait.
 
+mod answer;
+
 use std::{future::pending, sync::Arc, time::Duration};
 
 use tokio::select;
 use tracing::{Instrument, Span};
 
 use super::{
-    Held, Hold, Place,
+    AcquireOptions, Held, Place, Wait,
     attempt::Attempt,
     ears::Ears,
-    hold::Granted,
     turns::{Call, OVERDUE},
 };
 use crate::{
-    Client, Durability, Error, ErrorKind, Owner,
+    Client, Error, ErrorKind, Owner,
     client::WaiterTicket,
     net::{Acknowledged, Limit, Session, shortfall},
-    observe::{self, Labels},
-    owner::ClientId,
-    primitive::{AcquireRequest, Answer, Grant, Primitive, Side},
+    observe,
+    primitive::{AcquireRequest, Answer, Primitive, Side},
     protocol::{
         acquisition::{Acquisition, Discipline, End, Plan, Step, WaitStrategy},
-        hold::{Belief, HoldState},
         lease::Lease,
         time::Moment,
     },
     rules::Rule,
     script::{CallOutcome, Failure, ScriptCall},
 };
-
-/// What a caller wants of one acquisition. For the crates of this family, which put builders in front.
-#[derive(Clone, Debug)]
-pub struct AcquireOptions {
-    /// Who is to hold.
-    pub owner: OwnerChoice,
-    /// For how long; the client's default if absent.
-    pub lease: Option<Lease>,
-    /// How long to wait.
-    pub wait: Wait,
-    /// How to wait; the client's way if absent.
-    pub strategy: Option<WaitStrategy>,
-    /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
-    pub max_hold: Option<Duration>,
-    /// Who has to have the grant, and each renewal, before it counts.
-    pub durability: Durability,
-}
-
-impl Default for AcquireOptions {
-    fn default() -> Self {
-        Self {
-            owner: OwnerChoice::Scope,
-            lease: None,
-            wait: Wait::Forever,
-            strategy: None,
-            max_hold: None,
-            durability: Durability::Master,
-        }
-    }
-}
-
-/// Who is to hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OwnerChoice {
-    /// This owner.
-    Given(Owner),
-    /// The owner of the scope this is called in, a fresh one outside of any.
-    Scope,
-    /// A fresh owner, whatever the scope.
-    Fresh,
-}
-
-/// How long to wait for a name that is held by another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Wait {
-    /// Until it is free.
-    Forever,
-    /// Not at all: the server's first clear answer counts, past the local queue.
-    Never,
-    /// At most so long, whatever happens; zero is [`Never`](Self::Never).
-    For(Duration),
-}
 
 /// One acquisition under way.
 struct Run<'a> {
@@ -477,161 +422,12 @@ impl<'a> Run<'a> {
         (outcomes.swap_remove(0), acknowledged)
     }
 
-    fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
-        let now = self.client.now();
-        self.trouble = None;
-        if let Some(place) = &self.place {
-            place.heard(now);
-        }
-        match answer {
-            Answer::Granted(grant) => return self.granted(grant, sent, now, acknowledged),
-            Answer::Busy {
-                remaining,
-                holder,
-                called,
-                entered,
-            } => {
-                self.contended = true;
-                if let Some(place) = &self.place {
-                    if let Some(attempt) = called {
-                        place.call(attempt);
-                    }
-                    if entered && self.queued && !self.recalled {
-                        // It had a place and lost it, and so may have the others: each asks for a new one.
-                        place.call_all(Call::Again);
-                    }
-                    self.queued = self.is_queued();
-                    self.recalled = false;
-                }
-                self.excused = self.holds();
-                let listening = self.ears.are_open() && self.hears();
-                self.machine.on_busy(now, remaining, listening);
-                self.warn_of_itself(&holder, now);
-            }
-            Answer::Late => {
-                self.trouble = Some(Error::new(
-                    ErrorKind::Unavailable,
-                    "the server gets requests too late to act",
-                ));
-                self.machine.on_late(now);
-            }
-            Answer::Unfinished => self.machine.on_unfinished(now),
-            Answer::Void => self.start_over("the attempt had been undone"),
-        }
-        None
-    }
-
-    /// Delivers the grant, unless its reply took so long that the lease may have ended.
-    fn granted(
-        &mut self,
-        grant: Grant,
-        sent: Moment,
-        now: Moment,
-        acknowledged: u32,
-    ) -> Option<Held> {
-        self.attempt.granted();
-        let sent = if self.client.keeps(Rule::CountFromSend) {
-            sent
-        } else {
-            now
-        };
-        let span = grant.lasts.unwrap_or_else(|| self.lease.span());
-        let mut belief = Belief::new(self.client.trust(), sent, span);
-        if let HoldState::Lost(_) = belief.state(now) {
-            self.unknown = true;
-            self.start_over("the reply came after the lease could have ended");
-            return None;
-        }
-        if let Some(place) = self
-            .place
-            .as_ref()
-            .filter(|_| grant.unqueued && self.queued && !self.recalled)
-            // Another copy of this may have taken the grant, and the place.
-            .filter(|_| !self.attempt.has_copies())
-        {
-            place.call_all(Call::Again);
-        }
-        self.machine.on_granted();
-        let delivered = self.attempt.deliver();
-        let granted = Granted {
-            primitive: self.primitive,
-            owner: &self.owner,
-            token: grant.token,
-            serial: grant.serial,
-            delivered: &delivered,
-            lease: self.lease,
-            span,
-            max_hold: self.options.max_hold,
-            durability: self.options.durability,
-            sent,
-        };
-        let hold = Hold::enter(self.client, &granted, now);
-        let labels = Labels::of(self.primitive.as_ref());
-        if let Some(place) = self
-            .place
-            .as_ref()
-            .filter(|_| self.is_shared() && self.contended && !self.told)
-        {
-            // It found the way open by looking: the message to all may have been lost.
-            place.call_all(Call::Now);
-        }
-        observe::acquired(&labels, now - self.started, self.requests, self.contended);
-        Some(Held::new(hold, delivered, grant, self.lease, acknowledged))
-    }
-
-    /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
-    fn start_over(&mut self, why: &str) {
-        let fresh = self.fresh_attempt();
-        if !Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
-            // Its shard has got another channel.
-            self.ears = Ears::default();
-        } else if self.is_queued() {
-            // A call names the attempt.
-            self.ears.close();
-        }
-        self.queued = false;
-        self.attempt = fresh;
-        if let Some(place) = &self.place {
-            place.asks_with(self.attempt.id().number(), self.attempt.address());
-        }
-        self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
-        self.machine.on_failed();
-    }
-
-    fn fresh_attempt(&self) -> Attempt {
-        Attempt::new(
-            self.client,
-            self.primitive,
-            &self.owner,
-            self.lease.span(),
-            self.strategy,
-        )
-    }
-
     fn is_queued(&self) -> bool {
         self.primitive.discipline() == Discipline::Queued
     }
 
     fn is_shared(&self) -> bool {
         self.primitive.line() == Side::Shared
-    }
-
-    fn failed(&mut self, failure: Failure) -> Result<(), Error> {
-        let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
-        let error = failure.into_error(self.unknown);
-        if fatal {
-            return Err(error);
-        }
-        if let Some(place) = &self.place {
-            place.troubled(&error);
-        }
-        if !self.client.keeps(Rule::ResendSameId) {
-            self.attempt.deliver();
-            self.attempt = self.fresh_attempt();
-        }
-        self.trouble = Some(error);
-        self.machine.on_failed();
-        Ok(())
     }
 
     async fn subscribe(&mut self) {
@@ -717,16 +513,6 @@ impl<'a> Run<'a> {
             error
         }
     }
-
-    /// Says so once when this client seems to wait for itself.
-    fn warn_of_itself(&mut self, holder: &str, now: Moment) {
-        let own = ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client());
-        if own && !self.warned && now - self.started >= SELF_WAIT {
-            self.warned = true;
-            let labels = Labels::of(self.primitive.as_ref());
-            observe::waits_for_itself(&labels, self.primitive.name(), holder);
-        }
-    }
 }
 
 /// Tells whether everything reaches this client that is said to who waits for `primitive` with `attempt`.
@@ -750,6 +536,3 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same as [`OVERDUE`] where a whole client counts as dead when the first of its line is silent for long. It costs such a waiter nothing but the task of
 /// asking for the others.
 const SOON_OVERDUE: Duration = Duration::from_secs(1);
-
-/// Waiting so long for a name that another owner of the same client holds is worth a warning.
-const SELF_WAIT: Duration = Duration::from_secs(5);

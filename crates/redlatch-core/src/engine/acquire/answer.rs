@@ -1,0 +1,187 @@
+//! What becomes of an acquisition when a request was answered, or was not.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Run;
+use crate::{
+    Error, ErrorKind,
+    engine::{Held, Hold, attempt::Attempt, ears::Ears, hold::Granted, turns::Call},
+    observe::{self, Labels},
+    owner::ClientId,
+    primitive::{Answer, Grant},
+    protocol::{
+        hold::{Belief, HoldState},
+        time::Moment,
+    },
+    rules::Rule,
+    script::Failure,
+};
+
+impl Run<'_> {
+    pub(super) fn answered(
+        &mut self,
+        answer: Answer,
+        sent: Moment,
+        acknowledged: u32,
+    ) -> Option<Held> {
+        let now = self.client.now();
+        self.trouble = None;
+        if let Some(place) = &self.place {
+            place.heard(now);
+        }
+        match answer {
+            Answer::Granted(grant) => return self.granted(grant, sent, now, acknowledged),
+            Answer::Busy {
+                remaining,
+                holder,
+                called,
+                entered,
+            } => {
+                self.contended = true;
+                if let Some(place) = &self.place {
+                    if let Some(attempt) = called {
+                        place.call(attempt);
+                    }
+                    if entered && self.queued && !self.recalled {
+                        // It had a place and lost it, and so may have the others: each asks for a new one.
+                        place.call_all(Call::Again);
+                    }
+                    self.queued = self.is_queued();
+                    self.recalled = false;
+                }
+                self.excused = self.holds();
+                let listening = self.ears.are_open() && self.hears();
+                self.machine.on_busy(now, remaining, listening);
+                self.warn_of_itself(&holder, now);
+            }
+            Answer::Late => {
+                self.trouble = Some(Error::new(
+                    ErrorKind::Unavailable,
+                    "the server gets requests too late to act",
+                ));
+                self.machine.on_late(now);
+            }
+            Answer::Unfinished => self.machine.on_unfinished(now),
+            Answer::Void => self.start_over("the attempt had been undone"),
+        }
+        None
+    }
+
+    /// Delivers the grant, unless its reply took so long that the lease may have ended.
+    fn granted(
+        &mut self,
+        grant: Grant,
+        sent: Moment,
+        now: Moment,
+        acknowledged: u32,
+    ) -> Option<Held> {
+        self.attempt.granted();
+        let sent = if self.client.keeps(Rule::CountFromSend) {
+            sent
+        } else {
+            now
+        };
+        let span = grant.lasts.unwrap_or_else(|| self.lease.span());
+        let mut belief = Belief::new(self.client.trust(), sent, span);
+        if let HoldState::Lost(_) = belief.state(now) {
+            self.unknown = true;
+            self.start_over("the reply came after the lease could have ended");
+            return None;
+        }
+        if let Some(place) = self
+            .place
+            .as_ref()
+            .filter(|_| grant.unqueued && self.queued && !self.recalled)
+            // Another copy of this may have taken the grant, and the place.
+            .filter(|_| !self.attempt.has_copies())
+        {
+            place.call_all(Call::Again);
+        }
+        self.machine.on_granted();
+        let delivered = self.attempt.deliver();
+        let granted = Granted {
+            primitive: self.primitive,
+            owner: &self.owner,
+            token: grant.token,
+            serial: grant.serial,
+            delivered: &delivered,
+            lease: self.lease,
+            span,
+            max_hold: self.options.max_hold,
+            durability: self.options.durability,
+            sent,
+        };
+        let hold = Hold::enter(self.client, &granted, now);
+        let labels = Labels::of(self.primitive.as_ref());
+        if let Some(place) = self
+            .place
+            .as_ref()
+            .filter(|_| self.is_shared() && self.contended && !self.told)
+        {
+            // It found the way open by looking: the message to all may have been lost.
+            place.call_all(Call::Now);
+        }
+        observe::acquired(&labels, now - self.started, self.requests, self.contended);
+        Some(Held::new(hold, delivered, grant, self.lease, acknowledged))
+    }
+
+    /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
+    fn start_over(&mut self, why: &str) {
+        let fresh = self.fresh_attempt();
+        if !Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
+            // Its shard has got another channel.
+            self.ears = Ears::default();
+        } else if self.is_queued() {
+            // A call names the attempt.
+            self.ears.close();
+        }
+        self.queued = false;
+        self.attempt = fresh;
+        if let Some(place) = &self.place {
+            place.asks_with(self.attempt.id().number(), self.attempt.address());
+        }
+        self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
+        self.machine.on_failed();
+    }
+
+    fn fresh_attempt(&self) -> Attempt {
+        Attempt::new(
+            self.client,
+            self.primitive,
+            &self.owner,
+            self.lease.span(),
+            self.strategy,
+        )
+    }
+
+    pub(super) fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+        let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
+        let error = failure.into_error(self.unknown);
+        if fatal {
+            return Err(error);
+        }
+        if let Some(place) = &self.place {
+            place.troubled(&error);
+        }
+        if !self.client.keeps(Rule::ResendSameId) {
+            self.attempt.deliver();
+            self.attempt = self.fresh_attempt();
+        }
+        self.trouble = Some(error);
+        self.machine.on_failed();
+        Ok(())
+    }
+
+    /// Says so once when this client seems to wait for itself.
+    fn warn_of_itself(&mut self, holder: &str, now: Moment) {
+        let own = ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client());
+        if own && !self.warned && now - self.started >= SELF_WAIT {
+            self.warned = true;
+            let labels = Labels::of(self.primitive.as_ref());
+            observe::waits_for_itself(&labels, self.primitive.name(), holder);
+        }
+    }
+}
+
+/// Waiting so long for a name that another owner of the same client holds is worth a warning.
+const SELF_WAIT: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use crate::{
     client::WaiterTicket,
     net::{Acknowledged, Limit, Session, shortfall},
     observe,
-    primitive::{AcquireRequest, Answer, Primitive, Side},
+    primitive::{AcquireRequest, Primitive, Side},
     protocol::{
         acquisition::{Acquisition, Discipline, End, Plan, Step, WaitStrategy},
         lease::Lease,
@@ -228,19 +228,8 @@ impl<'a> Run<'a> {
                 break;
             };
             let now = self.client.now();
-            let news = place.news();
-            let silence = now - news.heard.max(self.started);
-            let over = self.deadline.is_some_and(|deadline| now >= deadline);
-            match news.trouble {
-                // Behind somebody who gets no answer, nobody knows whether the name is held.
-                Some(error) if over || silence >= self.client.patience() => {
-                    return Err(not_asked(error.to_string()));
-                }
-                None if over && !news.answered => {
-                    return Err(not_asked("the server has not answered yet".to_owned()));
-                }
-                None if over => return Ok(false),
-                _ => {}
+            if self.gives_up(place, now)? {
+                return Ok(false);
             }
             let patience = if self.is_queued() {
                 SOON_OVERDUE
@@ -266,6 +255,22 @@ impl<'a> Run<'a> {
         }
         self.begin_to_speak();
         Ok(true)
+    }
+
+    /// Tells whether the time of one who never spoke is up. Fails if those before it were not answered: nobody knows then whether the name is held.
+    fn gives_up(&self, place: &Place, now: Moment) -> Result<bool, Error> {
+        let news = place.news();
+        let silence = now - news.heard.max(self.started);
+        let over = self.deadline.is_some_and(|deadline| now >= deadline);
+        match news.trouble {
+            Some(error) if over || silence >= self.client.patience() => {
+                Err(not_asked(error.to_string()))
+            }
+            None if over && !news.answered => {
+                Err(not_asked("the server has not answered yet".to_owned()))
+            }
+            _ => Ok(over),
+        }
     }
 
     /// Speaks for its line from now on: goes by what those before it have heard.
@@ -367,36 +372,7 @@ impl<'a> Run<'a> {
             let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
             (outcome, Ok(Some(0)))
         };
-        match outcome {
-            CallOutcome::Replied(reply) => {
-                let answer = self.primitive.acquired(&reply);
-                // A reply that cannot be read may have been a grant: the attempt stays armed.
-                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
-                    self.attempt.answered();
-                }
-                let answer = answer?;
-                let acknowledged = match (&answer, acknowledged) {
-                    (Answer::Granted(_), Ok(Some(replicas))) => replicas,
-                    (Answer::Granted(_), told) => {
-                        self.attempt.granted();
-                        told?;
-                        // Sent again it writes again, and that can be waited for.
-                        self.machine.on_failed();
-                        return Ok(None);
-                    }
-                    _ => 0,
-                };
-                Ok(self.answered(answer, sent, acknowledged))
-            }
-            CallOutcome::Failed(failure) => {
-                if failure.is_not_executed() {
-                    self.attempt.answered();
-                } else {
-                    self.unknown = true;
-                }
-                self.failed(failure).map(|()| None)
-            }
-        }
+        self.heard(outcome, acknowledged, sent)
     }
 
     /// Also returns how many replicas have confirmed, `None` if nobody knows, and an error if they are too few.

@@ -14,16 +14,50 @@ use crate::{
         time::Moment,
     },
     rules::Rule,
-    script::Failure,
+    script::{CallOutcome, Failure},
 };
 
 impl Run<'_> {
-    pub(super) fn answered(
+    /// Goes on from what became of a request that was sent at `sent`, and of its replicas' confirmation; returns the guard if it was granted.
+    pub(super) fn heard(
         &mut self,
-        answer: Answer,
+        outcome: CallOutcome,
+        acknowledged: Result<Option<u32>, Error>,
         sent: Moment,
-        acknowledged: u32,
-    ) -> Option<Held> {
+    ) -> Result<Option<Held>, Error> {
+        match outcome {
+            CallOutcome::Replied(reply) => {
+                let answer = self.primitive.acquired(&reply);
+                // A reply that cannot be read may have been a grant: the attempt stays armed.
+                if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+                    self.attempt.answered();
+                }
+                let answer = answer?;
+                let acknowledged = match (&answer, acknowledged) {
+                    (Answer::Granted(_), Ok(Some(replicas))) => replicas,
+                    (Answer::Granted(_), told) => {
+                        self.attempt.granted();
+                        told?;
+                        // Sent again it writes again, and that can be waited for.
+                        self.machine.on_failed();
+                        return Ok(None);
+                    }
+                    _ => 0,
+                };
+                Ok(self.answered(answer, sent, acknowledged))
+            }
+            CallOutcome::Failed(failure) => {
+                if failure.is_not_executed() {
+                    self.attempt.answered();
+                } else {
+                    self.unknown = true;
+                }
+                self.failed(failure).map(|()| None)
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
         let now = self.client.now();
         self.trouble = None;
         if let Some(place) = &self.place {

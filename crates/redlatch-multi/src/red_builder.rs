@@ -75,6 +75,9 @@ impl RedLockBuilder {
 
     /// Finishes.
     ///
+    /// Nodes are told apart by their addresses. One server behind two of them is still not counted twice, as it grants the name to one and tells the other that it is held; it makes
+    /// a quorum harder to get. Only clients with different prefixes would be granted both.
+    ///
     /// # Errors
     ///
     /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no majority or more than all, and a time per node under 1 ms;

@@ -175,10 +175,10 @@ impl Watchdog {
             }
             End::Empty => lane.dropped(count),
             End::Unanswered => {
-                for (id, hold) in lane.unanswered(count, sent) {
-                    match hold.upgrade() {
-                        Some(hold) => self.failed(id, &hold, "the server answers no renewals"),
-                        None => self.remove(id),
+                if lane.unanswered(count, sent, self.runtime.now()) {
+                    // Nobody has asked for these; but who holds one shall know.
+                    for hold in lane.waiting().filter_map(Weak::upgrade) {
+                        hold.troubled();
                     }
                 }
             }
@@ -228,9 +228,7 @@ impl Watchdog {
 
     async fn renew_all(&self, net: &Net, class: LinkClass, jobs: &[Job], sent: Moment) -> End {
         let (outcomes, confirmed, timing) = self.send(net, class, jobs, sent).await;
-        let answered = outcomes
-            .iter()
-            .any(|outcome| matches!(outcome, CallOutcome::Replied(_)));
+        let answered = outcomes.iter().any(is_answer);
         for (job, outcome) in jobs.iter().zip(outcomes) {
             self.settle(job, outcome, sent, &confirmed);
         }
@@ -380,6 +378,14 @@ fn route(net: &Net, hold: &Hold) -> (Route, usize) {
     } else {
         ((node, LinkClass::Command), usize::MAX)
     }
+}
+
+/// Tells whether the server has said anything. One that refuses, or names another, is alive.
+const fn is_answer(outcome: &CallOutcome) -> bool {
+    !matches!(
+        outcome,
+        CallOutcome::Failed(Failure::NotSent(_) | Failure::Unknown(_))
+    )
 }
 
 /// Which replicas have confirmed a pipeline of renewals.

@@ -22,6 +22,8 @@ pub struct Lane<T> {
     most_pipelines: usize,
     /// When the last answer came.
     heard: Moment,
+    /// When the first pipeline was sent that was not answered, and none since.
+    quiet_since: Option<Moment>,
 }
 
 impl<T> Lane<T> {
@@ -34,6 +36,7 @@ impl<T> Lane<T> {
             pipelines: 0,
             most_pipelines,
             heard: Moment::ORIGIN,
+            quiet_since: None,
         }
     }
 
@@ -44,7 +47,9 @@ impl<T> Lane<T> {
 
     /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or when nothing waits.
     pub fn take(&mut self) -> Option<Vec<(u64, T)>> {
-        let most = (self.window / 4).min(PIPELINE);
+        // Where several go at once, one that is late shall not be all of them.
+        let share = self.window / self.most_pipelines.clamp(1, 4);
+        let most = share.min(PIPELINE);
         let count = most.min(self.waiting.len());
         let full = self.under_way + count > self.window || self.pipelines == self.most_pipelines;
         if count == 0 || full {
@@ -73,6 +78,7 @@ impl<T> Lane<T> {
     ) {
         self.dropped(count);
         self.heard = now;
+        self.quiet_since = None;
         let waited = (now - sent).saturating_sub(usual);
         if waited <= patience / 2 {
             self.window = (self.window + count).min(MOST);
@@ -81,17 +87,24 @@ impl<T> Lane<T> {
         }
     }
 
-    /// A pipeline of `count`, sent at `sent`, was not answered in its time. Returns all that waits if no other was answered since: the server does not
-    /// answer.
-    pub fn unanswered(&mut self, count: usize, sent: Moment) -> Vec<(u64, T)> {
+    /// A pipeline of `count`, sent at `sent`, was not answered in its time, as was learnt at `now`. What waits goes on waiting, for few at once from now
+    /// on if no other was answered since. Tells whether the server has been silent for so long that it seems dead; a pipeline with a short
+    /// lease alone, which has little time, does not say so.
+    pub fn unanswered(&mut self, count: usize, sent: Moment, now: Moment) -> bool {
         self.dropped(count);
         if self.heard > sent {
             self.shrink();
-            return Vec::new();
+            return false;
         }
         self.window = LEAST;
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        waiting.map(|((_, id), payload)| (id, payload)).collect()
+        let quiet_since = self.quiet_since.map_or(sent, |since| since.min(sent));
+        self.quiet_since = Some(quiet_since);
+        now - quiet_since >= SILENCE
+    }
+
+    /// Returns what waits, the most urgent first.
+    pub fn waiting(&self) -> impl Iterator<Item = &T> {
+        self.waiting.values()
     }
 
     /// A pipeline of `count` was not sent: nothing in it was of use any more.
@@ -116,6 +129,9 @@ const PIPELINE: usize = 256;
 /// Fewest renewals that may be under way, and how many while nothing is known of the server. Fewer would be for a server that needs 20 ms for each; but
 /// then answers are mostly late since this machine is busy, and few at once make it worse.
 const LEAST: usize = 64;
+
+/// A server that answers nothing for so long seems dead: as long as any request waits for its answer.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// Most: 10,000 a second where an answer takes 400 ms.
 const MOST: usize = 4096;
@@ -180,22 +196,39 @@ mod tests {
     #[test]
     fn where_one_pipeline_blocks_the_next_they_go_one_by_one() {
         let mut lane = Lane::new(1);
-        (0..100).for_each(|id| lane.push(at(id), id, ()));
-        assert_eq!(fill(&mut lane), [16]);
-        lane.answered(16, at(0), at(10), 10 * MS, 1000 * MS);
-        assert_eq!(fill(&mut lane), [20]);
+        (0..1000).for_each(|id| lane.push(at(id), id, ()));
+        assert_eq!(fill(&mut lane), [64]);
+        lane.answered(64, at(0), at(10), 10 * MS, 1000 * MS);
+        assert_eq!(fill(&mut lane), [128]);
+        lane.answered(128, at(0), at(10), 10 * MS, 1000 * MS);
+        assert_eq!(fill(&mut lane), [PIPELINE]);
     }
 
     #[test]
-    fn what_waits_behind_silence_is_handed_back() {
+    fn what_waits_behind_silence_waits_for_its_turn() {
         let mut lane = lane(100);
         assert_eq!(fill(&mut lane), [16; 4]);
-        assert_eq!(lane.unanswered(16, at(5)).len(), 36);
-        (0..2).for_each(|_| lane.dropped(16));
-        assert!(!lane.is_idle());
-        assert!(lane.unanswered(16, at(5)).is_empty());
+        assert!(lane.unanswered(16, at(5), at(1005)), "it seems dead");
+        assert_eq!(lane.waiting().count(), 36);
+        assert_eq!(ids(lane.take()), Vec::from_iter(64..80));
+        (0..4).for_each(|_| lane.dropped(16));
+        assert_eq!(fill(&mut lane), [16, 4]);
+        lane.dropped(16);
+        lane.dropped(4);
         assert!(lane.is_idle());
-        assert!(lane.take().is_none());
+    }
+
+    #[test]
+    fn one_pipeline_with_little_time_does_not_tell_that_a_server_is_dead() {
+        let mut lane = lane(100);
+        assert_eq!(fill(&mut lane), [16; 4]);
+        assert!(!lane.unanswered(16, at(5), at(15)));
+        assert!(!lane.unanswered(16, at(10), at(1004)));
+        assert!(lane.unanswered(16, at(995), at(1005)), "silent since 5");
+        lane.answered(16, at(1005), at(1006), MS, 1000 * MS);
+        assert_eq!(fill(&mut lane), [20, 16]);
+        assert!(!lane.unanswered(20, at(1006), at(2005)));
+        assert!(lane.unanswered(16, at(1006), at(2006)));
     }
 
     #[test]
@@ -203,7 +236,7 @@ mod tests {
         let mut lane = lane(100);
         assert_eq!(fill(&mut lane), [16; 4]);
         lane.answered(16, at(5), at(900), MS, 1000 * MS);
-        assert!(lane.unanswered(16, at(5)).is_empty());
+        assert!(!lane.unanswered(16, at(5), at(1005)));
         assert_eq!(fill(&mut lane), [16; 2]);
     }
 }

@@ -346,9 +346,16 @@ impl Hold {
         })
     }
 
-    /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts.
-    pub(crate) fn renewing(&self, now: Moment) -> Option<Duration> {
-        self.inner().renewing(now)
+    /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts. If there is none, takes the hold
+    /// off the watchdog's table, in one step: a guard that joins meanwhile would believe that it is there.
+    pub(super) fn renewing_or_unscheduled(&self, now: Moment) -> Option<Duration> {
+        let mut inner = self.inner();
+        let renewing = inner.renewing(now);
+        if renewing.is_none() {
+            inner.scheduled = None;
+            self.client.watchdog().remove(self.id);
+        }
+        renewing
     }
 
     /// Tells whether replicas have to know of renewals.
@@ -363,11 +370,6 @@ impl Hold {
         let shares = inner.shares.iter();
         let needs = shares.map(|share| share.durability.needs(replicas));
         needs.max().unwrap_or(0)
-    }
-
-    /// Notes that the watchdog has taken this hold off its table.
-    pub(super) fn unscheduled(&self) {
-        self.inner().scheduled = None;
     }
 
     /// The guard of `attempt` goes.

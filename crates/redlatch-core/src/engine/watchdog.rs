@@ -161,7 +161,7 @@ impl Watchdog {
         if lanes.len() > 1 {
             let masters = net.router.masters();
             lanes.retain(|(node, _), lane| {
-                let known = node.as_ref().is_some_and(|node| masters.contains(node));
+                let known = node.as_ref().is_none_or(|node| masters.contains(node));
                 known || !lane.is_idle()
             });
         }
@@ -192,11 +192,7 @@ impl Watchdog {
         };
         // Whoever looks tells of a loss.
         hold.state(now);
-        let Some(span) = hold.renewing(now) else {
-            self.remove(id);
-            hold.unscheduled();
-            return None;
-        };
+        let span = hold.renewing_or_unscheduled(now)?;
         let call = hold.renewal(span);
         Some(Job {
             id,
@@ -402,7 +398,8 @@ enum Confirmed {
 impl Confirmed {
     fn suffices(&self, job: &Job) -> bool {
         match *self {
-            Self::Unasked => true,
+            // A guard that waits for replicas may have joined since.
+            Self::Unasked => !job.hold.is_durable(),
             Self::Unknown => false,
             Self::By(confirmed, replicas) => confirmed >= job.hold.needs(replicas),
         }

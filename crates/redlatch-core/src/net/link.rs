@@ -324,11 +324,11 @@ impl Session {
             match lock(&self.progress).verdict(place, quiet_since) {
                 Silence::Slow if now < limit.deadline => quiet_since = now,
                 Silence::Dead if stood_still && now < limit.deadline => quiet_since = now,
-                Silence::Dead => {
+                Silence::Dead if !stood_still => {
                     self.suspect(limit.silence);
                     break;
                 }
-                Silence::Slow | Silence::Swallowed => break,
+                Silence::Dead | Silence::Slow | Silence::Swallowed => break,
             }
         }
         vec![Outcome::Unknown(format!("no answer from {} in time", self.address)); commands]

@@ -1,5 +1,7 @@
 //! The watchdog: one timer for all holds of a client, renewals in pipelines.
 
+mod pipeline;
+
 use std::{
     collections::BTreeMap,
     pin::pin,
@@ -10,13 +12,14 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::Notify};
 
+use self::pipeline::{Confirmed, Job, Pipeline, Timing};
 use super::Hold;
 use crate::{
-    net::{Acknowledged, Limit, LinkClass, Net, Session},
+    net::{LinkClass, Net, is_settled},
     observe,
     primitive::Renewed,
-    protocol::{lane::Lane, lease::Lease, renewal::RenewalTable, time::Moment},
-    script::{CallOutcome, Failure, ScriptCall},
+    protocol::{lane::Lane, renewal::RenewalTable, time::Moment},
+    script::{CallOutcome, Failure},
     seam::{Address, Runtime},
 };
 
@@ -40,20 +43,13 @@ type Route = (Option<Address>, LinkClass);
 
 type Lanes = BTreeMap<Route, Lane<Weak<Hold>>>;
 
-/// One renewal under way.
-struct Job {
-    id: u64,
-    hold: Arc<Hold>,
-    span: Duration,
-    call: ScriptCall,
-}
-
-/// A pipeline that is over.
+/// A pipeline with which its node is done.
 struct Done {
     route: Route,
     count: usize,
     sent: Moment,
     end: End,
+    rest: Option<Rest>,
 }
 
 /// What became of it.
@@ -65,11 +61,11 @@ enum End {
     Empty,
 }
 
-/// How long one answer takes at most that waits for nobody, and how long one is waited for.
-#[derive(Clone, Copy, Default)]
-struct Timing {
-    usual: Duration,
-    patience: Duration,
+/// Renewals that their node has refused, or that are for another node.
+struct Rest {
+    pipeline: Pipeline,
+    jobs: Vec<Job>,
+    outcomes: Vec<CallOutcome>,
 }
 
 impl Watchdog {
@@ -113,6 +109,8 @@ impl Watchdog {
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut lanes = Lanes::new();
         let mut under_way = FuturesUnordered::new();
+        // These have no place in a lane: the node that they hold up, if any, is another.
+        let mut following = FuturesUnordered::new();
         let mut ended = pin!(net.world.ended());
         loop {
             self.gather(&net, &mut lanes);
@@ -129,7 +127,9 @@ impl Watchdog {
                     if let Some(lane) = lanes.get_mut(&done.route) {
                         self.finished(lane, &done);
                     }
+                    following.extend(done.rest.map(|rest| self.follow(&net, rest)));
                 }
+                Some(()) = following.next(), if !following.is_empty() => {}
                 () = self.nudge.notified() => {}
                 () = self.runtime.sleep_until(next) => {}
             }
@@ -209,96 +209,65 @@ impl Watchdog {
             .iter()
             .filter_map(|(id, hold)| self.job(*id, hold, sent));
         let jobs: Vec<_> = jobs.collect();
-        let end = if jobs.is_empty() {
-            End::Empty
+        let (end, rest) = if jobs.is_empty() {
+            (End::Empty, None)
         } else {
-            self.renew_all(net, route.1, &jobs, sent).await
+            self.renew_all(net, route.1, jobs, sent).await
         };
         Done {
             route,
             count,
             sent,
             end,
+            rest,
         }
     }
 
-    async fn renew_all(&self, net: &Net, class: LinkClass, jobs: &[Job], sent: Moment) -> End {
-        let (outcomes, confirmed, timing) = self.send(net, class, jobs, sent).await;
-        let answered = outcomes.iter().any(is_answer);
-        for (job, outcome) in jobs.iter().zip(outcomes) {
-            self.settle(job, outcome, sent, &confirmed);
-        }
-        if answered {
-            End::Answered(timing)
-        } else {
-            End::Unanswered
-        }
-    }
-
-    async fn send(
+    async fn renew_all(
         &self,
         net: &Net,
         class: LinkClass,
-        jobs: &[Job],
+        jobs: Vec<Job>,
         sent: Moment,
-    ) -> (Vec<CallOutcome>, Confirmed, Timing) {
-        let shortest = jobs.iter().map(|job| job.span).min().unwrap_or_default();
-        let silence = Lease::renewed(shortest)
-            .unwrap_or_default()
-            .attempt_timeout();
-        let slot = jobs[0].call.slot();
-        let session = match net.session(slot, class, sent + silence).await {
-            Ok(session) => session,
+    ) -> (End, Option<Rest>) {
+        let pipeline = match Pipeline::begin(net, class, &jobs, sent).await {
+            Ok(pipeline) => pipeline,
             Err(error) => {
-                let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));
-                return (
-                    vec![failure; jobs.len()],
-                    Confirmed::Unasked,
-                    Timing::default(),
-                );
+                let failure = Failure::NotSent(error.to_string());
+                for job in &jobs {
+                    self.failed(job.id, &job.hold, failure.clone().into_error(true));
+                }
+                return (End::Unanswered, None);
             }
         };
-        let calls: Vec<_> = jobs.iter().map(|job| &job.call).collect();
-        let limit = Limit {
-            silence,
-            deadline: sent + shortest / 3,
+        let (outcomes, confirmed) = pipeline.send(net, &jobs).await;
+        let end = if outcomes.iter().any(is_answer) {
+            End::Answered(pipeline.timing())
+        } else {
+            End::Unanswered
         };
-        let mut timing = Timing {
-            usual: session.usual(),
-            patience: silence,
+        let mut rest = Rest {
+            pipeline,
+            jobs: Vec::new(),
+            outcomes: Vec::new(),
         };
-        if class == LinkClass::Durable {
-            let sending = self.send_durably(net, &session, jobs, &calls, limit);
-            let (outcomes, confirmed) = sending.await;
-            // Replicas are waited for as long as for an answer.
-            timing.usual += silence;
-            return (outcomes, confirmed, timing);
+        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+            if is_settled(&outcome) {
+                self.settle(&job, outcome, sent, &confirmed);
+            } else {
+                rest.jobs.push(job);
+                rest.outcomes.push(outcome);
+            }
         }
-        let by = session.by(self.runtime.now());
-        let outcomes = net.send(&session, &calls, by, limit).await;
-        (outcomes, Confirmed::Unasked, timing)
+        (end, (!rest.jobs.is_empty()).then_some(rest))
     }
 
-    async fn send_durably(
-        &self,
-        net: &Net,
-        session: &Session,
-        jobs: &[Job],
-        calls: &[&ScriptCall],
-        limit: Limit,
-    ) -> (Vec<CallOutcome>, Confirmed) {
-        let replicas = session.replicas();
-        let needed = jobs.iter().map(|job| job.hold.needs(replicas)).max();
-        let needed = needed.unwrap_or(0);
-        let by = session.by(self.runtime.now());
-        let (outcomes, acknowledged) = net
-            .send_durably(session, calls, by, limit, needed, limit.silence)
-            .await;
-        let confirmed = match acknowledged {
-            Acknowledged::By(confirmed) => Confirmed::By(confirmed, replicas),
-            Acknowledged::Unknown | Acknowledged::Refused(_) => Confirmed::Unknown,
-        };
-        (outcomes, confirmed)
+    async fn follow(&self, net: &Net, rest: Rest) {
+        let following = rest.pipeline.follow(net, &rest.jobs, rest.outcomes);
+        let (outcomes, confirmed) = following.await;
+        for (job, outcome) in rest.jobs.iter().zip(outcomes) {
+            self.settle(job, outcome, rest.pipeline.sent(), &confirmed);
+        }
     }
 
     fn settle(&self, job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
@@ -382,28 +351,6 @@ const fn is_answer(outcome: &CallOutcome) -> bool {
         outcome,
         CallOutcome::Failed(Failure::NotSent(_) | Failure::Unknown(_))
     )
-}
-
-/// Which replicas have confirmed a pipeline of renewals.
-#[derive(Debug)]
-enum Confirmed {
-    /// Nobody had to.
-    Unasked,
-    /// Nobody knows.
-    Unknown,
-    /// So many, of so many that the node was seen to have at most.
-    By(u32, u32),
-}
-
-impl Confirmed {
-    fn suffices(&self, job: &Job) -> bool {
-        match *self {
-            // A guard that waits for replicas may have joined since.
-            Self::Unasked => !job.hold.is_durable(),
-            Self::Unknown => false,
-            Self::By(confirmed, replicas) => confirmed >= job.hold.needs(replicas),
-        }
-    }
 }
 
 /// Renewals due within this time go together.

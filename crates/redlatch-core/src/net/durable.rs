@@ -40,40 +40,56 @@ impl Net {
         replicas: u32,
         timeout: Duration,
     ) -> (Vec<CallOutcome>, Acknowledged) {
-        // Behind a connection that waits others wait too, one after the other.
-        let limit = Limit {
-            silence: limit.silence + timeout,
-            ..limit
-        };
-        // Zero would mean for ever.
-        let timeout = whole_millis(timeout).max(1);
-        let wait = Command::new("WAIT")
-            .arg(replicas.to_string())
-            .arg(timeout.to_string());
-        let (mut outcomes, acknowledged) =
-            send_and_wait(session, calls, by, limit, Asking::No, &wait).await;
-        let mut told: Vec<_> = acknowledged.into_iter().collect();
-        if !outcomes.iter().all(is_settled) {
-            // Another node may have more replicas, of which the same part is more.
-            let waiting = Waiting {
-                wait: &wait,
-                of: session.replicas(),
-            };
-            let following = redirect::follow(
-                &self.router,
-                session,
-                calls,
-                by,
-                limit,
-                outcomes,
-                Some(waiting),
-            );
-            let (followed, elsewhere) = Box::pin(following).await;
-            outcomes = followed;
-            told.extend(elsewhere);
-        }
-        let fewest = told.into_iter().reduce(Acknowledged::or_fewer);
+        let wanted = Replication { replicas, timeout };
+        let sending = self.send_durably_once(session, calls, by, limit, wanted);
+        let (outcomes, here) = sending.await;
+        let settling = self.settle_durably(session, calls, by, limit, wanted, outcomes);
+        let (outcomes, elsewhere) = settling.await;
+        let fewest = here
+            .into_iter()
+            .chain(elsewhere)
+            .reduce(Acknowledged::or_fewer);
         (outcomes, fewest.unwrap_or(Acknowledged::Unknown))
+    }
+
+    /// As [`send_durably`](Self::send_durably), to this one node; what it says is for [`settle_durably`](Self::settle_durably) to go on with. Who has
+    /// confirmed what it has executed comes second, if that is anything.
+    pub(crate) async fn send_durably_once(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+        wanted: Replication,
+    ) -> (Vec<CallOutcome>, Option<Acknowledged>) {
+        let (limit, wait) = (wanted.extends(limit), wanted.command());
+        send_and_wait(session, calls, by, limit, Asking::No, &wait).await
+    }
+
+    /// Goes on with what was redirected or refused, if anything was; who has confirmed that comes second, if any of it was executed.
+    pub(crate) async fn settle_durably(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+        wanted: Replication,
+        outcomes: Vec<CallOutcome>,
+    ) -> (Vec<CallOutcome>, Option<Acknowledged>) {
+        if outcomes.iter().all(is_settled) {
+            return (outcomes, None);
+        }
+        let (limit, wait) = (wanted.extends(limit), wanted.command());
+        // Another node may have more replicas, of which the same part is more.
+        let waiting = Waiting {
+            wait: &wait,
+            of: session.replicas(),
+        };
+        let router = &self.router;
+        let following =
+            redirect::follow(router, session, calls, by, limit, outcomes, Some(waiting));
+        let (outcomes, told) = Box::pin(following).await;
+        (outcomes, told.into_iter().reduce(Acknowledged::or_fewer))
     }
 
     /// Sends one idempotent call over a durable link again and again until the script has replied and replicas were counted, each try waiting
@@ -136,6 +152,31 @@ impl Net {
                 let failure = Failure::of_session(error);
                 (CallOutcome::Failed(failure), Acknowledged::Unknown, 0)
             }
+        }
+    }
+}
+
+/// How many replicas are waited for behind a pipeline, and for how long at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replication {
+    pub(crate) replicas: u32,
+    pub(crate) timeout: Duration,
+}
+
+impl Replication {
+    fn command(self) -> Command {
+        // Zero would mean for ever.
+        let timeout = whole_millis(self.timeout).max(1);
+        Command::new("WAIT")
+            .arg(self.replicas.to_string())
+            .arg(timeout.to_string())
+    }
+
+    /// Behind a connection that waits others wait too, one after the other.
+    fn extends(self, limit: Limit) -> Limit {
+        Limit {
+            silence: limit.silence + self.timeout,
+            ..limit
         }
     }
 }

@@ -15,7 +15,7 @@ mod sentinel;
 mod servers;
 mod wakes;
 
-pub(crate) use durable::{Acknowledged, shortfall};
+pub(crate) use durable::{Acknowledged, Replication, shortfall};
 pub(crate) use hub::{Hub, Listener, Reach, Topic};
 pub(crate) use link::{Limit, Link, Session};
 pub use router::LinkClass;
@@ -111,12 +111,23 @@ impl Net {
         by: u64,
         limit: Limit,
     ) -> Vec<CallOutcome> {
-        let outcomes = sender::send(session, calls, by, limit, Asking::No).await;
+        let outcomes = self.send_once(session, calls, by, limit).await;
         self.settle(session, calls, by, limit, outcomes).await
     }
 
+    /// As [`send`](Self::send), to this one node; what it says is for [`settle`](Self::settle) to go on with.
+    pub(crate) async fn send_once(
+        &self,
+        session: &Session,
+        calls: &[&ScriptCall],
+        by: u64,
+        limit: Limit,
+    ) -> Vec<CallOutcome> {
+        sender::send(session, calls, by, limit, Asking::No).await
+    }
+
     /// Goes on with what was redirected or refused, if anything was.
-    async fn settle(
+    pub(crate) async fn settle(
         &self,
         session: &Session,
         calls: &[&ScriptCall],
@@ -208,7 +219,7 @@ impl Net {
 }
 
 /// Says whether an outcome is neither a redirection nor a refusal.
-const fn is_settled(outcome: &CallOutcome) -> bool {
+pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
     !matches!(
         outcome,
         CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_))

@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use redlatch::{Client, LockGuard};
+use redlatch::{Client, HoldState, LockGuard, LossCause};
 use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
@@ -93,6 +93,25 @@ async fn a_server_that_becomes_fast_again_is_given_more() {
     assert!(renewed >= 1500, "{renewed} renewals");
 }
 
+#[tokio::test(start_paused = true)]
+async fn while_a_server_is_silent_all_holds_that_are_due_are_in_doubt() {
+    let backend = Backend::embedded();
+    let (client, work) = slow(&backend).await;
+    let guards = hold(&client, "x", 500, 30 * SECOND).await;
+    backend.pass(7 * SECOND).await;
+    work.takes(3600 * SECOND);
+    // All are due after 10 s, and those first asked for are given up a second later; most of the others are never sent.
+    backend.pass(5 * SECOND).await;
+    assert_eq!(in_state(&guards, HoldState::Unknown), 500);
+    work.takes(Duration::ZERO);
+    backend.pass(5 * SECOND).await;
+    assert_eq!(in_state(&guards, HoldState::Held), 500);
+    work.takes(3600 * SECOND);
+    backend.pass(30 * SECOND).await;
+    let unreachable = HoldState::Lost(LossCause::Unreachable);
+    assert_eq!(in_state(&guards, unreachable), 500);
+}
+
 async fn hold(client: &Client, stem: &str, holds: usize, lease: Duration) -> Vec<LockGuard> {
     let locks = (0..holds).map(|i| client.lock(&format!("{stem}{i}")));
     let locks: Vec<_> = locks.collect();
@@ -101,6 +120,10 @@ async fn hold(client: &Client, stem: &str, holds: usize, lease: Duration) -> Vec
         .map(|lock| lock.lock().renewed_lease(lease).into_future());
     let taken = join_all(taking).await.into_iter();
     taken.map(Result::unwrap).collect()
+}
+
+fn in_state(guards: &[LockGuard], state: HoldState) -> usize {
+    guards.iter().filter(|guard| guard.state() == state).count()
 }
 
 fn lost(guards: &[LockGuard]) -> usize {

@@ -3,8 +3,8 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use redlatch::{Client, HoldState, LockGuard, LossCause};
-use redlatch_embedded::EmbeddedTransport;
+use redlatch::{Client, Durability, HoldState, LockGuard, LossCause};
+use redlatch_embedded::{EmbeddedTransport, engine::Condition};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     slow::{FarTransport, SlowTransport, Work},
@@ -110,6 +110,51 @@ async fn while_a_server_is_silent_all_holds_that_are_due_are_in_doubt() {
     backend.pass(30 * SECOND).await;
     let unreachable = HoldState::Lost(LossCause::Unreachable);
     assert_eq!(in_state(&guards, unreachable), 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_a_renewal_is_not_taken_for_a_silent_one() {
+    let backend = Backend::embedded();
+    let client = far(&backend, 100 * MS).await;
+    let guards = hold(&client, "x", 3000, 30 * SECOND).await;
+    tokio::time::advance(11 * SECOND).await;
+    let server = backend.embedded_server();
+    server.set_condition(Condition::Busy, true);
+    backend.pass(300 * MS).await;
+    server.set_condition(Condition::Busy, false);
+    let in_doubt = in_state(&guards, HoldState::Unknown);
+    assert!((1..1000).contains(&in_doubt), "{in_doubt} in doubt");
+    backend.pass(10 * SECOND).await;
+    assert_eq!(in_state(&guards, HoldState::Held), 3000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_without_replicas_does_not_count_for_a_guard_that_waits_for_them() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    server.set_replicas(1);
+    let (client, work) = slow(&backend).await;
+    let others = hold(&client, "x", 2000, 30 * SECOND).await;
+    let lock = client.lock("shared");
+    let outer = lock.lock().renewed_lease(30 * SECOND).await.unwrap();
+    work.takes(10 * MS);
+    backend.pass(12 * SECOND).await;
+    // Its renewal waits behind the others, to go without a wait for replicas.
+    let joining = lock.lock().owner(outer.owner());
+    let joining = joining.renewed_lease(30 * SECOND);
+    let joined = joining.durability(Durability::Replicas(1)).into_future();
+    let joined = tokio::spawn(joined);
+    backend.pass(SECOND).await;
+    let joined = joined.await.unwrap().unwrap();
+    server.set_replicas(0);
+    backend.pass(7 * SECOND).await;
+    work.takes(Duration::ZERO);
+    backend.pass(5 * SECOND).await;
+    assert_eq!(joined.state(), HoldState::Unknown);
+    backend.pass(19 * SECOND).await;
+    let unreachable = HoldState::Lost(LossCause::Unreachable);
+    assert_eq!((joined.state(), outer.state()), (unreachable, unreachable));
+    assert_eq!(lost(&others), 0);
 }
 
 async fn hold(client: &Client, stem: &str, holds: usize, lease: Duration) -> Vec<LockGuard> {

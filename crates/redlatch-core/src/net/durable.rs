@@ -50,15 +50,14 @@ impl Net {
         let wait = Command::new("WAIT")
             .arg(replicas.to_string())
             .arg(timeout.to_string());
+        // Before anybody counts them anew.
+        let of = session.replicas();
         let (mut outcomes, acknowledged) =
             send_and_wait(session, calls, by, limit, Asking::No, &wait).await;
         let mut told: Vec<_> = acknowledged.into_iter().collect();
         if !outcomes.iter().all(is_settled) {
             // Another node may have more replicas, of which the same part is more.
-            let waiting = Waiting {
-                wait: &wait,
-                of: session.replicas(),
-            };
+            let waiting = Waiting { wait: &wait, of };
             let following = redirect::follow(
                 &self.router,
                 session,

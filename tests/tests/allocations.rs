@@ -35,7 +35,11 @@ fn an_uncontended_pair_allocates_little() {
     };
     pairs(64);
     let each = (pairs(1064) - pairs(64)) / 1000;
-    assert!(each <= PAIR, "{each} allocations per pair");
+    // Far fewer would say that they are not counted.
+    assert!(
+        (PAIR / 3..=PAIR).contains(&each),
+        "{each} allocations per pair"
+    );
 }
 
 #[test]
@@ -45,7 +49,7 @@ fn a_held_lock_keeps_little() {
     drop(hold(&runtime, &client, "warm", 10).0);
     let (guards, info) = hold(&runtime, &client, "x", 2000);
     let each = info.bytes_current / 2000;
-    assert!(each <= HOLD, "{each} bytes per hold");
+    assert!((HOLD / 3..=HOLD).contains(&each), "{each} bytes per hold");
     drop(guards);
 }
 

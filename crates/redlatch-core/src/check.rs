@@ -3,9 +3,10 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 
-use futures_util::future::join;
+use futures_util::future::{join, try_join_all};
 use redlatch_lua::CORE;
 
 use crate::{
@@ -32,14 +33,14 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     for key in &keys {
         check_commands(client, key, deadline).await?;
     }
-    let Some(key) = keys.first() else {
-        return Ok(());
-    };
     if client.wait_strategy() != WaitStrategy::Notify {
         return Ok(());
     }
-    let wakes = client.wakes(key.slot());
+    let wakes = client.wakes(keys.first().map_or(0, Key::slot));
     wakes.pin();
+    let Some(key) = keys.first() else {
+        return wakes.confirm(deadline).await;
+    };
     let broadcast = client.broadcast_channel(key);
     let broadcasts = client.net().hub.confirm(&broadcast, deadline);
     let (wakes, broadcasts) = join(wakes.confirm(deadline), broadcasts).await;
@@ -50,19 +51,26 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
 /// wakes over the whole cluster may be had nevertheless.
 async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
     let now = client.now();
+    let until = now + (deadline - now) / 2;
     client.net().wakes.go_by_shard(true);
-    if let Err(error) = try_shards(client, keys, now + (deadline - now) / 2).await {
-        tracing::debug!(target: "redlatch", %error, "wakes go over the whole cluster");
+    while let Err(error) = try_shards(client, keys, until).await {
+        if error.is_transient() && client.now() + PAUSE < until {
+            client.pause(PAUSE).await;
+            continue;
+        }
+        tracing::info!(target: "redlatch", %error, "wakes go over the whole cluster");
         client.net().wakes.go_by_shard(false);
+        return;
     }
 }
 
 async fn try_shards(client: &Client, keys: &[Key], deadline: Moment) -> Result<(), Error> {
-    for key in keys {
+    let published = keys.iter().map(|key| {
         let channel = Arc::clone(client.wakes(key.slot()).channel());
         let publish = Command::new("SPUBLISH").arg(&*channel).arg("");
-        client.net().ask(key.slot(), publish, deadline).await?;
-    }
+        client.net().ask(key.slot(), publish, deadline)
+    });
+    try_join_all(published).await?;
     let Some(key) = keys.first() else {
         return Ok(());
     };
@@ -202,6 +210,9 @@ impl Client {
         found.into_values().collect()
     }
 }
+
+/// Between two looks whether wakes can go by shard.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Keys looked at to find one on every node; enough for a node with one slot in a thousand.
 const PROBES: u32 = 8192;

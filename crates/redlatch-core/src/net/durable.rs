@@ -40,7 +40,12 @@ impl Net {
         replicas: u32,
         timeout: Duration,
     ) -> (Vec<CallOutcome>, Acknowledged) {
-        let wanted = Replication { replicas, timeout };
+        let wanted = Replication {
+            replicas,
+            // Before anybody counts them anew.
+            of: session.replicas(),
+            timeout,
+        };
         let sending = self.send_durably_once(session, calls, by, limit, wanted);
         let (outcomes, here) = sending.await;
         let settling = self.settle_durably(session, calls, by, limit, wanted, outcomes);
@@ -83,7 +88,7 @@ impl Net {
         // Another node may have more replicas, of which the same part is more.
         let waiting = Waiting {
             wait: &wait,
-            of: session.replicas(),
+            of: wanted.of,
         };
         let router = &self.router;
         let following =
@@ -156,10 +161,11 @@ impl Net {
     }
 }
 
-/// How many replicas are waited for behind a pipeline, and for how long at most.
+/// How many replicas are waited for behind a pipeline, of how many when that was reckoned, and for how long at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replication {
     pub(crate) replicas: u32,
+    pub(crate) of: u32,
     pub(crate) timeout: Duration,
 }
 

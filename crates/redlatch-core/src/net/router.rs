@@ -288,11 +288,20 @@ impl Router {
         }
     }
 
-    /// Tells whether one node serves both slots.
-    pub(super) fn is_one_node(&self, one: u16, other: u16) -> bool {
+    /// Tells whether somebody is in charge of `slot`.
+    pub(super) fn is_served(&self, slot: u16) -> bool {
+        self.routes().node(slot).is_some()
+    }
+
+    /// Returns which of `others` is the first that the node of `slot` serves, too.
+    pub(super) fn first_beside(
+        &self,
+        slot: u16,
+        mut others: impl Iterator<Item = u16>,
+    ) -> Option<usize> {
         let routes = self.routes();
-        let (one, other) = (routes.node(one), routes.node(other));
-        one.is_some_and(|one| other.is_some_and(|other| Arc::ptr_eq(one, other)))
+        let node = routes.node(slot)?;
+        others.position(|other| routes.node(other).is_some_and(|own| Arc::ptr_eq(own, node)))
     }
 
     /// Waits until somebody is in charge of `slot`, and returns who.

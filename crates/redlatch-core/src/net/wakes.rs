@@ -80,9 +80,10 @@ impl Wakes {
 
 /// All channels that wakes for one client may be sent to.
 ///
-/// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a slot (`SPUBLISH`, Redis 7.0): then it stays within the shard of that slot, and only that
-/// shard may publish it. So there is a channel for each shard that the client has waited on. When the shard's slots go to another node (a failover), its channel goes with them. When only the
-/// channel's slot does (slots are spread anew), who waits elsewhere under the old address is woken no more, and looks by the clock, until its acquisition ends; new ones get a new channel.
+/// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a slot (`SPUBLISH`, Redis 7.0): then it stays within the
+/// shard of that slot, and only that shard may publish it. So there is a channel for each shard, and a connection for each that the client has waited on.
+/// When the shard's slots go to another node (a failover), its channel goes with them. When only the channel's slot does (slots are spread anew), who
+/// waits elsewhere under the old address is woken no more, and looks by the clock, until its acquisition ends; new ones get a new channel.
 #[derive(Debug)]
 pub(crate) struct WakeRoutes {
     router: Arc<Router>,
@@ -110,12 +111,13 @@ impl WakeRoutes {
     /// Returns where wakes go for those who wait for what is in `slot`.
     pub(crate) fn of(&self, slot: u16) -> Arc<Wakes> {
         // A slot that nobody serves has no shard.
-        if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_one_node(slot, slot) {
+        if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_served(slot) {
             return Arc::clone(&self.everywhere);
         }
         let mut shards = self.shards();
-        if let Some(known) = shards.iter().find(|wakes| self.is_for(wakes, slot)) {
-            return Arc::clone(known);
+        let slots = shards.iter().filter_map(|wakes| wakes.slot);
+        if let Some(at) = self.router.first_beside(slot, slots) {
+            return Arc::clone(&shards[at]);
         }
         self.tidy_up(&mut shards);
         let hub = Hub::new(&self.router, self.rules, Reach::Shard(slot));
@@ -152,7 +154,8 @@ impl WakeRoutes {
             let used = Arc::strong_count(&wakes) > 1 || wakes.hub.listeners() > 0;
             let doubled = || {
                 let slot = wakes.slot;
-                slot.is_some_and(|slot| kept.iter().any(|first| self.is_for(first, slot)))
+                let others = kept.iter().filter_map(|first| first.slot);
+                slot.is_some_and(|slot| self.router.first_beside(slot, others).is_some())
             };
             if used || !doubled() {
                 kept.push(wakes);
@@ -161,13 +164,6 @@ impl WakeRoutes {
             }
         }
         *shards = kept;
-    }
-
-    /// Tells whether the node that is in charge of `slot` can publish to `wakes`.
-    fn is_for(&self, wakes: &Wakes, slot: u16) -> bool {
-        wakes
-            .slot
-            .is_some_and(|own| self.router.is_one_node(own, slot))
     }
 
     fn shards(&self) -> MutexGuard<'_, Vec<Arc<Wakes>>> {

@@ -18,7 +18,7 @@ pub fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     (close > 0).then(|| &tag[..close])
 }
 
-/// Returns a hash tag, without its braces, of keys in `slot`: the first number that is one. Some ten thousand tries, 0.1 ms.
+/// Returns a hash tag, without its braces, of keys in `slot`: the first number that is one. Some 19,000 tries, about 1 ms.
 pub(crate) fn tag_in(slot: u16) -> String {
     let tags = (0_u32..).map(|number| number.to_string());
     let mut fitting = tags.filter(|tag| slot_of(tag.as_bytes()) == slot % SLOTS);

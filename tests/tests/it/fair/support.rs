@@ -47,11 +47,37 @@ pub(super) async fn queued_as(who: usize, lock: &FairLock, grants: &Grants) -> J
     })
 }
 
-/// Connects `n` clients.
+/// Connects `n` clients, which listen to what is said about `x`.
 pub(super) async fn clients(backend: &Backend, n: usize) -> Vec<Client> {
     let mut clients = Vec::new();
     for _ in 0..n {
         clients.push(backend.client().await);
     }
+    #[cfg(unix)]
+    if let Backend::Shared(_) = backend {
+        for client in &clients {
+            listens(client).await;
+        }
+    }
     clients
+}
+
+/// Lets a client wait once where `x` is: in a cluster it listens to a shard from its first wait on.
+#[cfg(unix)]
+async fn listens(client: &Client) {
+    let lock = client.lock("{x}listens");
+    let guard = lock.lock().await.unwrap();
+    let waiter = tokio::spawn({
+        let waiting = lock.lock().owner(&client.owner()).into_future();
+        async move { waiting.await.unwrap() }
+    });
+    eventually("the waiter to listen", GENEROUS, async || {
+        lock.info()
+            .await
+            .unwrap()
+            .is_some_and(|info| info.waiters == 1)
+    })
+    .await;
+    guard.release().await.unwrap();
+    waiter.await.unwrap().release().await.unwrap();
 }

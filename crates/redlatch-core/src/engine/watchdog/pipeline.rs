@@ -32,8 +32,8 @@ pub(super) struct Pipeline {
     /// The server's time until which its renewals may act.
     by: u64,
     limit: Limit,
-    /// Who has to have them, if anybody has, and of how many.
-    wanted: Option<(Replication, u32)>,
+    /// Who has to have them, if anybody has.
+    wanted: Option<Replication>,
 }
 
 impl Pipeline {
@@ -53,11 +53,11 @@ impl Pipeline {
         let wanted = (class == LinkClass::Durable).then(|| {
             let replicas = session.replicas();
             let needs = jobs.iter().map(|job| job.hold.needs(replicas));
-            let wanted = Replication {
+            Replication {
                 replicas: needs.max().unwrap_or(0),
+                of: replicas,
                 timeout: silence,
-            };
-            (wanted, replicas)
+            }
         });
         Ok(Self {
             by: session.by(net.world.now()),
@@ -74,13 +74,13 @@ impl Pipeline {
     /// Sends it to its node. What that refuses, or says to be another's, is for [`follow`](Self::follow) to go on with.
     pub(super) async fn send(&self, net: &Net, jobs: &[Job]) -> (Vec<CallOutcome>, Confirmed) {
         let (session, calls) = (&self.session, calls(jobs));
-        let Some((wanted, replicas)) = self.wanted else {
+        let Some(wanted) = self.wanted else {
             let sending = net.send_once(session, &calls, self.by, self.limit);
             return (sending.await, Confirmed::Unasked);
         };
         let sending = net.send_durably_once(session, &calls, self.by, self.limit, wanted);
         let (outcomes, told) = sending.await;
-        (outcomes, Confirmed::of(told, replicas))
+        (outcomes, Confirmed::of(told, wanted.of))
     }
 
     /// Goes on with `jobs`, of which the node has said `outcomes`.
@@ -92,13 +92,13 @@ impl Pipeline {
     ) -> (Vec<CallOutcome>, Confirmed) {
         let (session, by, limit) = (&self.session, self.by, self.limit);
         let calls = calls(jobs);
-        let Some((wanted, replicas)) = self.wanted else {
+        let Some(wanted) = self.wanted else {
             let settling = net.settle(session, &calls, by, limit, outcomes);
             return (settling.await, Confirmed::Unasked);
         };
         let settling = net.settle_durably(session, &calls, by, limit, wanted, outcomes);
         let (outcomes, told) = settling.await;
-        (outcomes, Confirmed::of(told, replicas))
+        (outcomes, Confirmed::of(told, wanted.of))
     }
 
     pub(super) const fn sent(&self) -> Moment {

@@ -88,10 +88,9 @@ async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
     };
     let cluster = Cluster::start(&binary, &options);
     let url = cluster.url().replace("://", "://app:secret@");
-    let (a, b) = (
-        Client::connect(&url).await.unwrap(),
-        Client::connect(&url).await.unwrap(),
-    );
+    // Half of this time they have to find out whether wakes can go by shard.
+    let connect = || Client::builder(&url).connect_timeout(60 * SECOND).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
     let verbs = hand_over_on_every_node(&cluster, &a, &b).await;
     let verb = if has_shards(&binary) {
         "SPUBLISH"

@@ -214,14 +214,15 @@ async fn wakes_come_over_another_node_when_one_dies(binary: ServerBinary) {
         })
     };
     let subscribed = cluster.nodes().iter().find(|node| hears(node)).unwrap();
+    // By shard, it is this one's waiters that are told by another node then; else those of all.
+    let name = spare_name(&cluster, subscribed);
+    let replicas = cluster.replicas_of(subscribed);
     subscribed.kill();
+    cluster.await_successor(&replicas);
     eventually("another node to be listened to", GENEROUS, async || {
         cluster.nodes().iter().any(&hears)
     })
     .await;
-    let mut alive = cluster.masters().into_iter();
-    let alive = alive.find(|master| master.port() != subscribed.port());
-    let name = spare_name(&cluster, alive.unwrap());
     let guard = client.lock(&name).lock().await.unwrap();
     let waiter = waiting(other.lock(&name));
     registered(|| cluster.owner(&key(&name)), &name).await;

@@ -5,6 +5,7 @@ use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
     server::{Cluster, ClusterOptions, Server, ServerBinary},
+    wait::{GENEROUS, eventually, eventually_blocking},
 };
 
 use crate::servers::support::{SECOND, key};
@@ -40,6 +41,19 @@ async fn durably(client: &Client, name: &str) -> Result<Option<LockGuard>, Error
     lock.durability(Durability::Replicas(1)).await
 }
 
+/// Lets a replica that stood still go on, and waits until it has what its master has.
+fn goes_on(master: &Server, replica: &Server) {
+    replica.cont();
+    let wanted: u64 = master.info("replication")["master_repl_offset"]
+        .parse()
+        .unwrap();
+    eventually_blocking("the replica to catch up", GENEROUS, || {
+        let state = replica.info("replication");
+        let has: u64 = state["slave_repl_offset"].parse().unwrap();
+        (state["master_link_status"] == "up" && has >= wanted).then_some(())
+    });
+}
+
 fn assert_short<T: std::fmt::Debug>(outcome: Result<T, Error>) {
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
@@ -56,7 +70,7 @@ async fn a_moved_slot_is_confirmed_by_replicas_of_its_new_master(binary: ServerB
     assert_short(durably(&client, "{x}2").await);
     assert_short(first.extend(600 * SECOND).await);
     assert!(first.remaining() < 61 * SECOND, "{first:?}");
-    replica.cont();
+    goes_on(target, replica);
     first.extend(600 * SECOND).await.unwrap();
     client.settled().await;
     let second = durably(&client, "{x}2").await.unwrap().unwrap();
@@ -70,7 +84,7 @@ async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: 
     let (cluster, client) = start(&binary).await;
     let fixed = durably(&client, "{x}1").await.unwrap().unwrap();
     let lock = client.lock("{x}2");
-    let lock = lock.lock().renewed_lease(3 * SECOND);
+    let lock = lock.lock().renewed_lease(12 * SECOND);
     let renewed = lock.durability(Durability::Replicas(1)).await.unwrap();
     let (target, replica) = other(&cluster, "x");
     let slot = slot_of(key("x").as_bytes());
@@ -84,13 +98,17 @@ async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: 
     // From now on each call is sent to the one and executed by the other, for as long as the move lasts.
     fixed.extend(300 * SECOND).await.unwrap();
     assert!(fixed.remaining() > 200 * SECOND, "{fixed:?}");
-    tokio::time::sleep(4 * SECOND).await;
-    assert_eq!(renewed.state(), HoldState::Held, "{renewed:?}");
+    // Longer than its lease, so that it was renewed and that was confirmed.
+    tokio::time::sleep(14 * SECOND).await;
     renewed.check().unwrap();
+    eventually("a renewal to be confirmed", GENEROUS, async || {
+        renewed.state() == HoldState::Held
+    })
+    .await;
     replica.stop();
     assert_short(fixed.extend(600 * SECOND).await);
     assert!(fixed.remaining() < 301 * SECOND, "{fixed:?}");
-    replica.cont();
+    goes_on(target, replica);
     fixed.extend(600 * SECOND).await.unwrap();
     assert_eq!(fixed.release().await.unwrap(), Released::Free);
     renewed.release().await.unwrap();

@@ -30,6 +30,12 @@ fn cluster(binary: &ServerBinary, replicas: usize, node: ServerOptions) -> Clust
     Cluster::start(binary, &options)
 }
 
+/// A client has half of this time to find out whether wakes can go by shard.
+async fn connect(url: &str) -> Client {
+    let client = Client::builder(url).connect_timeout(60 * SECOND);
+    client.connect().await.unwrap()
+}
+
 /// One name on each master.
 fn names(cluster: &Cluster) -> Vec<String> {
     let mut seen = BTreeSet::new();
@@ -72,8 +78,8 @@ fn sent_to_everybody(cluster: &Cluster) -> u64 {
 
 async fn wakes_stay_within_their_shard_l47(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
-    let a = Client::connect(&cluster.url()).await.unwrap();
-    let b = Client::connect(&cluster.url()).await.unwrap();
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
     for node in cluster.nodes() {
         node.reset_stats();
     }
@@ -113,8 +119,8 @@ async fn wakes_stay_within_their_shard_l47(binary: ServerBinary) {
 /// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and looks by the clock; who comes then has another channel.
 async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
-    let a = Client::connect(&cluster.url()).await.unwrap();
-    let b = Client::connect(&cluster.url()).await.unwrap();
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
     let name = names(&cluster).remove(0);
     let guard = a.lock(&name).lock().await.unwrap();
     let waiter = waiting(b.lock(&name));
@@ -160,8 +166,8 @@ async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBin
 
 async fn a_channel_goes_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let cluster = cluster(&binary, 1, ServerOptions::new());
-    let a = Client::connect(&cluster.url()).await.unwrap();
-    let b = Client::connect(&cluster.url()).await.unwrap();
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
     let name = names(&cluster).remove(0);
     let guard = a.lock(&name).lock().await.unwrap();
     let waiter = waiting(b.lock(&name));
@@ -213,8 +219,8 @@ async fn who_may_not_publish_by_shard_publishes_everywhere(binary: ServerBinary)
             }
         };
         allow(rules);
-        let a = Client::connect(&url).await.unwrap();
-        let b = Client::connect(&url).await.unwrap();
+        let a = connect(&url).await;
+        let b = connect(&url).await;
         for name in &names {
             let address = hand_over(&cluster, &a, &b, name).await;
             assert!(address.starts_with("PUBLISH "), "{rules}: {address}");

@@ -276,6 +276,25 @@ impl Backend {
         }
     }
 
+    /// Puts all scripts on all servers in charge, so that what is counted or lost is the call itself.
+    pub fn preload(&self) {
+        let scripts = redlatch_lua::all().map(|script| ["SCRIPT", "LOAD", script.text]);
+        match self {
+            Self::Embedded { .. } => scripts.for_each(|load| self.command(&load)),
+            #[cfg(unix)]
+            Self::Real(server) => scripts.for_each(|load| drop(server.command(&load).unwrap())),
+            #[cfg(unix)]
+            Self::Shared(servers) => {
+                let masters = servers.masters();
+                for load in scripts {
+                    for master in &masters {
+                        master.command(&load).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns how many connections are subscribed to `channel`. On the embedded server by a message that says nothing.
     pub fn subscribers(&self, channel: &str) -> u64 {
         let count = match self {

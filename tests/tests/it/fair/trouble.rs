@@ -14,18 +14,12 @@ use super::support::{Grants, clients, queued, queued_as};
 
 const MS: Duration = Duration::from_millis(1);
 
-fn preload(backend: &Backend) {
-    for script in redlatch_lua::all() {
-        backend.command(&["SCRIPT", "LOAD", script.text]);
-    }
-}
-
 /// A copy that comes when its grant is over, and another holds, enters the attempt as a waiter; whoever ends the grant strikes it out.
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_a_grant_leave_no_waiter_behind() {
     for closes in [false, true] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let clients = clients(&backend, 3).await;
         let acquire = FAIR.exclusive.acquire.text;
@@ -59,7 +53,7 @@ async fn late_copies_of_a_grant_leave_no_waiter_behind() {
 async fn who_lost_all_places_asks_at_the_clients_pace() {
     const MANY: u64 = 1_500;
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let clients = clients(&backend, 2).await;
     let (lock, theirs) = (clients[0].fair_lock("x"), clients[1].fair_lock("x"));
     let guard = lock.lock().await.unwrap();
@@ -69,7 +63,7 @@ async fn who_lost_all_places_asks_at_the_clients_pace() {
         tasks.push(queued_as(who, &theirs, &grants).await);
     }
     backend.command(&["FLUSHALL"]);
-    preload(&backend);
+    backend.preload();
     drop(guard);
     let guard = lock.try_lock().await.unwrap().unwrap();
     let before = backend.script_calls();
@@ -118,7 +112,7 @@ async fn a_grant_without_a_place_is_told_to_the_others() {
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_answered_twice_recalls_nobody() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let clients = clients(&backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -147,7 +141,7 @@ async fn a_grant_that_is_answered_twice_recalls_nobody() {
 #[tokio::test(start_paused = true)]
 async fn the_first_of_the_line_listens_for_the_others_all_the_time() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let clients = clients(&backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -173,7 +167,7 @@ async fn the_first_of_the_line_listens_for_the_others_all_the_time() {
 #[tokio::test(start_paused = true)]
 async fn without_messages_each_hand_over_takes_a_look() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let clients = clients(&backend, 4).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let grants = Grants::default();

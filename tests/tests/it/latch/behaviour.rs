@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use redlatch::{Client, ErrorKind};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use super::{listening, preload, waiting};
+use super::{listening, waiting};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ async fn whoever_comes_late_does_not_wait(backend: &Backend) {
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
     latch.count_down(1).await.unwrap();
-    preload(backend);
+    backend.preload();
     let before = backend.script_calls();
     latch.wait().await.unwrap();
     assert!(latch.wait_for(SECOND).await.unwrap());
@@ -201,7 +201,7 @@ async fn deleting_tells_who_waits_l37(backend: &Backend) {
     let party = tokio::spawn(async move { party.count_down_and_wait(1).await });
     listening(&a, 2).await;
     listening(&b, 2).await;
-    preload(backend);
+    backend.preload();
     let before = backend.script_calls();
     assert!(latch.delete().await.unwrap());
     for waiter in waiters.into_iter().chain([party]) {

@@ -23,7 +23,7 @@ fn task(future: impl Future<Output = ()> + 'static) -> Task {
 async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownLatch) -> Task) {
     for polls in 1.. {
         let backend = Backend::embedded();
-        super::preload(&backend);
+        backend.preload();
         let client = backend.client().await;
         let latch = client.countdown_latch("x");
         latch.try_set_count(3).await.unwrap();

@@ -7,18 +7,8 @@ mod waiting;
 mod wrong_input;
 
 use redlatch::{Client, CountDownLatch, Error};
-use redlatch_tests::{
-    backend::Backend,
-    wait::{GENEROUS, eventually},
-};
+use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::task::JoinHandle;
-
-/// Puts all scripts on the server, so that what is counted or lost is the call itself.
-fn preload(backend: &Backend) {
-    for script in redlatch_lua::all() {
-        backend.command(&["SCRIPT", "LOAD", script.text]);
-    }
-}
 
 /// Starts to wait in a task of its own.
 fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {

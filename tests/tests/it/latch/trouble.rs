@@ -11,7 +11,7 @@ use redlatch_tests::{
 };
 use tokio::time::Instant;
 
-use super::{listening, preload, waiting};
+use super::{listening, waiting};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn a_count_down_whose_reply_is_lost_counts_once_l37() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let client = backend.client().await;
         let latch = client.countdown_latch("x");
@@ -46,7 +46,7 @@ async fn a_count_down_whose_reply_is_lost_counts_once_l37() {
 #[tokio::test(start_paused = true)]
 async fn copies_change_no_later_generation_l37() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -79,7 +79,7 @@ async fn copies_change_no_later_generation_l37() {
 async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generation_l37() {
     for deleted in [false, true] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let (a, b) = (backend.client().await, backend.client().await);
         let (here, there) = (a.countdown_latch("x"), b.countdown_latch("x"));
@@ -110,7 +110,7 @@ async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generat
 #[tokio::test(start_paused = true)]
 async fn a_set_whose_reply_is_lost_says_that_it_has_set_l1() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -127,7 +127,7 @@ async fn a_set_whose_reply_is_lost_says_that_it_has_set_l1() {
 #[tokio::test(start_paused = true)]
 async fn the_memory_of_operations_ends_by_itself_l40_l49() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(10_000).await.unwrap();
@@ -160,7 +160,7 @@ async fn the_memory_of_operations_ends_by_itself_l40_l49() {
 #[tokio::test(start_paused = true)]
 async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -191,7 +191,7 @@ async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
 #[tokio::test(start_paused = true)]
 async fn too_few_replicas_is_an_error_that_says_so() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -210,7 +210,7 @@ async fn too_few_replicas_is_an_error_that_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_silent_bounds_the_caller_l3_l4() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -240,7 +240,7 @@ async fn a_server_that_is_silent_bounds_the_caller_l3_l4() {
 #[tokio::test(start_paused = true)]
 async fn waiters_behind_one_another_hear_of_a_silent_server_too_l3_l4() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -273,7 +273,7 @@ async fn waiters_behind_one_another_hear_of_a_silent_server_too_l3_l4() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_lost_its_data_is_a_typed_error() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -299,7 +299,7 @@ async fn a_server_that_lost_its_data_is_a_typed_error() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_kept_its_data_costs_a_look_l7() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
@@ -318,7 +318,7 @@ async fn a_server_that_kept_its_data_costs_a_look_l7() {
 #[tokio::test(start_paused = true)]
 async fn a_failover_to_older_data_never_opens_too_early() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -352,7 +352,7 @@ async fn scripts_that_are_flushed_come_back_on_every_path_l44() {
 #[tokio::test(start_paused = true)]
 async fn what_the_server_refuses_for_a_while_is_asked_for_again_l45() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -382,7 +382,7 @@ async fn what_the_server_refuses_for_a_while_is_asked_for_again_l45() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_breaks_no_generation() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");

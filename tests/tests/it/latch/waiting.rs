@@ -7,7 +7,7 @@ use redlatch::{Backoff, ErrorKind, WaitStrategy};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::time::Instant;
 
-use super::{listening, preload, waiting};
+use super::{listening, waiting};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ redlatch_tests::behaviours!(
 );
 
 async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
 
 /// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
 async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -56,7 +56,7 @@ async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
 }
 
 async fn looks_do_not_grow_with_the_waiters_of_a_client_l8(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let mut calls = Vec::new();
     for many in [1, 200] {
         let client = backend.client().await;
@@ -83,7 +83,7 @@ async fn looks_do_not_grow_with_the_waiters_of_a_client_l8(backend: &Backend) {
 }
 
 async fn ten_thousand_waiters_are_released_by_one_message_l7(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let (client, other) = (backend.client().await, backend.client().await);
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -108,7 +108,7 @@ async fn ten_thousand_waiters_are_released_by_one_message_l7(backend: &Backend) 
 }
 
 async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -127,7 +127,7 @@ async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
 }
 
 async fn polling_never_subscribes(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(2).await.unwrap();
@@ -161,7 +161,7 @@ async fn polling_never_subscribes(backend: &Backend) {
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_nobody_polls_stalls_nobody() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_waiter_that_nobody_polls_stalls_nobody() {
 }
 
 async fn the_subscription_ends_with_the_last_who_waits_l49(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -205,7 +205,7 @@ async fn the_subscription_ends_with_the_last_who_waits_l49(backend: &Backend) {
 }
 
 async fn many_latches_are_waited_for_at_once_l6(backend: &Backend) {
-    preload(backend);
+    backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
     let many = 500;
     let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();
@@ -234,7 +234,7 @@ async fn many_latches_are_waited_for_at_once_l6(backend: &Backend) {
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_costs_a_look_l7() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -254,7 +254,7 @@ async fn a_lost_message_costs_a_look_l7() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_message_of_a_deletion_costs_a_look_l37() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -276,7 +276,7 @@ async fn a_lost_message_of_a_deletion_costs_a_look_l37() {
 #[tokio::test(start_paused = true)]
 async fn a_message_of_another_generation_ends_no_wait() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -304,7 +304,7 @@ async fn a_message_of_another_generation_ends_no_wait() {
 #[tokio::test(start_paused = true)]
 async fn without_messages_waiters_go_by_the_clock_l6_l7() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     for _ in 0..1_000 {
         let refusal = "NOPERM No permissions to access a channel used as an argument";
@@ -335,7 +335,7 @@ async fn without_messages_waiters_go_by_the_clock_l6_l7() {
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_looks_for_itself() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -357,7 +357,7 @@ async fn a_newcomer_looks_for_itself() {
 #[tokio::test(start_paused = true)]
 async fn a_newcomer_whose_look_fails_takes_no_older_one() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();

@@ -12,16 +12,10 @@ use redlatch_tests::{
 
 const MS: Duration = Duration::from_millis(1);
 
-fn preload(backend: &Backend) {
-    for script in redlatch_lua::all() {
-        backend.command(&["SCRIPT", "LOAD", script.text]);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_a_drain_that_tidied_up_first_drain_nothing_more() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(200);
     let taken = permits.acquire_many(150).lease(1_000 * MS).await.unwrap();
@@ -39,7 +33,7 @@ async fn late_copies_of_a_drain_that_tidied_up_first_drain_nothing_more() {
 async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let client = backend.client().await;
         let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
@@ -65,7 +59,7 @@ async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
 async fn a_release_whose_reply_is_lost_is_sent_again_and_says_what_it_knows() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let client = backend.client().await;
         let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
@@ -85,7 +79,7 @@ async fn a_release_whose_reply_is_lost_is_sent_again_and_says_what_it_knows() {
 #[tokio::test(start_paused = true)]
 async fn an_acquisition_that_is_given_up_is_undone() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(400);
@@ -105,7 +99,7 @@ async fn an_acquisition_that_is_given_up_is_undone() {
 #[tokio::test(start_paused = true)]
 async fn a_full_server_takes_back_and_extends_but_gives_nothing_out() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);

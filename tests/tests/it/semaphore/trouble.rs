@@ -12,17 +12,11 @@ use super::{KEY, assert_all_back, queued};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn preload(backend: &Backend) {
-    for script in redlatch_lua::all() {
-        backend.command(&["SCRIPT", "LOAD", script.text]);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn splitting_releasing_and_forgetting_under_lost_replies() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let client = backend.client().await;
         let semaphore = client.semaphore("x");
@@ -57,7 +51,7 @@ async fn splitting_releasing_and_forgetting_under_lost_replies() {
 async fn changes_under_lost_replies_count_once() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
-        preload(&backend);
+        backend.preload();
         let server = backend.embedded_server();
         let client = backend.client().await;
         let semaphore = client.semaphore("x");
@@ -83,7 +77,7 @@ async fn changes_under_lost_replies_count_once() {
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_is_given_up_is_undone_though_its_copies_come_late() {
     let backend = Backend::embedded();
-    preload(&backend);
+    backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
     let semaphore = client.semaphore("x");

@@ -88,11 +88,19 @@ impl Worker {
     }
 
     /// Sleeps; sooner done once all is healed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
     pub async fn think(&self, micros: u64) {
         self.life.think(micros).await;
     }
 
     /// Sleeps for `micros` in any case.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost.
     pub async fn sleep(&self, micros: u64) {
         self.life.sleep(micros).await;
     }
@@ -103,6 +111,10 @@ impl Worker {
     }
 
     /// P11: the call ends within `limit` µs of this client's running time.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call is dropped with it, and is not checked.
     pub async fn timed<F: Future>(&self, what: &str, limit: u64, future: F) -> F::Output {
         let exec = &self.life.shared.exec;
         let (began, paused) = (exec.now(), exec.pauses(self.life.proc).total);
@@ -126,6 +138,10 @@ impl Worker {
     }
 
     /// Polls a call a few times or for a while, then drops it.
+    ///
+    /// # Cancel safety
+    ///
+    /// The call is dropped with it, and is not noted as one that was cancelled.
     pub async fn cancelled<F: Future + Unpin>(
         &mut self,
         future: F,
@@ -167,6 +183,10 @@ impl Worker {
     }
 
     /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left. Looks in some cases only, since it has to wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only looks; what it has not looked at is not checked.
     pub async fn leaves_nothing(&mut self, name: usize, owner: &Owner) {
         if self.rng.chance(700) {
             return;

@@ -62,6 +62,10 @@ pub struct Done {
 
 impl Done {
     /// Waits until `workers` of a client have ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only waits.
     pub async fn of(&self, client: usize, workers: usize) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -87,6 +91,10 @@ impl Shared {
     }
 
     /// Resolves when all faults have ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only waits.
     pub async fn healed(&self) {
         let mut heal = std::pin::pin!(self.heal.notified());
         heal.as_mut().enable();

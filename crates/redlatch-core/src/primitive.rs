@@ -5,10 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     Error, Owner,
     owner::AttemptId,
-    protocol::{
-        acquisition::Discipline,
-        name::{Key, Name},
-    },
+    protocol::{acquisition::Discipline, name::Key},
     script::ScriptCall,
     seam::Value,
 };
@@ -21,11 +18,13 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Returns the user's class, empty if none was given.
     fn class(&self) -> Arc<str>;
 
-    /// Returns the name.
-    fn name(&self) -> &Name;
-
     /// Returns the key that decides.
     fn key(&self) -> &Key;
+
+    /// Returns the name.
+    fn name(&self) -> &str {
+        self.key().name()
+    }
 
     /// Returns how its waiters are served.
     fn discipline(&self) -> Discipline {

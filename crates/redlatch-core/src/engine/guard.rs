@@ -58,7 +58,7 @@ impl Held {
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        self.hold.primitive().name().as_str()
+        self.hold.primitive().name()
     }
 
     /// Returns who holds; pass it to an acquisition to re-enter.

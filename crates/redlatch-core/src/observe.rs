@@ -78,8 +78,10 @@ pub(crate) fn acquired(labels: &Labels, waited: Duration, attempts: u32, contend
 }
 
 /// The last guard of a hold has gone after `held`.
-pub(crate) fn ended(labels: &Labels, span: &Span, held: Duration, loss: Option<LossCause>) {
-    span.record("outcome", loss.map_or("released", LossCause::as_str));
+pub(crate) fn ended(labels: &Labels, span: Option<&Span>, held: Duration, loss: Option<LossCause>) {
+    if let Some(span) = span {
+        span.record("outcome", loss.map_or("released", LossCause::as_str));
+    }
     meter::record("redlatch_hold_seconds", labels, held.as_secs_f64());
 }
 

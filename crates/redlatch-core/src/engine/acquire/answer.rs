@@ -156,7 +156,7 @@ impl Run<'_> {
             place.call_all(Call::Now);
         }
         observe::acquired(&labels, now - self.started, self.requests, self.contended);
-        Some(Held::new(hold, delivered, grant, self.lease, acknowledged))
+        Some(Held::new(hold, &delivered, grant, acknowledged))
     }
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.

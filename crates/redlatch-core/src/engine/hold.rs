@@ -423,6 +423,7 @@ impl Hold {
             undo: false,
             left: 0,
             forgotten: self.forgotten(number),
+            successor: None,
             give_up_at: self.over_by(),
         }
     }

@@ -11,6 +11,7 @@ mod options;
 mod portion;
 mod release;
 mod releaser;
+mod succession;
 mod turns;
 mod watch;
 mod watchdog;

@@ -68,6 +68,12 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Reads its reply.
     fn released(&self, reply: &Value) -> Result<Parted, Error>;
+
+    /// Reads what it says of those who wait, where whoever comes first is let in.
+    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
+        let _ = reply;
+        Waiting::Unknown
+    }
 }
 
 /// The sides of an object that is held in more than one way. An owner's holds of the two sides are apart from each other.
@@ -201,6 +207,22 @@ pub enum Renewed {
     Late,
     /// The hold is over.
     Lost(crate::LossCause),
+}
+
+/// What a release script says of those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting<'a> {
+    /// Nothing.
+    Unknown,
+    /// The object was freed, and nobody was in its list.
+    Nobody,
+    /// One was called.
+    Somebody {
+        /// The channel on which it was called.
+        called: &'a str,
+        /// Others are still in the list.
+        more: bool,
+    },
 }
 
 /// A release script's answer.

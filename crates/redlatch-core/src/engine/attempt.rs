@@ -189,6 +189,7 @@ impl Drop for Attempt {
             undo: true,
             left: 0,
             forgotten: 0,
+            successor: None,
             give_up_at: self.client.now() + self.lease + ServerClock::REACH * 2,
         });
     }

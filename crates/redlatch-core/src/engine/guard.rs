@@ -309,8 +309,11 @@ impl Held {
     /// Leaves the hold in this process; the returned parting ends it on the server.
     pub(super) fn part(&self) -> Parting {
         self.released.store(true, Ordering::Relaxed);
-        let parting = self.parting(0);
+        let mut parting = self.parting(0);
         self.hold.leave(self.attempt);
+        if self.hold.guards() == 0 {
+            parting.name_successor(self.hold.client());
+        }
         parting
     }
 

@@ -13,6 +13,7 @@ mod portion;
 mod release;
 mod releaser;
 mod shares;
+mod succession;
 mod turns;
 mod watch;
 mod watchdog;

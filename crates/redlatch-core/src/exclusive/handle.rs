@@ -11,7 +11,7 @@ use crate::{
     Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Parted, Primitive, ReleaseRequest, RenewRequest,
-        Renewed,
+        Renewed, Waiting,
     },
     protocol::acquisition::Discipline,
     script::ScriptCall,
@@ -263,5 +263,9 @@ impl Primitive for Object {
 
     fn released(&self, reply: &Value) -> Result<Parted, Error> {
         self.kind.released(reply)
+    }
+
+    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
+        self.kind.waiting(reply)
     }
 }

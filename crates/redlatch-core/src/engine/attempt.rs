@@ -43,7 +43,7 @@ pub(super) struct Delivered {
 }
 
 /// Requests of an attempt that may still act.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
     /// The last server time at which they may.
     pub(super) by: u64,

@@ -142,20 +142,13 @@ impl Hold {
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
-        let copies = granted.delivered.copies.clone();
-        let usual = granted.max_hold.is_none() && copies.is_none();
         let terms = Terms {
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
-            copies,
+            copies: granted.delivered.copies.clone(),
             durability: granted.durability,
             forgotten: 0,
         };
-        let usual = usual && granted.durability == Durability::Master;
-        let share = Share {
-            attempt: granted.delivered.id.number(),
-            lease: granted.lease,
-            terms: (!usual).then(|| Box::new(terms)),
-        };
+        let share = Share::new(granted.delivered.id.number(), granted.lease, terms);
         let (trust, mut inner) = (self.client.trust(), self.inner());
         let belief = &mut inner.belief;
         belief.extended(trust, granted.sent, granted.span, now);

@@ -15,12 +15,12 @@ pub(super) struct Share {
     pub(super) attempt: u64,
     /// What it was acquired with.
     pub(super) lease: Lease,
-    /// Boxed, since nearly none has any.
-    pub(super) terms: Option<Box<Terms>>,
+    /// Boxed, and none where they are the usual.
+    terms: Option<Box<Terms>>,
 }
 
 /// What a guard may have besides its lease.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     /// Until when the watchdog keeps its lease up.
     pub(super) until: Moment,
@@ -43,6 +43,15 @@ impl Default for Terms {
 }
 
 impl Share {
+    pub(super) fn new(attempt: u64, lease: Lease, terms: Terms) -> Self {
+        let usual = terms == Terms::default();
+        Self {
+            attempt,
+            lease,
+            terms: (!usual).then(|| Box::new(terms)),
+        }
+    }
+
     /// Returns the lease that the watchdog keeps up for it at `now`, if any.
     pub(super) fn renewing(&self, now: Moment) -> Option<Duration> {
         let terms = self.terms.as_deref();
@@ -130,11 +139,7 @@ mod tests {
 
     #[test]
     fn guards_come_and_go() {
-        let share = |attempt| Share {
-            attempt,
-            lease: Lease::default(),
-            terms: None,
-        };
+        let share = |attempt| Share::new(attempt, Lease::default(), Terms::default());
         let attempts = |shares: &Shares| {
             let shares = shares.as_slice().iter();
             shares.map(|share| share.attempt).collect::<Vec<_>>()

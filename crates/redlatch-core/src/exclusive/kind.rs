@@ -233,6 +233,14 @@ impl Kind {
             return Waiting::Unknown;
         };
         let freed = matches!(items.text(1), Ok("released")) && matches!(items.number(2), Ok(0));
+        // An item that is missing is an error, and making one costs ten allocations.
+        if items.len() < 5 {
+            return if freed {
+                Waiting::Nobody
+            } else {
+                Waiting::Unknown
+            };
+        }
         match (items.text(3), items.number::<u64>(4)) {
             (Ok(called), Ok(more)) => Waiting::Somebody {
                 called,

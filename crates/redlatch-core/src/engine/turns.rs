@@ -164,6 +164,9 @@ impl Turns {
 
     /// Tells a waiter that its turn at the server has come, if it waits.
     pub(super) fn call(&self, key: &Key, id: u64) {
+        if !self.rules.keeps(Rule::CallSuccessor) {
+            return;
+        }
         let mut names = self.names();
         let line = names.get_mut(&(key.clone(), Side::Exclusive));
         if let Some(line) = line.filter(|line| line.waiters.contains_key(&id)) {

@@ -1,6 +1,7 @@
 //! Tests against real servers: every one of `REDLATCH_TEST_SERVERS`, or those of the `PATH`.
 
 mod addresses;
+mod clock_set;
 mod clocks;
 mod connections;
 mod cost;

@@ -74,7 +74,7 @@ fn reusable_socket(port: u16) -> io::Result<TcpSocket> {
 }
 
 /// A node's bus is on the port so much above its own.
-const BUS: u16 = 10_000;
+pub(crate) const BUS: u16 = 10_000;
 
 const TRIES: u32 = 200;
 

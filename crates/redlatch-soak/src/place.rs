@@ -49,6 +49,7 @@ impl Place {
                     masters: 3,
                     replicas: 1,
                     node_timeout: DOWN_AFTER,
+                    splittable: false,
                     node,
                 },
             )),

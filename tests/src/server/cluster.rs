@@ -1,10 +1,12 @@
 //! Clusters of real servers.
 
+mod split;
+
 use std::{collections::BTreeMap, thread, time::Duration};
 
 use redlatch_core::protocol::slot::{SLOTS, slot_of};
 
-use super::{Connection, Reply, Server, ServerBinary, ServerOptions};
+use super::{Connection, Reply, Server, ServerBinary, ServerOptions, bus::Bus};
 use crate::wait::{GENEROUS, eventually_blocking};
 
 /// A cluster that belongs to a test: masters with an equal share of the slots each, and their replicas.
@@ -13,6 +15,7 @@ use crate::wait::{GENEROUS, eventually_blocking};
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
+    bus: Option<Bus>,
 }
 
 /// How a cluster is to be started.
@@ -24,6 +27,8 @@ pub struct ClusterOptions {
     pub replicas: usize,
     /// After how long a node that does not answer is taken for dead.
     pub node_timeout: Duration,
+    /// Whether nodes can be kept from hearing each other: [`Cluster::split`].
+    pub splittable: bool,
     /// How each node is to be started.
     pub node: ServerOptions,
 }
@@ -34,6 +39,7 @@ impl Default for ClusterOptions {
             masters: 3,
             replicas: 0,
             node_timeout: Duration::from_secs(5),
+            splittable: false,
             node: ServerOptions::new(),
         }
     }
@@ -60,16 +66,33 @@ impl Cluster {
             .config("cluster-replica-validity-factor 0")
             .config("repl-diskless-sync-delay 0");
         let count = options.masters * (1 + options.replicas);
+        let bus = options
+            .splittable
+            .then(|| Bus::take(count).expect("free ports"));
+        let with_bus = |at: usize| match &bus {
+            None => node.clone(),
+            Some(bus) => split::replicating_by_name(node.clone())
+                .config(format!("cluster-announce-bus-port {}", bus.port(at))),
+        };
         let nodes: Vec<_> = thread::scope(|scope| {
             let starts: Vec<_> = (0..count)
-                .map(|_| scope.spawn(|| Server::start(binary, node.clone())))
+                .map(|at| {
+                    let node = with_bus(at);
+                    scope.spawn(move || Server::start(binary, node))
+                })
                 .collect();
             starts
                 .into_iter()
                 .map(|start| start.join().expect("it starts"))
                 .collect()
         });
-        let cluster = Self { nodes };
+        for (at, node) in nodes.iter().enumerate() {
+            if let Some(bus) = &bus {
+                let served = bus.serve(at, node.port(), &id(node));
+                served.expect("the port is ours");
+            }
+        }
+        let cluster = Self { nodes, bus };
         cluster.form(options.masters, options.replicas);
         cluster
     }
@@ -220,9 +243,10 @@ impl Cluster {
                 .tls()
                 .map_or_else(|| node.port(), |(address, _)| address.port());
             let port = port.to_string();
-            first
-                .command(&["CLUSTER", "MEET", "127.0.0.1", &port])
-                .unwrap();
+            let mut meet = vec!["CLUSTER", "MEET", "127.0.0.1", &port];
+            let bus = self.bus_port(node).map(|port| port.to_string());
+            meet.extend(bus.as_deref());
+            first.command(&meet).unwrap();
         }
         for node in &self.nodes {
             eventually_blocking("all nodes to know each other", GENEROUS, || {

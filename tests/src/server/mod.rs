@@ -18,6 +18,7 @@
 
 mod admin;
 mod binary;
+mod bus;
 mod clock;
 mod cluster;
 mod options;

@@ -77,7 +77,9 @@ async fn a_master_in_the_smaller_part_is_left_and_durable_holds_are_one(binary: 
     }
     // All replicas are not to be had any more: that one is told, and then the next gets it.
     let (cause, told) = timeout(GENEROUS, told).await.unwrap().unwrap();
-    assert_eq!(cause, LossCause::Unreachable);
+    // Which of the two depends on whether a renewal was under way.
+    let expected = [LossCause::Unreachable, LossCause::Expired];
+    assert!(expected.contains(&cause), "{cause}");
     let (next, granted) = timeout(GENEROUS, after_all).await.unwrap().unwrap();
     assert!(told <= granted, "two durable holders");
     println!(

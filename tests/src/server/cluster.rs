@@ -272,8 +272,10 @@ impl Cluster {
     /// Waits until all nodes say that all is well and know the same owners and replicas, which are in step.
     #[track_caller]
     pub fn await_agreement(&self) {
+        let mut seen = Views::default();
         eventually_blocking("the cluster to agree", GENEROUS, || {
-            let views: Vec<_> = self.nodes.iter().map(view).collect();
+            seen.0 = self.nodes.iter().map(view).collect();
+            let views = &seen.0;
             let well = views.iter().all(|view| view.is_some() && *view == views[0]);
             let in_step = self.nodes.iter().all(|node| {
                 let state = node.info("replication");
@@ -335,8 +337,22 @@ fn port(address: &str) -> u16 {
     port.parse().expect("a number")
 }
 
+/// What each node knew last, told if nothing comes of it.
+#[derive(Debug, Default)]
+struct Views(Vec<Option<View>>);
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("owner and replicas of each range, by node: {:?}", self.0);
+        }
+    }
+}
+
+type View = BTreeMap<u16, (u16, usize)>;
+
 /// What a node that is well knows: owner and number of replicas of each range.
-fn view(node: &Server) -> Option<BTreeMap<u16, (u16, usize)>> {
+fn view(node: &Server) -> Option<View> {
     let info = node.command(&["CLUSTER", "INFO"]).unwrap().text();
     let ranges = node.command(&["CLUSTER", "SLOTS"]).unwrap().array();
     let view = ranges.into_iter().map(|range| {

@@ -1,12 +1,13 @@
 //! Clusters of real servers.
 
+mod moves;
 mod split;
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
 use redlatch_core::protocol::slot::{SLOTS, slot_of};
 
-use super::{Connection, Reply, Server, ServerBinary, ServerOptions, bus::Bus};
+use super::{Reply, Server, ServerBinary, ServerOptions, bus::Bus};
 use crate::wait::{GENEROUS, eventually_blocking};
 
 /// A cluster that belongs to a test: masters with an equal share of the slots each, and their replicas.
@@ -150,59 +151,6 @@ impl Cluster {
         self.owner(args[1]).command(args)
     }
 
-    /// Moves `slot` with all its keys from the node in charge to `target`, `batch` keys at a time, as administrators do.
-    #[track_caller]
-    pub fn migrate(&self, slot: u16, target: &Server, batch: usize) {
-        let source = self.begin_to_move(slot, target);
-        let (slot, batch) = (slot.to_string(), batch.to_string());
-        let mut connection = source.connect().expect("the node is there");
-        loop {
-            let keys = connection
-                .command(&["CLUSTER", "GETKEYSINSLOT", &slot, &batch])
-                .expect("the node answers")
-                .unwrap()
-                .array();
-            if keys.is_empty() {
-                break;
-            }
-            let keys: Vec<_> = keys.into_iter().map(Reply::text).collect();
-            move_keys(&mut connection, target, &keys);
-        }
-        self.end_to_move(&slot, source, target);
-    }
-
-    /// Puts `slot` on the move from the node in charge, which is returned, to `target`. No key moves yet.
-    #[track_caller]
-    pub fn begin_to_move(&self, slot: u16, target: &Server) -> &Server {
-        let ranges = self.slots();
-        let (_, _, port) = ranges
-            .into_iter()
-            .find(|(first, last, _)| (*first..=*last).contains(&slot))
-            .expect("every slot has an owner");
-        let source = self.at(port);
-        let slot = slot.to_string();
-        set_slot(target, &slot, "IMPORTING", source);
-        set_slot(source, &slot, "MIGRATING", target);
-        source
-    }
-
-    /// Moves one key of a slot on the move.
-    #[track_caller]
-    pub fn move_key(&self, key: &str, source: &Server, target: &Server) {
-        let mut connection = source.connect().expect("the node is there");
-        move_keys(&mut connection, target, &[key.to_owned()]);
-    }
-
-    fn end_to_move(&self, slot: &str, source: &Server, target: &Server) {
-        set_slot(target, slot, "NODE", target);
-        set_slot(source, slot, "NODE", target);
-        for node in self.masters() {
-            if node.port() != target.port() && node.port() != source.port() {
-                set_slot(node, slot, "NODE", target);
-            }
-        }
-    }
-
     /// Makes `replica` the master, with the old one's consent, and returns when it is.
     #[track_caller]
     pub fn fail_over_to(&self, replica: &Server) {
@@ -298,20 +246,6 @@ impl Cluster {
     fn try_at(&self, port: u16) -> Option<&Server> {
         self.nodes.iter().find(|node| node.port() == port)
     }
-}
-
-fn set_slot(node: &Server, slot: &str, what: &str, whom: &Server) {
-    node.command(&["CLUSTER", "SETSLOT", slot, what, &id(whom)])
-        .unwrap();
-}
-
-fn move_keys(source: &mut Connection, target: &Server, keys: &[String]) {
-    let port = target.port().to_string();
-    let mut migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "30000", "KEYS"]
-        .map(str::to_owned)
-        .to_vec();
-    migrate.extend_from_slice(keys);
-    source.command(&migrate).expect("the node answers").unwrap();
 }
 
 fn is_master(node: &Server) -> bool {

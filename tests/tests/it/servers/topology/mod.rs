@@ -12,4 +12,4 @@ mod replicas;
 mod routing;
 mod sentinel_faults;
 mod shards;
-mod support;
+pub(super) mod support;

@@ -54,7 +54,7 @@ async fn every_kind_goes_along_with_its_slot_under_load(binary: ServerBinary) {
     };
     let cluster = servers.as_cluster();
     let (slot, source) = (slot_of(TAG.as_bytes()), cluster.owner(TAG));
-    let fill = "for i = 1, 300 do redis.call('SET', KEYS[1] .. i, 'x', 'EX', 3600) end";
+    let fill = "for i = 1, 1000 do redis.call('SET', KEYS[1] .. i, 'x', 'EX', 3600) end";
     let fill = ["EVAL", fill, "1", &format!("{TAG}filler")];
     source.command(&fill).unwrap();
     let parties = parties(&cluster.url()).await;

@@ -13,7 +13,7 @@ use redlatch_tests::{
 };
 
 use super::{
-    PATIENCE,
+    connect,
     hold::{Hold, Parting},
     kinds::{Kind, Object, Party},
 };
@@ -33,11 +33,7 @@ impl Rig {
     async fn new(backend: &Backend, kind: Kind, then: Then) -> Self {
         let proxy = Proxy::start(backend.server().address());
         let urls = [proxy.url(), backend.server().url()];
-        let clients = join_all(urls.iter().map(async |url| {
-            let client = Client::builder(url).patience(PATIENCE);
-            client.connect().await.unwrap()
-        }));
-        let [one, other]: [Client; 2] = clients.await.try_into().unwrap();
+        let [one, other] = [connect(&urls[0]).await, connect(&urls[1]).await];
         let name = format!("{}-{then:?}", kind.stem());
         let [mine, theirs] = [&one, &other].map(|client| {
             let party = Party {

@@ -11,18 +11,23 @@ mod standalone;
 
 use std::time::Duration;
 
-use redlatch::Client;
+use redlatch::{Client, ClientBuilder};
 
 use self::kinds::Party;
+
+/// Starts to build a client that bears with a server that does not answer for longer than any fault here lasts.
+fn builder(url: &str) -> ClientBuilder {
+    Client::builder(url).patience(Duration::from_secs(60))
+}
+
+async fn connect(url: &str) -> Client {
+    builder(url).connect().await.unwrap()
+}
 
 /// Two clients of several servers that stand for one.
 async fn parties(url: &str) -> [Party; 2] {
     let party = async || Party {
-        client: Client::builder(url)
-            .patience(PATIENCE)
-            .connect()
-            .await
-            .unwrap(),
+        client: connect(url).await,
         others: Vec::new(),
     };
     [party().await, party().await]
@@ -30,6 +35,3 @@ async fn parties(url: &str) -> [Party; 2] {
 
 /// What all names begin with where they have to be in one slot.
 const TAG: &str = "{s}";
-
-/// How long clients here bear with a server that does not answer, which is longer than any fault lasts.
-const PATIENCE: Duration = Duration::from_secs(60);

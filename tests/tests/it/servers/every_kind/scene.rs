@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use redlatch::{Error, LossCause};
 use redlatch_tests::{
     backend::assert_tables_empty,
@@ -197,10 +197,11 @@ impl Pair {
         seat.as_ref().is_some_and(|hold| hold.believed())
     }
 
-    /// Resolves when the holder is told that it has lost it.
-    pub(super) async fn told(&self) -> BoxFuture<'static, LossCause> {
-        let seat = self.seat.lock().await;
-        seat.as_ref().expect("it is held").told()
+    /// Waits until the holder is told that it has lost it.
+    pub(super) async fn told(&self) -> LossCause {
+        let told = self.seat.lock().await.as_ref().map(|hold| hold.told());
+        let told = tokio::time::timeout(GENEROUS, told.expect("it is held")).await;
+        told.unwrap_or_else(|_| panic!("the holder of {:?} is told nothing", self.kind))
     }
 
     /// Gives back what was held.

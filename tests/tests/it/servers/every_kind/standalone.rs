@@ -16,7 +16,7 @@ use redlatch_tests::{
 };
 
 use super::{
-    PATIENCE,
+    builder, connect,
     hold::Parting,
     kinds::{Kind, Party},
     scene::Scene,
@@ -47,15 +47,13 @@ impl Bed {
     }
 
     async fn party(&self) -> Party {
-        let client = Client::builder(&self.server.url()).patience(PATIENCE);
-        self.party_of(client.connect().await.unwrap()).await
+        self.party_of(connect(&self.server.url()).await).await
     }
 
     async fn party_of(&self, client: Client) -> Party {
         let mut others = Vec::new();
         for server in &self.others {
-            let other = Client::builder(&server.url()).patience(PATIENCE);
-            others.push(other.connect().await.unwrap());
+            others.push(connect(&server.url()).await);
         }
         Party { client, others }
     }
@@ -100,7 +98,7 @@ async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
         LossCause::Unreachable,
     ];
     for pair in scene.pairs.iter().filter(|pair| loses(pair.kind)) {
-        let cause = pair.told().await.await;
+        let cause = pair.told().await;
         assert!(causes.contains(&cause), "{:?}: {cause}", pair.kind);
     }
     println!("{binary}: all are told after {:?}", killed.elapsed());
@@ -134,7 +132,7 @@ async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary
     bed.server.stop();
     let stopped = Instant::now();
     for pair in scene.pairs.iter().filter(|pair| loses(pair.kind)) {
-        let cause = pair.told().await.await;
+        let cause = pair.told().await;
         let told = [LossCause::Expired, LossCause::Unreachable].contains(&cause);
         assert!(told, "{:?}: {cause}", pair.kind);
     }
@@ -219,10 +217,9 @@ async fn beside<T>(life: impl Future<Output = T>, every: Duration, trouble: impl
 async fn every_kind_hears_late_without_messages(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let messages = Proxy::start(bed.server.address());
-    let deaf = Client::builder(&bed.server.url())
-        .patience(PATIENCE)
-        .transport(Arc::new(SplitTransport::new(messages.clone())));
-    let deaf = bed.party_of(deaf.connect().await.unwrap()).await;
+    let split = Arc::new(SplitTransport::new(messages.clone()));
+    let deaf = builder(&bed.server.url()).transport(split).connect().await;
+    let deaf = bed.party_of(deaf.unwrap()).await;
     let parties = [bed.party().await, deaf];
     let mut scene = Scene::begin(&Kind::ALL, parties, "", 60 * SECOND).await;
     messages.set_flow(Direction::ToClient, Flow::BlackHole);

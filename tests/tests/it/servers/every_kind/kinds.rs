@@ -117,6 +117,7 @@ impl Object {
                 assert_eq!(latch.count_down(1).await?, 1);
                 Box::new(Duty(latch))
             }
+            Kind::Red => self.take_all_nodes(lease).await?,
             _ => self.get(lease).await?,
         })
     }
@@ -207,6 +208,17 @@ impl Object {
             left = semaphore.remaining(id).await?.unwrap_or_default().min(left);
         }
         Ok(Box::new(Ids::new(semaphore, ids, asked, left)))
+    }
+
+    /// A quorum waits for a slow node as long again and no longer; here one of three is to fail later.
+    async fn take_all_nodes(&self, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        loop {
+            let guard = self.red().lock().renewed_lease(lease).await?;
+            if guard.nodes_held() == 3 {
+                return Ok(Box::new(guard));
+            }
+            guard.release().await;
+        }
     }
 
     fn plain(&self) -> Lock {

@@ -235,8 +235,10 @@ impl Tally {
     }
 }
 
-/// Names, how much fits in, and who works there, taking how much of it.
-const ROOMS: [(&str, u32, &[(Kind, u32)]); 7] = [
+/// A name, how much fits in, and who works there, taking how much of it.
+type Work = (&'static str, u32, &'static [(Kind, u32)]);
+
+const ROOMS: [Work; 7] = [
     ("lock", 1, &[(Kind::Lock, 1); 3]),
     ("fair", 1, &[(Kind::Fair, 1); 3]),
     (

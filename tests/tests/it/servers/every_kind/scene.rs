@@ -13,7 +13,11 @@ use redlatch_tests::{
     server::Server,
     wait::{GENEROUS, eventually},
 };
-use tokio::{sync::Mutex, task::JoinHandle};
+use tokio::{
+    sync::Mutex,
+    task::JoinHandle,
+    time::{error::Elapsed, timeout},
+};
 
 use super::{
     hold::{Hold, Parting},
@@ -41,6 +45,9 @@ pub(super) struct Pair {
 /// What the holder holds, until it begins to give it back.
 type Seat = Arc<Mutex<Option<Box<dyn Hold>>>>;
 
+/// The cause of a loss, in time.
+pub(super) type Told = JoinHandle<Result<LossCause, Elapsed>>;
+
 /// What a waiter got.
 #[derive(Debug)]
 pub(super) struct Served {
@@ -64,6 +71,17 @@ impl Scene {
             pairs.push(Pair::begin(kind, &name, &parties, lease).await);
         }
         Self { pairs, parties }
+    }
+
+    /// Begins to watch for losses: of those that `concerned` says. Returns for each kind when it will have been told why.
+    pub(super) async fn watch(&self, concerned: fn(Kind) -> bool) -> Vec<(Kind, Told)> {
+        let mut told = Vec::new();
+        for pair in self.pairs.iter().filter(|pair| concerned(pair.kind)) {
+            let seat = pair.seat.lock().await;
+            let lost = seat.as_ref().expect("it is held").told();
+            told.push((pair.kind, tokio::spawn(timeout(GENEROUS, lost))));
+        }
+        told
     }
 
     /// Checks that everybody holds what it held, and that nobody who waits has got it.
@@ -197,13 +215,6 @@ impl Pair {
         seat.as_ref().is_some_and(|hold| hold.believed())
     }
 
-    /// Waits until the holder is told that it has lost it.
-    pub(super) async fn told(&self) -> LossCause {
-        let told = self.seat.lock().await.as_ref().map(|hold| hold.told());
-        let told = tokio::time::timeout(GENEROUS, told.expect("it is held")).await;
-        told.unwrap_or_else(|_| panic!("the holder of {:?} is told nothing", self.kind))
-    }
-
     /// Gives back what was held.
     pub(super) async fn let_go(&self) -> Result<Parting, Error> {
         let hold = self.seat.lock().await.take();
@@ -212,7 +223,7 @@ impl Pair {
 
     /// Waits until the waiter has got it, or knows that it cannot.
     pub(super) async fn served(&mut self) -> Served {
-        let served = tokio::time::timeout(GENEROUS, &mut self.waiter).await;
+        let served = timeout(GENEROUS, &mut self.waiter).await;
         let kind = self.kind;
         served
             .unwrap_or_else(|_| panic!("{kind:?} waits in vain"))

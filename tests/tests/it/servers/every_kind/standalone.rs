@@ -19,7 +19,7 @@ use super::{
     builder, connect,
     hold::Parting,
     kinds::{Kind, Party},
-    scene::Scene,
+    scene::{Scene, Told},
 };
 use crate::servers::support::{MS, SECOND};
 
@@ -88,6 +88,7 @@ async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 3 * SECOND;
     let mut scene = bed.begin(lease).await;
+    let losses = scene.watch(loses).await;
     bed.server.kill();
     let killed = Instant::now();
     bed.server.restart();
@@ -97,10 +98,7 @@ async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
         LossCause::Expired,
         LossCause::Unreachable,
     ];
-    for pair in scene.pairs.iter().filter(|pair| loses(pair.kind)) {
-        let cause = pair.told().await;
-        assert!(causes.contains(&cause), "{:?}: {cause}", pair.kind);
-    }
+    told(losses, &causes).await;
     println!("{binary}: all are told after {:?}", killed.elapsed());
     tokio::time::sleep_until((killed + lease).into()).await;
     assert_lost(&scene).await;
@@ -129,13 +127,10 @@ async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 2 * SECOND;
     let mut scene = bed.begin(lease).await;
+    let losses = scene.watch(loses).await;
     bed.server.stop();
     let stopped = Instant::now();
-    for pair in scene.pairs.iter().filter(|pair| loses(pair.kind)) {
-        let cause = pair.told().await;
-        let told = [LossCause::Expired, LossCause::Unreachable].contains(&cause);
-        assert!(told, "{:?}: {cause}", pair.kind);
-    }
+    told(losses, &[LossCause::Expired, LossCause::Unreachable]).await;
     println!("{binary}: all are told after {:?}", stopped.elapsed());
     // What was sent to it since then has to find that it came too late.
     tokio::time::sleep_until((stopped + lease + 300 * MS).into()).await;
@@ -165,6 +160,15 @@ async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary
 /// Tells whether a holder loses it when one server is away: a latch is not held, and a red-lock has two servers more.
 fn loses(kind: Kind) -> bool {
     !matches!(kind, Kind::Latch | Kind::Red)
+}
+
+/// Waits until all are told, and of a cause that can be.
+async fn told(losses: Vec<(Kind, Told)>, causes: &[LossCause]) {
+    for (kind, told) in losses {
+        let cause = told.await.unwrap();
+        let cause = cause.unwrap_or_else(|_| panic!("the holder of {kind:?} is told nothing"));
+        assert!(causes.contains(&cause), "{kind:?}: {cause}");
+    }
 }
 
 /// Checks that whoever can have lost it knows, and nobody else has.

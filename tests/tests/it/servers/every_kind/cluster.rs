@@ -5,7 +5,13 @@ use std::time::Instant;
 use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{backend::Backend, server::ServerBinary};
 
-use super::{TAG, kinds::Kind, load::Load, parties, scene::Scene};
+use super::{
+    TAG,
+    kinds::Kind,
+    load::Load,
+    parties,
+    scene::{Leases, Scene},
+};
 use crate::servers::{support::SECOND, topology::support::three_and_three};
 
 redlatch_tests::on_every_server!(
@@ -17,7 +23,7 @@ redlatch_tests::on_every_server!(
 async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let parties = parties(&cluster.url()).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, 9 * SECOND).await;
+    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(9 * SECOND)).await;
     let before = cluster.owner(TAG);
     cluster.fail_over_to(cluster.replicas_of(before)[0]);
     cluster.await_agreement();
@@ -30,7 +36,7 @@ async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
 async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let parties = parties(&cluster.url()).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, 30 * SECOND).await;
+    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(30 * SECOND)).await;
     let master = cluster.owner(TAG);
     let replicas = cluster.replicas_of(master);
     // What it has not told the replica yet would be lost with it, and nothing else than durable holds are promised otherwise.
@@ -46,7 +52,7 @@ async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
     scene.end(&cluster.masters()).await;
 }
 
-/// Round all masters and back twice, key by key.
+/// Round all masters and back, key by key. After each move everybody gets on: nobody waits for a name that stays in two places.
 async fn every_kind_goes_along_with_its_slot_under_load(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
@@ -54,22 +60,22 @@ async fn every_kind_goes_along_with_its_slot_under_load(binary: ServerBinary) {
     };
     let cluster = servers.as_cluster();
     let (slot, source) = (slot_of(TAG.as_bytes()), cluster.owner(TAG));
-    let fill = "for i = 1, 1000 do redis.call('SET', KEYS[1] .. i, 'x', 'EX', 3600) end";
+    let fill = "for i = 1, 600 do redis.call('SET', KEYS[1] .. i, 'x', 'EX', 3600) end";
     let fill = ["EVAL", fill, "1", &format!("{TAG}filler")];
     source.command(&fill).unwrap();
     let parties = parties(&cluster.url()).await;
     let load = Load::start(&parties, TAG).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, 9 * SECOND).await;
+    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(9 * SECOND)).await;
     let others = cluster.masters().into_iter();
     let others = others.filter(|master| master.port() != source.port());
-    let round: Vec<_> = others.chain([source]).collect();
-    let (began, before) = (Instant::now(), load.done());
-    for target in round.iter().chain(&round) {
+    for target in others.chain([source]) {
+        let (began, before) = (Instant::now(), load.rounds());
         tokio::task::block_in_place(|| cluster.migrate(slot, target, 1));
         assert_eq!(cluster.owner(TAG).port(), target.port());
+        let (took, rounds) = (began.elapsed(), load.rounds() - before);
+        println!("{binary}: moved in {took:?}, {rounds} rounds of work meanwhile");
+        load.get_on().await;
     }
-    let (took, done) = (began.elapsed(), load.done() - before);
-    println!("{binary}: moved six times in {took:?}, {done} rounds of work meanwhile");
     scene.renewed().await;
     println!("{binary}: {}", load.end().await);
     println!("{binary}, moved: {}", scene.hand_over().await);

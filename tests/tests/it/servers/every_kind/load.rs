@@ -11,7 +11,7 @@ use std::{
 };
 
 use redlatch::{CountDownLatch, Error};
-use redlatch_tests::wait::GENEROUS;
+use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::task::JoinHandle;
 
 use super::{
@@ -27,21 +27,27 @@ pub(super) struct Load {
     latch: CountDownLatch,
     waiter: JoinHandle<Result<(), Error>>,
     objects: Vec<Object>,
-    order: Arc<Order>,
+    orders: Vec<Arc<Order>>,
 }
 
-/// What workers are told, and what they have done so far.
+/// What a worker is told, and how often it has got on.
 #[derive(Debug, Default)]
 struct Order {
     over: AtomicBool,
-    done: AtomicU32,
+    rounds: AtomicU32,
+}
+
+impl Order {
+    fn rounds(&self) -> u32 {
+        self.rounds.load(Ordering::Relaxed)
+    }
 }
 
 /// What a worker has done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     taken: u32,
-    longest: Duration,
+    longest: Took,
     transient: u32,
 }
 
@@ -91,13 +97,18 @@ impl Room {
 impl Load {
     /// Starts it, under names that begin with `tag`.
     pub(super) async fn start(parties: &[Party; 2], tag: &str) -> Self {
-        let order = Arc::<Order>::default();
+        let mut orders = Vec::new();
+        let mut order = || {
+            let order = Arc::<Order>::default();
+            orders.push(Arc::clone(&order));
+            order
+        };
         let (mut workers, mut objects) = (Vec::new(), Vec::new());
         for (name, size, tasks) in ROOMS {
             let (name, room) = (format!("{tag}load-{name}"), Room::new(size));
             for (at, &(kind, part)) in tasks.iter().enumerate() {
                 let object = Object::new(kind, &name, &parties[at % 2]);
-                let work = work(object.clone(), Arc::clone(&room), part, Arc::clone(&order));
+                let work = work(object.clone(), Arc::clone(&room), part, order());
                 workers.push(tokio::spawn(work));
                 objects.push(object);
             }
@@ -108,10 +119,9 @@ impl Load {
             object.latch()
         });
         assert!(latches[0].try_set_count(COUNT).await.unwrap());
-        let counters = latches.each_ref().map(|latch| {
-            let (latch, order) = (latch.clone(), Arc::clone(&order));
-            tokio::spawn(count(latch, order))
-        });
+        let counters = latches
+            .each_ref()
+            .map(|latch| tokio::spawn(count(latch.clone(), order())));
         let [latch, waiting] = latches;
         Self {
             workers,
@@ -119,18 +129,30 @@ impl Load {
             latch,
             waiter: tokio::spawn(async move { waiting.wait().await }),
             objects,
-            order,
+            orders,
         }
     }
 
-    /// Returns how many times something has been taken and given back, or counted, so far.
-    pub(super) fn done(&self) -> u32 {
-        self.order.done.load(Ordering::Relaxed)
+    /// Returns how many rounds all have done so far.
+    pub(super) fn rounds(&self) -> u32 {
+        self.orders.iter().map(|order| order.rounds()).sum()
+    }
+
+    /// Waits until everybody has got on since this was called.
+    pub(super) async fn get_on(&self) {
+        let before: Vec<_> = self.orders.iter().map(|order| order.rounds()).collect();
+        eventually("all workers to get on", GENEROUS, async || {
+            let mut now = self.orders.iter().zip(&before);
+            now.all(|(order, before)| order.rounds() > before + 1)
+        })
+        .await;
     }
 
     /// Lets it end: everybody who waits has to be served, and the latch has to have counted what it was told, and once.
     pub(super) async fn end(self) -> Done {
-        self.order.over.store(true, Ordering::Relaxed);
+        for order in &self.orders {
+            order.over.store(true, Ordering::Relaxed);
+        }
         let mut total = Tally::default();
         for worker in self.workers {
             let tally = tokio::time::timeout(GENEROUS, worker).await;
@@ -138,7 +160,7 @@ impl Load {
             assert!(tally.taken > 0, "a worker got nothing");
             total.taken += tally.taken;
             total.transient += tally.transient;
-            total.longest = total.longest.max(tally.longest);
+            total.longest = longer(total.longest, tally.longest);
         }
         let (mut left, mut counted, mut in_doubt) = (BTreeSet::new(), 0, 0);
         for counter in self.counters {
@@ -176,13 +198,13 @@ impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally {
             taken,
-            longest,
+            longest: (longest, kind),
             transient,
         } = self.total;
         let (counted, in_doubt) = (self.counted, self.in_doubt);
         write!(
             f,
-            "taken {taken} times, the longest after {longest:?}, {transient} transient errors; counted down {counted} times, {in_doubt} in doubt"
+            "taken {taken} times, the longest after {longest:?} ({kind:?}), {transient} transient errors; counted down {counted} times, {in_doubt} in doubt"
         )
     }
 }
@@ -193,7 +215,8 @@ async fn work(object: Object, room: Arc<Room>, part: u32, order: Arc<Order>) -> 
         let began = Instant::now();
         match object.get(20 * SECOND).await {
             Ok(hold) => {
-                tally.longest = tally.longest.max(began.elapsed());
+                let took = (began.elapsed(), Some(object.kind));
+                tally.longest = longer(tally.longest, took);
                 tally.taken += 1;
                 room.enter(object.kind, part, hold.fence());
                 tokio::time::sleep(MS).await;
@@ -206,7 +229,7 @@ async fn work(object: Object, room: Arc<Room>, part: u32, order: Arc<Order>) -> 
             }
             Err(error) => tally.bear(&error),
         }
-        order.done.fetch_add(1, Ordering::Relaxed);
+        order.rounds.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(PAUSE).await;
     }
     tally
@@ -222,10 +245,16 @@ async fn count(latch: CountDownLatch, order: Arc<Order>) -> Counted {
                 counted.in_doubt += u32::from(!error.is_not_executed());
             }
         }
-        order.done.fetch_add(1, Ordering::Relaxed);
+        order.rounds.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(PAUSE).await;
     }
     counted
+}
+
+type Took = (Duration, Option<Kind>);
+
+fn longer(one: Took, other: Took) -> Took {
+    if one.0 < other.0 { other } else { one }
 }
 
 impl Tally {
@@ -261,4 +290,5 @@ const ROOMS: [Work; 7] = [
 /// More than can be counted down meanwhile.
 const COUNT: u32 = 1_000_000;
 
-const PAUSE: Duration = Duration::from_millis(5);
+/// Long enough for names to be free for most of the time: who has waited through a move is called by nobody, and has to find it so when it looks.
+const PAUSE: Duration = Duration::from_millis(20);

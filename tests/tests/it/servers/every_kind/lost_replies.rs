@@ -16,6 +16,7 @@ use super::{
     connect,
     hold::{Hold, Parting},
     kinds::{Kind, Object, Party},
+    scene::assert_all_end,
 };
 use crate::servers::support::{MS, SECOND, call, preload};
 
@@ -79,9 +80,7 @@ async fn every_kind_counts_once_when_replies_are_lost(binary: ServerBinary) {
         live(&backend, &rig, then).await;
     }))
     .await;
-    for key in backend.keys() {
-        assert!(backend.ttl(&key).is_some(), "{key} has no end");
-    }
+    assert_all_end(backend.server());
 }
 
 /// Takes, renews, extends and gives back, and each time the reply is lost.

@@ -32,6 +32,29 @@ pub(super) struct Scene {
     parties: [Party; 2],
 }
 
+/// How long holders have it, unless it is renewed or extended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leases {
+    renewed: Duration,
+    /// Of ids, which nobody renews.
+    fixed: Duration,
+}
+
+impl Leases {
+    /// A minute where nobody renews them.
+    pub(super) const fn renewed(renewed: Duration) -> Self {
+        let fixed = Duration::from_secs(60);
+        Self { renewed, fixed }
+    }
+
+    pub(super) const fn all(lease: Duration) -> Self {
+        Self {
+            renewed: lease,
+            fixed: lease,
+        }
+    }
+}
+
 /// A holder, and a waiter of another client.
 #[derive(Debug)]
 pub(super) struct Pair {
@@ -63,12 +86,12 @@ impl Scene {
         kinds: &[Kind],
         parties: [Party; 2],
         tag: &str,
-        lease: Duration,
+        leases: Leases,
     ) -> Self {
         let mut pairs = Vec::new();
         for &kind in kinds {
             let name = format!("{tag}{}", kind.stem());
-            pairs.push(Pair::begin(kind, &name, &parties, lease).await);
+            pairs.push(Pair::begin(kind, &name, &parties, leases).await);
         }
         Self { pairs, parties }
     }
@@ -170,18 +193,28 @@ impl Scene {
             }
         }
         for master in masters {
-            let mut connection = master.connect().unwrap();
-            for key in master.keys() {
-                let left = connection.command(&["PTTL", &key]).unwrap().int();
-                assert!(left > 0 || left == -2, "{key} has no end");
-            }
+            assert_all_end(master);
         }
     }
 }
 
+/// Checks that every key on it has an end.
+pub(super) fn assert_all_end(server: &Server) {
+    let mut connection = server.connect().unwrap();
+    for key in server.keys() {
+        let left = connection.command(&["PTTL", &key]).unwrap().int();
+        assert_ne!(left, -1, "{key} has no end");
+    }
+}
+
 impl Pair {
-    async fn begin(kind: Kind, name: &str, parties: &[Party; 2], lease: Duration) -> Self {
+    async fn begin(kind: Kind, name: &str, parties: &[Party; 2], leases: Leases) -> Self {
         let [mine, theirs] = [0, 1].map(|at| Object::new(kind, name, &parties[at]));
+        let lease = if kind.renews() {
+            leases.renewed
+        } else {
+            leases.fixed
+        };
         let hold = mine.take(lease).await.unwrap();
         let fence = hold.fence();
         let seat = Arc::new(Mutex::new(Some(hold)));

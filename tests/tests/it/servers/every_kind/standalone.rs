@@ -19,7 +19,7 @@ use super::{
     builder, connect,
     hold::Parting,
     kinds::{Kind, Party},
-    scene::{Scene, Told},
+    scene::{Leases, Scene, Told},
 };
 use crate::servers::support::{MS, SECOND};
 
@@ -58,9 +58,9 @@ impl Bed {
         Party { client, others }
     }
 
-    async fn begin(&self, lease: Duration) -> Scene {
+    async fn begin(&self, leases: Leases) -> Scene {
         let parties = [self.party().await, self.party().await];
-        Scene::begin(&Kind::ALL, parties, "", lease).await
+        Scene::begin(&Kind::ALL, parties, "", leases).await
     }
 
     async fn end(&self, scene: Scene) {
@@ -75,7 +75,7 @@ async fn every_kind_outlives_a_restart_with_data(binary: ServerBinary) {
         .append_only()
         .config("appendfsync always");
     let bed = Bed::start(&binary, options);
-    let mut scene = bed.begin(8 * SECOND).await;
+    let mut scene = bed.begin(Leases::renewed(8 * SECOND)).await;
     bed.server.kill();
     bed.server.restart();
     scene.renewed().await;
@@ -87,7 +87,7 @@ async fn every_kind_outlives_a_restart_with_data(binary: ServerBinary) {
 async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 3 * SECOND;
-    let mut scene = bed.begin(lease).await;
+    let mut scene = bed.begin(Leases::all(lease)).await;
     let losses = scene.watch(loses).await;
     bed.server.kill();
     let killed = Instant::now();
@@ -126,7 +126,7 @@ async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
 async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 2 * SECOND;
-    let mut scene = bed.begin(lease).await;
+    let mut scene = bed.begin(Leases::all(lease)).await;
     let losses = scene.watch(loses).await;
     bed.server.stop();
     let stopped = Instant::now();
@@ -181,7 +181,7 @@ async fn assert_lost(scene: &Scene) {
 async fn every_kind_survives_a_script_flush(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let life = async {
-        let mut scene = bed.begin(3 * SECOND).await;
+        let mut scene = bed.begin(Leases::renewed(3 * SECOND)).await;
         scene.renewed().await;
         scene.prolong(60 * SECOND).await;
         println!("{binary}, without scripts: {}", scene.hand_over().await);
@@ -193,7 +193,7 @@ async fn every_kind_survives_a_script_flush(binary: ServerBinary) {
 
 async fn every_kind_survives_killed_connections(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
-    let mut scene = bed.begin(6 * SECOND).await;
+    let mut scene = bed.begin(Leases::renewed(6 * SECOND)).await;
     let kill = || {
         bed.server.client_kill(ClientType::Normal);
         bed.server.client_kill(ClientType::PubSub);
@@ -225,7 +225,7 @@ async fn every_kind_hears_late_without_messages(binary: ServerBinary) {
     let deaf = builder(&bed.server.url()).transport(split).connect().await;
     let deaf = bed.party_of(deaf.unwrap()).await;
     let parties = [bed.party().await, deaf];
-    let mut scene = Scene::begin(&Kind::ALL, parties, "", 60 * SECOND).await;
+    let mut scene = Scene::begin(&Kind::ALL, parties, "", Leases::renewed(60 * SECOND)).await;
     messages.set_flow(Direction::ToClient, Flow::BlackHole);
     let vanished = messages.vanished();
     println!("{binary}, messages lost: {}", scene.hand_over().await);

@@ -31,15 +31,42 @@ pub(super) struct Load {
 }
 
 /// What a worker is told, and how often it has got on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Order {
     over: AtomicBool,
     rounds: AtomicU32,
+    /// After how many rounds it has to wait for the others.
+    limit: AtomicU32,
 }
 
 impl Order {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            over: AtomicBool::new(false),
+            rounds: AtomicU32::new(0),
+            limit: AtomicU32::new(u32::MAX),
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
     fn rounds(&self) -> u32 {
         self.rounds.load(Ordering::Relaxed)
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.rounds() >= self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Ends a round, and returns when it is time for the next.
+    async fn next(&self) {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(PAUSE).await;
+        while self.is_ahead() && !self.is_over() {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 }
 
@@ -99,7 +126,7 @@ impl Load {
     pub(super) async fn start(parties: &[Party; 2], tag: &str) -> Self {
         let mut orders = Vec::new();
         let mut order = || {
-            let order = Arc::<Order>::default();
+            let order = Order::new();
             orders.push(Arc::clone(&order));
             order
         };
@@ -138,14 +165,19 @@ impl Load {
         self.orders.iter().map(|order| order.rounds()).sum()
     }
 
-    /// Waits until everybody has got on since this was called.
+    /// Waits until everybody has got on twice since this was called; who has lets the others go first. So whoever is not called, and has to look, finds the
+    /// name free: a plain lock knows no order.
     pub(super) async fn get_on(&self) {
-        let before: Vec<_> = self.orders.iter().map(|order| order.rounds()).collect();
+        for order in &self.orders {
+            order.limit.store(order.rounds() + 2, Ordering::Relaxed);
+        }
         eventually("all workers to get on", GENEROUS, async || {
-            let mut now = self.orders.iter().zip(&before);
-            now.all(|(order, before)| order.rounds() > before + 1)
+            self.orders.iter().all(|order| order.is_ahead())
         })
         .await;
+        for order in &self.orders {
+            order.limit.store(u32::MAX, Ordering::Relaxed);
+        }
     }
 
     /// Lets it end: everybody who waits has to be served, and the latch has to have counted what it was told, and once.
@@ -201,6 +233,7 @@ impl fmt::Display for Done {
             longest: (longest, kind),
             transient,
         } = self.total;
+        let kind = kind.expect("somebody took something");
         let (counted, in_doubt) = (self.counted, self.in_doubt);
         write!(
             f,
@@ -211,7 +244,7 @@ impl fmt::Display for Done {
 
 async fn work(object: Object, room: Arc<Room>, part: u32, order: Arc<Order>) -> Tally {
     let mut tally = Tally::default();
-    while !order.over.load(Ordering::Relaxed) {
+    while !order.is_over() {
         let began = Instant::now();
         match object.get(20 * SECOND).await {
             Ok(hold) => {
@@ -229,15 +262,14 @@ async fn work(object: Object, room: Arc<Room>, part: u32, order: Arc<Order>) -> 
             }
             Err(error) => tally.bear(&error),
         }
-        order.rounds.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(PAUSE).await;
+        order.next().await;
     }
     tally
 }
 
 async fn count(latch: CountDownLatch, order: Arc<Order>) -> Counted {
     let mut counted = Counted::default();
-    while !order.over.load(Ordering::Relaxed) {
+    while !order.is_over() {
         match latch.count_down(1).await {
             Ok(left) => counted.left.push(left),
             Err(error) => {
@@ -245,8 +277,7 @@ async fn count(latch: CountDownLatch, order: Arc<Order>) -> Counted {
                 counted.in_doubt += u32::from(!error.is_not_executed());
             }
         }
-        order.rounds.fetch_add(1, Ordering::Relaxed);
-        tokio::time::sleep(PAUSE).await;
+        order.next().await;
     }
     counted
 }
@@ -290,5 +321,4 @@ const ROOMS: [Work; 7] = [
 /// More than can be counted down meanwhile.
 const COUNT: u32 = 1_000_000;
 
-/// Long enough for names to be free for most of the time: who has waited through a move is called by nobody, and has to find it so when it looks.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(5);

@@ -7,9 +7,10 @@
 --       2 attempt `<client>:<n>`, or '' to end no hold
 --       3 void    last ms at which a copy of the acquire may act, or '' when none is under way
 --       4 keep    ms the token is kept once the name is free
---       5 address the waiter to strike out, `<verb> <channel> <n>`, or ''
+--       5 address the waiter to strike out, `<verb> <channel> <n>`, or ''; after a `+` one that asks right behind this, to strike out if this frees the name
 --       6..5+m    token of each hold, or '' where it is not known
--- Reply {now, verdict, left, …}  two items per name; left = attempts that still hold. One name: the same items as one text, with a space between any two
+-- Reply {now, verdict, left, …}  two items per name; left = attempts that still hold. One name: the same items as one text, with a space between any two,
+--                                and what the kind says of those who wait
 --       released  this ended the attempt's hold
 --       expired   so it did, but the lease had run out before
 --       already   it had ended cleanly before
@@ -29,6 +30,7 @@ local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], 
 local m = #ARGV - 5
 
 local reply = m > 1 and {now}
+local told = ''
 for i = 1, m do
   local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
   -- k kind, o owner, h attempts, t token, u until, n waiters until
@@ -109,16 +111,20 @@ for i = 1, m do
     end
 
     if queue then
-      if address ~= '' then
-        call('ZREM', queue, address)
+      if string.sub(address, 1, 1) ~= '+' then
+        if address ~= '' then
+          call('ZREM', queue, address)
+        end
+      elseif verdict == 'released' and not live then
+        call('ZREM', queue, string.sub(address, 2))
       end
       if f[6] and not live then
-        wake(i, m, now)
+        told = wake(i, m, now) or ''
       end
     end
   end
   if m == 1 then
-    return now .. ' ' .. verdict .. ' ' .. left
+    return now .. ' ' .. verdict .. ' ' .. left .. told
   end
   reply[2 * i], reply[2 * i + 1] = verdict, left
 end

@@ -23,14 +23,17 @@ local function wait(i, m, f, now)
   return {now, 'busy', i, f[4] - now, f[2]}
 end
 
--- Wakes one waiter of name i that is alive. O(log waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, PUBLISH.
+-- Wakes one waiter of name i that is alive, and says so: its channel, and how many are left. O(log waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD,
+-- PUBLISH.
 local function wake(i, m, now)
   local key, queue = KEYS[i], KEYS[m + i]
   redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
   local first = redis.call('ZPOPMIN', queue)
   if first[1] then
     local verb, channel = string.match(first[1], '^(%u+) (%S+)')
+    local left = redis.call('ZCARD', queue)
     redis.pcall(verb, channel, key)
+    return ' ' .. channel .. ' ' .. left
   else
     redis.call('HDEL', key, 'n')
   end

@@ -23,7 +23,7 @@ pub(crate) struct ReservedPort {
 impl ReservedPort {
     /// Takes a port that was free.
     pub(crate) fn take() -> io::Result<Self> {
-        let socket = reusable_socket(0)?;
+        let socket = placeholder(0)?;
         let port = socket.local_addr()?.port();
         let placeholder = cfg!(target_os = "linux").then_some(socket);
         Ok(Self {
@@ -40,7 +40,7 @@ impl ReservedPort {
             let Some(bus) = port.port.checked_add(BUS) else {
                 continue;
             };
-            if let Ok(socket) = reusable_socket(bus) {
+            if let Ok(socket) = placeholder(bus) {
                 let bus = Self {
                     port: bus,
                     _placeholder: Some(socket).filter(|_| cfg!(target_os = "linux")),
@@ -66,6 +66,14 @@ impl ReservedPort {
     }
 }
 
+/// Binds a port that nobody else has, not even one who does not listen on it, and lets who listens have it after that.
+fn placeholder(port: u16) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    socket.set_reuseaddr(true)?;
+    Ok(socket)
+}
+
 fn reusable_socket(port: u16) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
@@ -74,7 +82,7 @@ fn reusable_socket(port: u16) -> io::Result<TcpSocket> {
 }
 
 /// A node's bus is on the port so much above its own.
-const BUS: u16 = 10_000;
+pub(crate) const BUS: u16 = 10_000;
 
 const TRIES: u32 = 200;
 

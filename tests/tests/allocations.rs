@@ -136,7 +136,7 @@ impl Conn for Uncounted<Arc<dyn Conn>> {
 }
 
 /// Allocations of an acquisition and its release.
-const PAIR: u64 = 36;
+const PAIR: u64 = 30;
 
 /// Bytes that a hold, its guard left out, keeps of the heap.
-const HOLD: i64 = 680;
+const HOLD: i64 = 410;

@@ -136,6 +136,7 @@ impl Client {
         let router = Router::start(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
+        let turns = Arc::new(Turns::new(rules));
         Self(Arc::new(Core {
             net: Arc::new(Net {
                 world,
@@ -159,7 +160,7 @@ impl Client {
             max_waiters: config.max_waiters,
             rules,
             holds: Holds::default(),
-            turns: Arc::new(Turns::new(rules)),
+            turns: Arc::clone(&turns),
             watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             releaser: Arc::new(Releaser::new(
@@ -167,6 +168,7 @@ impl Client {
                 config.retention,
                 REQUEST_TIMEOUT,
                 rules,
+                turns,
             )),
             pace: Mutex::new(Pace::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),

@@ -48,7 +48,7 @@ impl Member {
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        self.primitive.name().as_str()
+        self.primitive.name()
     }
 
     /// Returns the kind, as it stands in events and metrics.

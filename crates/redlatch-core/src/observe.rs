@@ -78,15 +78,17 @@ pub(crate) fn acquired(labels: &Labels, waited: Duration, attempts: u32, contend
 }
 
 /// The last guard of a hold has gone after `held`.
-pub(crate) fn ended(labels: &Labels, span: &Span, held: Duration, loss: Option<LossCause>) {
-    span.record("outcome", loss.map_or("released", LossCause::as_str));
+pub(crate) fn ended(labels: &Labels, span: Option<&Span>, held: Duration, loss: Option<LossCause>) {
+    if let Some(span) = span {
+        span.record("outcome", loss.map_or("released", LossCause::as_str));
+    }
     meter::record("redlatch_hold_seconds", labels, held.as_secs_f64());
 }
 
 /// A hold was lost.
 pub(crate) fn lost(
     labels: &Labels,
-    name: &impl fmt::Display,
+    name: &str,
     owner: &impl fmt::Display,
     token: &impl fmt::Display,
     cause: LossCause,
@@ -107,7 +109,7 @@ pub(crate) fn renewed(labels: &Labels, late: bool) {
 }
 
 /// A renewal had no clear answer.
-pub(crate) fn renewal_failed(labels: &Labels, name: &impl fmt::Display, why: &impl fmt::Display) {
+pub(crate) fn renewal_failed(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::debug!(
         target: "redlatch", event = "renewal_failed", kind = labels.kind, %name, %why, "a renewal had no clear answer"
     );
@@ -120,7 +122,7 @@ pub(crate) fn undone(labels: &Labels) {
 }
 
 /// A release or undo was given up; the lease ends what is left.
-pub(crate) fn release_given_up(labels: &Labels, name: &impl fmt::Display, why: &impl fmt::Display) {
+pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::warn!(
         target: "redlatch", event = "release_given_up", kind = labels.kind, %name, %why,
         "a release was not confirmed; the lease ends what is left"
@@ -129,7 +131,7 @@ pub(crate) fn release_given_up(labels: &Labels, name: &impl fmt::Display, why: &
 }
 
 /// A waiter has waited for a name that its own client holds with another owner.
-pub(crate) fn waits_for_itself(labels: &Labels, name: &impl fmt::Display, holder: &str) {
+pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     tracing::warn!(
         target: "redlatch", event = "waits_for_itself", kind = labels.kind, %name, holder,
         "this client waits for a name that it holds itself, with another owner"

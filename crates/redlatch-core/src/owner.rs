@@ -12,8 +12,10 @@ use std::{
 use uuid::Uuid;
 
 /// The identity of a client: 32 hexadecimal digits, drawn afresh for each.
+///
+/// One word and not two: each hold has it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(Arc<str>);
+pub struct ClientId(Arc<String>);
 
 impl ClientId {
     pub(crate) fn from_random(high: u64, low: u64) -> Self {
@@ -21,7 +23,7 @@ impl ClientId {
         bytes[..8].copy_from_slice(&high.to_be_bytes());
         bytes[8..].copy_from_slice(&low.to_be_bytes());
         let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
-        Self(uuid.simple().to_string().into())
+        Self(Arc::new(uuid.simple().to_string()))
     }
 
     /// Returns the id as it stands in keys and owners.
@@ -33,7 +35,7 @@ impl ClientId {
     pub(crate) fn of_owner(owner: &str) -> Option<Self> {
         let (client, _) = owner.split_once(':')?;
         Uuid::try_parse(client).ok()?;
-        Some(Self(client.into()))
+        Some(Self(Arc::new(client.to_owned())))
     }
 }
 

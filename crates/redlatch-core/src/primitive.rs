@@ -5,10 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     Error, Owner,
     owner::AttemptId,
-    protocol::{
-        acquisition::Discipline,
-        name::{Key, Name},
-    },
+    protocol::{acquisition::Discipline, name::Key},
     script::ScriptCall,
     seam::Value,
 };
@@ -21,11 +18,13 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Returns the user's class, empty if none was given.
     fn class(&self) -> Arc<str>;
 
-    /// Returns the name.
-    fn name(&self) -> &Name;
-
     /// Returns the key that decides.
     fn key(&self) -> &Key;
+
+    /// Returns the name.
+    fn name(&self) -> &str {
+        self.key().name()
+    }
 
     /// Returns how its waiters are served.
     fn discipline(&self) -> Discipline {
@@ -69,6 +68,12 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Reads its reply.
     fn released(&self, reply: &Value) -> Result<Parted, Error>;
+
+    /// Reads what it says of those who wait, where whoever comes first is let in.
+    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
+        let _ = reply;
+        Waiting::Unknown
+    }
 }
 
 /// The sides of an object that is held in more than one way. An owner's holds of the two sides are apart from each other.
@@ -202,6 +207,22 @@ pub enum Renewed {
     Late,
     /// The hold is over.
     Lost(crate::LossCause),
+}
+
+/// What a release script says of those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting<'a> {
+    /// Nothing.
+    Unknown,
+    /// The object was freed, and nobody was in its list.
+    Nobody,
+    /// One was called.
+    Somebody {
+        /// The channel on which it was called.
+        called: &'a str,
+        /// Others are still in the list.
+        more: bool,
+    },
 }
 
 /// A release script's answer.

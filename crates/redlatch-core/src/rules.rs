@@ -32,6 +32,8 @@ pub enum Rule {
     RenewForEach,
     /// A waiter that goes passes its turn on.
     PassTurn,
+    /// A waiter that is to ask right behind a release is told so.
+    CallSuccessor,
     /// A waiter registers with the server.
     Register,
     /// A waiter that gives up is struck out.

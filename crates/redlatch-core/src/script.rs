@@ -1,6 +1,6 @@
 //! Scripts, calls of them, and what became of a call.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 
 use redlatch_lua::Source;
 use sha1_smol::Sha1;
@@ -10,7 +10,7 @@ use crate::{
         classify::{Class, Obstacle, Redirect, classify},
         name::Key,
     },
-    seam::{Command, Outcome, ServerError, Value},
+    seam::{Command, Outcome, ServerError, Strings, Value},
 };
 
 /// A script and the digest by which the server knows it.
@@ -45,9 +45,8 @@ impl Script {
 pub struct ScriptCall {
     script: &'static Script,
     slot: u16,
-    /// All keys and then all arguments, one behind the other, and where each ends.
-    text: String,
-    ends: Vec<usize>,
+    /// All keys and then all arguments.
+    items: Strings,
     keys: usize,
     /// How many keys it cannot do without.
     needed: Option<usize>,
@@ -65,8 +64,7 @@ impl ScriptCall {
         Self {
             script,
             slot,
-            text: String::with_capacity(256),
-            ends: Vec::with_capacity(12),
+            items: Strings::with_capacity(12, 256),
             keys: 0,
             needed: None,
             dated: false,
@@ -83,7 +81,7 @@ impl ScriptCall {
     /// Appends a key. All keys come before the first argument.
     #[must_use]
     pub fn key(mut self, key: impl Display) -> Self {
-        debug_assert_eq!(self.keys, self.ends.len(), "keys come first");
+        debug_assert_eq!(self.keys, self.items.len(), "keys come first");
         self.keys += 1;
         self.arg(key)
     }
@@ -91,9 +89,7 @@ impl ScriptCall {
     /// Appends an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Display) -> Self {
-        // A string takes whatever is written to it.
-        let _ = write!(self.text, "{arg}");
-        self.ends.push(self.text.len());
+        self.items.write(arg);
         self
     }
 
@@ -117,20 +113,15 @@ impl ScriptCall {
     /// Returns the call without the keys that it can do without, if it has any.
     pub(crate) fn bare(&self) -> Option<Self> {
         let needed = self.needed.filter(|&needed| needed < self.keys)?;
-        let bare = Self {
-            text: String::with_capacity(self.text.len()),
-            ends: Vec::with_capacity(self.ends.len()),
+        let mut items = Strings::with_capacity(self.items.len(), self.items.payload_len());
+        let (keys, args) = (self.items.iter(), self.items.iter());
+        let kept = keys.take(needed).chain(args.skip(self.keys));
+        kept.for_each(|item| items.push(item));
+        Some(Self {
+            items,
             keys: needed,
             ..*self
-        };
-        let kept = (0..needed).chain(self.keys..self.ends.len());
-        Some(kept.fold(bare, |bare, at| bare.arg(self.item(at))))
-    }
-
-    /// Returns the key or argument at `at`.
-    fn item(&self, at: usize) -> &str {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.text[start..self.ends[at]]
+        })
     }
 
     /// Returns the script.
@@ -152,19 +143,20 @@ impl ScriptCall {
     }
 
     fn command(&self, verb: &str, script: &str, by: u64) -> Command {
-        let bytes = self.text.len() + script.len() + 32;
-        let mut command = Command::with_capacity(self.ends.len() + 4, bytes);
+        let bytes = self.items.payload_len() + script.len() + 32;
+        let mut command = Command::with_capacity(self.items.len() + 4, bytes);
         command.push(verb);
         command.push(script);
         command.write(self.keys);
-        for at in 0..self.keys {
-            command.push(self.item(at));
+        let mut items = self.items.iter();
+        for key in items.by_ref().take(self.keys) {
+            command.push(key);
         }
         if self.dated {
             command.write(by);
         }
-        for at in self.keys..self.ends.len() {
-            command.push(self.item(at));
+        for arg in items {
+            command.push(arg);
         }
         command
     }

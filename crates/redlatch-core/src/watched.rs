@@ -6,7 +6,7 @@ use crate::{
     Error,
     protocol::{
         lookout::{Fate, Sight},
-        name::{Key, Name},
+        name::Key,
     },
     script::ScriptCall,
     seam::Value,
@@ -23,11 +23,13 @@ pub trait Watched: Send + Sync + fmt::Debug + 'static {
     /// Returns the user's class, empty if none was given.
     fn class(&self) -> Arc<str>;
 
-    /// Returns the name.
-    fn name(&self) -> &Name;
-
     /// Returns the key that decides.
     fn key(&self) -> &Key;
+
+    /// Returns the name.
+    fn name(&self) -> &str {
+        self.key().name()
+    }
 
     /// Builds the call that looks at the object and asks what became of `phases`. It must change nothing.
     fn look(&self, phases: &[u64]) -> ScriptCall;

@@ -51,7 +51,7 @@ pub(crate) async fn info(client: &Client, latch: &Latch) -> Result<Option<LatchI
         return Ok(None);
     };
     Ok(Some(LatchInfo {
-        name: latch.name().as_str().to_owned(),
+        name: latch.name().to_owned(),
         count: left,
         initial,
         generation: Token::from_u64(generation),

@@ -60,7 +60,6 @@ pub struct CountDownLatch {
 /// What the engine knows of a latch.
 #[derive(Clone, Debug)]
 pub(crate) struct Latch {
-    name: Name,
     key: Key,
     channel: Arc<str>,
     class: Arc<str>,
@@ -72,7 +71,7 @@ impl CountDownLatch {
     /// Does no I/O. A name that is not allowed is told by the first call that would talk to the server, as `InvalidName`.
     /// A well-formed `{tag}` in the name is kept, so that names with that tag share a hash slot.
     pub fn new(client: &Client, name: &str) -> Self {
-        let latch = Name::parse(name).map(|name| Arc::new(Latch::new(client, name)));
+        let latch = Name::parse(name).map(|name| Arc::new(Latch::new(client, &name)));
         Self {
             client: client.clone(),
             latch,
@@ -244,7 +243,7 @@ impl CountDownLatch {
 
     /// Returns the name as it was given; `None` if it is not allowed.
     pub fn name(&self) -> Option<&str> {
-        self.latch.as_ref().ok().map(|latch| latch.name.as_str())
+        self.latch.as_ref().ok().map(|latch| latch.key.name())
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -282,12 +281,11 @@ impl fmt::Debug for CountDownLatch {
 }
 
 impl Latch {
-    fn new(client: &Client, name: Name) -> Self {
-        let key = client.key(&name);
+    fn new(client: &Client, name: &Name) -> Self {
+        let key = client.key(name);
         Self {
             channel: client.broadcast_channel(&key),
             key,
-            name,
             class: "".into(),
         }
     }
@@ -300,10 +298,6 @@ impl Watched for Latch {
 
     fn class(&self) -> Arc<str> {
         Arc::clone(&self.class)
-    }
-
-    fn name(&self) -> &Name {
-        &self.name
     }
 
     fn key(&self) -> &Key {
@@ -346,7 +340,7 @@ impl Watched for Latch {
     fn absent(&self) -> Error {
         Error::new(
             ErrorKind::NotSet,
-            format!("nobody has set the latch {}", self.name),
+            format!("nobody has set the latch {}", self.name()),
         )
     }
 
@@ -355,7 +349,7 @@ impl Watched for Latch {
             ErrorKind::Deleted,
             format!(
                 "the latch {} is gone: deleted, ended by its time, or lost by the server",
-                self.name
+                self.name()
             ),
         )
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redlatch_core::{
-    AttemptId, Discipline, Error, Key, Name,
+    AttemptId, Discipline, Error, Key,
     primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
     script::ScriptCall,
     seam::Value,
@@ -18,7 +18,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) flavour: Flavour,
-    pub(crate) name: Name,
     pub(crate) key: Key,
     pub(crate) class: Arc<str>,
     pub(crate) need: u32,
@@ -53,10 +52,6 @@ impl Primitive for Counted {
 
     fn class(&self) -> Arc<str> {
         Arc::clone(&self.class)
-    }
-
-    fn name(&self) -> &Name {
-        &self.name
     }
 
     fn key(&self) -> &Key {

@@ -37,7 +37,7 @@ pub struct Pool {
     flavour: Flavour,
     class: Arc<str>,
     size: Option<u32>,
-    name: Result<(Name, Key), NameError>,
+    key: Result<Key, NameError>,
 }
 
 /// Most holds that one call names.
@@ -54,7 +54,7 @@ impl Pool {
             flavour,
             class: "".into(),
             size: None,
-            name: Name::parse(name).map(|name| (name.clone(), client.key(&name))),
+            key: Name::parse(name).map(|name| client.key(&name)),
         }
     }
 
@@ -79,12 +79,12 @@ impl Pool {
 
     /// Returns the name as it was given; `None` if it is not allowed.
     pub fn name(&self) -> Option<&str> {
-        self.name.as_ref().ok().map(|(name, _)| name.as_str())
+        self.key.as_ref().ok().map(Key::name)
     }
 
     /// Returns what the engine has to know to acquire `need` permits.
     pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
-        let (name, key) = self.checked()?;
+        let key = self.checked()?;
         if need == 0 {
             let message = "no permits are asked for; it takes one at least";
             return Err(Error::new(ErrorKind::InvalidOption, message));
@@ -96,7 +96,6 @@ impl Pool {
         }
         Ok(Arc::new(Counted {
             flavour: self.flavour,
-            name: name.clone(),
             key: key.clone(),
             class: Arc::clone(&self.class),
             need,
@@ -157,7 +156,7 @@ impl Pool {
     ///
     /// It only reads.
     pub async fn totals(&self) -> Result<Totals, Error> {
-        let (_, key) = self.checked()?;
+        let key = self.checked()?;
         let script = InspectScript {
             key,
             kind: self.flavour.stored,
@@ -179,7 +178,7 @@ impl Pool {
     ///
     /// It only reads.
     pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
-        let (_, key) = self.checked()?;
+        let key = self.checked()?;
         let (mut from, mut all) = (0, Vec::new());
         loop {
             let script = HoldsScript {
@@ -208,7 +207,7 @@ impl Pool {
         holds: &[String],
         void: Option<(String, u64)>,
     ) -> Result<Vec<(Verdict, bool)>, Error> {
-        let (_, key) = self.checked()?;
+        let key = self.checked()?;
         let script = ReleaseScript {
             key,
             kind: self.flavour.stored,
@@ -234,7 +233,7 @@ impl Pool {
     ///
     /// Dropped, the change has been made once or not at all.
     pub async fn extend(&self, hold: &str, lease: Duration) -> Result<Renewed, Error> {
-        let (_, key) = self.checked()?;
+        let key = self.checked()?;
         let kind = self.flavour.stored;
         let script = RenewScript { key, kind, lease };
         let call = script.call(&[hold.to_owned()]);
@@ -255,7 +254,7 @@ impl Pool {
     ///
     /// It only reads.
     pub async fn remaining(&self, holds: &[String]) -> Result<Vec<Duration>, Error> {
-        let (_, key) = self.checked()?;
+        let key = self.checked()?;
         let kind = self.flavour.stored;
         let script = LookScript { key, kind };
         let mut all = Vec::with_capacity(holds.len());
@@ -278,7 +277,7 @@ impl Pool {
     }
 
     async fn change(&self, change: Change, ttl: Option<Duration>) -> Result<Made, Error> {
-        let (_, key) = self.checked()?;
+        let key = self.checked()?;
         let script = ChangeScript {
             key,
             kind: self.flavour.stored,
@@ -305,8 +304,8 @@ impl Pool {
         }
     }
 
-    fn checked(&self) -> Result<&(Name, Key), Error> {
-        self.name
+    fn checked(&self) -> Result<&Key, Error> {
+        self.key
             .as_ref()
             .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))
     }

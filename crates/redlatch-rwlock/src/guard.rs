@@ -146,7 +146,7 @@ impl WriteGuard {
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         self.0.check()?;
         let lock = ReadWriteLock::of(&self.0);
-        let write = self.0.attempt().clone();
+        let write = self.0.attempt();
         let way = Way::Downgrade(write, self.0.token(), self.0.void_by());
         let options = AcquireOptions {
             owner: OwnerChoice::Given(self.0.owner().clone()),

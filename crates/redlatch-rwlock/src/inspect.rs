@@ -67,7 +67,7 @@ pub(crate) async fn look(client: &Client, names: &Names, owner: &str) -> Result<
 pub(crate) async fn info(client: &Client, names: &Names) -> Result<ReadWriteInfo, Error> {
     let found = look(client, names, "").await?;
     Ok(ReadWriteInfo {
-        name: names.name.as_str().to_owned(),
+        name: names.key.name().to_owned(),
         token: found.token,
         writer: found.writer.map(|(owner, _, _)| owner),
         readers: found.readers,

@@ -34,13 +34,12 @@ pub(crate) enum Way {
 }
 
 impl Names {
-    pub(crate) fn new(client: &Client, name: Name) -> Self {
-        let key = client.key(&name);
+    pub(crate) fn new(client: &Client, name: &Name) -> Self {
+        let key = client.key(name);
         Self {
             verb: client.publish_verb(),
             channel: client.broadcast_channel(&key),
             key,
-            name,
         }
     }
 }
@@ -64,10 +63,6 @@ impl Primitive for Hold {
 
     fn class(&self) -> Arc<str> {
         Arc::clone(&self.class)
-    }
-
-    fn name(&self) -> &Name {
-        &self.names.name
     }
 
     fn key(&self) -> &Key {

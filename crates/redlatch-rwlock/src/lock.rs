@@ -75,7 +75,7 @@ impl ReadWriteLock {
         Self {
             client: client.clone(),
             class: "".into(),
-            names: Name::parse(name).map(|name| Names::new(client, name)),
+            names: Name::parse(name).map(|name| Names::new(client, &name)),
         }
     }
 
@@ -244,7 +244,7 @@ impl ReadWriteLock {
 
     /// Returns the name as it was given; `None` if it is not allowed.
     pub fn name(&self) -> Option<&str> {
-        self.names.as_ref().ok().map(|names| names.name.as_str())
+        self.names.as_ref().ok().map(|names| names.key.name())
     }
 
     pub(crate) fn hold(&self, way: Way) -> Result<Arc<dyn Primitive>, Error> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use redlatch_core::{
-    AttemptId, Error, ErrorKind, Key, LossCause, Name, Token,
+    AttemptId, Error, ErrorKind, Key, LossCause, Token,
     primitive::{
         AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed, Side,
     },
@@ -29,7 +29,6 @@ static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
 /// What every call of one lock names.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    pub(crate) name: Name,
     pub(crate) key: Key,
     /// How and where all waiting readers are told.
     pub(crate) verb: &'static str,

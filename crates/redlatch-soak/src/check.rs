@@ -67,7 +67,7 @@ pub(crate) fn check(records: &[Record]) -> Verdict {
     for record in records {
         match record {
             Record::Round(round) => judge.round(round),
-            Record::Wait(wait) => judge.wait(wait),
+            Record::Wait(wait) => judge.wait(wait, records),
             Record::Hold(_) | Record::Write(_) | Record::Fault(_) => {}
         }
     }
@@ -220,12 +220,14 @@ impl Judge<'_> {
     }
 
     /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server, or of the server of a name that somebody takes
-    /// together with it, and keeps it while he waits for that.
-    fn wait(&mut self, wait: &Wait) {
+    /// together with it, and keeps it while he waits for that. Where many faults hit all names that says little: so neither is there a time, longer than what a fault leaves
+    /// behind can keep a name from everybody, in which nobody had any of them and no fault was.
+    fn wait(&mut self, wait: &Wait, records: &[Record]) {
         let trouble = self.trouble(wait);
-        if trouble < ENOUGH_TROUBLE {
+        let idle = span(idle(wait, records));
+        if trouble < ENOUGH_TROUBLE || idle > TOO_IDLE {
             let what = format!(
-                "{:?} of waiting with {trouble:?} of trouble: {wait:?}",
+                "{:?} of waiting with {trouble:?} of trouble and {idle:?} of nothing at a time: {wait:?}",
                 span(wait.until.saturating_sub(wait.from)),
             );
             self.verdict.violations.push(what);
@@ -251,10 +253,8 @@ impl Judge<'_> {
 
     /// Returns how long servers were in trouble that have to do with it. Those of several servers may overlap, and count for each.
     fn trouble(&self, wait: &Wait) -> Duration {
-        let faults = self.faults.iter().filter(|fault| {
-            let mut hit = fault.names.iter();
-            hit.any(|hit| wait.names.iter().any(|name| names::are_tied(hit, name)))
-        });
+        let concerns = |fault: &&&Fault| fault.names.iter().any(|hit| wait.is_tied_to(hit));
+        let faults = self.faults.iter().filter(concerns);
         let within = faults.map(|fault| {
             let end = fault.until.min(wait.until);
             end.saturating_sub(fault.from.max(wait.from))
@@ -267,6 +267,39 @@ impl Judge<'_> {
             |fault: &&&Fault| fault.hits(name) && fault.from <= until && fault.until >= from;
         let faults = self.faults.iter().filter(within);
         faults.map(|fault| fault.kind.clone()).collect()
+    }
+}
+
+/// Returns the longest time within a wait in which nobody had what it is tied to, as far as known, and nothing was done to it.
+fn idle(wait: &Wait, records: &[Record]) -> u64 {
+    let mut busy: Vec<(u64, u64)> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Hold(hold) if wait.is_tied_to(&hold.name) => {
+                Some((hold.from, hold.until.max(hold.gone)))
+            }
+            Record::Fault(fault) if fault.names.iter().any(|hit| wait.is_tied_to(hit)) => {
+                Some((fault.from, fault.until))
+            }
+            _ => None,
+        })
+        .filter(|(from, until)| *until > wait.from && *from < wait.until)
+        .collect();
+    busy.push((wait.until, wait.until));
+    busy.sort_unstable();
+    let mut since = wait.from;
+    let mut longest = 0;
+    for (from, until) in busy {
+        longest = longest.max(from.saturating_sub(since));
+        since = since.max(until);
+    }
+    longest
+}
+
+impl Wait {
+    /// Says whether it may be for whoever has `name`.
+    fn is_tied_to(&self, name: &str) -> bool {
+        self.names.iter().any(|own| names::are_tied(own, name))
     }
 }
 
@@ -318,6 +351,9 @@ impl std::fmt::Display for Hold {
 
 /// Of a wait of 20 s. With less, somebody was forgotten.
 const ENOUGH_TROUBLE: Duration = Duration::from_secs(1);
+
+/// The lease of somebody dead, 3 s, the place of somebody dead, 5 s, a look, 2.4 s, and an answer that is held up on the way, 1.5 s.
+const TOO_IDLE: Duration = Duration::from_secs(12);
 
 #[cfg(test)]
 mod tests;

@@ -60,8 +60,7 @@ impl Nemesis<'_> {
     fn strike(&mut self, fault: &str, random: &mut Rng) {
         self.place.await_peace();
         self.note_unasked(self.calm_since, |_| false);
-        let masters = self.place.masters();
-        let master = masters[random.usize(..masters.len())];
+        let master = self.place.victim(random);
         let from = now();
         self.history.began(fault);
         if let Some(deed) = self.act(fault, master, random) {

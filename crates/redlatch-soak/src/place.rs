@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fastrand::Rng;
 use redlatch::{Client, ClientBuilder};
 use redlatch_tests::{
     proxy::Proxy,
@@ -49,6 +50,7 @@ impl Place {
                     masters: 3,
                     replicas: 1,
                     node_timeout: DOWN_AFTER,
+                    splittable: false,
                     node,
                 },
             )),
@@ -82,6 +84,19 @@ impl Place {
             Self::Sentinel(group) => vec![group.master()],
             Self::Cluster(cluster) => cluster.masters(),
         }
+    }
+
+    /// Returns a server in charge for something to be done to. Of single ones mostly the first, which has all names; what is on the others is on three, of
+    /// which two are enough.
+    pub(crate) fn victim(&self, random: &mut Rng) -> &Server {
+        let masters = self.masters();
+        let first = matches!(self, Self::Standalone(_)) && random.u8(..4) > 0;
+        let at = if first {
+            0
+        } else {
+            random.usize(..masters.len())
+        };
+        masters[at]
     }
 
     /// Returns the port of the server in charge of `name` now. All must answer.

@@ -58,8 +58,18 @@ pub struct Exchange {
 pub(super) struct Tap {
     /// Keep it from the client, and then?
     pub(super) drop: Option<Then>,
+    /// What the client is told instead.
+    pub(super) told: Option<Told>,
     /// Whom to give a copy.
     pub(super) answer: oneshot::Sender<Exchange>,
+}
+
+/// What a client is told instead of what the server says.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) reply: Vec<u8>,
+    /// Whether the server gets the request all the same.
+    pub(super) executed: bool,
 }
 
 impl Letter {
@@ -130,7 +140,11 @@ impl Held {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let (answer, answered) = oneshot::channel();
         self.release
-            .send(Tap { drop: None, answer })
+            .send(Tap {
+                drop: None,
+                told: None,
+                answer,
+            })
             .map_err(|_| gone())?;
         answered
             .await

@@ -42,7 +42,7 @@ pub use pick::{Pick, Request};
 
 use self::{
     control::{Action, Rule, Shared},
-    letter::Tap,
+    letter::{Tap, Told},
 };
 use crate::port::ReservedPort;
 
@@ -221,12 +221,27 @@ impl Proxy {
     ///
     /// The returned value may be dropped; the order stands.
     pub fn drop_reply(&self, pick: Pick, then: Then) -> Answered {
-        self.tap(pick, Some(then))
+        self.tap(pick, Some(then), None)
+    }
+
+    /// Forwards the next request that `pick` picks, and tells the client `line` instead of the server's reply, such as `-ERR no`.
+    ///
+    /// The returned value may be dropped; the order stands.
+    pub fn replace_reply(&self, pick: Pick, line: &str) -> Answered {
+        self.tap(pick, None, Some(told(line, true)))
+    }
+
+    /// Tells the client `line`, such as `-ERR no`, in reply to the next request that `pick` picks, which the server never gets: only a `PING` in its
+    /// place, so that replies keep their order.
+    ///
+    /// The returned value may be dropped; the order stands. What it says that the server replied is the reply to the `PING`.
+    pub fn answer(&self, pick: Pick, line: &str) -> Answered {
+        self.tap(pick, None, Some(told(line, false)))
     }
 
     /// Forwards the next request that `pick` picks, and its reply, and returns a copy of both.
     pub fn observe(&self, pick: Pick) -> Answered {
-        self.tap(pick, None)
+        self.tap(pick, None, None)
     }
 
     /// Withdraws all orders that have not been carried out: held requests, dropped replies, cuts after so many bytes.
@@ -254,11 +269,11 @@ impl Proxy {
         self.shared().counts().vanished
     }
 
-    fn tap(&self, pick: Pick, drop: Option<Then>) -> Answered {
+    fn tap(&self, pick: Pick, drop: Option<Then>, told: Option<Told>) -> Answered {
         let (answer, answered) = oneshot::channel();
         self.shared().add_rule(Rule {
             pick,
-            action: Action::Tap(Tap { drop, answer }),
+            action: Action::Tap(Tap { drop, told, answer }),
         });
         Answered::new(answered)
     }
@@ -273,6 +288,11 @@ impl Proxy {
     fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }
+}
+
+fn told(line: &str, executed: bool) -> Told {
+    let reply = format!("{line}\r\n").into_bytes();
+    Told { reply, executed }
 }
 
 impl fmt::Debug for Proxy {

@@ -180,6 +180,32 @@ async fn an_observed_exchange_goes_on() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_what_the_server_has_not_said() {
+    let (_toy, proxy) = toy_and_proxy().await;
+    let mut client = Client::connect(&proxy).await;
+    let replaced = proxy.replace_reply(Pick::containing("b"), "-ERR no");
+    let answered = proxy.answer(Pick::containing("c"), "-LOADING wait");
+    for text in ["a", "b", "c", "d", "b"] {
+        client.send(text).await;
+    }
+    for told in [
+        "$1\r\na\r\n",
+        "-ERR no\r\n",
+        "-LOADING wait\r\n",
+        "$1\r\nd\r\n",
+        "$1\r\nb\r\n",
+    ] {
+        assert_eq!(
+            client.reply().await.unwrap(),
+            told,
+            "in order, and once each"
+        );
+    }
+    assert_eq!(replaced.answered().await.reply(), b"$1\r\nb\r\n");
+    assert_eq!(answered.answered().await.reply(), b"$4\r\nPING\r\n");
+}
+
+#[tokio::test]
 async fn a_held_request_arrives_when_it_is_let_go() {
     let (toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;

@@ -147,10 +147,15 @@ impl<'a> Writer<'a> {
             },
         };
         self.shared.count_request();
+        let told = order.as_ref().and_then(|(tap, _)| tap.told.as_ref());
+        let bytes = match told {
+            Some(told) if !told.executed => PING,
+            _ => request.bytes(),
+        };
         if request.has_reply() {
             self.expected().push_back(order);
         }
-        let written = self.write(request.bytes()).await;
+        let written = self.write(bytes).await;
         if request.is_session() {
             self.session.push(request);
         }
@@ -190,13 +195,16 @@ impl<'a> Writer<'a> {
         } else {
             self.expected().pop_front().flatten()
         };
-        if let Some((tap, letter)) = tapped {
-            let drop = tap.drop;
+        if let Some((mut tap, letter)) = tapped {
+            let (drop, told) = (tap.drop, tap.told.take());
             tap.answer(letter, bytes);
             match drop {
                 Some(Then::Cut) => return ControlFlow::Break(Ending::Reset),
                 Some(Then::Stall) => self.mute = true,
                 None => {}
+            }
+            if let Some(told) = told {
+                return self.write(&told.reply).await;
             }
         }
         self.write(bytes).await
@@ -251,3 +259,5 @@ async fn changed(signals: &mut watch::Receiver<Signals>) {
         std::future::pending().await
     }
 }
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";

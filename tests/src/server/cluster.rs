@@ -1,10 +1,13 @@
 //! Clusters of real servers.
 
+mod moves;
+mod split;
+
 use std::{collections::BTreeMap, thread, time::Duration};
 
 use redlatch_core::protocol::slot::{SLOTS, slot_of};
 
-use super::{Connection, Reply, Server, ServerBinary, ServerOptions};
+use super::{Reply, Server, ServerBinary, ServerOptions, bus::Bus};
 use crate::wait::{GENEROUS, eventually_blocking};
 
 /// A cluster that belongs to a test: masters with an equal share of the slots each, and their replicas.
@@ -13,6 +16,7 @@ use crate::wait::{GENEROUS, eventually_blocking};
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
+    bus: Option<Bus>,
 }
 
 /// How a cluster is to be started.
@@ -24,6 +28,8 @@ pub struct ClusterOptions {
     pub replicas: usize,
     /// After how long a node that does not answer is taken for dead.
     pub node_timeout: Duration,
+    /// Whether nodes can be kept from hearing each other: [`Cluster::split`].
+    pub splittable: bool,
     /// How each node is to be started.
     pub node: ServerOptions,
 }
@@ -34,6 +40,7 @@ impl Default for ClusterOptions {
             masters: 3,
             replicas: 0,
             node_timeout: Duration::from_secs(5),
+            splittable: false,
             node: ServerOptions::new(),
         }
     }
@@ -60,16 +67,33 @@ impl Cluster {
             .config("cluster-replica-validity-factor 0")
             .config("repl-diskless-sync-delay 0");
         let count = options.masters * (1 + options.replicas);
+        let bus = options
+            .splittable
+            .then(|| Bus::take(count).expect("free ports"));
+        let with_bus = |at: usize| match &bus {
+            None => node.clone(),
+            Some(bus) => split::replicating_by_name(node.clone())
+                .config(format!("cluster-announce-bus-port {}", bus.port(at))),
+        };
         let nodes: Vec<_> = thread::scope(|scope| {
             let starts: Vec<_> = (0..count)
-                .map(|_| scope.spawn(|| Server::start(binary, node.clone())))
+                .map(|at| {
+                    let node = with_bus(at);
+                    scope.spawn(move || Server::start(binary, node))
+                })
                 .collect();
             starts
                 .into_iter()
                 .map(|start| start.join().expect("it starts"))
                 .collect()
         });
-        let cluster = Self { nodes };
+        for (at, node) in nodes.iter().enumerate() {
+            if let Some(bus) = &bus {
+                let served = bus.serve(at, node.port(), &id(node));
+                served.expect("the port is ours");
+            }
+        }
+        let cluster = Self { nodes, bus };
         cluster.form(options.masters, options.replicas);
         cluster
     }
@@ -127,59 +151,6 @@ impl Cluster {
         self.owner(args[1]).command(args)
     }
 
-    /// Moves `slot` with all its keys from the node in charge to `target`, `batch` keys at a time, as administrators do.
-    #[track_caller]
-    pub fn migrate(&self, slot: u16, target: &Server, batch: usize) {
-        let source = self.begin_to_move(slot, target);
-        let (slot, batch) = (slot.to_string(), batch.to_string());
-        let mut connection = source.connect().expect("the node is there");
-        loop {
-            let keys = connection
-                .command(&["CLUSTER", "GETKEYSINSLOT", &slot, &batch])
-                .expect("the node answers")
-                .unwrap()
-                .array();
-            if keys.is_empty() {
-                break;
-            }
-            let keys: Vec<_> = keys.into_iter().map(Reply::text).collect();
-            move_keys(&mut connection, target, &keys);
-        }
-        self.end_to_move(&slot, source, target);
-    }
-
-    /// Puts `slot` on the move from the node in charge, which is returned, to `target`. No key moves yet.
-    #[track_caller]
-    pub fn begin_to_move(&self, slot: u16, target: &Server) -> &Server {
-        let ranges = self.slots();
-        let (_, _, port) = ranges
-            .into_iter()
-            .find(|(first, last, _)| (*first..=*last).contains(&slot))
-            .expect("every slot has an owner");
-        let source = self.at(port);
-        let slot = slot.to_string();
-        set_slot(target, &slot, "IMPORTING", source);
-        set_slot(source, &slot, "MIGRATING", target);
-        source
-    }
-
-    /// Moves one key of a slot on the move.
-    #[track_caller]
-    pub fn move_key(&self, key: &str, source: &Server, target: &Server) {
-        let mut connection = source.connect().expect("the node is there");
-        move_keys(&mut connection, target, &[key.to_owned()]);
-    }
-
-    fn end_to_move(&self, slot: &str, source: &Server, target: &Server) {
-        set_slot(target, slot, "NODE", target);
-        set_slot(source, slot, "NODE", target);
-        for node in self.masters() {
-            if node.port() != target.port() && node.port() != source.port() {
-                set_slot(node, slot, "NODE", target);
-            }
-        }
-    }
-
     /// Makes `replica` the master, with the old one's consent, and returns when it is.
     #[track_caller]
     pub fn fail_over_to(&self, replica: &Server) {
@@ -220,9 +191,10 @@ impl Cluster {
                 .tls()
                 .map_or_else(|| node.port(), |(address, _)| address.port());
             let port = port.to_string();
-            first
-                .command(&["CLUSTER", "MEET", "127.0.0.1", &port])
-                .unwrap();
+            let mut meet = vec!["CLUSTER", "MEET", "127.0.0.1", &port];
+            let bus = self.bus_port(node).map(|port| port.to_string());
+            meet.extend(bus.as_deref());
+            first.command(&meet).unwrap();
         }
         for node in &self.nodes {
             eventually_blocking("all nodes to know each other", GENEROUS, || {
@@ -248,8 +220,10 @@ impl Cluster {
     /// Waits until all nodes say that all is well and know the same owners and replicas, which are in step.
     #[track_caller]
     pub fn await_agreement(&self) {
+        let mut seen = Views::default();
         eventually_blocking("the cluster to agree", GENEROUS, || {
-            let views: Vec<_> = self.nodes.iter().map(view).collect();
+            seen.0 = self.nodes.iter().map(view).collect();
+            let views = &seen.0;
             let well = views.iter().all(|view| view.is_some() && *view == views[0]);
             let in_step = self.nodes.iter().all(|node| {
                 let state = node.info("replication");
@@ -272,20 +246,6 @@ impl Cluster {
     fn try_at(&self, port: u16) -> Option<&Server> {
         self.nodes.iter().find(|node| node.port() == port)
     }
-}
-
-fn set_slot(node: &Server, slot: &str, what: &str, whom: &Server) {
-    node.command(&["CLUSTER", "SETSLOT", slot, what, &id(whom)])
-        .unwrap();
-}
-
-fn move_keys(source: &mut Connection, target: &Server, keys: &[String]) {
-    let port = target.port().to_string();
-    let mut migrate = ["MIGRATE", "127.0.0.1", &port, "", "0", "30000", "KEYS"]
-        .map(str::to_owned)
-        .to_vec();
-    migrate.extend_from_slice(keys);
-    source.command(&migrate).expect("the node answers").unwrap();
 }
 
 fn is_master(node: &Server) -> bool {
@@ -311,8 +271,22 @@ fn port(address: &str) -> u16 {
     port.parse().expect("a number")
 }
 
+/// What each node knew last, told if nothing comes of it.
+#[derive(Debug, Default)]
+struct Views(Vec<Option<View>>);
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("owner and replicas of each range, by node: {:?}", self.0);
+        }
+    }
+}
+
+type View = BTreeMap<u16, (u16, usize)>;
+
 /// What a node that is well knows: owner and number of replicas of each range.
-fn view(node: &Server) -> Option<BTreeMap<u16, (u16, usize)>> {
+fn view(node: &Server) -> Option<View> {
     let info = node.command(&["CLUSTER", "INFO"]).unwrap().text();
     let ranges = node.command(&["CLUSTER", "SLOTS"]).unwrap().array();
     let view = ranges.into_iter().map(|range| {

@@ -18,6 +18,8 @@
 
 mod admin;
 mod binary;
+mod bus;
+mod clock;
 mod cluster;
 mod options;
 mod process;

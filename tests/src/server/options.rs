@@ -15,6 +15,7 @@ pub struct ServerOptions {
     pub(super) sentinel: bool,
     pub(super) shared: bool,
     pub(super) kept: bool,
+    pub(super) own_clock: bool,
     pub(super) password: Option<String>,
     pub(super) users: Vec<String>,
     pub(super) lines: Vec<String>,
@@ -83,6 +84,15 @@ impl ServerOptions {
     #[must_use]
     pub const fn shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    /// Gives it a wall clock of its own, which [`Server::set_clock`](super::Server::set_clock) sets. A restart sets it right.
+    ///
+    /// Only where [`ServerBinary::has_settable_clock`]; elsewhere it shows the machine's, or the start fails.
+    #[must_use]
+    pub const fn own_clock(mut self) -> Self {
+        self.own_clock = true;
         self
     }
 

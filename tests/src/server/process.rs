@@ -1,6 +1,7 @@
 //! One run of a server program, and the watchdog that ends it should the tests die first.
 
 use std::{
+    ffi::OsString,
     fs::OpenOptions,
     io,
     os::unix::process::CommandExt,
@@ -28,6 +29,7 @@ impl ServerProcess {
     pub(super) fn spawn(
         binary: &ServerBinary,
         options: &ServerOptions,
+        environment: impl Iterator<Item = (&'static str, OsString)>,
         config: &Path,
         dir: &Path,
     ) -> io::Result<Self> {
@@ -44,6 +46,7 @@ impl ServerProcess {
                     .iter()
                     .map(|(name, value)| (name, value)),
             )
+            .envs(environment)
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Certificates, Connection, Reply, ServerBinary, ServerOptions,
+    Certificates, Connection, Reply, ServerBinary, ServerOptions, clock,
     options::{ADMIN, Place},
     process::{LOG, ServerProcess},
 };
@@ -238,8 +238,19 @@ impl Server {
             fs::write(&config, self.options.render(&self.binary, &place)).map_err(broken)?;
         }
         let logged_before = self.log().len();
-        let process = ServerProcess::spawn(&self.binary, &self.options, &config, &self.dir)
-            .map_err(broken)?;
+        let clock = self
+            .options
+            .own_clock
+            .then(|| clock::environment(&self.dir));
+        let clock = clock.transpose().map_err(LaunchError::Broken)?;
+        let process = ServerProcess::spawn(
+            &self.binary,
+            &self.options,
+            clock.into_iter().flatten(),
+            &config,
+            &self.dir,
+        )
+        .map_err(broken)?;
         let process = self.await_ready(process, logged_before)?;
         *self.process() = Some(process);
         Ok(())

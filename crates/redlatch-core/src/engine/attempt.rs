@@ -43,7 +43,7 @@ pub(super) struct Delivered {
 }
 
 /// Requests of an attempt that may still act.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
     /// The last server time at which they may.
     pub(super) by: u64,
@@ -189,6 +189,7 @@ impl Drop for Attempt {
             undo: true,
             left: 0,
             forgotten: 0,
+            successor: None,
             give_up_at: self.client.now() + self.lease + ServerClock::REACH * 2,
         });
     }

@@ -171,7 +171,7 @@ impl Group<'_> {
             };
             let hold = Hold::enter(self.client, &granted, now);
             observe::acquired(&Labels::of(primitive.as_ref()), now - started, 1, false);
-            Held::new(hold, delivered, *grant, self.lease, 0)
+            Held::new(hold, &delivered, *grant, 0)
         });
         Together::Granted(holds.collect())
     }

@@ -30,35 +30,37 @@ use crate::{
 #[must_use = "a guard that is dropped releases at once"]
 pub struct Held {
     hold: Arc<Hold>,
-    delivered: Delivered,
-    grant: Grant,
-    lease: Lease,
+    /// The number of its attempt.
+    attempt: u64,
+    token: Token,
+    units: u32,
     /// How many replicas have confirmed the grant.
     acknowledged: u32,
+    abandoned: bool,
     released: AtomicBool,
 }
 
 impl Held {
     pub(super) const fn new(
         hold: Arc<Hold>,
-        delivered: Delivered,
+        delivered: &Delivered,
         grant: Grant,
-        lease: Lease,
         acknowledged: u32,
     ) -> Self {
         Self {
             hold,
-            delivered,
-            grant,
-            lease,
+            attempt: delivered.id.number(),
+            token: grant.token,
+            units: grant.count,
             acknowledged,
+            abandoned: grant.abandoned,
             released: AtomicBool::new(false),
         }
     }
 
     /// Returns the name.
     pub fn name(&self) -> &str {
-        self.hold.primitive().name().as_str()
+        self.hold.primitive().name()
     }
 
     /// Returns who holds; pass it to an acquisition to re-enter.
@@ -90,7 +92,7 @@ impl Held {
     /// Known to the guard whose acquisition began the hold, not to its re-entries. A `false` is no proof: the record of the hold before goes with
     /// its token's retention, and with an answer that was lost and asked for again.
     pub const fn is_after_abandonment(&self) -> bool {
-        self.grant.abandoned
+        self.abandoned
     }
 
     /// Returns how many replicas had confirmed the grant when it was given: 0 unless its [`Durability`](crate::Durability) asked for some.
@@ -128,11 +130,7 @@ impl Held {
 
     /// Returns how long the hold may be relied on if nothing renews it; zero once it is lost.
     pub fn remaining(&self) -> Duration {
-        let now = self.hold.client().now();
-        match self.hold.state(now) {
-            HoldState::Lost(_) => Duration::ZERO,
-            HoldState::Held | HoldState::Unknown => self.hold.valid_until() - now,
-        }
+        self.hold.remaining(self.hold.client().now())
     }
 
     /// Resolves when the hold is lost, without any reply having to arrive: its timer is set to 2 ms before the deadline.
@@ -260,13 +258,13 @@ impl Held {
     /// Returns the token that this guard was granted with, where the guards of a hold may differ in it. For the crates of this family.
     #[doc(hidden)]
     pub const fn granted_token(&self) -> Token {
-        self.grant.token
+        self.token
     }
 
     /// Returns the lease it was acquired with. For the crates of this family.
     #[doc(hidden)]
-    pub const fn lease(&self) -> Lease {
-        self.lease
+    pub fn lease(&self) -> Lease {
+        self.hold.lease(self.attempt).unwrap_or_default()
     }
 
     /// Lets go of a guard whose share the server has ended already, as part of something else that also stops copies of its acquire. For the crates of
@@ -280,49 +278,48 @@ impl Held {
     /// server time at which a copy of that may act, if copies may be under way. For the crates of this family.
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
-        self.part();
         let by = self.void_by();
-        (self.delivered.id.clone(), by)
+        self.part();
+        (self.attempt(), by)
     }
 
     /// Returns the last server time at which a copy of its acquire may act, if copies may be under way. For the crates of this family.
     #[doc(hidden)]
     pub fn void_by(&self) -> Option<u64> {
-        self.delivered.copies.as_ref().map(|copies| copies.by)
+        self.hold.void_by(self.attempt)
     }
 
     /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.
     #[doc(hidden)]
     pub const fn units(&self) -> u32 {
-        self.grant.count
+        self.units
     }
 
     /// Returns the attempt by which it was taken. For the crates of this family.
     #[doc(hidden)]
-    pub const fn attempt(&self) -> &AttemptId {
-        &self.delivered.id
+    pub fn attempt(&self) -> AttemptId {
+        AttemptId::of(self.hold.owner(), self.attempt)
     }
 
-    pub(super) const fn hold(&self) -> &Arc<Hold> {
-        &self.hold
-    }
-
-    pub(super) const fn delivered(&self) -> &Delivered {
-        &self.delivered
+    /// Notes that of its units so many are gone for good by now.
+    pub(super) fn forget(&self, forgotten: u32) {
+        self.hold.forget(self.attempt, forgotten);
     }
 
     /// Leaves the hold in this process; the returned parting ends it on the server.
     pub(super) fn part(&self) -> Parting {
         self.released.store(true, Ordering::Relaxed);
-        let parting = self.parting(0);
-        self.hold.leave(self.delivered.id.number());
+        let mut parting = self.parting(0);
+        self.hold.leave(self.attempt);
+        if self.hold.guards() == 0 {
+            parting.name_successor(self.hold.client());
+        }
         parting
     }
 
     /// Returns what leaves `left` units of this on the server.
     pub(super) fn parting(&self, left: u32) -> Parting {
-        let Delivered { id, copies } = &self.delivered;
-        let mut parting = self.hold.parting(id.clone(), copies.as_deref());
+        let mut parting = self.hold.parting(self.attempt);
         parting.left = left;
         parting
     }

@@ -1,9 +1,8 @@
 //! A hold as this process knows it, shared by all its guards.
 
 use std::{
-    collections::BTreeMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -12,17 +11,18 @@ use tracing::Span;
 
 use super::{
     Parting,
-    attempt::{Copies, Delivered},
+    attempt::Delivered,
+    shares::{Share, Shares, Terms},
 };
 use crate::{
     Client, Durability, Owner,
     observe::{self, Labels},
     owner::AttemptId,
-    primitive::{Primitive, RenewRequest, Side, Token},
+    primitive::{Primitive, RenewRequest, Token},
     protocol::{
         hold::{Belief, HoldState, LossCause},
         lease::Lease,
-        name::Key,
+        renewal::Renewal,
         server_clock::ServerClock,
         time::Moment,
     },
@@ -32,6 +32,8 @@ use crate::{
 };
 
 /// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is the latest of theirs.
+///
+/// A client may have very many, so what most have not is boxed.
 #[derive(Debug)]
 pub(crate) struct Hold {
     id: u64,
@@ -43,94 +45,22 @@ pub(crate) struct Hold {
     /// The number of the attempt by which it was taken.
     attempt: u64,
     since: Moment,
-    span: Span,
+    /// None if nobody looks at spans.
+    span: Option<Box<Span>>,
     inner: Mutex<Inner>,
-    /// Tells who waits for a loss; made by the first of them.
-    changed: OnceLock<Arc<Notify>>,
 }
 
 #[derive(Debug)]
 struct Inner {
     belief: Belief,
-    /// One for each guard. Nearly every hold has one.
-    shares: Vec<Share>,
-    /// The lease that the watchdog keeps up.
-    scheduled: Option<Duration>,
+    shares: Shares,
+    renewal: Renewal,
+    /// Tells who waits for a loss; made by the first of them.
+    changed: Option<Arc<Notify>>,
     /// The loss has been told.
     told: bool,
     /// The last guard has gone.
     ended: bool,
-}
-
-/// What one guard has of the hold.
-#[derive(Clone, Debug)]
-struct Share {
-    /// The number of its attempt.
-    attempt: u64,
-    /// The lease that the watchdog keeps up for it, if any, and until when.
-    renewing: Option<Duration>,
-    until: Moment,
-    copies: Option<Box<Copies>>,
-    /// Who has to have a renewal before it counts.
-    durability: Durability,
-    /// Units of it that are gone for good.
-    forgotten: u32,
-}
-
-/// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
-/// inside of it and never around it.
-#[derive(Debug, Default)]
-pub(crate) struct Holds {
-    table: Mutex<BTreeMap<Slot, Weak<Hold>>>,
-}
-
-/// Where a hold has its place: an object, an owner, a side.
-type Slot = (Key, u64, Side);
-
-type Table<'a> = MutexGuard<'a, BTreeMap<Slot, Weak<Hold>>>;
-
-impl Holds {
-    /// Tells whether `owner` holds `key` on any side, as far as this process knows.
-    pub(crate) fn held(&self, key: &Key, owner: &Owner, now: Moment) -> bool {
-        let holds = [Side::Exclusive, Side::Shared].map(|side| {
-            let slot = (key.clone(), owner.number(), side);
-            self.table().get(&slot).and_then(Weak::upgrade)
-        });
-        let mut holds = holds.into_iter().flatten();
-        holds.any(|hold| !matches!(hold.state(now), HoldState::Lost(_)))
-    }
-
-    /// Returns the hold of `key` with this serial, if it is one of ours.
-    fn with_serial(&self, key: &Key, side: Side, serial: u64) -> Option<Arc<Hold>> {
-        let table = self.table();
-        let first = (key.clone(), 0, Side::Exclusive);
-        let of_key = table.range(first..=(key.clone(), u64::MAX, Side::Shared));
-        of_key
-            .filter(|((_, _, other), _)| *other == side)
-            .filter_map(|(_, hold)| hold.upgrade())
-            .find(|hold| hold.serial == serial)
-    }
-
-    /// The hold of `key` with this serial was ended by force.
-    pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
-        if let Some(hold) = self.with_serial(key, side, serial) {
-            hold.lose(LossCause::Revoked);
-        }
-    }
-
-    /// Returns the number of holds.
-    pub(crate) fn len(&self) -> usize {
-        self.table().len()
-    }
-
-    /// Returns all holds.
-    pub(crate) fn all(&self) -> Vec<Weak<Hold>> {
-        self.table().values().cloned().collect()
-    }
-
-    fn table(&self) -> Table<'_> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A grant as its acquisition knows it.
@@ -153,9 +83,9 @@ pub(super) struct Granted<'a> {
 impl Hold {
     /// Takes a grant in: joins the hold that it names, or begins it.
     pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
-        let key = slot(granted.primitive.as_ref(), granted.owner);
+        let (key, side) = (granted.primitive.key(), granted.primitive.side());
         let mut table = client.holds().table();
-        let present = table.get(&key).and_then(Weak::upgrade);
+        let present = table.get(key, granted.owner, side);
         let (hold, older) = match present {
             Some(hold) if hold.serial == granted.serial && hold.is_live(now) => (hold, None),
             older => {
@@ -165,7 +95,10 @@ impl Hold {
                     .as_ref()
                     .is_none_or(|older| older.serial <= granted.serial)
                 {
-                    table.insert(key, Arc::downgrade(&hold));
+                    if let Some(older) = &older {
+                        table.remove(older);
+                    }
+                    table.insert(&hold);
                 }
                 (hold, older)
             }
@@ -180,14 +113,13 @@ impl Hold {
             };
             stale.lose(LossCause::Taken);
         }
-        client
-            .turns()
-            .excuse(granted.primitive.key(), granted.owner.number());
+        client.turns().excuse(key, granted.owner.number());
         hold
     }
 
     fn begin(client: &Client, granted: &Granted<'_>) -> Arc<Self> {
         let belief = Belief::new(client.trust(), granted.sent, granted.span);
+        let span = observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token);
         Arc::new(Self {
             id: client.numbers().draw(),
             client: client.clone(),
@@ -197,32 +129,35 @@ impl Hold {
             serial: granted.serial,
             attempt: granted.delivered.id.number(),
             since: granted.sent,
-            span: observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token),
+            span: (!span.is_none()).then(|| Box::new(span)),
             inner: Mutex::new(Inner {
                 belief,
-                shares: Vec::with_capacity(1),
-                scheduled: None,
+                shares: Shares::new(),
+                renewal: Renewal::Never,
+                changed: None,
                 told: false,
                 ended: false,
             }),
-            changed: OnceLock::new(),
         })
     }
 
     fn join(self: &Arc<Self>, granted: &Granted<'_>, now: Moment) {
-        let span = granted.lease.span();
-        let share = Share {
-            attempt: granted.delivered.id.number(),
-            renewing: granted.lease.is_renewed().then_some(span),
+        let terms = Terms {
             until: granted.max_hold.map_or(Moment::FAR_FUTURE, |max| now + max),
             copies: granted.delivered.copies.clone(),
             durability: granted.durability,
             forgotten: 0,
         };
-        let mut inner = self.inner();
-        inner.belief.extended(granted.sent, granted.span, now);
+        let share = Share::new(granted.delivered.id.number(), granted.lease, terms);
+        let (trust, mut inner) = (self.client.trust(), self.inner());
+        let belief = &mut inner.belief;
+        belief.extended(trust, granted.sent, granted.span, now);
         inner.shares.push(share);
         self.reschedule(&mut inner, now);
+    }
+
+    pub(super) const fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -251,7 +186,7 @@ impl Hold {
 
     /// Returns the number of guards in this process.
     pub(crate) fn guards(&self) -> usize {
-        self.inner().shares.len()
+        self.inner().shares.as_slice().len()
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
@@ -259,10 +194,21 @@ impl Hold {
     }
 
     /// Returns when, by our clock, the lease has surely ended on the server.
-    pub(super) fn over_by(&self) -> Moment {
-        let valid_until = self.valid_until();
+    fn over_by(&self, inner: &Inner) -> Moment {
+        let valid_until = inner.belief.valid_until();
         let margin = self.client.trust().margin(valid_until - self.since);
         valid_until + margin * 2 + ServerClock::REACH
+    }
+
+    /// Returns how long it may be relied on if nothing renews it; zero once it is lost.
+    pub(super) fn remaining(&self, now: Moment) -> Duration {
+        let mut inner = self.inner();
+        let (state, valid_until) = (inner.belief.state(now), inner.belief.valid_until());
+        drop(inner);
+        match self.tell(state) {
+            HoldState::Lost(_) => Duration::ZERO,
+            HoldState::Held | HoldState::Unknown => valid_until - now,
+        }
     }
 
     pub(crate) fn state(&self, now: Moment) -> HoldState {
@@ -274,8 +220,8 @@ impl Hold {
     pub(crate) fn lost(
         self: &Arc<Self>,
     ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
-        let changed = self.changed.get_or_init(Arc::default);
-        let (hold, changed) = (Arc::downgrade(self), Arc::clone(changed));
+        let changed = Arc::clone(self.inner().changed.get_or_insert_default());
+        let hold = Arc::downgrade(self);
         let runtime = Arc::clone(self.client.runtime());
         async move {
             loop {
@@ -310,6 +256,12 @@ impl Hold {
         }
     }
 
+    /// The server says that it is over: nothing renews it any more.
+    pub(super) fn over(&self, cause: LossCause) {
+        self.unschedule(&mut self.inner());
+        self.lose(cause);
+    }
+
     /// Ends the belief in this hold.
     pub(crate) fn lose(&self, cause: LossCause) {
         let state = self.inner().belief.lose(cause, self.client.now());
@@ -323,9 +275,30 @@ impl Hold {
         if !self.client.keeps(Rule::LatchLoss) {
             inner.belief = Belief::new(self.client.trust(), sent, span);
         }
-        let state = inner.belief.extended(sent, span, now);
+        let state = inner.belief.extended(self.client.trust(), sent, span, now);
         drop(inner);
         self.tell(state)
+    }
+
+    /// Its renewal was due at `at`. Returns its deadline and whether replicas have to know of the renewal, if that still stands, and is under way from now on.
+    pub(super) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
+        let mut inner = self.inner();
+        let begins = inner.renewal.begin(at);
+        begins.then(|| (inner.belief.valid_until(), inner.is_durable()))
+    }
+
+    /// The renewal that was sent at `sent` has set the lease to `span`, of the `lease` that was asked for.
+    pub(super) fn renewed(self: &Arc<Self>, sent: Moment, span: Duration, lease: Duration) {
+        self.extended(sent, span);
+        let watchdog = self.client.watchdog();
+        watchdog.renewed(self, &mut self.inner().renewal, lease, sent);
+    }
+
+    /// The renewal had no clear answer; the next comes sooner.
+    pub(super) fn not_renewed(self: &Arc<Self>) {
+        self.troubled();
+        let watchdog = self.client.watchdog();
+        watchdog.failed(self, &mut self.inner().renewal);
     }
 
     /// A renewal had no clear answer.
@@ -352,8 +325,7 @@ impl Hold {
         let mut inner = self.inner();
         let renewing = inner.renewing(now);
         if renewing.is_none() {
-            inner.scheduled = None;
-            self.client.watchdog().remove(self.id);
+            self.unschedule(&mut inner);
         }
         renewing
     }
@@ -361,14 +333,14 @@ impl Hold {
     /// Tells whether replicas have to know of renewals.
     pub(super) fn is_durable(&self) -> bool {
         let inner = self.inner();
-        inner.shares.iter().any(|share| share.durability.waits())
+        inner.is_durable()
     }
 
     /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that needs the most.
     pub(super) fn needs(&self, replicas: u32) -> u32 {
         let inner = self.inner();
-        let shares = inner.shares.iter();
-        let needs = shares.map(|share| share.durability.needs(replicas));
+        let shares = inner.shares.as_slice().iter();
+        let needs = shares.map(|share| share.durability().needs(replicas));
         needs.max().unwrap_or(0)
     }
 
@@ -379,21 +351,26 @@ impl Hold {
         self.state(now);
         let mut table = self.client.holds().table();
         let mut inner = self.inner();
-        inner.shares.retain(|share| share.attempt != attempt);
-        let last = inner.shares.is_empty();
+        inner.shares.remove(attempt);
+        let last = inner.shares.as_slice().is_empty();
         inner.ended |= last;
         self.reschedule(&mut inner, now);
-        drop(inner);
         if !self.client.keeps(Rule::RenewForEach) {
-            self.client.watchdog().remove(self.id);
+            self.unschedule(&mut inner);
         }
-        let removed = last && self.take_out(&mut table);
+        drop(inner);
+        let removed = last && table.remove(self);
         drop(table);
         if removed {
             self.unexcuse();
         }
         if last {
-            observe::ended(&self.labels(), &self.span, now - self.since, self.loss());
+            observe::ended(
+                &self.labels(),
+                self.span.as_deref(),
+                now - self.since,
+                self.loss(),
+            );
             self.tell_change();
             self.client.quieter();
         }
@@ -401,46 +378,51 @@ impl Hold {
 
     /// Ends on the server what guards that are still alive hold. They find out by their state.
     pub(crate) fn part_all(self: &Arc<Self>) {
-        let shares = self.inner().shares.clone();
+        let shares = self.inner().shares.as_slice().to_vec();
         for share in shares {
-            let attempt = AttemptId::of(&self.owner, share.attempt);
-            self.client
-                .part(self.parting(attempt, share.copies.as_deref()));
+            self.client.part(self.parting(share.attempt));
         }
     }
 
     /// Returns what ends `attempt` of this hold on the server.
-    pub(super) fn parting(&self, attempt: AttemptId, copies: Option<&Copies>) -> Parting {
-        let number = attempt.number();
+    pub(super) fn parting(&self, attempt: u64) -> Parting {
+        let inner = self.inner();
+        let share = inner.shares.get(attempt);
+        let copies = share.and_then(Share::copies);
         Parting {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
-            attempt,
+            attempt: AttemptId::of(&self.owner, attempt),
             token: Some(self.token),
             serial: Some(self.serial),
             void_by: copies.map(|copies| copies.by),
             address: copies.map_or_else(String::new, |copies| copies.address.clone()),
             undo: false,
             left: 0,
-            forgotten: self.forgotten(number),
-            give_up_at: self.over_by(),
+            forgotten: share.map_or(0, Share::forgotten),
+            successor: None,
+            give_up_at: self.over_by(&inner),
         }
     }
 
     /// Notes that of `attempt`'s units so many are gone for good by now.
     pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
-        let mut inner = self.inner();
-        let mut shares = inner.shares.iter_mut();
-        if let Some(share) = shares.find(|share| share.attempt == attempt) {
-            share.forgotten = forgotten;
+        if let Some(share) = self.inner().shares.get_mut(attempt) {
+            share.forget(forgotten);
         }
     }
 
-    fn forgotten(&self, attempt: u64) -> u32 {
+    /// Returns the last server time at which a copy of `attempt` may act, if copies may be under way.
+    pub(super) fn void_by(&self, attempt: u64) -> Option<u64> {
         let inner = self.inner();
-        let mut shares = inner.shares.iter();
-        let share = shares.find(|share| share.attempt == attempt);
-        share.map_or(0, |share| share.forgotten)
+        let copies = inner.shares.get(attempt)?.copies()?;
+        Some(copies.by)
+    }
+
+    /// Returns the lease that the guard of `attempt` was acquired with.
+    pub(super) fn lease(&self, attempt: u64) -> Option<Lease> {
+        let inner = self.inner();
+        Some(inner.shares.get(attempt)?.lease)
     }
 
     /// Brings the watchdog's table in line with what the guards want. What is scheduled stays unless the lease differs.
@@ -448,16 +430,18 @@ impl Hold {
         let wanted = inner
             .renewing(now)
             .filter(|_| self.client.keeps(Rule::Renew));
-        let scheduled = std::mem::replace(&mut inner.scheduled, wanted);
         match wanted {
-            Some(lease) if scheduled != wanted => {
-                self.client
-                    .watchdog()
-                    .insert(self.id, Arc::downgrade(self), lease);
+            Some(lease) if inner.renewal.lease() != wanted => {
+                let watchdog = self.client.watchdog();
+                watchdog.insert(self, &mut inner.renewal, lease);
             }
             Some(_) => {}
-            None => self.client.watchdog().remove(self.id),
+            None => self.unschedule(inner),
         }
+    }
+
+    fn unschedule(&self, inner: &mut Inner) {
+        self.client.watchdog().remove(self, &mut inner.renewal);
     }
 
     fn is_live(&self, now: Moment) -> bool {
@@ -482,12 +466,12 @@ impl Hold {
         if inner.ended || std::mem::replace(&mut inner.told, true) {
             return state;
         }
-        drop(inner);
         // While a closing client's guards wind up, nobody else shall get the name.
         if cause != LossCause::Closed {
-            self.client.watchdog().remove(self.id);
+            self.unschedule(&mut inner);
         }
-        let removed = self.take_out(&mut self.client.holds().table());
+        drop(inner);
+        let removed = self.client.holds().table().remove(self);
         if removed {
             self.unexcuse();
         }
@@ -503,7 +487,8 @@ impl Hold {
     }
 
     fn tell_change(&self) {
-        if let Some(changed) = self.changed.get() {
+        let changed = self.inner().changed.clone();
+        if let Some(changed) = changed {
             changed.notify_waiters();
         }
     }
@@ -514,15 +499,6 @@ impl Hold {
         if !self.client.holds().held(key, &self.owner, now) {
             self.client.turns().unexcuse(key, self.owner.number());
         }
-    }
-
-    /// Takes the hold out of the table, unless a later one has its place; returns whether it was there.
-    fn take_out(&self, table: &mut Table<'_>) -> bool {
-        let key = slot(self.primitive.as_ref(), &self.owner);
-        let is_this = table
-            .get(&key)
-            .is_some_and(|hold| std::ptr::eq(hold.as_ptr(), self));
-        is_this && table.remove(&key).is_some()
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -537,13 +513,14 @@ impl Inner {
         {
             return None;
         }
-        let shares = self.shares.iter().filter(|share| now < share.until);
-        shares.filter_map(|share| share.renewing).max()
+        let shares = self.shares.as_slice().iter();
+        shares.filter_map(|share| share.renewing(now)).max()
     }
-}
 
-fn slot(primitive: &dyn Primitive, owner: &Owner) -> Slot {
-    (primitive.key().clone(), owner.number(), primitive.side())
+    fn is_durable(&self) -> bool {
+        let mut shares = self.shares.as_slice().iter();
+        shares.any(|share| share.durability().waits())
+    }
 }
 
 /// What somebody who waits for a loss sees.

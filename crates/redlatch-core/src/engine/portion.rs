@@ -107,8 +107,7 @@ impl Portion {
         tally.units -= units;
         if fate == Fate::Gone {
             tally.forgotten += units;
-            let attempt = held.delivered().id.number();
-            held.hold().forget(attempt, tally.forgotten);
+            held.forget(tally.forgotten);
         }
         Some(match tally.units {
             0 => held.part(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Parting;
+use super::{Parting, succession::ahead_of_successors};
 use crate::{Client, Error, primitive::Parted};
 
 /// What became of a release.
@@ -75,11 +75,12 @@ pub(super) async fn run(client: &Client, parting: Parting) -> Result<Released, E
     let primitive = parting.primitive.clone();
     let call = parting.call(client.retention());
     let deadline = client.now() + client.patience();
-    let (reply, resent) = client
-        .net()
-        .insist_counted(&call, client.request_timeout(), deadline)
-        .await?;
-    handover.parting = None;
+    let timeout = client.request_timeout();
+    let sending = client.net().insist_counted(&call, timeout, deadline);
+    let (reply, resent) = ahead_of_successors(sending, handover.parting.iter()).await?;
+    if let Some(parting) = handover.parting.take() {
+        parting.answered(client.turns(), &reply);
+    }
     primitive
         .released(&reply)
         .map(|parted| Released::of(parted, resent))

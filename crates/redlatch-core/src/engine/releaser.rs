@@ -12,6 +12,10 @@ use tokio::{
     sync::{Notify, watch},
 };
 
+use super::{
+    Turns,
+    succession::{Successor, ahead_of_successors},
+};
 use crate::{
     Owner,
     net::{Limit, LinkClass, Net},
@@ -40,6 +44,8 @@ pub(crate) struct Parting {
     /// Units of a hold that can be divided which stay, and which are gone for good.
     pub(crate) left: u32,
     pub(crate) forgotten: u32,
+    /// The waiter that asks right behind it.
+    pub(super) successor: Option<Box<Successor>>,
     /// When the server has surely ended it by itself.
     pub(crate) give_up_at: Moment,
 }
@@ -71,6 +77,7 @@ pub(crate) struct Releaser {
     retention: Duration,
     timeout: Duration,
     rules: Rules,
+    turns: Arc<Turns>,
 }
 
 #[derive(Debug, Default)]
@@ -96,6 +103,7 @@ impl Releaser {
         retention: Duration,
         timeout: Duration,
         rules: Rules,
+        turns: Arc<Turns>,
     ) -> Self {
         Self {
             queue: Mutex::default(),
@@ -105,6 +113,7 @@ impl Releaser {
             retention,
             timeout,
             rules,
+            turns,
         }
     }
 
@@ -241,14 +250,16 @@ impl Releaser {
             silence: self.timeout,
             deadline: net.world.now() + self.timeout * 10,
         };
-        net.send(&session, &calls, by, limit).await
+        let sending = net.send(&session, &calls, by, limit);
+        ahead_of_successors(sending, chunk.iter().map(|item| &item.parting)).await
     }
 
     fn settle(&self, net: &Net, mut item: Item, outcome: CallOutcome) {
         let now = net.world.now();
         let labels = Labels::of(item.parting.primitive.as_ref());
         let why = match outcome {
-            CallOutcome::Replied(_) => {
+            CallOutcome::Replied(reply) => {
+                item.parting.answered(&self.turns, &reply);
                 if item.parting.undo {
                     observe::undone(&labels);
                 }

@@ -9,6 +9,7 @@ use std::{
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
+use super::succession::Lone;
 use crate::{
     Error,
     primitive::Side,
@@ -21,6 +22,7 @@ use crate::{
 pub(crate) struct Turns {
     rules: Rules,
     names: Mutex<BTreeMap<(Key, Side), Line>>,
+    lone: Lone,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,7 @@ impl Turns {
         Self {
             rules,
             names: Mutex::default(),
+            lone: Lone::default(),
         }
     }
 
@@ -148,6 +151,42 @@ impl Turns {
         let mut waiters = line.waiters.values();
         let first = waiters.find(|waiter| waiter.owner == owner)?;
         Some(first.address.clone())
+    }
+
+    /// Returns the first of those who wait to have `key` for themselves, and its address.
+    pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
+        let names = self.names();
+        let line = names.get(&(key.clone(), Side::Exclusive))?;
+        let id = line.queue.front()?;
+        let address = line.waiters.get(&id)?.address.clone();
+        Some((id, address))
+    }
+
+    /// Tells a waiter that its turn at the server has come, if it waits.
+    pub(super) fn call(&self, key: &Key, id: u64) {
+        if !self.rules.keeps(Rule::CallSuccessor) {
+            return;
+        }
+        let mut names = self.names();
+        let line = names.get_mut(&(key.clone(), Side::Exclusive));
+        if let Some(line) = line.filter(|line| line.waiters.contains_key(&id)) {
+            line.call(id, Call::Now);
+        }
+    }
+
+    /// Tells whether whoever is called by `channel` waits here for `key`.
+    pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
+        let names = self.names();
+        let line = names.get(&(key.clone(), Side::Exclusive));
+        line.is_some_and(|line| {
+            let mut waiters = line.waiters.values();
+            waiters.any(|waiter| waiter.address.split(' ').nth(1) == Some(channel))
+        })
+    }
+
+    /// Returns the names for which nobody else waits.
+    pub(super) const fn lone(&self) -> &Lone {
+        &self.lone
     }
 
     /// Tells whether somebody waits for `key`.

@@ -18,7 +18,11 @@ use crate::{
     net::{LinkClass, Net, is_settled},
     observe,
     primitive::Renewed,
-    protocol::{lane::Lane, renewal::RenewalTable, time::Moment},
+    protocol::{
+        lane::Lane,
+        renewal::{Due, Renewal, RenewalTable},
+        time::Moment,
+    },
     script::{CallOutcome, Failure},
     seam::{Address, Runtime},
 };
@@ -81,10 +85,12 @@ impl Watchdog {
     }
 
     /// Keeps up the lease of `hold` until it is removed.
-    pub(super) fn insert(&self, id: u64, hold: Weak<Hold>, lease: Duration) {
+    pub(super) fn insert(&self, hold: &Arc<Hold>, renewal: &mut Renewal, lease: Duration) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
+        let (id, hold) = (hold.id(), Arc::downgrade(hold));
         let mut plan = self.plan();
-        plan.table.insert(id, hold, lease, now, random);
+        let table = &mut plan.table;
+        table.insert(id, renewal, hold, lease, now, random);
         let next = plan.next();
         let sooner = next < plan.asleep_until;
         if sooner {
@@ -96,8 +102,29 @@ impl Watchdog {
         }
     }
 
-    pub(super) fn remove(&self, id: u64) {
-        self.plan().table.remove(id);
+    pub(super) fn remove(&self, hold: &Hold, renewal: &mut Renewal) {
+        self.plan().table.remove(hold.id(), renewal);
+    }
+
+    /// The renewal of `hold` that was sent at `sent` keeps up `lease`.
+    pub(super) fn renewed(
+        &self,
+        hold: &Arc<Hold>,
+        renewal: &mut Renewal,
+        lease: Duration,
+        sent: Moment,
+    ) {
+        let (id, random, hold) = (hold.id(), self.runtime.random(), Arc::downgrade(hold));
+        let table = &mut self.plan().table;
+        table.renewed(id, renewal, hold, lease, sent, random);
+    }
+
+    /// The renewal of `hold` had no clear answer.
+    pub(super) fn failed(&self, hold: &Arc<Hold>, renewal: &mut Renewal) {
+        let (now, random) = (self.runtime.now(), self.runtime.random());
+        let (id, hold) = (hold.id(), Arc::downgrade(hold));
+        let table = &mut self.plan().table;
+        table.failed(id, renewal, hold, now, random);
     }
 
     /// Returns the number of holds that are renewed.
@@ -127,7 +154,7 @@ impl Watchdog {
                     if let Some(lane) = lanes.get_mut(&done.route) {
                         self.finished(lane, &done);
                     }
-                    following.extend(done.rest.map(|rest| self.follow(&net, rest)));
+                    following.extend(done.rest.map(|rest| follow(&net, rest)));
                 }
                 Some(()) = following.next(), if !following.is_empty() => {}
                 () = self.nudge.notified() => {}
@@ -147,16 +174,19 @@ impl Watchdog {
             // What is due a moment later goes along, so that many holds make few pipelines.
             table.take_due(now + GATHER)
         };
-        for (id, weak) in due {
-            let Some(hold) = weak.upgrade() else {
-                self.remove(id);
+        for Due { id, at, payload } in due {
+            // A hold whose last guard has gone is not in the table.
+            let Some(hold) = payload.upgrade() else {
                 continue;
             };
-            let (route, most_pipelines) = route(net, &hold);
+            let Some((deadline, durable)) = hold.due(at) else {
+                continue;
+            };
+            let (route, most_pipelines) = route(net, &hold, durable);
             let lane = lanes
                 .entry(route)
                 .or_insert_with(|| Lane::new(most_pipelines));
-            lane.push(hold.valid_until(), id, weak);
+            lane.push(deadline, id, payload);
         }
         if lanes.len() > 1 {
             let masters = net.router.masters();
@@ -185,29 +215,19 @@ impl Watchdog {
         }
     }
 
-    fn job(&self, id: u64, hold: &Weak<Hold>, now: Moment) -> Option<Job> {
-        let Some(hold) = hold.upgrade() else {
-            self.remove(id);
-            return None;
-        };
+    fn job(hold: &Weak<Hold>, now: Moment) -> Option<Job> {
+        let hold = hold.upgrade()?;
         // Whoever looks tells of a loss.
         hold.state(now);
         let span = hold.renewing_or_unscheduled(now)?;
         let call = hold.renewal(span);
-        Some(Job {
-            id,
-            hold,
-            span,
-            call,
-        })
+        Some(Job { hold, span, call })
     }
 
     /// Renews these holds of one node by one pipeline.
     async fn renew(&self, net: &Net, route: Route, taken: Vec<(u64, Weak<Hold>)>) -> Done {
         let (sent, count) = (self.runtime.now(), taken.len());
-        let jobs = taken
-            .iter()
-            .filter_map(|(id, hold)| self.job(*id, hold, sent));
+        let jobs = taken.iter().filter_map(|(_, hold)| Self::job(hold, sent));
         let jobs: Vec<_> = jobs.collect();
         let (end, rest) = if jobs.is_empty() {
             (End::Empty, None)
@@ -235,7 +255,7 @@ impl Watchdog {
             Err(error) => {
                 let failure = Failure::NotSent(error.to_string());
                 for job in &jobs {
-                    self.failed(job.id, &job.hold, failure.clone().into_error(true));
+                    failed(&job.hold, failure.clone().into_error(true));
                 }
                 return (End::Unanswered, None);
             }
@@ -253,63 +273,13 @@ impl Watchdog {
         };
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
             if is_settled(&outcome) {
-                self.settle(&job, outcome, sent, &confirmed);
+                settle(&job, outcome, sent, &confirmed);
             } else {
                 rest.jobs.push(job);
                 rest.outcomes.push(outcome);
             }
         }
         (end, (!rest.jobs.is_empty()).then_some(rest))
-    }
-
-    async fn follow(&self, net: &Net, rest: Rest) {
-        let following = rest.pipeline.follow(net, &rest.jobs, rest.outcomes);
-        let (outcomes, confirmed) = following.await;
-        for (job, outcome) in rest.jobs.iter().zip(outcomes) {
-            self.settle(job, outcome, rest.pipeline.sent(), &confirmed);
-        }
-    }
-
-    fn settle(&self, job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
-        let reply = match outcome {
-            CallOutcome::Replied(reply) => reply,
-            CallOutcome::Failed(failure) => {
-                return self.failed(job.id, &job.hold, failure.into_error(true));
-            }
-        };
-        match job.hold.primitive().renewed(&reply) {
-            Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
-                self.failed(job.id, &job.hold, "too few replicas have confirmed it");
-            }
-            Ok(Renewed::Ends(span)) => {
-                job.hold.extended(sent, span);
-                self.plan()
-                    .table
-                    .renewed(job.id, job.span, sent, self.runtime.random());
-            }
-            Ok(Renewed::Renewed) => {
-                let left = job.hold.valid_until() - self.runtime.now();
-                observe::renewed(&job.hold.labels(), left < job.span / 3);
-                job.hold.extended(sent, job.span);
-                self.plan()
-                    .table
-                    .renewed(job.id, job.span, sent, self.runtime.random());
-            }
-            Ok(Renewed::Lost(cause)) => {
-                self.remove(job.id);
-                job.hold.lose(cause);
-            }
-            Ok(Renewed::Late) => self.failed(job.id, &job.hold, "it came too late to act"),
-            Err(error) => self.failed(job.id, &job.hold, error),
-        }
-    }
-
-    fn failed(&self, id: u64, hold: &Hold, why: impl std::fmt::Display) {
-        observe::renewal_failed(&hold.labels(), hold.primitive().name(), &why);
-        hold.troubled();
-        self.plan()
-            .table
-            .failed(id, self.runtime.now(), self.runtime.random());
     }
 
     /// The task sleeps until something is due; returns when that is.
@@ -332,17 +302,52 @@ impl Plan {
 }
 
 /// Returns where the renewals of `hold` go, and how many pipelines of them may be under way: a wait for replicas blocks those behind it.
-fn route(net: &Net, hold: &Hold) -> (Route, usize) {
+fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     let node = if net.router.is_fixed() {
         None
     } else {
         net.router.node(hold.primitive().key().slot())
     };
-    if hold.is_durable() {
+    if durable {
         ((node, LinkClass::Durable), 1)
     } else {
         ((node, LinkClass::Command), usize::MAX)
     }
+}
+
+async fn follow(net: &Net, rest: Rest) {
+    let following = rest.pipeline.follow(net, &rest.jobs, rest.outcomes);
+    let (outcomes, confirmed) = following.await;
+    for (job, outcome) in rest.jobs.iter().zip(outcomes) {
+        settle(job, outcome, rest.pipeline.sent(), &confirmed);
+    }
+}
+
+fn settle(job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
+    let Job { hold, span, .. } = job;
+    let reply = match outcome {
+        CallOutcome::Replied(reply) => reply,
+        CallOutcome::Failed(failure) => return failed(hold, failure.into_error(true)),
+    };
+    match hold.primitive().renewed(&reply) {
+        Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
+            failed(hold, "too few replicas have confirmed it");
+        }
+        Ok(Renewed::Ends(rest)) => hold.renewed(sent, rest, *span),
+        Ok(Renewed::Renewed) => {
+            let left = hold.valid_until() - hold.client().now();
+            observe::renewed(&hold.labels(), left < *span / 3);
+            hold.renewed(sent, *span, *span);
+        }
+        Ok(Renewed::Lost(cause)) => hold.over(cause),
+        Ok(Renewed::Late) => failed(hold, "it came too late to act"),
+        Err(error) => failed(hold, error),
+    }
+}
+
+fn failed(hold: &Arc<Hold>, why: impl std::fmt::Display) {
+    observe::renewal_failed(&hold.labels(), hold.primitive().name(), &why);
+    hold.not_renewed();
 }
 
 /// Tells whether the server has said anything. One that refuses, or names another, is alive.

@@ -11,7 +11,7 @@ use crate::{
     Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Parted, Primitive, ReleaseRequest, RenewRequest,
-        Renewed,
+        Renewed, Waiting,
     },
     protocol::acquisition::Discipline,
     script::ScriptCall,
@@ -31,7 +31,6 @@ pub struct Exclusive {
 #[derive(Debug)]
 struct Object {
     kind: &'static Kind,
-    name: Name,
     key: Key,
     class: Arc<str>,
 }
@@ -45,7 +44,6 @@ impl Exclusive {
             Arc::new(Object {
                 kind,
                 key: client.key(&name),
-                name,
                 class: Arc::clone(&class),
             })
         });
@@ -63,7 +61,6 @@ impl Exclusive {
         self.object = self.object.map(|object| {
             Arc::new(Object {
                 kind: self.kind,
-                name: object.name.clone(),
                 key: object.key.clone(),
                 class: Arc::clone(&self.class),
             })
@@ -164,7 +161,7 @@ impl Exclusive {
     /// It only reads.
     pub async fn info(&self) -> Result<Option<LockInfo>, Error> {
         let object = self.object()?;
-        info(&self.client, self.kind, &object.name, &object.key).await
+        info(&self.client, self.kind, &object.key).await
     }
 
     /// Returns the holders, at most one, with what their clients say about themselves. Costs two commands, one if nobody holds.
@@ -195,7 +192,7 @@ impl Exclusive {
 
     /// Returns the name as it was given; `None` if it is not allowed.
     pub fn name(&self) -> Option<&str> {
-        self.object.as_ref().ok().map(|object| object.name.as_str())
+        self.object.as_ref().ok().map(|object| object.key.name())
     }
 
     /// Returns the client it talks through.
@@ -226,10 +223,6 @@ impl Primitive for Object {
 
     fn class(&self) -> Arc<str> {
         Arc::clone(&self.class)
-    }
-
-    fn name(&self) -> &Name {
-        &self.name
     }
 
     fn key(&self) -> &Key {
@@ -270,5 +263,9 @@ impl Primitive for Object {
 
     fn released(&self, reply: &Value) -> Result<Parted, Error> {
         self.kind.released(reply)
+    }
+
+    fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
+        self.kind.waiting(reply)
     }
 }

@@ -47,12 +47,11 @@ pub struct Holder {
 pub(super) async fn info(
     client: &Client,
     kind: &'static Kind,
-    name: &Name,
     key: &Key,
 ) -> Result<Option<LockInfo>, Error> {
     match inspected(client, kind, key).await? {
         Inspected::OtherKind(found) => Err(kind.wrong(&found)),
-        found => Ok(live(name, found)),
+        found => Ok(live(key.name(), found)),
     }
 }
 
@@ -65,7 +64,7 @@ async fn inspected(client: &Client, kind: &'static Kind, key: &Key) -> Result<In
     kind.inspected(&client.query(&kind.inspect(key)).await?)
 }
 
-fn live(name: &Name, found: Inspected) -> Option<LockInfo> {
+fn live(name: &str, found: Inspected) -> Option<LockInfo> {
     let Inspected::Held {
         now,
         owner,
@@ -79,7 +78,7 @@ fn live(name: &Name, found: Inspected) -> Option<LockInfo> {
     };
     let since = token.as_u64() / 1000;
     Some(LockInfo {
-        name: name.as_str().to_owned(),
+        name: name.to_owned(),
         owner,
         count,
         token,
@@ -162,7 +161,7 @@ impl Walk {
                     Err(error) if error.kind() == ErrorKind::WrongKind => continue,
                     found => found?,
                 };
-                if let Some(info) = live(&name, found) {
+                if let Some(info) = live(name.as_str(), found) {
                     return holder(&self.client, info).await.map(Some);
                 }
             }

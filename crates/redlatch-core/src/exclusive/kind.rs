@@ -8,6 +8,7 @@ use crate::{
     Error, ErrorKind, Key, LossCause, Token,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
+        Waiting,
     },
     protocol::acquisition::Discipline,
     script::{Items, Script, ScriptCall},
@@ -221,6 +222,33 @@ impl Kind {
             "gone" | "kind" => Parted::Gone,
             _ => return Err(items.bad()),
         })
+    }
+}
+
+/// What a release says of those who wait.
+impl Kind {
+    pub(super) fn waiting<'a>(&'static self, reply: &'a Value) -> Waiting<'a> {
+        let barging = self.discipline == Discipline::Barging;
+        let Some(items) = Items::new(&self.release, reply).ok().filter(|_| barging) else {
+            return Waiting::Unknown;
+        };
+        let freed = matches!(items.text(1), Ok("released")) && matches!(items.number(2), Ok(0));
+        // An item that is missing is an error, and making one costs ten allocations.
+        if items.len() < 5 {
+            return if freed {
+                Waiting::Nobody
+            } else {
+                Waiting::Unknown
+            };
+        }
+        match (items.text(3), items.number::<u64>(4)) {
+            (Ok(called), Ok(more)) => Waiting::Somebody {
+                called,
+                more: more > 0,
+            },
+            _ if freed => Waiting::Nobody,
+            _ => Waiting::Unknown,
+        }
     }
 }
 

@@ -81,7 +81,6 @@ impl fmt::Display for LossCause {
 /// answered after the deadline does not revive it.
 #[derive(Clone, Debug)]
 pub struct Belief {
-    trust: Trust,
     valid_until: Moment,
     troubled: bool,
     lost: Option<LossCause>,
@@ -91,7 +90,6 @@ impl Belief {
     /// Starts with a grant of `span` that was asked for at `sent`.
     pub fn new(trust: Trust, sent: Moment, span: Duration) -> Self {
         Self {
-            trust,
             valid_until: trust.valid_until(sent, span),
             troubled: false,
             lost: None,
@@ -109,9 +107,15 @@ impl Belief {
     }
 
     /// Takes in that a request sent at `sent` has set the lease to `span`, as was learnt at `now`. Never shortens.
-    pub fn extended(&mut self, sent: Moment, span: Duration, now: Moment) -> HoldState {
+    pub fn extended(
+        &mut self,
+        trust: Trust,
+        sent: Moment,
+        span: Duration,
+        now: Moment,
+    ) -> HoldState {
         if let HoldState::Held | HoldState::Unknown = self.state(now) {
-            self.valid_until = self.valid_until.max(self.trust.valid_until(sent, span));
+            self.valid_until = self.valid_until.max(trust.valid_until(sent, span));
             self.troubled = false;
         }
         self.state(now)
@@ -161,7 +165,11 @@ mod tests {
 
     fn belief() -> Belief {
         // 1,000 ms less 2 % and 4 ms: valid for 976 ms, told at 974 ms.
-        Belief::new(Trust::default(), at(0), 1000 * MS)
+        Belief::new(trust(), at(0), 1000 * MS)
+    }
+
+    fn trust() -> Trust {
+        Trust::default()
     }
 
     #[test]
@@ -176,7 +184,7 @@ mod tests {
         let mut belief = belief();
         assert_eq!(belief.troubled(at(333)), HoldState::Unknown);
         assert_eq!(
-            belief.extended(at(400), 1000 * MS, at(410)),
+            belief.extended(trust(), at(400), 1000 * MS, at(410)),
             HoldState::Held
         );
         assert_eq!(belief.valid_until(), at(1376));
@@ -190,7 +198,7 @@ mod tests {
     #[test]
     fn a_renewal_answered_too_late_revives_nothing() {
         let mut belief = belief();
-        let state = belief.extended(at(970), 1000 * MS, at(980));
+        let state = belief.extended(trust(), at(970), 1000 * MS, at(980));
         assert_eq!(state, HoldState::Lost(LossCause::Expired));
         assert_eq!(
             belief.lose(LossCause::Taken, at(990)),
@@ -202,7 +210,7 @@ mod tests {
     #[test]
     fn a_shorter_lease_does_not_shorten_l15() {
         let mut belief = belief();
-        belief.extended(at(100), 50 * MS, at(101));
+        belief.extended(trust(), at(100), 50 * MS, at(101));
         assert_eq!(belief.valid_until(), at(976));
     }
 }

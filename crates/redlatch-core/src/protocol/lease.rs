@@ -9,7 +9,7 @@ use super::time::Moment;
 /// Stored deadlines come from the server's clock; the holder keeps a shorter deadline of its own, see [`Trust`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    span: Duration,
+    millis: u64,
     renewed: bool,
 }
 
@@ -41,7 +41,7 @@ impl Lease {
 
     /// Returns the length of the lease.
     pub const fn span(self) -> Duration {
-        self.span
+        Duration::from_millis(self.millis)
     }
 
     /// Returns whether the watchdog renews it.
@@ -51,7 +51,7 @@ impl Lease {
 
     /// Returns how long one request for it waits for its reply: a sixth of the lease, at least 10 ms, at most 1 s.
     pub fn attempt_timeout(self) -> Duration {
-        (self.span / 6).clamp(Duration::from_millis(10), Duration::from_secs(1))
+        (self.span() / 6).clamp(Duration::from_millis(10), Duration::from_secs(1))
     }
 
     fn checked(span: Duration, renewed: bool, min: Duration) -> Result<Self, LeaseError> {
@@ -60,10 +60,7 @@ impl Lease {
         }
         // Whole milliseconds are what the server counts; rounding down never promises too much.
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        Ok(Self {
-            span: Duration::from_millis(millis),
-            renewed,
-        })
+        Ok(Self { millis, renewed })
     }
 }
 
@@ -71,7 +68,7 @@ impl Default for Lease {
     /// 30 s, renewed.
     fn default() -> Self {
         Self {
-            span: Duration::from_secs(30),
+            millis: 30_000,
             renewed: true,
         }
     }

@@ -64,35 +64,67 @@ impl Default for Prefix {
     }
 }
 
-/// The key of one object: the hash that decides everything about it.
+/// The key of one object: the hash that decides everything about it. Knows the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// First in the order: keys begin alike, and most comparisons end here.
     slot: u16,
-    key: Arc<str>,
+    /// The key; behind it the name, where that does not stand in the key as it is.
+    text: Arc<str>,
+    /// Bytes of the key.
+    len: u16,
+    /// Where the name begins, and its bytes.
+    name_at: u16,
+    name_len: u16,
 }
 
 impl Key {
     /// Returns the key of `name` under `prefix`.
     pub fn new(prefix: &Prefix, name: &Name) -> Self {
         let (prefix, name) = (prefix.as_str(), name.as_str());
-        let key: Arc<str> = if hash_tag(name.as_bytes()).is_some() {
-            format!("{prefix}:@{name}").into()
+        let mut text = String::with_capacity(prefix.len() + name.len() + 3);
+        text.extend([prefix, ":"]);
+        let mut name_at = prefix.len() + 2;
+        let len;
+        if hash_tag(name.as_bytes()).is_some() {
+            text.extend(["@", name]);
+            len = text.len();
         } else {
-            format!("{prefix}:{{{}}}", escape(name)).into()
-        };
-        let slot = slot_of(key.as_bytes());
-        Self { key, slot }
+            let escaped = escape(name);
+            text.extend(["{", &escaped, "}"]);
+            len = text.len();
+            if let Cow::Owned(_) = escaped {
+                name_at = len;
+                text.push_str(name);
+            }
+        }
+        Self {
+            slot: slot_of(&text.as_bytes()[..len]),
+            text: text.into(),
+            len: short(len),
+            name_at: short(name_at),
+            name_len: short(name.len()),
+        }
     }
 
     /// Returns the key as it is on the server.
     pub fn as_str(&self) -> &str {
-        &self.key
+        &self.text[..usize::from(self.len)]
     }
 
-    /// Returns the same, shared.
+    /// Returns the name of the object, as it was given.
+    pub fn name(&self) -> &str {
+        let at = usize::from(self.name_at);
+        &self.text[at..at + usize::from(self.name_len)]
+    }
+
+    /// Returns the key as it is on the server, shared.
     pub fn to_shared(&self) -> Arc<str> {
-        Arc::clone(&self.key)
+        if usize::from(self.len) == self.text.len() {
+            Arc::clone(&self.text)
+        } else {
+            self.as_str().into()
+        }
     }
 
     /// Returns the slot of the key and of all its parts.
@@ -106,9 +138,10 @@ impl Key {
             part.bytes().all(|byte| byte.is_ascii_lowercase()),
             "a part is letters"
         );
-        let mut key = String::with_capacity(self.key.len() + part.len() + 1);
-        key.push_str(&self.key);
-        if self.key.ends_with('}') && !self.is_tagged() {
+        let whole = self.as_str();
+        let mut key = String::with_capacity(whole.len() + part.len() + 1);
+        key.push_str(whole);
+        if whole.ends_with('}') && !self.is_tagged() {
             key.push(':');
             key.push_str(part);
         } else if let Some(at) = key.find('@') {
@@ -133,15 +166,15 @@ impl Key {
 
     fn is_tagged(&self) -> bool {
         // An untagged key opens its brace where a tagged one has its `@`; a prefix has neither.
-        self.key
-            .find('@')
-            .is_some_and(|at| self.key.find('{').is_none_or(|brace| at < brace))
+        let key = self.as_str();
+        key.find('@')
+            .is_some_and(|at| key.find('{').is_none_or(|brace| at < brace))
     }
 }
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.key)
+        f.write_str(self.as_str())
     }
 }
 
@@ -174,6 +207,11 @@ impl fmt::Display for NameError {
 }
 
 impl error::Error for NameError {}
+
+/// Names and prefixes are checked: no key of them, nor what is in it, is longer than 2,115 bytes.
+fn short(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
 
 fn escape(name: &str) -> Cow<'_, str> {
     if !name.contains(['%', '{', '}']) {
@@ -237,7 +275,11 @@ mod tests {
             ("🔒", "redlatch:{🔒}", "redlatch:{🔒}:q"),
         ] {
             let key = key(name);
-            assert_eq!(key.as_str(), expected);
+            assert_eq!((key.as_str(), key.name()), (expected, name));
+            assert_eq!(
+                (&*key.to_shared(), key.to_string()),
+                (expected, expected.to_owned())
+            );
             assert_eq!(key.part("q"), part);
             assert_eq!(slot_of(part.as_bytes()), key.slot());
             assert_eq!(

@@ -1,124 +1,159 @@
 //! Which holds are to be renewed when.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{backoff::unit, time::Moment};
 
 /// The holds whose lease the watchdog renews, in order of their next renewal.
 ///
-/// Knows a payload per hold (what to send) and no primitive. Order of use: [`insert`](Self::insert) when a hold is delivered;
-/// [`take_due`](Self::take_due) when [`next_due`](Self::next_due) has come; then for each one taken exactly one of
-/// [`renewed`](Self::renewed) and [`failed`](Self::failed); [`remove`](Self::remove) at any time ends it, and answers that come later change nothing.
+/// Knows a payload per hold (what to send) and no primitive. What it knows besides of one hold is in a [`Renewal`], which is kept with the hold: a client may have
+/// very many, and whoever tells of a hold has it at hand. Order of use: [`insert`](Self::insert) when a hold is delivered; [`take_due`](Self::take_due) when
+/// [`next_due`](Self::next_due) has come; for each one taken [`Renewal::begin`], and if that says so, exactly one of [`renewed`](Self::renewed) and
+/// [`failed`](Self::failed); [`remove`](Self::remove) at any time ends it, and answers that come later change nothing.
 #[derive(Debug)]
 pub struct RenewalTable<T> {
-    entries: BTreeMap<u64, Entry<T>>,
-    due: BTreeSet<(Moment, u64)>,
+    due: BTreeMap<(Moment, u64), T>,
+    /// How many holds there are, those under way counted.
+    kept: usize,
 }
 
-#[derive(Debug)]
-struct Entry<T> {
-    payload: T,
-    lease: Duration,
-    /// When it is due; `None` while a renewal is under way.
-    next: Option<Moment>,
+/// When one hold is to be renewed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Renewal {
+    /// Never.
+    #[default]
+    Never,
+    /// When its time has come.
+    At {
+        /// The lease that is kept up.
+        lease: Duration,
+        /// When it is due.
+        due: Moment,
+    },
+    /// It is under way.
+    UnderWay {
+        /// The lease that is kept up.
+        lease: Duration,
+    },
+}
+
+/// A hold whose time has come.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Due<T> {
+    /// Its number.
+    pub id: u64,
+    /// When it was due.
+    pub at: Moment,
+    /// What to send.
+    pub payload: T,
+}
+
+impl Renewal {
+    /// Returns the lease that is kept up, if any.
+    pub const fn lease(&self) -> Option<Duration> {
+        match *self {
+            Self::Never => None,
+            Self::At { lease, .. } | Self::UnderWay { lease } => Some(lease),
+        }
+    }
+
+    /// What was due at `at` was taken out of the table. Tells whether it still stands and is under way now; else it was removed meanwhile, or put off.
+    pub fn begin(&mut self, at: Moment) -> bool {
+        match *self {
+            Self::At { lease, due } if due == at => {
+                *self = Self::UnderWay { lease };
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 impl<T> RenewalTable<T> {
     /// Returns an empty table.
     pub const fn new() -> Self {
         Self {
-            entries: BTreeMap::new(),
-            due: BTreeSet::new(),
+            due: BTreeMap::new(),
+            kept: 0,
         }
     }
 
-    /// Adds a hold, or replaces the payload and lease of one that is there.
-    pub fn insert(&mut self, id: u64, payload: T, lease: Duration, now: Moment, random: u64) {
-        self.remove(id);
-        self.entries.insert(
-            id,
-            Entry {
-                payload,
-                lease,
-                next: None,
-            },
-        );
-        self.schedule(id, now + regular(lease, random));
+    /// Adds the hold `id`, or replaces the payload and lease of one that is there.
+    pub fn insert(
+        &mut self,
+        id: u64,
+        renewal: &mut Renewal,
+        payload: T,
+        lease: Duration,
+        now: Moment,
+        random: u64,
+    ) {
+        self.remove(id, renewal);
+        self.kept += 1;
+        let due = now + regular(lease, random);
+        *renewal = Renewal::At { lease, due };
+        self.due.insert((due, id), payload);
     }
 
     /// Takes a hold out; nothing renews it from then on.
-    pub fn remove(&mut self, id: u64) -> Option<T> {
-        let entry = self.entries.remove(&id)?;
-        if let Some(next) = entry.next {
-            self.due.remove(&(next, id));
+    pub fn remove(&mut self, id: u64, renewal: &mut Renewal) {
+        match std::mem::take(renewal) {
+            Renewal::Never => return,
+            Renewal::At { due, .. } => drop(self.due.remove(&(due, id))),
+            Renewal::UnderWay { .. } => {}
         }
-        Some(entry.payload)
+        self.kept -= 1;
     }
 
     /// Returns when the next renewal is due.
     pub fn next_due(&self) -> Option<Moment> {
-        self.due.first().map(|&(at, _)| at)
+        self.due.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Takes what is due at `now`; each is then under way until its answer is told.
-    pub fn take_due(&mut self, now: Moment) -> Vec<(u64, T)>
-    where
-        T: Clone,
-    {
+    /// Takes what is due at `now`.
+    pub fn take_due(&mut self, now: Moment) -> Vec<Due<T>> {
         let mut taken = Vec::new();
-        while let Some(&(at, id)) = self.due.first().filter(|&&(at, _)| at <= now) {
-            self.due.remove(&(at, id));
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.next = None;
-                taken.push((id, entry.payload.clone()));
-            }
+        while let Some(first) = self.due.first_entry()
+            && first.key().0 <= now
+        {
+            let ((at, id), payload) = first.remove_entry();
+            taken.push(Due { id, at, payload });
         }
         taken
     }
 
     /// The renewal of `id` set its lease to `lease`: the next is due after the usual third of that.
-    pub fn renewed(&mut self, id: u64, lease: Duration, now: Moment, random: u64) {
-        if let Some(entry) = self
-            .entries
-            .get_mut(&id)
-            .filter(|entry| entry.next.is_none())
-        {
-            entry.lease = lease;
-            let next = now + regular(entry.lease, random);
-            self.schedule(id, next);
+    pub fn renewed(
+        &mut self,
+        id: u64,
+        renewal: &mut Renewal,
+        payload: T,
+        lease: Duration,
+        now: Moment,
+        random: u64,
+    ) {
+        if let Renewal::UnderWay { .. } = renewal {
+            self.insert(id, renewal, payload, lease, now, random);
         }
     }
 
     /// The renewal of `id` had no clear answer: the next is due sooner.
-    pub fn failed(&mut self, id: u64, now: Moment, random: u64) {
-        if let Some(entry) = self
-            .entries
-            .get_mut(&id)
-            .filter(|entry| entry.next.is_none())
-        {
-            let next = now + hurried(entry.lease, random);
-            self.schedule(id, next);
+    pub fn failed(&mut self, id: u64, renewal: &mut Renewal, payload: T, now: Moment, random: u64) {
+        if let Renewal::UnderWay { lease } = *renewal {
+            let due = now + hurried(lease, random);
+            *renewal = Renewal::At { lease, due };
+            self.due.insert((due, id), payload);
         }
     }
 
     /// Returns the number of holds.
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    pub const fn len(&self) -> usize {
+        self.kept
     }
 
     /// Tells whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    fn schedule(&mut self, id: u64, at: Moment) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.next = Some(at);
-            self.due.insert((at, id));
-        }
+    pub const fn is_empty(&self) -> bool {
+        self.kept == 0
     }
 }
 
@@ -154,49 +189,74 @@ mod tests {
 
     #[test]
     fn a_hold_is_renewed_every_third_and_sooner_after_a_failure() {
-        let mut table = RenewalTable::new();
-        table.insert(1, "a", LEASE, at(0), u64::MAX);
+        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        table.insert(1, &mut one, "a", LEASE, at(0), u64::MAX);
         let due = table.next_due().unwrap();
         assert!(due > at(9_999) && due <= at(10_000));
         assert!(table.take_due(at(9_000)).is_empty());
-        assert_eq!(table.take_due(at(10_000)), [(1, "a")]);
+        let taken = table.take_due(at(10_000));
+        assert_eq!((taken[0].id, taken[0].payload, taken.len()), (1, "a", 1));
+        assert!(one.begin(taken[0].at));
         assert!(table.take_due(at(20_000)).is_empty(), "it is under way");
-        table.failed(1, at(10_000), 0);
+        table.failed(1, &mut one, "a", at(10_000), 0);
         assert_eq!(table.next_due(), Some(at(10_500)));
-        assert_eq!(table.take_due(at(10_500)).len(), 1);
-        table.renewed(1, LEASE, at(10_600), 0);
+        let taken = table.take_due(at(10_500));
+        assert!(one.begin(taken[0].at));
+        table.renewed(1, &mut one, "a", LEASE, at(10_600), 0);
         assert_eq!(table.next_due(), Some(at(18_600)));
     }
 
     #[test]
     fn an_answer_after_removal_registers_nothing_l10() {
-        let mut table = RenewalTable::new();
-        table.insert(1, (), LEASE, at(0), 0);
-        table.take_due(at(10_000));
-        assert!(table.remove(1).is_some());
-        table.renewed(1, LEASE, at(10_001), 0);
-        table.failed(1, at(10_001), 0);
+        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        table.insert(1, &mut one, (), LEASE, at(0), 0);
+        let taken = table.take_due(at(10_000));
+        assert!(one.begin(taken[0].at));
+        table.remove(1, &mut one);
+        table.renewed(1, &mut one, (), LEASE, at(10_001), 0);
+        table.failed(1, &mut one, (), at(10_001), 0);
         assert!(table.is_empty());
         assert_eq!(table.next_due(), None);
     }
 
+    #[test]
+    fn what_is_removed_or_put_off_between_taking_and_beginning_does_not_begin() {
+        let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
+        table.insert(1, &mut one, (), LEASE, at(0), 0);
+        let first = table.take_due(at(10_000)).remove(0);
+        table.insert(1, &mut one, (), LEASE, at(10_000), 0);
+        assert!(!one.begin(first.at));
+        let second = table.take_due(at(20_000)).remove(0);
+        table.remove(1, &mut one);
+        assert!(!one.begin(second.at));
+        assert!(table.is_empty() && table.next_due().is_none());
+    }
+
     proptest! {
         #[test]
-        fn index_and_entries_agree(ops in prop::collection::vec((0_u8..5, 0_u64..6, 0_u64..40_000, any::<u64>()), 0..80)) {
-            let mut table = RenewalTable::new();
+        fn table_and_holds_agree(ops in prop::collection::vec((0_u8..5, 0_usize..6, 0_u64..40_000, any::<u64>()), 0..80)) {
+            let (mut table, mut holds) = (RenewalTable::new(), [Renewal::Never; 6]);
             let mut now = 0;
-            for (op, id, step, random) in ops {
+            for (op, hold, step, random) in ops {
                 now += step;
+                let (id, one) = (hold as u64, &mut holds[hold]);
                 match op {
-                    0 => table.insert(id, id, LEASE, at(now), random),
-                    1 => drop(table.remove(id)),
-                    2 => drop(table.take_due(at(now))),
-                    3 => table.renewed(id, LEASE, at(now), random),
-                    _ => table.failed(id, at(now), random),
+                    0 => table.insert(id, one, id, LEASE, at(now), random),
+                    1 => table.remove(id, one),
+                    2 => for due in table.take_due(at(now)) {
+                        prop_assert_eq!(due.id, due.payload);
+                        prop_assert!(holds[due.payload as usize].begin(due.at));
+                    },
+                    3 => table.renewed(id, one, id, LEASE, at(now), random),
+                    _ => table.failed(id, one, id, at(now), random),
                 }
-                let waiting: BTreeSet<_> =
-                    table.entries.iter().filter_map(|(id, entry)| Some((entry.next?, *id))).collect();
+                let waiting: BTreeMap<_, _> = (0..).zip(&holds).filter_map(|(id, one)| match *one {
+                    Renewal::At { due, .. } => Some(((due, id), id)),
+                    _ => None,
+                }).collect();
                 prop_assert_eq!(&waiting, &table.due);
+                let kept = holds.iter().filter(|one| one.lease().is_some());
+                prop_assert_eq!(kept.count(), table.len());
             }
         }
     }

@@ -9,36 +9,36 @@ use std::{
 ///
 /// Only differences mean anything. The clock behind it never goes back and, where the platform
 /// offers one, also counts the time the machine was suspended. A `Moment` is a plain value, so that
-/// decisions can take `now` as an argument.
+/// decisions can take `now` as an argument. It counts nanoseconds, for 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
+pub struct Moment(u64);
 
 impl Moment {
     /// The origin of the clock.
-    pub const ORIGIN: Self = Self(Duration::ZERO);
+    pub const ORIGIN: Self = Self(0);
 
     /// An instant later than every other: "never".
-    pub const FAR_FUTURE: Self = Self(Duration::MAX);
+    pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// Makes the instant that lies `elapsed` after the clock's origin.
     pub const fn from_origin(elapsed: Duration) -> Self {
-        Self(elapsed)
+        Self(nanos(elapsed))
     }
 
     /// Returns the time since the clock's origin.
     pub const fn since_origin(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0)
     }
 
     /// Returns the time from `earlier` to `self`, zero if `earlier` is the later one.
     pub const fn since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// Returns the instant `span` before `self`, not before the origin.
     #[must_use]
     pub const fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(span))
+        Self(self.0.saturating_sub(nanos(span)))
     }
 }
 
@@ -46,7 +46,7 @@ impl Add<Duration> for Moment {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+        Self(self.0.saturating_add(nanos(span)))
     }
 }
 
@@ -61,5 +61,15 @@ impl Sub for Moment {
 
     fn sub(self, earlier: Self) -> Duration {
         self.since(earlier)
+    }
+}
+
+/// Half the size of a `Duration`: a client has a few of them for each hold.
+const fn nanos(span: Duration) -> u64 {
+    let nanos = span.as_nanos();
+    if nanos > u64::MAX as u128 {
+        u64::MAX
+    } else {
+        nanos as u64
     }
 }

@@ -131,7 +131,8 @@ impl TurnQueue {
         Some(first.get().id)
     }
 
-    fn front(&self) -> Option<u64> {
+    /// Returns the first waiter.
+    pub fn front(&self) -> Option<u64> {
         self.waiters.first_key_value().map(|(_, waiter)| waiter.id)
     }
 }

@@ -1,12 +1,13 @@
 //! What goes over a connection and what comes back.
 
-use std::{error, fmt, io::Write};
+use std::{error, fmt};
+
+use super::Strings;
 
 /// One command to a server: binary-safe arguments in one buffer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
+    args: Strings,
 }
 
 impl Command {
@@ -18,8 +19,7 @@ impl Command {
     /// Starts an empty command with room for `args` arguments of `bytes` bytes in all.
     pub fn with_capacity(args: usize, bytes: usize) -> Self {
         Self {
-            bytes: Vec::with_capacity(bytes),
-            ends: Vec::with_capacity(args),
+            args: Strings::with_capacity(args, bytes),
         }
     }
 
@@ -32,37 +32,29 @@ impl Command {
 
     /// Appends one argument in place.
     pub fn push(&mut self, arg: impl AsRef<[u8]>) {
-        self.bytes.extend_from_slice(arg.as_ref());
-        self.ends.push(self.bytes.len());
+        self.args.push(arg.as_ref());
     }
 
     /// Appends one argument in place, as it is displayed.
     pub fn write(&mut self, arg: impl fmt::Display) {
-        // A vector takes whatever is written to it.
-        let _ = write!(self.bytes, "{arg}");
-        self.ends.push(self.bytes.len());
+        self.args.write(arg);
     }
 
     /// Iterates over the arguments, the command's name first.
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.ends.len()).map(|at| {
-            let start = if at == 0 { 0 } else { self.ends[at - 1] };
-            &self.bytes[start..self.ends[at]]
-        })
+        self.args.iter()
     }
 
     /// Returns the bytes of all arguments together.
     pub fn payload_len(&self) -> usize {
-        self.bytes.len()
+        self.args.payload_len()
     }
 }
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // AUTH and HELLO carry secrets; a transport sends them itself and never through here.
-        f.debug_list()
-            .entries(self.args().map(String::from_utf8_lossy))
-            .finish()
+        self.args.fmt(f)
     }
 }
 

@@ -5,10 +5,12 @@
 
 mod command;
 mod runtime;
+mod strings;
 mod transport;
 
 pub use command::{Command, Outcome, Reply, ServerError, Value};
 pub use runtime::{BoxFuture, Runtime, TokioRuntime};
+pub(crate) use strings::Strings;
 pub use transport::{
     Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Protocol, Purpose, Push, Pushes,
     TlsOptions, Transport,

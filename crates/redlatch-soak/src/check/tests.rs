@@ -387,7 +387,10 @@ fn whoever_waits_without_trouble_was_forgotten() {
             takeover: None,
         })
     };
-    let with = |faults: Vec<Record>| counts([vec![wait.clone()], faults].concat());
+    // Somebody has it nearly all the time: that alone is no excuse.
+    let held = Record::Hold(hold(1, 4_000_000, 20_000_000));
+    let waits = vec![wait, held];
+    let with = |faults: Vec<Record>| counts([waits.clone(), faults].concat());
     assert_eq!(with(vec![]), (1, 0));
     assert_eq!(with(vec![trouble("b", 0, 9_000_000)]), (1, 0));
     assert_eq!(with(vec![trouble("a", 0, 1_900_000)]), (1, 0));
@@ -397,6 +400,42 @@ fn whoever_waits_without_trouble_was_forgotten() {
     ];
     assert_eq!(with(both), (0, 0));
     assert_eq!(with(vec![trouble("c", 2_000_000, 4_000_000)]), (0, 0));
+}
+
+#[test]
+fn whoever_waits_for_what_nobody_has_was_forgotten_in_spite_of_trouble() {
+    let wait = Record::Wait(Wait {
+        kind: "lock".to_owned(),
+        names: vec!["a".to_owned()],
+        from: 1_000_000,
+        until: 21_000_000,
+    });
+    let trouble = |from, until| {
+        Record::Fault(Fault {
+            kind: "stop".to_owned(),
+            from,
+            until,
+            names: vec!["a".to_owned()],
+            takeover: None,
+        })
+    };
+    let with = |others: Vec<Record>| counts([vec![wait.clone()], others].concat());
+    assert_eq!(with(vec![trouble(0, 8_000_000)]), (1, 0), "13 s of nothing");
+    assert_eq!(with(vec![trouble(0, 9_500_000)]), (0, 0));
+    assert_eq!(with(vec![trouble(14_000_000, 22_000_000)]), (1, 0));
+    let between = [trouble(0, 3_000_000), trouble(12_000_000, 13_000_000)];
+    assert_eq!(with(between.to_vec()), (0, 0));
+    let held = Record::Hold(hold(1, 9_000_000, 9_500_000));
+    assert_eq!(
+        with(vec![trouble(0, 8_000_000), held]),
+        (0, 0),
+        "somebody had it"
+    );
+    let elsewhere = Record::Hold(Hold {
+        name: "b".to_owned(),
+        ..hold(1, 9_000_000, 9_500_000)
+    });
+    assert_eq!(with(vec![trouble(0, 8_000_000), elsewhere]), (1, 0));
 }
 
 #[test]
@@ -415,7 +454,11 @@ fn whoever_has_one_lock_may_wait_for_another() {
             names: vec!["lock-1".to_owned()],
             takeover: None,
         });
-        counts(vec![wait, fault])
+        let held = Record::Hold(Hold {
+            name: "lock-1".to_owned(),
+            ..hold(1, 4_000_000, 20_000_000)
+        });
+        counts(vec![wait, fault, held])
     };
     assert_eq!(waits("multi", "lock-0"), (0, 0));
     assert_eq!(waits("lock", "lock-0"), (0, 0));

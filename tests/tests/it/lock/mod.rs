@@ -13,6 +13,7 @@ mod many_threads;
 mod mixed_leases;
 mod observability;
 mod renewals;
+mod succession;
 mod successors;
 mod waiting;
 mod wrong_input;

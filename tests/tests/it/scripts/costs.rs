@@ -119,7 +119,7 @@ fn contention_costs_a_bounded_number_of_commands_more() {
     let inspected = counted(&mut bed, &bed::inspect("x"));
     assert_eq!(inspected, ("held".to_owned(), 3));
     let call = release(&["x"], "a", "a:1", &held).call();
-    assert_eq!(counted(&mut bed, &call), ("released".to_owned(), 7));
+    assert_eq!(counted(&mut bed, &call), ("released".to_owned(), 8));
     assert_eq!(bed.published().len(), 1);
 }
 

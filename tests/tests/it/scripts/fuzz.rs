@@ -424,14 +424,22 @@ impl World {
         }
     }
 
+    /// Returns, now and then, a waiter of the other owner that is to ask right behind a release.
+    fn successor(&mut self, owner: &str) -> Option<String> {
+        let waits = |attempt: &Attempt| attempt.owner != owner && attempt.tokens.is_none();
+        let next = self.any(waits).filter(|_| self.rng.bool())?;
+        Some(format!("+{}", self.attempts[next].address))
+    }
+
     fn release(&mut self, attempt: &Attempt, void: Option<u64>) {
         let names: Vec<_> = attempt.names.iter().map(|&at| NAMES[at]).collect();
         let unknown = vec![0; names.len()];
         let tokens = attempt.tokens.clone().unwrap_or(unknown);
-        let address = if attempt.registered {
-            &attempt.address
-        } else {
-            ""
+        let successor = self.successor(attempt.owner);
+        let address = match &successor {
+            _ if attempt.registered => &attempt.address,
+            Some(next) => next,
+            None => "",
         };
         let call = Release {
             names: &names,
@@ -456,9 +464,20 @@ impl World {
                 _ => {}
             }
             expected.extend([verdict.to_owned(), left.to_string()]);
-            lock.waiters.remove(address);
-            if lock.live(now).is_none() {
-                wakes.extend(lock.wake(now).map(|who| wake(&who, NAMES[at])));
+            match address.strip_prefix('+') {
+                None => drop(lock.waiters.remove(address)),
+                Some(next) if verdict == "released" && lock.live(now).is_none() => {
+                    lock.waiters.remove(next);
+                }
+                Some(_) => {}
+            }
+            let woken = (lock.live(now).is_none()).then(|| lock.wake(now)).flatten();
+            if let Some(who) = woken {
+                if names.len() == 1 {
+                    let channel = who.split(' ').nth(1).unwrap();
+                    expected.extend([channel.to_owned(), lock.waiters.len().to_string()]);
+                }
+                wakes.push(wake(&who, NAMES[at]));
             }
         }
         assert_eq!(answer, expected, "{}", self.story());

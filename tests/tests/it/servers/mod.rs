@@ -1,6 +1,8 @@
 //! Tests against real servers: every one of `REDLATCH_TEST_SERVERS`, or those of the `PATH`.
 
 mod addresses;
+mod answers;
+mod clock_set;
 mod clocks;
 mod connections;
 mod cost;
@@ -18,6 +20,7 @@ mod refusals;
 mod restart;
 mod rights;
 mod rwlock;
+mod sleep;
 mod slots;
 mod stop;
 mod support;

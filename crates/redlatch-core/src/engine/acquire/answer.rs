@@ -38,7 +38,10 @@ impl Run<'_> {
                     (Answer::Granted(_), told) => {
                         self.attempt.granted();
                         told?;
-                        // Sent again it writes again, and that can be waited for.
+                        // It was taken, whatever becomes of it. Sent again it writes again, and that can be waited for.
+                        self.unknown = true;
+                        let message = "nobody knows which replicas have confirmed it";
+                        self.trouble = Some(Error::new(ErrorKind::OutcomeUnknown, message));
                         self.machine.on_failed();
                         return Ok(None);
                     }
@@ -156,7 +159,7 @@ impl Run<'_> {
             place.call_all(Call::Now);
         }
         observe::acquired(&labels, now - self.started, self.requests, self.contended);
-        Some(Held::new(hold, delivered, grant, self.lease, acknowledged))
+        Some(Held::new(hold, &delivered, grant, acknowledged))
     }
 
     /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.

@@ -12,7 +12,6 @@ use crate::{
 
 /// One renewal under way.
 pub(super) struct Job {
-    pub(super) id: u64,
     pub(super) hold: Arc<Hold>,
     pub(super) span: Duration,
     pub(super) call: ScriptCall,

@@ -4,10 +4,12 @@
 mod address;
 mod command;
 mod error;
+mod gather;
 mod login;
 mod pubsub;
 mod pubsub2;
 mod pushes;
+mod socket;
 mod value;
 mod wire;
 
@@ -19,6 +21,7 @@ use tokio::sync::mpsc;
 
 use self::{
     command::CommandConn,
+    gather::Calls,
     pubsub::PubSubConn,
     pushes::{CommandPushes, Gone, PushSink, QueuedPushes},
     wire::Wire,
@@ -37,6 +40,8 @@ use crate::seam::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, Tran
 ///
 /// Addresses with TLS need the Cargo feature `tls`. Where the application has not installed a default
 /// crypto provider for rustls, the first such dial installs ring.
+///
+/// Without TLS, requests that are ready at the same time are written together, once several are under way.
 ///
 /// A connection lives on the tokio runtime it was dialled on and ends with it.
 #[derive(Clone, Debug, Default)]
@@ -91,10 +96,9 @@ async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialE
         }
     };
     let config = connection_config().set_push_sender(sink);
-    let conn = client
-        .get_multiplexed_async_connection_with_config(&config)
-        .await?;
-    let wire = Wire::new(conn, gone);
+    let calls = Calls::default();
+    let (conn, driver) = socket::connect(client, config, &calls).await?;
+    let wire = Wire::new(conn, gone, calls, driver);
     if let Err(failed) = login::finish(&wire, &dial.login, login::Auth::Done).await {
         return Ok(Err(failed));
     }
@@ -119,11 +123,11 @@ async fn dial_resp2(dial: &Dial) -> Result<Dialed, DialError> {
     let client = address::client(dial, ProtocolVersion::RESP2)?;
     let (conn, pushes): (Arc<dyn Conn>, Box<dyn Pushes>) = match dial.purpose {
         Purpose::Command => {
-            let conn = client
-                .get_multiplexed_async_connection_with_config(&connection_config())
+            let calls = Calls::default();
+            let (conn, driver) = socket::connect(&client, connection_config(), &calls)
                 .await
                 .map_err(|failed| error::of_connect(&dial.address, &failed))?;
-            let wire = Wire::new(conn, Gone::default());
+            let wire = Wire::new(conn, Gone::default(), calls, driver);
             login::finish(&wire, &dial.login, login::Auth::Pending).await?;
             let pushes = CommandPushes::new(wire.gone());
             (Arc::new(CommandConn::new(wire)), Box::new(pushes))

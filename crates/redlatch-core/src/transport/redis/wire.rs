@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use redis::{Pipeline, RedisError, aio::MultiplexedConnection};
 use tokio::select;
 
-use super::{error, pushes::Gone, value};
+use super::{error, gather::Calls, pushes::Gone, socket::Driver, value};
 use crate::seam::{Command, Outcome, Reply};
 
 /// A multiplexed connection. It closes when the last clone of its inner handle is dropped.
@@ -14,11 +14,23 @@ use crate::seam::{Command, Outcome, Reply};
 pub(super) struct Wire {
     conn: MultiplexedConnection,
     gone: Gone,
+    calls: Calls,
+    _driver: Option<Driver>,
 }
 
 impl Wire {
-    pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
-        Self { conn, gone }
+    pub(super) fn new(
+        conn: MultiplexedConnection,
+        gone: Gone,
+        calls: Calls,
+        driver: Option<Driver>,
+    ) -> Self {
+        Self {
+            conn,
+            gone,
+            calls,
+            _driver: driver,
+        }
     }
 
     pub(super) fn gone(&self) -> &Gone {
@@ -38,6 +50,7 @@ impl Wire {
         if self.gone.is() {
             return vec![error::closed(); count];
         }
+        let _call = self.calls.begin();
         let mut conn = self.conn.clone();
         if let [command] = commands.as_slice() {
             let cmd = value::cmd(command);

@@ -133,6 +133,7 @@ pub(super) const ALL: &[Mutant] = &[
     client("drop-releases-nothing", Rule::ReleaseOnDrop),
     client("never-renewed", Rule::Renew),
     client("turn-not-passed", Rule::PassTurn),
+    client("successor-not-called", Rule::CallSuccessor),
     client("waiter-never-registers", Rule::Register),
     client("waiter-not-struck-out", Rule::StrikeOut),
     client("loss-not-told", Rule::TellByClock),

@@ -12,4 +12,5 @@ mod replicas;
 mod routing;
 mod sentinel_faults;
 mod shards;
+mod split_bus;
 pub(super) mod support;

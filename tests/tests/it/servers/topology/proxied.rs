@@ -1,6 +1,7 @@
 //! Proxies in front of the nodes of a cluster: replies that are lost, and a node that is mute for one client.
 
 use redlatch::{Client, HoldState, Released};
+use redlatch_core::protocol::slot::slot_of;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
@@ -13,6 +14,7 @@ use crate::servers::support::{MS, SECOND, call, key, preload};
 
 redlatch_tests::on_every_server!(
     replies_of_a_cluster_that_are_lost_count_once_l1,
+    redirects_to_nowhere_are_a_delay_l45,
     a_node_that_is_mute_for_one_client_is_so_for_it_alone_l11,
 );
 
@@ -58,6 +60,44 @@ async fn replies_of_a_cluster_that_are_lost_count_once_l1(binary: ServerBinary) 
             let released = guard.release().await.unwrap();
             release.answered().await;
             assert_eq!(released, Released::Free, "counted once: {then:?} on {name}");
+        }
+    }
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+/// To where nobody is, to a name that is none, and to itself: each once, and then the truth.
+async fn redirects_to_nowhere_are_a_delay_l45(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let (client, proxies) = behind_proxies(&backend).await;
+    let node = &servers.servers()[0];
+    preload(node);
+    let mut names = (0..).map(|n| format!("n{n}"));
+    let name = names.find(|name| servers.owner(&key(name)).port() == node.port());
+    let name = name.unwrap();
+    let (slot, itself) = (slot_of(key(&name).as_bytes()), node.address());
+    let lock = client.lock(&name);
+    for to in [
+        "127.0.0.1:1",
+        "nowhere.invalid:6379",
+        "nonsense",
+        &itself.to_string(),
+    ] {
+        for code in ["MOVED", "ASK"] {
+            let redirect = format!("-{code} {slot} {to}");
+            let told = |script| proxies[0].answer(call(node, script, &name), &redirect);
+            let acquire = told(&REENTRANT.acquire);
+            let guard = lock.lock().await.unwrap();
+            acquire.answered().await;
+            let renew = told(&REENTRANT.renew);
+            guard.extend(60 * SECOND).await.unwrap();
+            renew.answered().await;
+            let release = told(&REENTRANT.release);
+            assert_eq!(guard.release().await.unwrap(), Released::Free, "{redirect}");
+            release.answered().await;
         }
     }
     assert_tables_empty(&client).await;

@@ -10,7 +10,8 @@ use redlatch_tests::{
 };
 
 use super::support::{
-    await_copy, group, have_left, other, registered, script_calls, take_and_free,
+    await_copy, group, have_left, held_and_waited_for, other, registered, script_calls,
+    served_in_time, take_and_free,
 };
 use crate::servers::support::{MS, SECOND, key, waiting};
 
@@ -31,9 +32,12 @@ async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) 
     let waiter = waiting(b.lock("x"));
     registered(|| group.master(), "x").await;
     let before = group.master();
+    let (freed, served) = held_and_waited_for(&a, &b, "freed", || before).await;
     let began = Instant::now();
+    drop(freed);
     group.fail_over();
     println!("{binary}: a planned failover took {:?}", began.elapsed());
+    served_in_time(&binary, began, Instant::now(), served).await;
     // The sentinels say it everywhere at once: a client may hear it a little later than this test does, and the old master serves until it is told.
     have_left(before, [&a, &b]).await;
     guard.extend(60 * SECOND).await.unwrap();
@@ -59,14 +63,13 @@ async fn a_hold_and_its_waiter_outlive_the_crash_of_the_master(binary: ServerBin
     let waiter = waiting(b.lock("x"));
     registered(|| group.master(), "x").await;
     let deposed = group.master();
+    let (freed, served) = held_and_waited_for(&a, &b, "freed", || deposed).await;
     await_copy(other(&group, deposed), "x");
     deposed.kill();
     let killed = Instant::now();
+    drop(freed);
     group.await_other_than(deposed.port());
-    println!(
-        "{binary}: the sentinels tell of another master after {:?}",
-        killed.elapsed()
-    );
+    served_in_time(&binary, killed, Instant::now(), served).await;
     guard.extend(60 * SECOND).await.unwrap();
     assert_eq!(guard.state(), HoldState::Held);
     println!(

@@ -1,0 +1,142 @@
+//! The table of the live holds of a client.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use super::Hold;
+use crate::{
+    Owner,
+    primitive::Side,
+    protocol::{
+        hold::{HoldState, LossCause},
+        name::Key,
+        time::Moment,
+    },
+};
+
+/// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
+/// inside of it and never around it.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    table: Mutex<BTreeMap<Place, Weak<Hold>>>,
+}
+
+/// The table, locked. An owner has one hold of a side of an object in it at most.
+pub(super) struct Table<'a>(MutexGuard<'a, BTreeMap<Place, Weak<Hold>>>);
+
+/// Where a hold has its place. Small, since a client may have very many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// Some bits of a hash of the key. Objects that agree in it are told apart by the keys that their holds have.
+    object: u32,
+    side: Side,
+    owner: u64,
+    /// The number of the hold.
+    id: u64,
+}
+
+impl Holds {
+    pub(super) fn table(&self) -> Table<'_> {
+        Table(self.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Tells whether `owner` holds `key` on any side, as far as this process knows.
+    pub(crate) fn held(&self, key: &Key, owner: &Owner, now: Moment) -> bool {
+        let holds = [Side::Exclusive, Side::Shared].map(|side| {
+            // The table is not locked any more when the hold is asked.
+            self.table().get(key, owner, side)
+        });
+        let mut holds = holds.into_iter().flatten();
+        holds.any(|hold| !matches!(hold.state(now), HoldState::Lost(_)))
+    }
+
+    /// The hold of `key` with this serial was ended by force.
+    pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
+        let hold = self.table().with_serial(key, side, serial);
+        if let Some(hold) = hold {
+            hold.lose(LossCause::Revoked);
+        }
+    }
+
+    /// Returns the number of holds.
+    pub(crate) fn len(&self) -> usize {
+        self.table().0.len()
+    }
+
+    /// Returns all holds.
+    pub(crate) fn all(&self) -> Vec<Weak<Hold>> {
+        self.table().0.values().cloned().collect()
+    }
+}
+
+impl Table<'_> {
+    /// Returns the hold that `owner` has of a side of `key`.
+    pub(super) fn get(&self, key: &Key, owner: &Owner, side: Side) -> Option<Arc<Hold>> {
+        let first = Place {
+            object: object(key),
+            side,
+            owner: owner.number(),
+            id: 0,
+        };
+        let last = Place {
+            id: u64::MAX,
+            ..first
+        };
+        self.find(first, last, |hold| hold.primitive().key() == key)
+    }
+
+    /// Returns the hold of `key` with this serial, if it is one of ours.
+    fn with_serial(&self, key: &Key, side: Side, serial: u64) -> Option<Arc<Hold>> {
+        let first = Place {
+            object: object(key),
+            side,
+            owner: 0,
+            id: 0,
+        };
+        let last = Place {
+            owner: u64::MAX,
+            id: u64::MAX,
+            ..first
+        };
+        self.find(first, last, |hold| {
+            hold.serial() == serial && hold.primitive().key() == key
+        })
+    }
+
+    fn find(&self, first: Place, last: Place, is_it: impl Fn(&Hold) -> bool) -> Option<Arc<Hold>> {
+        let mut holds = self.0.range(first..=last);
+        holds.find_map(|(_, hold)| hold.upgrade().filter(|hold| is_it(hold)))
+    }
+
+    /// Puts a hold in, whose place nobody has.
+    pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
+        self.0.insert(Place::of(hold), Arc::downgrade(hold));
+    }
+
+    /// Takes a hold out; returns whether it was there.
+    pub(super) fn remove(&mut self, hold: &Hold) -> bool {
+        self.0.remove(&Place::of(hold)).is_some()
+    }
+}
+
+impl Place {
+    fn of(hold: &Hold) -> Self {
+        let primitive = hold.primitive();
+        Self {
+            object: object(primitive.key()),
+            side: primitive.side(),
+            owner: hold.owner().number(),
+            id: hold.id(),
+        }
+    }
+}
+
+/// Any bits of a hash do; these are the same in every run, which the simulator needs.
+fn object(key: &Key) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    key.as_str().hash(&mut hasher);
+    hasher.finish() as u32
+}

@@ -1,0 +1,142 @@
+//! A name that goes on within the process: the next waiter asks right behind the release, and does not wait to be called.
+//!
+//! Nobody else must be passed over for that. Whoever is let in by a release learns from its reply, before it lets go itself, whether somebody of
+//! another client waits; only while nobody does, the next of this client goes behind the release in the same write. One who came meanwhile is called by
+//! that release in vain, once, and has its turn with the next.
+
+use std::{
+    collections::BTreeSet,
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+};
+
+use super::{Parting, Turns};
+use crate::{Client, primitive::Waiting, protocol::name::Key, seam::Value};
+
+/// The names for which only this client waited when it last let go of them.
+#[derive(Debug, Default)]
+pub(crate) struct Lone(Mutex<BTreeSet<Key>>);
+
+/// The waiter that asks right behind a release.
+#[derive(Clone, Debug)]
+pub(crate) struct Successor {
+    turns: Arc<Turns>,
+    key: Key,
+    id: u64,
+}
+
+impl Lone {
+    /// Tells whether `key` is one of them, once.
+    fn take(&self, key: &Key) -> bool {
+        self.names().remove(key)
+    }
+
+    fn put(&self, key: &Key) {
+        let mut names = self.names();
+        if names.len() >= MOST {
+            // What is lost is a name's first release without a call.
+            names.clear();
+        }
+        names.insert(key.clone());
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Successor {
+    /// Makes it ask.
+    fn call(&self) {
+        self.turns.call(&self.key, self.id);
+    }
+}
+
+impl Parting {
+    /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody else waits as far as is known.
+    pub(super) fn name_successor(&mut self, client: &Client) {
+        let key = self.primitive.key();
+        if !client.turns().lone().take(key) || !self.address.is_empty() {
+            return;
+        }
+        let turns = client.turns();
+        if let Some((id, address)) = turns.first(key) {
+            // Its place is struck out if this frees the name, so that the release calls another, if one has come.
+            self.address = format!("+{address}");
+            self.successor = Some(Box::new(Successor {
+                turns: Arc::clone(turns),
+                key: key.clone(),
+                id,
+            }));
+        }
+    }
+
+    /// Takes in what the reply says of those who wait.
+    pub(super) fn answered(&self, turns: &Turns, reply: &Value) {
+        let key = self.primitive.key();
+        let alone = match self.primitive.waiting(reply) {
+            Waiting::Unknown => false,
+            Waiting::Nobody => self.successor.is_some(),
+            Waiting::Somebody { called, more } => !more && turns.is_ours(key, called),
+        };
+        if alone {
+            turns.lone().put(key);
+        }
+        // A copy of this may have struck it out after it had asked.
+        self.call_successor();
+    }
+
+    fn call_successor(&self) {
+        if let Some(successor) = &self.successor {
+            successor.call();
+        }
+    }
+}
+
+/// Sends partings; those who ask right behind them do so as soon as they are on their way.
+///
+/// # Cancel safety
+///
+/// As `sending` itself. Successors have been called, or wait for their turn as before.
+pub(super) async fn ahead_of_successors<T>(
+    sending: impl Future<Output = T>,
+    partings: impl Iterator<Item = &Parting>,
+) -> T {
+    let mut sending = pin!(sending);
+    let sent = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
+    partings.for_each(Parting::call_successor);
+    match sent {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => sending.await,
+    }
+}
+
+/// Names whose hold is lost are never asked for again here.
+const MOST: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Name, protocol::name::Prefix};
+
+    #[test]
+    fn a_name_is_taken_once_and_their_number_is_bounded() {
+        let key = |n: usize| {
+            Key::new(
+                &Prefix::default(),
+                &Name::parse(&format!("name-{n}")).unwrap(),
+            )
+        };
+        let lone = Lone::default();
+        lone.put(&key(0));
+        assert!(lone.take(&key(0)));
+        assert!(!lone.take(&key(0)));
+        for n in 0..=MOST {
+            lone.put(&key(n));
+        }
+        assert!(lone.names().len() <= MOST);
+        assert!(lone.take(&key(MOST)));
+    }
+}

@@ -1,0 +1,127 @@
+//! A wall clock of a server's own, to be set while it runs.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::LazyLock,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use super::{Server, ServerBinary, ServerOptions};
+use crate::wait::{GENEROUS, eventually_blocking, unique_name};
+
+impl Server {
+    /// Sets its wall clock so many seconds ahead of the machine's, or behind it, and returns when it shows that. Others' clocks stay as they are.
+    ///
+    /// # Panics
+    ///
+    /// Without [`ServerOptions::own_clock`].
+    #[track_caller]
+    pub fn set_clock(&self, ahead: i64) {
+        self.write_clock(ahead);
+        eventually_blocking("the clock to be set", GENEROUS, || {
+            self.shows(ahead).then_some(())
+        });
+    }
+
+    /// Returns what its clock shows, in ms since 1970.
+    #[track_caller]
+    pub fn millis(&self) -> u64 {
+        let time = self.command(&["TIME"]).unwrap().array();
+        let mut parts = time
+            .into_iter()
+            .map(|part| part.text().parse::<u64>().expect("a number"));
+        let mut next = || parts.next().expect("seconds and microseconds");
+        next() * 1000 + next() / 1000
+    }
+
+    fn write_clock(&self, ahead: i64) {
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(self.dir().join(FILE));
+        let written = file.and_then(|file| file.write_all_at(&ahead.to_ne_bytes(), 0));
+        written.expect("it was started with a clock of its own");
+    }
+
+    /// Valkey looks at its clock now and then only: what it shows may be some ms old.
+    fn shows(&self, ahead: i64) -> bool {
+        let earliest = machine_millis() + ahead * 1000 - 1000;
+        let shown = i64::try_from(self.millis()).expect("a time");
+        (earliest..=machine_millis() + ahead * 1000).contains(&shown)
+    }
+}
+
+impl ServerBinary {
+    /// Says whether its clock can be set, by setting it. It cannot where the shim does not build or the server does not heed it: where it is not
+    /// Linux, there is no C compiler, or the program is linked statically.
+    pub fn has_settable_clock(&self) -> bool {
+        let server = match Server::try_start(self, &ServerOptions::new().own_clock()) {
+            Ok(server) => server,
+            Err(message) => {
+                eprintln!("{self} does not start with a clock of its own: {message}");
+                return false;
+            }
+        };
+        server.write_clock(HOUR);
+        let start = Instant::now();
+        while !server.shows(HOUR) {
+            if start.elapsed() > LONG {
+                eprintln!("the clock of {self} shows nothing of an hour's step");
+                return false;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+}
+
+fn machine_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.expect("it is later than 1970").as_millis()).expect("and not by that much")
+}
+
+/// Makes the file for a server in `dir`, and returns what it has to find in its environment.
+pub(super) fn environment(dir: &Path) -> Result<[(&'static str, OsString); 2], String> {
+    let shim = SHIM.as_ref().map_err(Clone::clone)?;
+    let file = dir.join(FILE);
+    fs::write(&file, 0_i64.to_ne_bytes()).map_err(|error| error.to_string())?;
+    Ok([("LD_PRELOAD", shim.into()), ("REDLATCH_CLOCK", file.into())])
+}
+
+/// Built once per run, beside the program of the tests: nobody else can put another in its place.
+static SHIM: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+    let text = |error: std::io::Error| format!("the clock shim cannot be built: {error}");
+    let beside = env::current_exe().map_err(text)?;
+    let built = beside.with_file_name("redlatch_clock_shim.so");
+    // Several runs at a time: whoever is last has built the same.
+    let (source, target) = (unique_name("clock"), unique_name("clock"));
+    let source = beside.with_file_name(source).with_extension("c");
+    let target = beside.with_file_name(target).with_extension("so");
+    fs::write(&source, include_str!("clock_shim.c")).map_err(text)?;
+    let compiler = env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let output = Command::new(compiler)
+        .args(["-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+        .args([&target, &source])
+        .output();
+    let removed = fs::remove_file(&source);
+    let output = output.map_err(text)?;
+    removed.map_err(text)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("the clock shim does not build: {said}"));
+    }
+    fs::rename(&target, &built).map_err(text)?;
+    Ok(built)
+});
+
+const FILE: &str = "clock";
+
+const HOUR: i64 = 3600;
+
+/// After how long a clock that does not show it has not been set.
+const LONG: Duration = Duration::from_secs(10);

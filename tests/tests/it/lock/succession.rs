@@ -1,0 +1,191 @@
+//! Hand-offs within a process: the next asks right behind the release, and nobody elsewhere is passed over for it.
+
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use redlatch::{Client, Error, Lock, LockGuard, Released, seam::ServerError};
+use redlatch_embedded::{LostReply, calls};
+use redlatch_lua::REENTRANT;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+type Waiter = JoinHandle<Result<LockGuard, Error>>;
+
+/// A held lock and so many waiters of its client, in order; the client knows that nobody else waits.
+async fn waiters(backend: &Backend, lock: &Lock, count: usize) -> (LockGuard, Vec<Waiter>) {
+    let before = lock.lock().await.unwrap();
+    let mut waiters = Vec::new();
+    for _ in 0..=count {
+        waiters.push(tokio::spawn(lock.lock().into_future()));
+        backend.pass(MS).await;
+    }
+    before.release().await.unwrap();
+    let guard = granted(&mut waiters).await;
+    backend.pass(MS).await;
+    (guard, waiters)
+}
+
+/// What the first of them was granted, without waiting for any clock.
+async fn granted(waiters: &mut Vec<Waiter>) -> LockGuard {
+    let start = Instant::now();
+    let guard = timeout(SECOND, waiters.remove(0)).await;
+    let guard = guard.expect("it is told").unwrap().unwrap();
+    assert!(start.elapsed() < 100 * MS, "after {:?}", start.elapsed());
+    guard
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_goes_on_within_a_process_without_a_message() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let (mut guard, mut waiters) = waiters(&backend, &lock, 12).await;
+    let published = backend.embedded_server().command_count("publish");
+    let calls = backend.script_calls();
+    let mut tokens = vec![guard.token()];
+    while !waiters.is_empty() {
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        guard = granted(&mut waiters).await;
+        tokens.push(guard.token());
+        backend.pass(MS).await;
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    let after = backend.embedded_server().command_count("publish");
+    assert_eq!(after, published, "nobody was called");
+    // Each asks twice and is released once; but the first was busy before, and the last is not released.
+    assert_eq!(backend.script_calls() - calls, 12 * 3 - 1);
+    guard.release().await.unwrap();
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_elsewhere_is_not_passed_over() {
+    for tasks in [1, 2, 5, 20] {
+        let backend = Backend::embedded();
+        let (a, b) = (backend.client().await, backend.client().await);
+        let grants = Arc::new(AtomicU64::new(0));
+        let busy: Vec<_> = (0..tasks)
+            .map(|_| tokio::spawn(take_again_and_again(a.clone(), Arc::clone(&grants))))
+            .collect();
+        sleep(50 * MS).await;
+        assert!(grants.load(Relaxed) > 20);
+        for _ in 0..20 {
+            let before = grants.load(Relaxed);
+            let guard = timeout(SECOND, b.lock("x").lock()).await;
+            let guard = guard.expect("it has its turn").unwrap();
+            let passed = grants.load(Relaxed) - before;
+            assert!(passed <= 3, "{tasks} tasks: {passed} went before");
+            guard.release().await.unwrap();
+            sleep(5 * MS).await;
+        }
+        busy.iter().for_each(JoinHandle::abort);
+    }
+}
+
+async fn take_again_and_again(client: Client, grants: Arc<AtomicU64>) {
+    loop {
+        let guard = client.lock("x").lock().await.unwrap();
+        grants.fetch_add(1, Relaxed);
+        sleep(MS).await;
+        guard.release().await.unwrap();
+        // Whoever asks again at once may be faster than anybody who is called.
+        sleep(MS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_that_is_dropped_passes_the_turn_on_l3() {
+    for polls in 0..8 {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
+        let release = tokio::spawn(guard.release());
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+        let dropped = waiters.remove(0);
+        dropped.abort();
+        drop(dropped.await);
+        assert_eq!(release.await.unwrap().unwrap(), Released::Free);
+        let guard = granted(&mut waiters).await;
+        drop(guard);
+        drop(granted(&mut waiters).await);
+        assert_tables_empty(&client).await;
+        backend.assert_only_counters_left();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_dropped_lets_the_next_in_as_well() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let (mut guard, mut waiters) = waiters(&backend, &lock, 6).await;
+    let published = backend.embedded_server().command_count("publish");
+    while !waiters.is_empty() {
+        drop(guard);
+        guard = granted(&mut waiters).await;
+        backend.pass(MS).await;
+    }
+    let after = backend.embedded_server().command_count("publish");
+    assert_eq!(after, published);
+    drop(guard);
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_reply_is_lost_lets_the_next_in_l1() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
+        let release = calls::of_script(REENTRANT.release.text);
+        backend.embedded_server().drop_reply(release, how);
+        let release = tokio::spawn(guard.release());
+        let guard = timeout(5 * SECOND, waiters.remove(0)).await;
+        let guard = guard.expect("it is told").unwrap().unwrap();
+        assert_eq!(release.await.unwrap().unwrap(), Released::Free);
+        // The second copy of the release came while others waited: nobody is forgotten by it.
+        drop(guard);
+        drop(granted(&mut waiters).await);
+        drop(granted(&mut waiters).await);
+        assert_tables_empty(&client).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in_l3() {
+    for dropped in [false, true] {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
+        let loading = ServerError::parse("LOADING the server is not ready");
+        let release = calls::of_script(REENTRANT.release.text);
+        backend.embedded_server().fail_next(release, loading);
+        // The successor asks behind it, finds the name held, and has its place at the server again, which the second try strikes out.
+        if dropped {
+            drop(guard);
+        } else {
+            assert_eq!(guard.release().await.unwrap(), Released::Free);
+        }
+        drop(granted(&mut waiters).await);
+        drop(granted(&mut waiters).await);
+        drop(granted(&mut waiters).await);
+        assert_tables_empty(&client).await;
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Server;
+use crate::wait::{GENEROUS, eventually_blocking};
 
 /// Whose connections [`Server::client_kill`] closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,24 @@ impl Server {
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
         parse_info(&self.command(&["INFO", section]).unwrap().text())
+    }
+
+    /// Waits until this replica is in step and has all that `master` has at this moment.
+    ///
+    /// # Panics
+    ///
+    /// When it has not after [`GENEROUS`].
+    #[track_caller]
+    pub fn catch_up_with(&self, master: &Self) {
+        let offset = |state: &BTreeMap<String, String>, field: &str| {
+            state[field].parse::<u64>().expect("an offset")
+        };
+        let wanted = offset(&master.info("replication"), "master_repl_offset");
+        eventually_blocking("the replica to catch up", GENEROUS, || {
+            let state = self.info("replication");
+            let up = state["master_link_status"] == "up";
+            (up && offset(&state, "slave_repl_offset") >= wanted).then_some(())
+        });
     }
 
     /// Returns all keys of database 0, sorted. Keys that are not UTF-8 have the replacement character in them.

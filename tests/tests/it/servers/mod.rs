@@ -7,6 +7,7 @@ mod clocks;
 mod connections;
 mod cost;
 mod death;
+mod every_kind;
 mod full;
 mod latch;
 mod late;

@@ -12,6 +12,7 @@ use redlatch_tests::{
 
 use super::support::{
     await_copy, held_and_waited_for, registered, script_calls, served_in_time, take_and_free,
+    three_and_three,
 };
 use crate::servers::support::{MS, SECOND, key, waiting};
 
@@ -24,15 +25,6 @@ redlatch_tests::on_every_server!(
     wakes_come_over_another_node_when_one_dies,
     a_slot_that_nobody_serves_is_asked_with_pauses_l45,
 );
-
-fn three_and_three(binary: &ServerBinary) -> Cluster {
-    let options = ClusterOptions {
-        replicas: 1,
-        node_timeout: 1_500 * MS,
-        ..ClusterOptions::default()
-    };
-    Cluster::start(binary, &options)
-}
 
 fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
     let options = ClusterOptions {

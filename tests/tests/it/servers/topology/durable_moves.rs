@@ -5,7 +5,7 @@ use redlatch_core::protocol::slot::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
     server::{Cluster, ClusterOptions, Server, ServerBinary},
-    wait::{GENEROUS, eventually, eventually_blocking},
+    wait::{GENEROUS, eventually},
 };
 
 use crate::servers::support::{SECOND, key};
@@ -44,14 +44,7 @@ async fn durably(client: &Client, name: &str) -> Result<Option<LockGuard>, Error
 /// Lets a replica that stood still go on, and waits until it has what its master has.
 fn goes_on(master: &Server, replica: &Server) {
     replica.cont();
-    let wanted: u64 = master.info("replication")["master_repl_offset"]
-        .parse()
-        .unwrap();
-    eventually_blocking("the replica to catch up", GENEROUS, || {
-        let state = replica.info("replication");
-        let has: u64 = state["slave_repl_offset"].parse().unwrap();
-        (state["master_link_status"] == "up" && has >= wanted).then_some(())
-    });
+    replica.catch_up_with(master);
 }
 
 fn assert_short<T: std::fmt::Debug>(outcome: Result<T, Error>) {

@@ -13,4 +13,4 @@ mod routing;
 mod sentinel_faults;
 mod shards;
 mod split_bus;
-mod support;
+pub(super) mod support;

@@ -10,7 +10,8 @@ use redlatch_tests::{
 };
 
 use super::support::{
-    await_copy, held_and_waited_for, registered, script_calls, served_in_time, take_and_free,
+    await_copy, group, have_left, held_and_waited_for, other, registered, script_calls,
+    served_in_time, take_and_free,
 };
 use crate::servers::support::{MS, SECOND, key, waiting};
 
@@ -22,30 +23,6 @@ redlatch_tests::on_every_server!(
     servers_and_sentinels_have_credentials_of_their_own,
     a_password_can_change_while_connected,
 );
-
-fn group(binary: &ServerBinary) -> SentinelGroup {
-    SentinelGroup::start(binary, 1, 1_000 * MS, &ServerOptions::new())
-}
-
-fn other<'a>(group: &'a SentinelGroup, than: &Server) -> &'a Server {
-    let servers = group.replicated().servers();
-    servers
-        .iter()
-        .find(|server| server.port() != than.port())
-        .unwrap()
-}
-
-/// Waits until `clients` ask `old` for nothing any more.
-async fn have_left(old: &Server, clients: [&Client; 2]) {
-    eventually("both clients to have left", GENEROUS, async || {
-        let before = script_calls(old);
-        for client in clients {
-            take_and_free(&client.lock("elsewhere"), 1).await;
-        }
-        script_calls(old) == before
-    })
-    .await;
-}
 
 async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) {
     let group = group(&binary);

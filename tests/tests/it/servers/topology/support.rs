@@ -4,12 +4,51 @@ use std::time::{Duration, Instant};
 
 use redlatch::{Client, Lock, LockGuard};
 use redlatch_tests::{
-    server::{ClientType, Server, ServerBinary, ServerKind, Version},
+    server::{
+        ClientType, Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerKind,
+        ServerOptions, Version,
+    },
     wait::{GENEROUS, eventually, eventually_blocking},
 };
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::servers::support::{key, waiting};
+use crate::servers::support::{MS, key, waiting};
+
+/// Starts a cluster of three masters with a replica each, which takes over soon.
+pub(in crate::servers) fn three_and_three(binary: &ServerBinary) -> Cluster {
+    let options = ClusterOptions {
+        replicas: 1,
+        node_timeout: 1_500 * MS,
+        ..ClusterOptions::default()
+    };
+    Cluster::start(binary, &options)
+}
+
+/// Starts three sentinels with a master and a replica, which takes over soon.
+pub(in crate::servers) fn group(binary: &ServerBinary) -> SentinelGroup {
+    SentinelGroup::start(binary, 1, 1_000 * MS, &ServerOptions::new())
+}
+
+/// Returns the server of the two that is not this one.
+pub(in crate::servers) fn other<'a>(group: &'a SentinelGroup, than: &Server) -> &'a Server {
+    let servers = group.replicated().servers();
+    servers
+        .iter()
+        .find(|server| server.port() != than.port())
+        .unwrap()
+}
+
+/// Waits until `clients` ask `old` for nothing any more.
+pub(in crate::servers) async fn have_left(old: &Server, clients: [&Client; 2]) {
+    eventually("both clients to have left", GENEROUS, async || {
+        let before = script_calls(old);
+        for client in clients {
+            take_and_free(&client.lock("elsewhere"), 1).await;
+        }
+        script_calls(old) == before
+    })
+    .await;
+}
 
 /// Waits until `replica` has the hold of `name` that its master has.
 pub(super) fn await_copy(replica: &Server, name: &str) {

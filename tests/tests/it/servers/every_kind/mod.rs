@@ -1,0 +1,37 @@
+//! All kinds at once, held and waited for while something fails: what the other tests here show of the plain lock first is true of each.
+
+mod cluster;
+mod hold;
+mod kinds;
+mod load;
+mod lost_replies;
+mod scene;
+mod sentinel;
+mod standalone;
+
+use std::time::Duration;
+
+use redlatch::{Client, ClientBuilder};
+
+use self::kinds::Party;
+
+/// Starts to build a client that bears with a server that does not answer for longer than any fault here lasts.
+fn builder(url: &str) -> ClientBuilder {
+    Client::builder(url).patience(Duration::from_secs(60))
+}
+
+async fn connect(url: &str) -> Client {
+    builder(url).connect().await.unwrap()
+}
+
+/// Two clients of several servers that stand for one.
+async fn parties(url: &str) -> [Party; 2] {
+    let party = async || Party {
+        client: connect(url).await,
+        others: Vec::new(),
+    };
+    [party().await, party().await]
+}
+
+/// What all names begin with where they have to be in one slot.
+const TAG: &str = "{s}";

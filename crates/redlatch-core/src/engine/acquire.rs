@@ -179,6 +179,7 @@ impl<'a> Run<'a> {
             }
             // A turn that passes on while the client closes is not used.
             self.client.check_open()?;
+            self.follow_slot();
             let now = self.client.now();
             match self.client.next_step(&mut self.machine, now) {
                 Step::Send { register } => {
@@ -328,6 +329,20 @@ impl<'a> Run<'a> {
     fn holds(&self) -> bool {
         let (key, now) = (self.primitive.key(), self.client.now());
         self.client.holds().held(key, &self.owner, now)
+    }
+
+    /// Waits where it is called, if its slot has gone to another shard since it asked. One that is served in order keeps its address: it is its ticket.
+    fn follow_slot(&mut self) {
+        let may = self.requests > 0 && self.strategy == WaitStrategy::Notify && !self.is_queued();
+        if !may || !self.attempt.follow_slot() {
+            return;
+        }
+        self.ears = Ears::default();
+        if let Some(place) = &self.place {
+            place.asks_with(self.attempt.id().number(), self.attempt.address());
+        }
+        let hears = self.hears();
+        self.machine.on_turn(self.started, hears);
     }
 
     /// Sends the attempt once; returns the guard if it was granted.

@@ -112,6 +112,18 @@ impl Attempt {
         &self.address
     }
 
+    /// Is to be woken over the channel that its slot's shard has now; tells whether that is another than before. What is registered under the one
+    /// before is called in vain at most once.
+    pub(super) fn follow_slot(&mut self) -> bool {
+        let wakes = self.client.wakes(self.primitive.key().slot());
+        let moved = !Arc::ptr_eq(&wakes, &self.wakes);
+        if moved {
+            self.address = wakes.address(self.id.number());
+            self.wakes = wakes;
+        }
+        moved
+    }
+
     /// Returns where wakes for it go.
     pub(super) const fn wakes(&self) -> &Arc<Wakes> {
         &self.wakes

@@ -82,8 +82,9 @@ impl Wakes {
 ///
 /// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a slot (`SPUBLISH`, Redis 7.0): then it stays within the
 /// shard of that slot, and only that shard may publish it. So there is a channel for each shard, and a connection for each that the client has waited on.
-/// When the shard's slots go to another node (a failover), its channel goes with them. When only the channel's slot does (slots are spread anew), who
-/// waits elsewhere under the old address is woken no more, and looks by the clock, until its acquisition ends; new ones get a new channel.
+/// When the shard's slots go to another node (a failover), its channel goes with them. When only the channel's slot does, or only the name's (slots are
+/// spread anew), who waits under the old address is woken no more and looks by the clock. With that look it takes the channel that the name's shard has now,
+/// unless its address is its ticket in a queue: then it looks by the clock until its acquisition ends. New ones get the new channel.
 #[derive(Debug)]
 pub(crate) struct WakeRoutes {
     router: Arc<Router>,

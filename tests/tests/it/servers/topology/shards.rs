@@ -16,6 +16,7 @@ use crate::servers::support::{MS, SECOND, key, waiting};
 redlatch_tests::on_every_server!(
     wakes_stay_within_their_shard_l47,
     a_channel_whose_slot_has_moved_is_followed_by_another,
+    who_waits_for_a_name_that_moves_waits_where_it_is_called,
     a_channel_goes_with_its_shard_to_the_next_master,
     who_may_not_publish_by_shard_publishes_everywhere,
 );
@@ -160,6 +161,38 @@ async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBin
         assert_eq!(guard.release().await.unwrap(), Released::Free);
         waiter.await.unwrap().release().await.unwrap();
     }
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+/// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a waiter of before takes another with its next look, and is called there.
+async fn who_waits_for_a_name_that_moves_waits_where_it_is_called(binary: ServerBinary) {
+    let cluster = cluster(&binary, 0, ServerOptions::new());
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
+    let name = names(&cluster).remove(0);
+    let guard = a.lock(&name).lock().await.unwrap();
+    let waiter = waiting(b.lock(&name));
+    registered(|| cluster.owner(&key(&name)), &name).await;
+    let owner = cluster.owner(&key(&name));
+    let old = first_waiter(owner, &name);
+    let masters = cluster.masters();
+    let other = masters.iter().find(|node| node.port() != owner.port());
+    let other = *other.unwrap();
+    cluster.migrate(slot_of(key(&name).as_bytes()), other, 10);
+    if has_shards(&binary) {
+        eventually("the new channel to be heard", GENEROUS, async || {
+            let queue = format!("{}:q", key(&name));
+            let waiters = other.command(&["ZRANGE", &queue, "0", "-1"]).array();
+            let mut waiters = waiters.into_iter().map(redlatch_tests::server::Reply::text);
+            waiters.any(|address| address != old && heard_at(other, &address) == 1)
+        })
+        .await;
+    } else {
+        assert!(!old.contains('{'), "a channel for all slots: {old}");
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
     assert_tables_empty(&a).await;
     assert_tables_empty(&b).await;
 }

@@ -99,9 +99,11 @@ fn read(plan: &mut Plan, word: &str) -> Result<(), String> {
     match option {
         "--rounds" => {
             let rounds = value.parse().ok().filter(|&rounds| rounds > 0);
-            plan.effort.rounds = rounds.ok_or_else(|| {
+            let rounds = rounds.ok_or_else(|| {
                 format!("--rounds=N takes a whole number from 1, and not {value:?}")
             })?;
+            plan.effort.rounds = rounds;
+            plan.effort.few = rounds;
         }
         "--latency" => {
             plan.latency = time(value).ok_or_else(|| {
@@ -171,12 +173,14 @@ const RELAY: &str = "relay takes the port of a server and a number of µs";
 
 const SHORT: Effort = Effort {
     rounds: 5,
+    few: 3,
     time: Duration::from_millis(500),
     long: false,
 };
 
 const LONG: Effort = Effort {
     rounds: 9,
+    few: 9,
     time: Duration::from_secs(2),
     long: true,
 };

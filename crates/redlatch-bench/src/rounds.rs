@@ -29,6 +29,8 @@ pub(crate) struct Case {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
+    /// Rounds where each takes long.
+    pub(crate) few: usize,
     pub(crate) time: Duration,
     /// Whether the workloads go to the numbers of the targets, however long it takes.
     pub(crate) long: bool,

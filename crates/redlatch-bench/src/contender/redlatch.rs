@@ -56,7 +56,16 @@ impl<K: Kind> Session for Redlatch<K> {
     }
 
     fn verbs(&self) -> &'static [&'static str] {
-        &["evalsha", "eval", "ping", "set", "hello", "subscribe"]
+        &[
+            "evalsha",
+            "eval",
+            "asking",
+            "ping",
+            "set",
+            "hello",
+            "subscribe",
+            "ssubscribe",
+        ]
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn spread(
         report.series.extend(series.into_iter().flatten());
     }
     for (rig, name) in &rigs {
-        let mut series = holds::measure(rig, 10_000, holds::time(plan), 1).await?;
+        let mut series = holds::measure(rig, 10_000, holds::time(plan), plan.effort.few).await?;
         series.case = format!("{}, {name}", series.case);
         report.series.push(series);
     }

@@ -85,11 +85,10 @@ pub(super) fn flat(report: &mut Report, cases: &[String]) {
 
 /// Where holds have a length rounds are long, so there are fewer.
 pub(super) fn rounds(plan: &Plan, hold: Duration) -> usize {
-    let few = plan.effort.rounds.min(3);
-    if plan.effort.long || (hold.is_zero() && plan.latency.is_zero()) {
+    if hold.is_zero() && plan.latency.is_zero() {
         plan.effort.rounds
     } else {
-        few
+        plan.effort.few
     }
 }
 

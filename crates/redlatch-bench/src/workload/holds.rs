@@ -14,7 +14,7 @@ use crate::{
 
 pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
     for holds in [10_000, 100_000] {
-        let series = measure(rig, holds, time(plan), plan.effort.rounds.min(3)).await?;
+        let series = measure(rig, holds, time(plan), plan.effort.few).await?;
         report.series.push(series);
     }
     targets(&mut report, &label(100_000));

@@ -15,9 +15,9 @@ use std::{
 use super::{Parting, Turns};
 use crate::{Client, primitive::Waiting, protocol::name::Key, seam::Value};
 
-/// The names for which only this client waited when it last let go of them.
+/// The objects, by key and kind, for which only this client waited when it last let go of them.
 #[derive(Debug, Default)]
-pub(crate) struct Lone(Mutex<BTreeSet<Key>>);
+pub(crate) struct Lone(Mutex<BTreeSet<(Key, &'static str)>>);
 
 /// The waiter that asks right behind a release.
 #[derive(Clone, Debug)]
@@ -28,21 +28,22 @@ pub(crate) struct Successor {
 }
 
 impl Lone {
-    /// Tells whether `key` is one of them, once.
-    fn take(&self, key: &Key) -> bool {
-        self.names().remove(key)
+    /// Tells whether the object is one of them, once.
+    fn take(&self, key: &Key, kind: &'static str) -> bool {
+        let mut objects = self.objects();
+        !objects.is_empty() && objects.remove(&(key.clone(), kind))
     }
 
-    fn put(&self, key: &Key) {
-        let mut names = self.names();
-        if names.len() >= MOST {
-            // What is lost is a name's first release without a call.
-            names.clear();
+    fn put(&self, key: &Key, kind: &'static str) {
+        let mut objects = self.objects();
+        if objects.len() >= MOST {
+            // The next releases of those are ordinary ones.
+            objects.clear();
         }
-        names.insert(key.clone());
+        objects.insert((key.clone(), kind));
     }
 
-    fn names(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+    fn objects(&self) -> MutexGuard<'_, BTreeSet<(Key, &'static str)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,7 +59,7 @@ impl Parting {
     /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody else waits as far as is known.
     pub(super) fn name_successor(&mut self, client: &Client) {
         let key = self.primitive.key();
-        if !client.turns().lone().take(key) || !self.address.is_empty() {
+        if !client.turns().lone().take(key, self.primitive.kind()) || !self.address.is_empty() {
             return;
         }
         let turns = client.turns();
@@ -82,7 +83,7 @@ impl Parting {
             Waiting::Somebody { called, more } => !more && turns.is_ours(key, called),
         };
         if alone {
-            turns.lone().put(key);
+            turns.lone().put(key, self.primitive.kind());
         }
         // A copy of this may have struck it out after it had asked.
         self.call_successor();
@@ -113,7 +114,7 @@ pub(super) async fn ahead_of_successors<T>(
     }
 }
 
-/// Names whose hold is lost are never asked for again here.
+/// Objects whose last hold was lost are never asked for again here.
 const MOST: usize = 4096;
 
 #[cfg(test)]
@@ -130,13 +131,14 @@ mod tests {
             )
         };
         let lone = Lone::default();
-        lone.put(&key(0));
-        assert!(lone.take(&key(0)));
-        assert!(!lone.take(&key(0)));
+        lone.put(&key(0), "lock");
+        assert!(!lone.take(&key(0), "semaphore"));
+        assert!(lone.take(&key(0), "lock"));
+        assert!(!lone.take(&key(0), "lock"));
         for n in 0..=MOST {
-            lone.put(&key(n));
+            lone.put(&key(n), "lock");
         }
-        assert!(lone.names().len() <= MOST);
-        assert!(lone.take(&key(MOST)));
+        assert!(lone.objects().len() <= MOST);
+        assert!(lone.take(&key(MOST), "lock"));
     }
 }

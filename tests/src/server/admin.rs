@@ -1,6 +1,6 @@
 //! What a test asks a server, from outside the library.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 use super::Server;
 use crate::wait::{GENEROUS, eventually_blocking};
@@ -65,10 +65,27 @@ impl Server {
         self.command(&["CONFIG", "RESETSTAT"]).unwrap();
     }
 
-    /// Returns a section of `INFO`, field → value.
+    /// Returns a section of `INFO`, field → value. Asks again over another connection if that was closed: a sentinel that makes a server
+    /// another's replica ends all its connections.
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
-        parse_info(&self.command(&["INFO", section]).unwrap().text())
+        let info = || {
+            self.connect()
+                .and_then(|mut connection| connection.command(&["INFO", section]))
+        };
+        let closed = |error: &io::Error| {
+            use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+            matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+        };
+        let mut reply = info();
+        for _ in 0..REOPENED {
+            if !reply.as_ref().is_err_and(closed) {
+                break;
+            }
+            reply = info();
+        }
+        let reply = reply.unwrap_or_else(|error| panic!("INFO failed: {error}"));
+        parse_info(&reply.unwrap().text())
     }
 
     /// Waits until this replica is in step and has all that `master` has at this moment.
@@ -140,6 +157,9 @@ fn parse_commandstats(info: &BTreeMap<String, String>) -> BTreeMap<String, u64> 
         })
         .collect()
 }
+
+/// How often a look is begun again over another connection.
+const REOPENED: usize = 10;
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,8 @@ impl Drop for Driver {
     }
 }
 
-/// Connects like the crate does, and lets requests gather where it opens the socket itself: everywhere but over TLS.
+/// Connects like the crate does, and lets requests gather where the socket is opened here: everywhere but over TLS. (Messages over RESP2 go over
+/// a connection of the crate's own, see `pubsub2`.)
 pub(super) async fn connect(
     client: &Client,
     config: AsyncConnectionConfig,

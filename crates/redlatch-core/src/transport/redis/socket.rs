@@ -97,6 +97,10 @@ fn set(stream: &TcpStream, settings: &TcpSettings) -> io::Result<()> {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server of a test is a thread"
+)]
 mod tests {
     use std::{
         io::{Read, Write},
@@ -106,7 +110,8 @@ mod tests {
         time::Duration,
     };
 
-    use tokio::{sync::oneshot, time::timeout};
+    use futures_util::future::join;
+    use tokio::sync::oneshot;
 
     use super::*;
 
@@ -138,10 +143,11 @@ mod tests {
         let connected = connect(&client, config, &Calls::default()).await;
         let (mut conn, driver) = connected.unwrap();
         let call = async move { conn.send_packed_command(&redis::cmd("PING")).await };
-        let call = tokio::spawn(call);
-        is_asked.await.unwrap();
-        drop(driver);
-        let answer = timeout(SOON, call).await.unwrap().unwrap();
+        let trouble = async {
+            is_asked.await.unwrap();
+            drop(driver);
+        };
+        let (answer, ()) = join(call, trouble).await;
         assert!(answer.is_err(), "{answer:?}");
         is_closed.recv_timeout(SOON).unwrap();
     }

@@ -13,7 +13,12 @@ use std::{
 };
 
 use super::{Parting, Turns};
-use crate::{Client, primitive::Waiting, protocol::name::Key, seam::Value};
+use crate::{
+    Client,
+    primitive::Waiting,
+    protocol::{acquisition::Discipline, name::Key},
+    seam::Value,
+};
 
 /// The objects, by key and kind, for which only this client waited when it last let go of them.
 #[derive(Debug, Default)]
@@ -58,6 +63,10 @@ impl Successor {
 impl Parting {
     /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody else waits as far as is known.
     pub(super) fn name_successor(&mut self, client: &Client) {
+        // Others are served in order, whoever releases.
+        if self.primitive.discipline() != Discipline::Barging {
+            return;
+        }
         let key = self.primitive.key();
         if !client.turns().lone().take(key, self.primitive.kind()) || !self.address.is_empty() {
             return;

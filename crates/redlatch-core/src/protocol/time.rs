@@ -73,3 +73,28 @@ const fn nanos(span: Duration) -> u64 {
         nanos as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_later_than_never_or_before_the_origin() {
+        let never = Moment::FAR_FUTURE;
+        for span in [Duration::from_nanos(1), Duration::MAX] {
+            assert_eq!(never + span, never);
+            assert_eq!(Moment::ORIGIN.before(span), Moment::ORIGIN);
+            assert_eq!(
+                Moment::ORIGIN.since(Moment::from_origin(span)),
+                Duration::ZERO
+            );
+        }
+        let now = Moment::from_origin(Duration::from_secs(1));
+        assert_eq!(now + Duration::MAX, never);
+        assert_eq!(Moment::from_origin(Duration::MAX), never);
+        let year = Duration::from_secs(365 * 24 * 60 * 60);
+        assert_eq!((now + year * 100) - now, year * 100);
+        assert!(never - now > year * 500);
+        assert_eq!(now.since(never), Duration::ZERO);
+    }
+}

@@ -3,6 +3,7 @@
 mod behaviour;
 mod cancel;
 mod closing;
+mod collisions;
 mod documented;
 mod far;
 mod foreign;

@@ -189,3 +189,45 @@ async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in_l3() {
         assert_tables_empty(&client).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_dropped_half_way_lets_all_in_l3() {
+    for polls in 0..8 {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let lock = client.lock("x");
+        let (guard, mut waiters) = waiters(&backend, &lock, 3).await;
+        let release = tokio::spawn(guard.release());
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+        release.abort();
+        drop(release.await);
+        while !waiters.is_empty() {
+            drop(granted(&mut waiters).await);
+        }
+        assert_tables_empty(&client).await;
+        backend.assert_only_counters_left();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_leaves_the_name_to_others() {
+    for polls in 0..8 {
+        let backend = Backend::embedded();
+        let (client, other) = (backend.client().await, backend.client().await);
+        let lock = client.lock("x");
+        let (guard, _waiters) = waiters(&backend, &lock, 3).await;
+        let mut elsewhere = vec![tokio::spawn(other.lock("x").lock().into_future())];
+        backend.pass(MS).await;
+        let release = tokio::spawn(guard.release());
+        for _ in 0..polls {
+            tokio::task::yield_now().await;
+        }
+        let closed = tokio::spawn(async move { client.close_now().await });
+        drop(granted(&mut elsewhere).await);
+        drop(release.await);
+        drop(closed.await);
+        assert_tables_empty(&other).await;
+    }
+}

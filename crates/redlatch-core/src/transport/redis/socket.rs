@@ -26,7 +26,8 @@ impl Drop for Driver {
     }
 }
 
-/// Connects like the crate does, and lets requests gather where it opens the socket itself: everywhere but over TLS.
+/// Connects like the crate does, and lets requests gather where the socket is opened here: everywhere but over TLS. (Messages over RESP2 go over
+/// a connection of the crate's own, see `pubsub2`.)
 pub(super) async fn connect(
     client: &Client,
     config: AsyncConnectionConfig,
@@ -93,4 +94,80 @@ fn set(stream: &TcpStream, settings: &TcpSettings) -> io::Result<()> {
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     socket.set_tcp_user_timeout(settings.user_timeout())?;
     Ok(())
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server of a test is a thread"
+)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::mpsc,
+        thread,
+        time::Duration,
+    };
+
+    use futures_util::future::join;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_ends_with_its_driver_and_tells_whoever_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let (asked, is_asked) = oneshot::channel();
+        let (closed, is_closed) = mpsc::channel();
+        thread::spawn(move || {
+            let (mut server, _) = listener.accept().unwrap();
+            let (mut bytes, mut asked) = ([0; 4096], Some(asked));
+            loop {
+                let len = server.read(&mut bytes).unwrap();
+                let text = String::from_utf8_lossy(&bytes[..len]);
+                if len == 0 {
+                    return closed.send(()).unwrap();
+                } else if text.contains("PING") {
+                    // It never gets an answer.
+                    asked.take().unwrap().send(()).unwrap();
+                } else {
+                    let answers = "+OK\r\n".repeat(text.matches('*').count());
+                    server.write_all(answers.as_bytes()).unwrap();
+                }
+            }
+        });
+        let client = Client::open(url).unwrap();
+        let config = AsyncConnectionConfig::new();
+        let connected = connect(&client, config, &Calls::default()).await;
+        let (mut conn, driver) = connected.unwrap();
+        let call = async move { conn.send_packed_command(&redis::cmd("PING")).await };
+        let trouble = async {
+            is_asked.await.unwrap();
+            drop(driver);
+        };
+        let (answer, ()) = join(call, trouble).await;
+        assert!(answer.is_err(), "{answer:?}");
+        is_closed.recv_timeout(SOON).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_is_not_there_is_an_error_of_the_socket() {
+        for url in [
+            "redis://name.invalid",
+            "redis://127.0.0.1:1",
+            "redis://[::1]:1",
+            #[cfg(unix)]
+            "unix:///no/such/socket",
+        ] {
+            let client = Client::open(url).unwrap();
+            let config = AsyncConnectionConfig::new();
+            let failed = connect(&client, config, &Calls::default()).await;
+            let failed = failed.map(drop).unwrap_err();
+            assert_eq!(failed.kind(), ErrorKind::Io, "{url}: {failed}");
+        }
+    }
+
+    const SOON: Duration = Duration::from_secs(10);
 }

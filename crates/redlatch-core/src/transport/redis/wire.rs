@@ -9,7 +9,7 @@ use tokio::select;
 use super::{error, gather::Calls, pushes::Gone, socket::Driver, value};
 use crate::seam::{Command, Outcome, Reply};
 
-/// A multiplexed connection. It closes when the last clone of its inner handle is dropped.
+/// A multiplexed connection. It closes when this is dropped; over TLS, when the last [`handle`](Self::handle) is.
 #[derive(Debug)]
 pub(super) struct Wire {
     conn: MultiplexedConnection,

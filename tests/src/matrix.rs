@@ -124,7 +124,7 @@ macro_rules! on_every_server {
 /// Makes a test of each `async fn(ServerBinary)`, on every server that has a feature at the same time: what it is called, and a function that
 /// tells whether a server has it. The tests fail where no server has it.
 ///
-/// ```ignore
+/// ```text
 /// on_servers_with!("TLS", ServerBinary::supports_tls; a_cluster_speaks_tls);
 /// ```
 #[macro_export]

@@ -111,12 +111,12 @@ for i = 1, m do
     end
 
     if queue then
-      if string.sub(address, 1, 1) ~= '+' then
-        if address ~= '' then
+      if address ~= '' then
+        if string.sub(address, 1, 1) ~= '+' then
           call('ZREM', queue, address)
+        elseif verdict == 'released' and not live then
+          call('ZREM', queue, string.sub(address, 2))
         end
-      elseif verdict == 'released' and not live then
-        call('ZREM', queue, string.sub(address, 2))
       end
       if f[6] and not live then
         told = wake(i, m, now) or ''

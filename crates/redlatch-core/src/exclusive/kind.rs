@@ -246,7 +246,6 @@ impl Kind {
                 called,
                 more: more > 0,
             },
-            _ if freed => Waiting::Nobody,
             _ => Waiting::Unknown,
         }
     }

@@ -216,9 +216,9 @@ impl Hold for Ids {
     }
 }
 
-/// A latch that opens when its holder counts down.
+/// A latch that opens when its holder counts down; nothing, once it has been passed.
 #[derive(Debug)]
-pub(super) struct Duty(pub(super) CountDownLatch);
+pub(super) struct Duty(pub(super) Option<CountDownLatch>);
 
 #[async_trait]
 impl Hold for Duty {
@@ -240,43 +240,16 @@ impl Hold for Duty {
 
     /// There is nothing to be prolonged; what is left to be counted must be known still.
     async fn prolong(&self, _: Duration) -> Result<(), Error> {
-        assert_eq!(self.0.count().await?, 1, "it was counted down once");
+        if let Some(latch) = &self.0 {
+            assert_eq!(latch.count().await?, 1, "it was counted down once");
+        }
         Ok(())
     }
 
     async fn give_back(self: Box<Self>) -> Result<Parting, Error> {
-        assert_eq!(self.0.count_down(1).await?, 0, "it was counted down once");
-        Ok(Parting::Ended)
-    }
-}
-
-/// What has passed an open latch.
-#[derive(Debug)]
-pub(super) struct Passed;
-
-#[async_trait]
-impl Hold for Passed {
-    fn believed(&self) -> bool {
-        true
-    }
-
-    fn left(&self) -> Option<Duration> {
-        None
-    }
-
-    fn renews(&self) -> bool {
-        false
-    }
-
-    fn told(&self) -> BoxFuture<'static, LossCause> {
-        Box::pin(std::future::pending())
-    }
-
-    async fn prolong(&self, _: Duration) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn give_back(self: Box<Self>) -> Result<Parting, Error> {
+        if let Some(latch) = &self.0 {
+            assert_eq!(latch.count_down(1).await?, 0, "it was counted down once");
+        }
         Ok(Parting::Ended)
     }
 }

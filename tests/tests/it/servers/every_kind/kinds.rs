@@ -7,7 +7,7 @@ use redlatch::{
     ReadWriteLock, RedLock, Semaphore,
 };
 
-use super::hold::{Duty, Hold, Ids, Passed};
+use super::hold::{Duty, Hold, Ids};
 use crate::servers::support::SECOND;
 
 /// A kind, and where it has sides, who waits for whom.
@@ -44,19 +44,13 @@ impl Kind {
         Self::Striped,
     ];
 
-    /// All.
-    pub(super) const ALL: [Self; 10] = [
-        Self::Latch,
-        Self::Lock,
-        Self::Fair,
-        Self::Writer,
-        Self::Reader,
-        Self::Semaphore,
-        Self::Permits,
-        Self::Multi,
-        Self::Striped,
-        Self::Red,
-    ];
+    /// All: those, and what stands on several servers.
+    pub(super) const ALL: [Self; 10] = {
+        let mut all = [Self::Red; 10];
+        let (on_one, _) = all.split_at_mut(Self::ON_ONE.len());
+        on_one.copy_from_slice(&Self::ON_ONE);
+        all
+    };
 
     /// Returns the kind's word, for names.
     pub(super) fn stem(self) -> String {
@@ -115,7 +109,7 @@ impl Object {
                 let latch = self.latch();
                 assert!(latch.try_set_count(2).await?);
                 assert_eq!(latch.count_down(1).await?, 1);
-                Box::new(Duty(latch))
+                Box::new(Duty(Some(latch)))
             }
             Kind::Red => self.take_all_nodes(lease).await?,
             _ => self.get(lease).await?,
@@ -135,7 +129,7 @@ impl Object {
             Kind::Red => Box::new(self.red().lock().renewed_lease(lease).await?),
             Kind::Latch => {
                 self.latch().wait().await?;
-                Box::new(Passed)
+                Box::new(Duty(None))
             }
         })
     }

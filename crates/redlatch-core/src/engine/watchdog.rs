@@ -21,6 +21,7 @@ use crate::{
     protocol::{
         lane::Lane,
         renewal::{Due, Renewal, RenewalTable},
+        slumber::Slumber,
         time::Moment,
     },
     script::{CallOutcome, Failure},
@@ -38,8 +39,7 @@ pub(crate) struct Watchdog {
 #[derive(Debug)]
 struct Plan {
     table: RenewalTable<Weak<Hold>>,
-    /// Until when the task sleeps. Most holds are gone before they are due; none of them wakes it.
-    asleep_until: Moment,
+    slumber: Slumber,
 }
 
 /// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the class of the link.
@@ -78,7 +78,7 @@ impl Watchdog {
             runtime,
             plan: Mutex::new(Plan {
                 table: RenewalTable::default(),
-                asleep_until: Moment::FAR_FUTURE,
+                slumber: Slumber::endless(),
             }),
             nudge: Notify::new(),
         }
@@ -91,11 +91,8 @@ impl Watchdog {
         let mut plan = self.plan();
         let table = &mut plan.table;
         table.insert(id, renewal, hold, lease, now, random);
-        let next = plan.next();
-        let sooner = next < plan.asleep_until;
-        if sooner {
-            plan.asleep_until = next;
-        }
+        let first = plan.table.next_due();
+        let sooner = first.is_some_and(|first| plan.slumber.is_cut_short(first));
         drop(plan);
         if sooner {
             self.nudge.notify_one();
@@ -282,22 +279,15 @@ impl Watchdog {
         (end, (!rest.jobs.is_empty()).then_some(rest))
     }
 
-    /// The task sleeps until something is due; returns when that is.
+    /// The task sleeps until something may be due; returns when that is.
     fn sleeps(&self) -> Moment {
         let mut plan = self.plan();
-        plan.asleep_until = plan.next();
-        plan.asleep_until
+        let first = plan.table.next_due();
+        plan.slumber.resume(self.runtime.now(), first)
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Plan {
-    /// Returns when the next is due.
-    fn next(&self) -> Moment {
-        self.table.next_due().unwrap_or(Moment::FAR_FUTURE)
     }
 }
 

@@ -13,7 +13,10 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-use crate::{protocol::time::Moment, seam::Runtime};
+use crate::{
+    protocol::{slumber::Slumber, time::Moment},
+    seam::Runtime,
+};
 
 /// The alarms of one client. One task sleeps until the earliest; one that is set for later does not wake it, and most are taken back
 /// before their time.
@@ -29,8 +32,7 @@ pub(super) struct Alarms {
 struct Table {
     set: BTreeMap<(Moment, u64), Waker>,
     next_id: u64,
-    /// Until when the task sleeps.
-    asleep_until: Moment,
+    slumber: Slumber,
     /// The task has ended: every alarm goes off at once.
     over: bool,
 }
@@ -50,7 +52,7 @@ impl Alarms {
             table: Mutex::new(Table {
                 set: BTreeMap::new(),
                 next_id: 0,
-                asleep_until: Moment::FAR_FUTURE,
+                slumber: Slumber::endless(),
                 over: false,
             }),
             earlier: Notify::new(),
@@ -93,26 +95,18 @@ impl Alarms {
 }
 
 impl Table {
-    /// Takes what is due; returns it and when the next is.
+    /// Takes what is due; returns it and when to look again.
     fn take_due(&mut self, now: Moment) -> (Vec<Waker>, Moment) {
         let later = self.set.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut self.set, later);
-        self.asleep_until = self
-            .set
-            .keys()
-            .next()
-            .map_or(Moment::FAR_FUTURE, |&(at, _)| at);
-        (due.into_values().collect(), self.asleep_until)
+        let first = self.set.keys().next().map(|&(at, _)| at);
+        (due.into_values().collect(), self.slumber.resume(now, first))
     }
 
     /// Sets or sets again; returns whether the task sleeps too long for it, and the waker that was set before, to be dropped outside.
     fn set(&mut self, at: Moment, id: u64, waker: &Waker) -> (bool, Option<Waker>) {
         let before = self.set.insert((at, id), waker.clone());
-        let earlier = at < self.asleep_until;
-        if earlier {
-            self.asleep_until = at;
-        }
-        (earlier, before)
+        (self.slumber.is_cut_short(at), before)
     }
 }
 
@@ -165,7 +159,7 @@ mod tests {
         Table {
             set: BTreeMap::new(),
             next_id: 0,
-            asleep_until: Moment::FAR_FUTURE,
+            slumber: Slumber::endless(),
             over: false,
         }
     }

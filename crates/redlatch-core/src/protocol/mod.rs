@@ -16,5 +16,6 @@ pub mod pace;
 pub mod renewal;
 pub mod server_clock;
 pub mod slot;
+pub mod slumber;
 pub mod time;
 pub mod turn;

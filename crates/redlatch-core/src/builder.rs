@@ -65,23 +65,24 @@ impl<G> Request<G> {
         }
     }
 
-    async fn run(self) -> Result<Option<G>, Error>
+    async fn run(&self) -> Result<Option<G>, Error>
     where
         G: 'static,
     {
-        if let Some(error) = self.wrong {
-            return Err(error);
+        if let Some(error) = &self.wrong {
+            return Err(error.clone());
         }
-        match self.source {
+        match &self.source {
             Source::One {
                 client,
                 primitive,
                 wrap,
             } => {
-                let held = client.acquire(&primitive?, &self.options).await?;
+                let primitive = primitive.as_ref().map_err(Error::clone)?;
+                let held = client.acquire(primitive, &self.options).await?;
                 Ok(held.map(wrap))
             }
-            Source::Many(many) => many.acquire(self.options).await,
+            Source::Many(many) => Arc::clone(many).acquire(self.options.clone()).await,
         }
     }
 }
@@ -319,7 +320,7 @@ impl<G: 'static> IntoFuture for TryAcquire<G> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.0.run())
+        Box::pin(async move { self.0.run().await })
     }
 }
 
@@ -328,6 +329,6 @@ impl<G: 'static> IntoFuture for TryAcquireFor<G> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.0.run())
+        Box::pin(async move { self.0.run().await })
     }
 }

@@ -2,7 +2,7 @@
 
 mod answer;
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
 use tokio::select;
 use tracing::{Instrument, Span};
@@ -75,20 +75,20 @@ impl Client {
         let owner = self.resolve(&options.owner)?;
         let _ticket: WaiterTicket = self.admit()?;
         let span = observe::wait_span(primitive.as_ref(), &owner);
-        let run = Run::new(self, primitive, options, owner, span.clone());
-        async {
+        let mut run = Run::new(self, primitive, options, owner, span.clone());
+        let mut going = pin!(run.go());
+        let acquiring = async {
             select! {
                 biased;
-                result = run.go() => match result {
+                result = &mut going => match result {
                     // Granted in the moment of closing: `close` may not have seen the hold.
                     Ok(Some(_)) if self.is_closed() => Err(Error::closed()),
                     result => result,
                 },
                 () = self.closing() => Err(Error::closed()),
             }
-        }
-        .instrument(span)
-        .await
+        };
+        acquiring.instrument(span).await
     }
 }
 
@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
         let place = (!once).then(|| {
             let (turns, number) = (client.turns(), attempt.id().number());
             let side = primitive.line();
-            turns.join(key, side, number, owner.number(), attempt.address(), now)
+            turns.join(key, side, number, owner.number(), attempt.called_by(), now)
         });
         let run = Self {
             client,
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    async fn go(mut self) -> Result<Option<Held>, Error> {
+    async fn go(&mut self) -> Result<Option<Held>, Error> {
         let result = self.run().await;
         let outcome = match &result {
             Ok(Some(_)) => "granted",
@@ -339,7 +339,7 @@ impl<'a> Run<'a> {
         }
         self.ears = Ears::default();
         if let Some(place) = &self.place {
-            place.asks_with(self.attempt.id().number(), self.attempt.address());
+            place.asks_with(self.attempt.id().number(), self.attempt.called_by());
         }
         let hears = self.hears();
         self.machine.on_turn(self.started, hears);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::Parting;
 use crate::{
     Client, Owner,
-    net::Wakes,
+    net::{CalledBy, Wakes},
     owner::AttemptId,
     primitive::{Primitive, Token},
     protocol::{acquisition::WaitStrategy, server_clock::ServerClock},
@@ -21,8 +21,9 @@ pub(super) struct Attempt {
     primitive: Arc<dyn Primitive>,
     owner: Owner,
     id: AttemptId,
+    called_by: CalledBy,
+    /// Where that is; empty if it cannot be called.
     address: String,
-    wakes: Arc<Wakes>,
     lease: Duration,
     /// Requests sent that were neither answered nor surely not executed.
     outstanding: u32,
@@ -60,18 +61,18 @@ impl Attempt {
         strategy: WaitStrategy,
     ) -> Self {
         let id = AttemptId::draw(client.numbers());
-        let wakes = client.wakes(primitive.key().slot());
-        let address = match strategy {
-            WaitStrategy::Notify => wakes.address(id.number()),
-            WaitStrategy::Poll(_) => wakes.silent_address(id.number()),
+        let called_by = CalledBy {
+            wakes: client.wakes(primitive.key().slot()),
+            silent: matches!(strategy, WaitStrategy::Poll(_)),
         };
+        let address = called_by.address(id.number());
         Self {
             client: client.clone(),
             primitive: Arc::clone(primitive),
             owner: owner.clone(),
             id,
+            called_by,
             address,
-            wakes,
             lease,
             outstanding: 0,
             by: 0,
@@ -93,8 +94,11 @@ impl Attempt {
             primitive: Arc::clone(primitive),
             owner: owner.clone(),
             id: id.clone(),
+            called_by: CalledBy {
+                wakes: client.wakes(primitive.key().slot()),
+                silent: true,
+            },
             address: String::new(),
-            wakes: client.wakes(primitive.key().slot()),
             lease,
             outstanding: 0,
             by: 0,
@@ -116,17 +120,22 @@ impl Attempt {
     /// before is called in vain at most once.
     pub(super) fn follow_slot(&mut self) -> bool {
         let wakes = self.client.wakes(self.primitive.key().slot());
-        let moved = !Arc::ptr_eq(&wakes, &self.wakes);
+        let moved = !Arc::ptr_eq(&wakes, self.wakes());
         if moved {
-            self.address = wakes.address(self.id.number());
-            self.wakes = wakes;
+            self.called_by.wakes = wakes;
+            self.address = self.called_by.address(self.id.number());
         }
         moved
     }
 
     /// Returns where wakes for it go.
     pub(super) const fn wakes(&self) -> &Arc<Wakes> {
-        &self.wakes
+        &self.called_by.wakes
+    }
+
+    /// Returns whereby it is called.
+    pub(super) const fn called_by(&self) -> &CalledBy {
+        &self.called_by
     }
 
     /// A request is about to be sent.

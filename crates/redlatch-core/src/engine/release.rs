@@ -1,6 +1,6 @@
 //! A release that somebody waits for.
 
-use std::fmt;
+use std::{fmt, pin::pin};
 
 use super::{Parting, succession::ahead_of_successors};
 use crate::{Client, Error, primitive::Parted};
@@ -76,7 +76,7 @@ pub(super) async fn run(client: &Client, parting: Parting) -> Result<Released, E
     let call = parting.call(client.retention());
     let deadline = client.now() + client.patience();
     let timeout = client.request_timeout();
-    let sending = client.net().insist_counted(&call, timeout, deadline);
+    let sending = pin!(client.net().insist_counted(&call, timeout, deadline));
     let (reply, resent) = ahead_of_successors(sending, handover.parting.iter()).await?;
     if let Some(parting) = handover.parting.take() {
         parting.answered(client.turns(), &reply);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -250,7 +251,7 @@ impl Releaser {
             silence: self.timeout,
             deadline: net.world.now() + self.timeout * 10,
         };
-        let sending = net.send(&session, &calls, by, limit);
+        let sending = pin!(net.send(&session, &calls, by, limit));
         ahead_of_successors(sending, chunk.iter().map(|item| &item.parting)).await
     }
 

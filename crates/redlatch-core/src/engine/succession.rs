@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     future::{Future, poll_fn},
-    pin::pin,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
 };
@@ -111,11 +111,10 @@ impl Parting {
 ///
 /// As `sending` itself. Successors have been called, or wait for their turn as before.
 pub(super) async fn ahead_of_successors<T>(
-    sending: impl Future<Output = T>,
+    mut sending: impl Future<Output = T> + Unpin,
     partings: impl Iterator<Item = &Parting>,
 ) -> T {
-    let mut sending = pin!(sending);
-    let sent = poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await;
+    let sent = poll_fn(|context| Poll::Ready(Pin::new(&mut sending).poll(context))).await;
     partings.for_each(Parting::call_successor);
     match sent {
         Poll::Ready(answer) => answer,

@@ -12,8 +12,9 @@ use tokio::sync::Notify;
 use super::succession::Lone;
 use crate::{
     Error,
+    net::CalledBy,
     primitive::Side,
-    protocol::{acquisition::RECHECK, name::Key, time::Moment, turn::TurnQueue},
+    protocol::{acquisition::RECHECK, few::Few, name::Key, time::Moment, turn::TurnQueue},
     rules::{Rule, Rules},
 };
 
@@ -21,14 +22,24 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Turns {
     rules: Rules,
-    names: Mutex<BTreeMap<(Key, Side), Line>>,
+    names: Mutex<BTreeMap<Key, Lines>>,
     lone: Lone,
 }
+
+/// The lines for the two sides of a name; there is a line while somebody is in it.
+#[derive(Clone, Debug, Default)]
+struct Lines {
+    exclusive: Option<SharedLine>,
+    shared: Option<SharedLine>,
+}
+
+/// Whoever is in a line has it at hand, and asks nobody for it. Locked behind the table of names, if both are.
+type SharedLine = Arc<Mutex<Line>>;
 
 #[derive(Debug, Default)]
 struct Line {
     queue: TurnQueue,
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: Few<u64, Waiter>,
     /// Waiters whom another of the line has told to ask.
     called: BTreeMap<u64, Call>,
     /// When the server last answered somebody in this line, or the line began.
@@ -46,14 +57,16 @@ struct Waiter {
     owner: u64,
     /// The attempt that it asks with, another one once it had to start over.
     attempt: u64,
-    address: String,
+    called_by: CalledBy,
 }
 
 /// A place in a line. Dropping it passes the turn on.
 #[derive(Debug)]
 pub(crate) struct Place {
     turns: Arc<Turns>,
-    key: (Key, Side),
+    key: Key,
+    side: Side,
+    line: SharedLine,
     id: u64,
     bell: Arc<Notify>,
 }
@@ -88,35 +101,43 @@ impl Turns {
         }
     }
 
-    /// Queues `attempt` of `owner`, to be called at `address`, for a side of `key`.
+    /// Queues `attempt` of `owner` for a side of `key`.
     pub(crate) fn join(
         self: &Arc<Self>,
         key: &Key,
         side: Side,
         attempt: u64,
         owner: u64,
-        address: &str,
+        called_by: &CalledBy,
         now: Moment,
     ) -> Place {
         let id = attempt;
         let bell = Arc::new(Notify::new());
-        let mut names = self.names();
-        let key = (key.clone(), side);
-        let line = names.entry(key.clone()).or_insert_with(|| Line {
-            heard: now,
-            ..Line::default()
-        });
-        line.queue.join(id, owner);
         let waiter = Waiter {
             bell: Arc::clone(&bell),
             owner,
             attempt,
-            address: address.to_owned(),
+            called_by: called_by.clone(),
         };
-        line.waiters.insert(id, waiter);
+        let mut names = self.names();
+        let lines = names.entry(key.clone()).or_default();
+        let line = lines.side(side).get_or_insert_with(|| {
+            Arc::new(Mutex::new(Line {
+                heard: now,
+                ..Line::default()
+            }))
+        });
+        let line = Arc::clone(line);
+        let mut joined = locked(&line);
+        drop(names);
+        joined.queue.join(id, owner);
+        joined.waiters.insert(id, waiter);
+        drop(joined);
         Place {
             turns: Arc::clone(self),
-            key,
+            key: key.clone(),
+            side,
+            line,
             id,
             bell,
         }
@@ -124,42 +145,36 @@ impl Turns {
 
     /// `owner` has come to hold `key`: its waiters need not queue.
     pub(crate) fn excuse(&self, key: &Key, owner: u64) {
-        let mut names = self.names();
-        for side in SIDES {
-            if let Some(line) = names.get_mut(&(key.clone(), side)) {
-                for id in line.queue.excuse(owner) {
-                    line.ring(id);
-                }
+        for line in self.lines(key) {
+            let mut line = locked(&line);
+            for id in line.queue.excuse(owner) {
+                line.ring(id);
             }
         }
     }
 
     /// `owner` holds `key` no longer.
     pub(crate) fn unexcuse(&self, key: &Key, owner: u64) {
-        let mut names = self.names();
-        for side in SIDES {
-            if let Some(line) = names.get_mut(&(key.clone(), side)) {
-                line.queue.unexcuse(owner);
-            }
+        for line in self.lines(key) {
+            locked(&line).queue.unexcuse(owner);
         }
     }
 
     /// Returns the address of the waiter of `owner` that came first to have `key` for itself.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
-        let names = self.names();
-        let line = names.get(&(key.clone(), Side::Exclusive))?;
+        let line = self.exclusive(key)?;
+        let line = locked(&line);
         let mut waiters = line.waiters.values();
         let first = waiters.find(|waiter| waiter.owner == owner)?;
-        Some(first.address.clone())
+        Some(first.address())
     }
 
     /// Returns the first of those who wait to have `key` for themselves, and its address.
     pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
-        let names = self.names();
-        let line = names.get(&(key.clone(), Side::Exclusive))?;
+        let line = self.exclusive(key)?;
+        let line = locked(&line);
         let id = line.queue.front()?;
-        let address = line.waiters.get(&id)?.address.clone();
-        Some((id, address))
+        Some((id, line.waiters.get(&id)?.address()))
     }
 
     /// Tells a waiter that its turn at the server has come, if it waits.
@@ -167,20 +182,20 @@ impl Turns {
         if !self.rules.keeps(Rule::CallSuccessor) {
             return;
         }
-        let mut names = self.names();
-        let line = names.get_mut(&(key.clone(), Side::Exclusive));
-        if let Some(line) = line.filter(|line| line.waiters.contains_key(&id)) {
-            line.call(id, Call::Now);
+        if let Some(line) = self.exclusive(key) {
+            let mut line = locked(&line);
+            if line.waiters.get(&id).is_some() {
+                line.call(id, Call::Now);
+            }
         }
     }
 
     /// Tells whether whoever is called by `channel` waits here for `key`.
     pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
-        let names = self.names();
-        let line = names.get(&(key.clone(), Side::Exclusive));
-        line.is_some_and(|line| {
+        self.exclusive(key).is_some_and(|line| {
+            let line = locked(&line);
             let mut waiters = line.waiters.values();
-            waiters.any(|waiter| waiter.address.split(' ').nth(1) == Some(channel))
+            waiters.any(|waiter| **waiter.called_by.wakes.channel() == *channel)
         })
     }
 
@@ -191,19 +206,51 @@ impl Turns {
 
     /// Tells whether somebody waits for `key`.
     pub(crate) fn has(&self, key: &Key) -> bool {
-        let names = self.names();
-        SIDES
-            .into_iter()
-            .any(|side| names.contains_key(&(key.clone(), side)))
+        self.names().contains_key(key)
     }
 
-    /// Returns the number of names that somebody waits for.
+    /// Returns the number of lines.
     pub(crate) fn len(&self) -> usize {
-        self.names().len()
+        let names = self.names();
+        let sides = |lines: &Lines| {
+            [&lines.exclusive, &lines.shared]
+                .into_iter()
+                .flatten()
+                .count()
+        };
+        names.values().map(sides).sum()
     }
 
-    fn names(&self) -> MutexGuard<'_, BTreeMap<(Key, Side), Line>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self, key: &Key) -> impl Iterator<Item = SharedLine> + use<> {
+        let lines = self.names().get(key).cloned().unwrap_or_default();
+        [lines.exclusive, lines.shared].into_iter().flatten()
+    }
+
+    fn exclusive(&self, key: &Key) -> Option<SharedLine> {
+        self.names().get(key)?.exclusive.clone()
+    }
+
+    fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Lines>> {
+        locked(&self.names)
+    }
+}
+
+impl Waiter {
+    fn address(&self) -> String {
+        self.called_by.address(self.attempt)
+    }
+}
+
+impl Lines {
+    const fn side(&mut self, side: Side) -> &mut Option<SharedLine> {
+        match side {
+            Side::Exclusive => &mut self.exclusive,
+            Side::Shared => &mut self.shared,
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.exclusive.is_none() && self.shared.is_none()
     }
 }
 
@@ -250,11 +297,11 @@ impl Place {
     }
 
     /// Notes that this waiter asks with another attempt from now on.
-    pub(crate) fn asks_with(&self, attempt: u64, address: &str) {
+    pub(crate) fn asks_with(&self, attempt: u64, called_by: &CalledBy) {
         self.with(|line| {
             if let Some(waiter) = line.waiters.get_mut(&self.id) {
                 waiter.attempt = attempt;
-                waiter.address = address.to_owned();
+                waiter.called_by = called_by.clone();
             }
         });
     }
@@ -271,7 +318,7 @@ impl Place {
     /// Makes every other waiter of this line ask the server.
     pub(crate) fn call_all(&self, call: Call) {
         self.with(|line| {
-            let others: Vec<_> = line.waiters.keys().copied().collect();
+            let others: Vec<_> = line.waiters.iter().map(|(&id, _)| id).collect();
             for id in others.into_iter().filter(|&id| id != self.id) {
                 line.call(id, call);
             }
@@ -325,21 +372,15 @@ impl Place {
         })
     }
 
-    fn with<R: Default>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
-        self.turns
-            .names()
-            .get_mut(&self.key)
-            .map(look)
-            .unwrap_or_default()
+    fn with<R>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
+        look(&mut locked(&self.line))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut names = self.turns.names();
-        let Some(line) = names.get_mut(&self.key) else {
-            return;
-        };
+        let mut line = locked(&self.line);
         line.waiters.remove(&self.id);
         line.called.remove(&self.id);
         if let Some(next) = line.queue.leave(self.id)
@@ -347,13 +388,22 @@ impl Drop for Place {
         {
             line.ring(next);
         }
-        if line.queue.is_empty() {
-            names.remove(&self.key);
+        // Nobody joins between these, since the table of names is locked.
+        if line.queue.is_empty()
+            && let Some(lines) = names.get_mut(&self.key)
+        {
+            *lines.side(self.side) = None;
+            if lines.is_empty() {
+                names.remove(&self.key);
+            }
         }
     }
 }
 
-const SIDES: [Side; 2] = [Side::Exclusive, Side::Shared];
+/// Locks plain values, which a panic elsewhere cannot leave half changed.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A first waiter that is so much later than it said has a future that nobody polls.
 pub(crate) const OVERDUE: Duration = RECHECK;

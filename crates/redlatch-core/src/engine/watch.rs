@@ -1,6 +1,6 @@
 //! The watch loop: waiting until a phase of an object is over, without acquiring anything.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
 use tokio::select;
 use tracing::{Instrument, Span};
@@ -85,16 +85,16 @@ impl Client {
         self.check_open()?;
         let _ticket: WaiterTicket = self.admit()?;
         let span = observe::watch_span(watched.as_ref());
-        let run = Run::new(self, watched, options, span.clone());
-        async {
+        let mut run = Run::new(self, watched, options, span.clone());
+        let mut going = pin!(run.go());
+        let watching = async {
             select! {
                 biased;
-                result = run.go() => result,
+                result = &mut going => result,
                 () = self.closing() => Err(Error::closed()),
             }
-        }
-        .instrument(span)
-        .await
+        };
+        watching.instrument(span).await
     }
 }
 
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn go(mut self) -> Result<bool, Error> {
+    async fn go(&mut self) -> Result<bool, Error> {
         let started = self.client.now();
         let result = self.run().await;
         let outcome = match &result {

@@ -21,7 +21,7 @@ pub(crate) use link::{Limit, Link, Session};
 pub use router::LinkClass;
 pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
-pub(crate) use wakes::{WakeRoutes, Wakes};
+pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};
 
 use std::{sync::Arc, time::Duration};
 

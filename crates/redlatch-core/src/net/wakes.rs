@@ -39,20 +39,6 @@ impl Wakes {
         &self.channel
     }
 
-    /// Returns where a wake for attempt `number` goes.
-    pub(crate) fn address(&self, number: u64) -> String {
-        let (verb, channel) = (self.verb(), &self.channel);
-        let mut address = String::with_capacity(verb.len() + channel.len() + 22);
-        // A string takes whatever is written to it.
-        let _ = write!(address, "{verb} {channel} {number}");
-        address
-    }
-
-    /// Returns the address of attempt `number` if it wants no wake: it asks on its own account.
-    pub(crate) fn silent_address(&self, number: u64) -> String {
-        format!("NONE {} {number}", self.channel)
-    }
-
     /// Tells whether wakes reach this client.
     pub(crate) fn are_heard(&self) -> bool {
         self.hub.hears(&self.channel)
@@ -75,6 +61,29 @@ impl Wakes {
     /// It goes on subscribing only if somebody else listens, or it is pinned.
     pub(crate) async fn confirm(&self, deadline: Moment) -> Result<(), Error> {
         self.hub.confirm(&self.channel, deadline).await
+    }
+}
+
+/// Whereby a waiter is called, unless it wants no wake: it asks on its own account.
+#[derive(Clone, Debug)]
+pub(crate) struct CalledBy {
+    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) silent: bool,
+}
+
+impl CalledBy {
+    /// Returns where a wake for attempt `number` goes.
+    pub(crate) fn address(&self, number: u64) -> String {
+        let verb = if self.silent {
+            "NONE"
+        } else {
+            self.wakes.verb()
+        };
+        let channel = self.wakes.channel();
+        let mut address = String::with_capacity(verb.len() + channel.len() + 22);
+        // A string takes whatever is written to it.
+        let _ = write!(address, "{verb} {channel} {number}");
+        address
     }
 }
 

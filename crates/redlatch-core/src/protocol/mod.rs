@@ -6,6 +6,7 @@ pub mod acquisition;
 pub mod backoff;
 pub mod classify;
 pub mod durability;
+pub mod few;
 pub mod glob;
 pub mod hold;
 pub mod lane;

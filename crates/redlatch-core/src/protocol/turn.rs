@@ -1,11 +1,8 @@
 //! Who of this process may speak to the server about one name.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
-use super::time::Moment;
+use super::{few::Few, time::Moment};
 
 /// The waiters of one process for one name: the first speaks, the others wait for their turn.
 ///
@@ -13,8 +10,8 @@ use super::time::Moment;
 /// would (its future is not polled) is sent to the end by the second, so that it stalls nobody.
 #[derive(Debug, Default)]
 pub struct TurnQueue {
-    waiters: BTreeMap<u64, Waiter>,
-    places: BTreeMap<u64, u64>,
+    waiters: Few<u64, Waiter>,
+    places: Few<u64, u64>,
     excused: BTreeSet<u64>,
     next_place: u64,
 }
@@ -68,8 +65,11 @@ impl TurnQueue {
         was_front.then(|| self.pass_on()).flatten()
     }
 
-    /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
+    /// `owner` holds the name: its waiters need not queue. Returns whom to tell. One that is alone may speak anyway.
     pub fn excuse(&mut self, owner: u64) -> Vec<u64> {
+        if self.waiters.len() < 2 {
+            return Vec::new();
+        }
         let ids: Vec<_> = self
             .waiters
             .values()
@@ -97,20 +97,21 @@ impl TurnQueue {
     /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to tell.
     pub fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
         let several = self.waiters.len() > 1;
-        let mut first = self.waiters.first_entry()?;
+        let (&place, _) = self.waiters.first()?;
+        let first = self.waiters.get_mut(&place)?;
         // Who has just become the first is given its time from now on.
-        let back_at = *first.get_mut().back_at.get_or_insert(now);
+        let back_at = *first.back_at.get_or_insert(now);
         if !several || now <= back_at + patience {
             return None;
         }
-        let first = first.remove();
+        let first = self.waiters.remove(&place)?;
         self.join(first.id, first.owner);
         self.pass_on()
     }
 
     /// Returns when [`challenge`](Self::challenge) would succeed, if the first waiter has said when it will be back.
     pub fn challenge_at(&self, patience: Duration) -> Option<Moment> {
-        let (_, first) = self.waiters.first_key_value()?;
+        let (_, first) = self.waiters.first()?;
         Some(first.back_at? + patience + Duration::from_millis(1))
     }
 
@@ -126,14 +127,15 @@ impl TurnQueue {
 
     /// Returns who is the first from now on. When it said it would be back was for what it did before.
     fn pass_on(&mut self) -> Option<u64> {
-        let mut first = self.waiters.first_entry()?;
-        first.get_mut().back_at = None;
-        Some(first.get().id)
+        let (&place, _) = self.waiters.first()?;
+        let first = self.waiters.get_mut(&place)?;
+        first.back_at = None;
+        Some(first.id)
     }
 
     /// Returns the first waiter.
     pub fn front(&self) -> Option<u64> {
-        self.waiters.first_key_value().map(|(_, waiter)| waiter.id)
+        self.waiters.first().map(|(_, waiter)| waiter.id)
     }
 }
 

@@ -175,7 +175,7 @@ impl Run<'_> {
         self.queued = false;
         self.attempt = fresh;
         if let Some(place) = &self.place {
-            place.asks_with(self.attempt.id().number(), self.attempt.address());
+            place.asks_with(self.attempt.id().number(), self.attempt.called_by());
         }
         self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
         self.machine.on_failed();

@@ -1,5 +1,7 @@
 //! Connections for pub/sub over RESP3.
 
+use std::pin::pin;
+
 use async_trait::async_trait;
 use futures_util::future;
 
@@ -30,11 +32,13 @@ impl PubSubConn {
             Ok(Request::Ping) => one(self.wire.exchange(vec![command]).await),
             Ok(Request::Subscribe(channels)) => {
                 let mut conn = self.wire.handle();
-                changed(self.wire.answer(conn.subscribe(channels)).await)
+                let call = pin!(conn.subscribe(channels));
+                changed(self.wire.answer(call).await)
             }
             Ok(Request::Unsubscribe(channels)) => {
                 let mut conn = self.wire.handle();
-                changed(self.wire.answer(conn.unsubscribe(channels)).await)
+                let call = pin!(conn.unsubscribe(channels));
+                changed(self.wire.answer(call).await)
             }
             Ok(Request::Sharded(verb, channels)) => {
                 // The crate expects one answer for a command it has no method for, and the server gives one per

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
 };
@@ -193,14 +194,16 @@ struct Told {
 
 async fn run(mut sink: PubSubSink, gone: Gone, request: Request) -> Told {
     let (outcome, pushes) = match request {
-        Request::Subscribe(channels) => (
-            changed(answer(&gone, sink.subscribe(&channels)).await),
-            channels.into_iter().map(Push::Subscribed).collect(),
-        ),
-        Request::Unsubscribe(channels) => (
-            changed(answer(&gone, sink.unsubscribe(&channels)).await),
-            channels.into_iter().map(Push::Unsubscribed).collect(),
-        ),
+        Request::Subscribe(channels) => {
+            let outcome = changed(answer(&gone, pin!(sink.subscribe(&channels))).await);
+            let pushes = channels.into_iter().map(Push::Subscribed);
+            (outcome, pushes.collect())
+        }
+        Request::Unsubscribe(channels) => {
+            let outcome = changed(answer(&gone, pin!(sink.unsubscribe(&channels))).await);
+            let pushes = channels.into_iter().map(Push::Unsubscribed);
+            (outcome, pushes.collect())
+        }
         Request::Ping | Request::Sharded(..) => (ping(&mut sink, &gone).await, Vec::new()),
     };
     let confirmed = matches!(outcome, Outcome::Replied(Ok(_)));
@@ -211,10 +214,8 @@ async fn run(mut sink: PubSubSink, gone: Gone, request: Request) -> Told {
 }
 
 async fn ping(sink: &mut PubSubSink, gone: &Gone) -> Outcome {
-    match answer(gone, sink.ping::<redis::Value>())
-        .await
-        .map(value::reply)
-    {
+    let call = pin!(sink.ping::<redis::Value>());
+    match answer(gone, call).await.map(value::reply) {
         // What a connection with subscriptions answers over RESP2.
         Ok(Ok(Value::Array(_))) => Outcome::Replied(Ok(Value::Status("PONG".to_owned()))),
         Ok(reply) => Outcome::Replied(reply),

@@ -51,24 +51,29 @@ impl Wire {
             return vec![error::closed(); count];
         }
         let _call = self.calls.begin();
+        let [command] = commands.as_slice() else {
+            return Box::pin(self.exchange_many(commands)).await;
+        };
+        let cmd = value::cmd(command);
+        drop(commands);
         let mut conn = self.conn.clone();
-        if let [command] = commands.as_slice() {
-            let cmd = value::cmd(command);
-            drop(commands);
-            return match self.answer(conn.send_packed_command(&cmd)).await {
-                Ok(reply) => vec![Outcome::Replied(value::reply(reply))],
-                Err(outcome) => vec![outcome],
-            };
+        let call = pin!(conn.send_packed_command(&cmd));
+        match self.answer(call).await {
+            Ok(reply) => vec![Outcome::Replied(value::reply(reply))],
+            Err(outcome) => vec![outcome],
         }
+    }
+
+    async fn exchange_many(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        let count = commands.len();
+        let mut conn = self.conn.clone();
         let mut pipeline = Pipeline::with_capacity(count);
         for command in &commands {
             pipeline.add_command(value::cmd(command));
         }
         drop(commands);
-        let replies = self
-            .answer(conn.send_packed_commands(&pipeline, 0, count))
-            .await;
-        match replies {
+        let call = pin!(conn.send_packed_commands(&pipeline, 0, count));
+        match self.answer(call).await {
             Ok(replies) if replies.len() == count => replies
                 .into_iter()
                 .map(|reply| Outcome::Replied(value::reply(reply)))
@@ -84,7 +89,7 @@ impl Wire {
     /// Waits for an answer of the server; without one the error is the outcome.
     pub(super) async fn answer<T>(
         &self,
-        call: impl Future<Output = Result<T, RedisError>>,
+        call: impl Future<Output = Result<T, RedisError>> + Unpin,
     ) -> Result<T, Outcome> {
         answer(&self.gone, call).await
     }
@@ -96,9 +101,8 @@ impl Wire {
 /// the socket ends waits for ever.
 pub(super) async fn answer<T>(
     gone: &Gone,
-    call: impl Future<Output = Result<T, RedisError>>,
+    mut call: impl Future<Output = Result<T, RedisError>> + Unpin,
 ) -> Result<T, Outcome> {
-    let mut call = pin!(call);
     let answer = select! {
         biased;
         answer = &mut call => Some(answer),

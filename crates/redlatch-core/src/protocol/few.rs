@@ -1,0 +1,117 @@
+//! A map that mostly has one entry.
+
+use std::collections::BTreeMap;
+
+/// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all names nobody but one task wants to have any.
+#[derive(Debug)]
+pub struct Few<K, V> {
+    /// Sorts before the others.
+    first: Option<(K, V)>,
+    rest: BTreeMap<K, V>,
+}
+
+impl<K: Ord, V> Few<K, V> {
+    /// Puts in `value`, in the place of one that was there with that key.
+    pub fn insert(&mut self, key: K, value: V) {
+        match &mut self.first {
+            None if self.rest.is_empty() => self.first = Some((key, value)),
+            Some(first) if key == first.0 => first.1 = value,
+            Some(first) if key < first.0 => {
+                let (later, moved) = std::mem::replace(first, (key, value));
+                self.rest.insert(later, moved);
+            }
+            _ => {
+                self.rest.insert(key, value);
+            }
+        }
+    }
+
+    /// Takes out what has this key.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        match self.first.take_if(|first| first.0 == *key) {
+            Some((_, value)) => Some(value),
+            None => self.rest.remove(key),
+        }
+    }
+
+    /// Returns what has this key.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        match &self.first {
+            Some(first) if first.0 == *key => Some(&first.1),
+            _ => self.rest.get(key),
+        }
+    }
+
+    /// Returns what has this key.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        match &mut self.first {
+            Some(first) if first.0 == *key => Some(&mut first.1),
+            _ => self.rest.get_mut(key),
+        }
+    }
+
+    /// Returns the first entry.
+    pub fn first(&self) -> Option<(&K, &V)> {
+        self.iter().next()
+    }
+
+    /// Returns all entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        let first = self.first.as_ref().map(|(key, value)| (key, value));
+        first.into_iter().chain(&self.rest)
+    }
+
+    /// Returns all values in the order of their keys.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+
+    /// Tells whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_empty()
+    }
+}
+
+impl<K, V> Default for Few<K, V> {
+    fn default() -> Self {
+        Self {
+            first: None,
+            rest: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_an_ordered_map(steps in prop::collection::vec((0u8..8, any::<bool>()), 0..64)) {
+            let (mut few, mut model) = (Few::default(), BTreeMap::new());
+            for (n, (key, put)) in steps.into_iter().enumerate() {
+                if put {
+                    few.insert(key, n);
+                    model.insert(key, n);
+                } else {
+                    prop_assert_eq!(few.remove(&key), model.remove(&key));
+                }
+                prop_assert!(few.iter().eq(&model));
+                prop_assert!(few.values().eq(model.values()));
+                prop_assert_eq!(few.first(), model.first_key_value());
+                prop_assert_eq!((few.len(), few.is_empty()), (model.len(), model.is_empty()));
+                for key in 0..8 {
+                    prop_assert_eq!(few.get(&key), model.get(&key));
+                    prop_assert_eq!(few.get_mut(&key), model.get_mut(&key));
+                }
+            }
+        }
+    }
+}

@@ -2,14 +2,15 @@
 //! reconnects, no timeouts of its own.
 
 mod address;
+mod combine;
 mod command;
 mod error;
-mod gather;
+
 mod login;
 mod pubsub;
 mod pubsub2;
 mod pushes;
-mod socket;
+
 mod value;
 mod wire;
 
@@ -21,7 +22,6 @@ use tokio::sync::mpsc;
 
 use self::{
     command::CommandConn,
-    gather::Calls,
     pubsub::PubSubConn,
     pushes::{CommandPushes, Gone, PushSink, QueuedPushes},
     wire::Wire,
@@ -96,9 +96,10 @@ async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialE
         }
     };
     let config = connection_config().set_push_sender(sink);
-    let calls = Calls::default();
-    let (conn, driver) = socket::connect(client, config, &calls).await?;
-    let wire = Wire::new(conn, gone, calls, driver);
+    let conn = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?;
+    let wire = Wire::new(conn, gone);
     if let Err(failed) = login::finish(&wire, &dial.login, login::Auth::Done).await {
         return Ok(Err(failed));
     }
@@ -123,11 +124,11 @@ async fn dial_resp2(dial: &Dial) -> Result<Dialed, DialError> {
     let client = address::client(dial, ProtocolVersion::RESP2)?;
     let (conn, pushes): (Arc<dyn Conn>, Box<dyn Pushes>) = match dial.purpose {
         Purpose::Command => {
-            let calls = Calls::default();
-            let (conn, driver) = socket::connect(&client, connection_config(), &calls)
+            let conn = client
+                .get_multiplexed_async_connection_with_config(&connection_config())
                 .await
                 .map_err(|failed| error::of_connect(&dial.address, &failed))?;
-            let wire = Wire::new(conn, Gone::default(), calls, driver);
+            let wire = Wire::new(conn, Gone::default());
             login::finish(&wire, &dial.login, login::Auth::Pending).await?;
             let pushes = CommandPushes::new(wire.gone());
             (Arc::new(CommandConn::new(wire)), Box::new(pushes))

@@ -3,33 +3,33 @@
 use std::{future::Future, pin::pin};
 
 use futures_util::FutureExt;
-use redis::{Pipeline, RedisError, aio::MultiplexedConnection};
+use redis::{Cmd, Pipeline, RedisError, aio::MultiplexedConnection};
 use tokio::select;
 
-use super::{error, gather::Calls, pushes::Gone, socket::Driver, value};
+use super::{
+    combine::{Calls, Combiner},
+    error,
+    pushes::Gone,
+    value,
+};
 use crate::seam::{Command, Outcome, Reply};
 
-/// A multiplexed connection. It closes when this is dropped; over TLS, when the last [`handle`](Self::handle) is.
+/// A multiplexed connection. It closes when this and the last [`handle`](Self::handle) have been dropped.
 #[derive(Debug)]
 pub(super) struct Wire {
     conn: MultiplexedConnection,
     gone: Gone,
     calls: Calls,
-    _driver: Option<Driver>,
+    combiner: Combiner,
 }
 
 impl Wire {
-    pub(super) fn new(
-        conn: MultiplexedConnection,
-        gone: Gone,
-        calls: Calls,
-        driver: Option<Driver>,
-    ) -> Self {
+    pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
         Self {
             conn,
             gone,
-            calls,
-            _driver: driver,
+            calls: Calls::default(),
+            combiner: Combiner::default(),
         }
     }
 
@@ -46,44 +46,41 @@ impl Wire {
     ///
     /// A dropped call leaves its place in the queue of replies, so that the replies of others stay theirs.
     pub(super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Outcome> {
-        let count = commands.len();
         if self.gone.is() {
-            return vec![error::closed(); count];
+            return vec![error::closed(); commands.len()];
         }
         let _call = self.calls.begin();
         let [command] = commands.as_slice() else {
-            return Box::pin(self.exchange_many(commands)).await;
+            return Box::pin(self.pipe(commands)).await;
         };
         let cmd = value::cmd(command);
         drop(commands);
+        let outcome = if self.calls.are_many() {
+            self.combiner.send(&self.conn, &self.gone, cmd).await
+        } else {
+            // Few calls are never held up.
+            Box::pin(self.send(cmd)).await
+        };
+        vec![outcome]
+    }
+
+    async fn send(&self, cmd: Cmd) -> Outcome {
         let mut conn = self.conn.clone();
         let call = pin!(conn.send_packed_command(&cmd));
         match self.answer(call).await {
-            Ok(reply) => vec![Outcome::Replied(value::reply(reply))],
-            Err(outcome) => vec![outcome],
+            Ok(reply) => Outcome::Replied(value::reply(reply)),
+            Err(outcome) => outcome,
         }
     }
 
-    async fn exchange_many(&self, commands: Vec<Command>) -> Vec<Outcome> {
+    async fn pipe(&self, commands: Vec<Command>) -> Vec<Outcome> {
         let count = commands.len();
-        let mut conn = self.conn.clone();
         let mut pipeline = Pipeline::with_capacity(count);
         for command in &commands {
             pipeline.add_command(value::cmd(command));
         }
         drop(commands);
-        let call = pin!(conn.send_packed_commands(&pipeline, 0, count));
-        match self.answer(call).await {
-            Ok(replies) if replies.len() == count => replies
-                .into_iter()
-                .map(|reply| Outcome::Replied(value::reply(reply)))
-                .collect(),
-            Ok(replies) => {
-                let why = format!("{} replies for {count} commands", replies.len());
-                vec![Outcome::Unknown(why); count]
-            }
-            Err(outcome) => vec![outcome; count],
-        }
+        pipe(&mut self.conn.clone(), &self.gone, pipeline, count).await
     }
 
     /// Waits for an answer of the server; without one the error is the outcome.
@@ -93,6 +90,32 @@ impl Wire {
     ) -> Result<T, Outcome> {
         answer(&self.gone, call).await
     }
+}
+
+/// Sends a pipeline of `count` commands and returns one outcome each.
+pub(super) async fn pipe(
+    conn: &mut MultiplexedConnection,
+    gone: &Gone,
+    pipeline: Pipeline,
+    count: usize,
+) -> Vec<Outcome> {
+    let call = pin!(conn.send_packed_commands(&pipeline, 0, count));
+    match answer(gone, call).await {
+        Ok(replies) if replies.len() == count => replies
+            .into_iter()
+            .map(|reply| Outcome::Replied(value::reply(reply)))
+            .collect(),
+        Ok(replies) => {
+            let why = format!("{} replies for {count} commands", replies.len());
+            vec![Outcome::Unknown(why); count]
+        }
+        Err(outcome) => vec![outcome; count],
+    }
+}
+
+/// The outcome of a command whose connection ended before its answer.
+pub(super) fn unanswered() -> Outcome {
+    Outcome::Unknown("the connection closed before the answer".to_owned())
 }
 
 /// Waits for an answer of the server or for the end of the connection, and marks the latter.
@@ -110,9 +133,7 @@ pub(super) async fn answer<T>(
         () = gone.wait() => call.now_or_never(),
     };
     let Some(answer) = answer else {
-        return Err(Outcome::Unknown(
-            "the connection closed before the answer".to_owned(),
-        ));
+        return Err(unanswered());
     };
     answer.map_err(|failed| match error::server_error(&failed) {
         Some(refusal) => Outcome::Replied(Reply::Err(refusal)),

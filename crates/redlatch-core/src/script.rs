@@ -9,6 +9,7 @@ use crate::{
     protocol::{
         classify::{Class, Obstacle, Redirect, classify},
         name::Key,
+        server_clock::whole_millis,
     },
     seam::{Command, Outcome, ServerError, Strings, Value},
 };
@@ -186,9 +187,23 @@ impl<'a> List<'a> {
     fn text(self, at: usize) -> Option<&'a str> {
         match self {
             Self::Values(values) => values.get(at)?.as_str(),
-            Self::Text(text) => text.split(' ').nth(at),
+            Self::Text(text) => word(text, at),
         }
     }
+}
+
+/// Returns what is between the spaces before and behind it. These texts are short, and read very often.
+fn word(text: &str, at: usize) -> Option<&str> {
+    let (mut begin, mut left) = (0, at);
+    for (end, byte) in text.bytes().enumerate() {
+        if byte == b' ' {
+            if left == 0 {
+                return text.get(begin..end);
+            }
+            (begin, left) = (end + 1, left - 1);
+        }
+    }
+    (left == 0).then(|| text.get(begin..)).flatten()
 }
 
 impl<'a> Items<'a> {
@@ -238,8 +253,8 @@ impl<'a> Items<'a> {
 }
 
 /// Returns `span` as scripts take it, in whole ms.
-pub fn millis(span: std::time::Duration) -> String {
-    span.as_millis().to_string()
+pub fn millis(span: std::time::Duration) -> u64 {
+    whole_millis(span)
 }
 
 /// What became of a call, as far as this process can know.

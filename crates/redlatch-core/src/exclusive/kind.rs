@@ -11,7 +11,7 @@ use crate::{
         Waiting,
     },
     protocol::acquisition::Discipline,
-    script::{Items, Script, ScriptCall},
+    script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };
 
@@ -107,9 +107,9 @@ impl Kind {
             .dated()
             .arg(request.owner)
             .arg(request.attempt)
-            .arg(request.lease.as_millis())
-            .arg((request.lease + request.retention).as_millis())
-            .maybe(request.register.map(|span| span.as_millis()));
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .maybe(request.register.map(millis));
         self.address(call, request.address, request.owner)
     }
 
@@ -181,8 +181,8 @@ impl Kind {
             .dated()
             .key(key.as_str())
             .arg(request.owner)
-            .arg(request.lease.as_millis())
-            .arg((request.lease + request.retention).as_millis())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
             .arg(request.token)
     }
 
@@ -206,7 +206,7 @@ impl Kind {
             .arg(request.owner)
             .arg(request.attempt)
             .maybe(request.void_by)
-            .arg(request.retention.as_millis());
+            .arg(millis(request.retention));
         self.address(call, request.address, request.owner)
             .maybe(request.token)
     }
@@ -311,7 +311,7 @@ impl Kind {
             .can_do_with(1)
             .arg(token)
             .arg(how)
-            .arg(retention.as_millis())
+            .arg(millis(retention))
     }
 
     /// Tells whether the hold was there to be ended, by this call or by an earlier copy of it.

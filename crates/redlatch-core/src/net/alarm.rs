@@ -115,7 +115,8 @@ impl Future for Alarm {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        if this.alarms.runtime.now() >= this.at {
+        // One that has just been set need not look: if its time has come the task tells it so at once.
+        if this.id.is_some() && this.alarms.runtime.now() >= this.at {
             return Poll::Ready(());
         }
         let mut table = this.alarms.table();

@@ -293,9 +293,10 @@ impl Session {
         lock(&self.clock).millis(now)
     }
 
-    /// Takes in the server's time from a reply just received.
+    /// Takes in the server's time from a reply just received. One that came behind it may have told more; then the estimate is so much behind.
     pub(crate) fn observe(&self, millis: u64) {
-        lock(&self.clock).observe(self.world.now(), millis);
+        let heard = lock(&self.progress).heard;
+        lock(&self.clock).observe(heard, millis);
     }
 
     /// Sends `batch` as one pipeline and waits as `limit` says; what is not answered by then has an unknown outcome.

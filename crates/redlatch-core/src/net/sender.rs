@@ -23,10 +23,12 @@ pub(super) async fn send(
     asking: Asking,
 ) -> Vec<CallOutcome> {
     let batch = calls.iter().map(|call| call.evalsha(by)).collect();
-    let outcomes = pipeline(session, batch, limit, asking).await;
-    send_missing(session, calls, by, limit, asking, None, outcomes)
-        .await
-        .0
+    let mut outcomes = pipeline(session, batch, limit, asking).await;
+    if outcomes.iter().any(is_noscript) {
+        let again = send_missing(session, calls, by, limit, asking, None, &mut outcomes);
+        Box::pin(again).await;
+    }
+    told(session, outcomes)
 }
 
 /// Sends `calls` as [`send`] does and `last` behind them, whose outcome comes second. Behind scripts that the server did not have it is
@@ -42,13 +44,15 @@ pub(super) async fn send_and(
     let mut batch: Vec<_> = calls.iter().map(|call| call.evalsha(by)).collect();
     batch.push(last.clone());
     let mut outcomes = pipeline(session, batch, limit, asking).await;
-    let first = outcomes.pop();
-    let again = Some(last);
-    let (outcomes, second) = send_missing(session, calls, by, limit, asking, again, outcomes).await;
-    (outcomes, second.or(first))
+    let mut behind = outcomes.pop();
+    if outcomes.iter().any(is_noscript) {
+        let again = send_missing(session, calls, by, limit, asking, Some(last), &mut outcomes);
+        behind = Box::pin(again).await.or(behind);
+    }
+    (told(session, outcomes), behind)
 }
 
-/// Sends those of which `outcomes` says that the server lacks the script.
+/// Sends those of which `outcomes` says that the server lacks the script, with the script, and `last` behind them; returns the outcome of that.
 async fn send_missing(
     session: &Session,
     calls: &[&ScriptCall],
@@ -56,34 +60,36 @@ async fn send_missing(
     limit: Limit,
     asking: Asking,
     last: Option<&Command>,
-    mut outcomes: Vec<Outcome>,
-) -> (Vec<CallOutcome>, Option<Outcome>) {
-    let mut waited = None;
+    outcomes: &mut [Outcome],
+) -> Option<Outcome> {
     let missing: Vec<_> = (0..outcomes.len())
         .filter(|&at| is_noscript(&outcomes[at]))
         .collect();
-    if !missing.is_empty() {
-        let mut loaded: Vec<&str> = Vec::new();
-        let batch = missing.iter().map(|&at| {
-            let call = calls[at];
-            if loaded.contains(&call.script().name()) {
-                return call.evalsha(by);
-            }
-            loaded.push(call.script().name());
-            call.eval(by)
-        });
-        let batch = batch.chain(last.cloned()).collect();
-        let mut again = pipeline(session, batch, limit, asking).await;
-        waited = last.and_then(|_| again.pop());
-        for (at, outcome) in missing.into_iter().zip(again) {
-            outcomes[at] = outcome;
+    let mut loaded: Vec<&str> = Vec::new();
+    let batch = missing.iter().map(|&at| {
+        let call = calls[at];
+        if loaded.contains(&call.script().name()) {
+            return call.evalsha(by);
         }
+        loaded.push(call.script().name());
+        call.eval(by)
+    });
+    let batch = batch.chain(last.cloned()).collect();
+    let mut again = pipeline(session, batch, limit, asking).await;
+    let behind = last.and_then(|_| again.pop());
+    for (at, outcome) in missing.into_iter().zip(again) {
+        outcomes[at] = outcome;
     }
+    behind
+}
+
+/// Classifies outcomes, and takes in the time that the server has told last.
+fn told(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
     let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
     if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
         session.observe(millis);
     }
-    (outcomes, waited)
+    outcomes
 }
 
 /// An `ASKING` goes before each command it is for, in the same pipeline: over a shared connection nothing may come between them.

@@ -1,54 +1,18 @@
-//! Runs rounds of contenders that live in this process.
+//! Runs rounds of a library in this process.
 
 use std::{sync::Arc, thread, time::Duration};
 
-use async_trait::async_trait;
 use tokio::{
     sync::Barrier,
     task::{JoinSet, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
-use super::{Contender, Failure, Lock, Session};
+use super::{Failure, Lock, Session};
 use crate::{
     clock,
     job::{Done, Held, Job, Names, TaskDone, Until},
 };
-
-/// A library in this process.
-pub(crate) struct InProcess {
-    name: String,
-    session: Arc<dyn Session>,
-}
-
-impl InProcess {
-    pub(crate) async fn connect(name: &str, url: &str) -> Result<Self, Failure> {
-        Ok(Self {
-            name: name.to_owned(),
-            session: super::connect(name, url).await?,
-        })
-    }
-}
-
-#[async_trait]
-impl Contender for InProcess {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn verbs(&self) -> Vec<String> {
-        let verbs = self.session.verbs().iter();
-        verbs.map(|&verb| verb.to_owned()).collect()
-    }
-
-    async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
-        drive(&self.session, job).await
-    }
-
-    fn cpu(&self) -> Duration {
-        clock::own_cpu()
-    }
-}
 
 /// Starts the tasks together and returns when all have ended.
 pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done, Failure> {

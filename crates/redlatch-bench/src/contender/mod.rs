@@ -8,7 +8,7 @@ mod raw;
 mod redlatch;
 mod rslock;
 
-pub(crate) use drive::{InProcess, drive};
+pub(crate) use drive::drive;
 pub(crate) use external::{External, answer, read_request};
 pub(crate) use floor::{Floor, Lap, Station, VERBS as FLOOR_VERBS, laps};
 pub(crate) use raw::{ACQUIRE, RELEASE};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redlatch_tests::server::ServerBinary;
 
-use super::{holds, pairs::label};
+use super::{holds, own, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{Contender, Failure, InProcess, RAW},
+    contender::{Contender, Failure, RAW},
     job::{Names, Until},
     report::{Report, Series},
     rig::Rig,
@@ -27,7 +27,7 @@ pub(super) async fn spread(
     for (rig, _) in &rigs {
         let mut both: Vec<Box<dyn Contender>> = Vec::new();
         for name in [RAW, "redlatch"] {
-            both.push(Box::new(InProcess::connect(name, &rig.url()).await?));
+            both.push(Box::new(own(name, rig).await?));
         }
         clients.push(both);
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{contenders, wants};
+use super::{contenders, own, wants};
 use crate::{
     cli::Plan,
-    contender::{Contender, FLOOR, Failure, Floor, InProcess, KINDS, RAW},
+    contender::{Contender, FLOOR, Failure, Floor, KINDS, RAW},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -24,7 +24,7 @@ pub(super) async fn in_one_process(
     others.retain(|contender| contender.name() != RAW);
     all.append(&mut others);
     for kind in KINDS.into_iter().filter(|kind| wants(plan, kind)) {
-        all.push(Box::new(InProcess::connect(kind, &rig.url()).await?));
+        all.push(Box::new(own(kind, rig).await?));
     }
     let holds = if plan.latency.is_zero() {
         &HOLDS[..]

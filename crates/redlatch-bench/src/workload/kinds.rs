@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::pairs::label;
+use super::{own, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{Contender, Failure, InProcess},
+    contender::{Contender, Failure},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -69,7 +69,7 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
 }
 
 async fn one(name: &str, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
-    Ok(vec![Box::new(InProcess::connect(name, &rig.url()).await?)])
+    Ok(vec![Box::new(own(name, rig).await?)])
 }
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];

@@ -16,7 +16,7 @@ use redlatch_tests::server::ServerBinary;
 use crate::{
     cli::Plan,
     clock,
-    contender::{Contender, External, Failure, InProcess, KNOWN},
+    contender::{Contender, External, Failure, KNOWN},
     report::{self, Report},
     rig::Rig,
 };
@@ -93,7 +93,7 @@ async fn measure(
 async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
     let mut all: Vec<Box<dyn Contender>> = Vec::new();
     for name in wanted(plan) {
-        all.push(Box::new(InProcess::connect(name, &rig.url()).await?));
+        all.push(Box::new(own(name, rig).await?));
     }
     for (name, words) in &plan.with {
         all.push(Box::new(External::start(name, words, &rig.url()).await?));
@@ -108,6 +108,11 @@ fn wanted(plan: &Plan) -> Vec<&'static str> {
 
 fn wants(plan: &Plan, name: &str) -> bool {
     plan.only.is_empty() || plan.only.iter().any(|one| one == name)
+}
+
+/// Starts one that is built in, in a process of its own: what others have left in a heap or a runtime is nobody's business.
+async fn own(name: &str, rig: &Rig) -> Result<External, Failure> {
+    External::start(name, &own_worker(name)?, &rig.url()).await
 }
 
 /// Returns the command that runs this program as a contender.

@@ -1,6 +1,6 @@
 //! A release that somebody waits for.
 
-use std::{fmt, pin::pin};
+use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use super::{Parting, succession::ahead_of_successors};
 use crate::{Client, Error, primitive::Parted};
@@ -64,26 +64,32 @@ impl fmt::Display for Released {
 }
 
 /// Sends a parting until it is answered or the client's patience ends; dropped or failed, the releaser goes on with it.
-pub(super) async fn run(client: &Client, parting: Parting) -> Result<Released, Error> {
+pub(super) fn run(
+    client: &Client,
+    parting: Parting,
+) -> impl Future<Output = Result<Released, Error>> {
+    // Made here, so that the future has it once and not a second time as an argument.
     let mut handover = Handover {
         client,
         parting: Some(parting),
     };
-    let Some(parting) = &handover.parting else {
-        return Err(Error::closed());
-    };
-    let primitive = parting.primitive.clone();
-    let call = parting.call(client.retention());
-    let deadline = client.now() + client.patience();
-    let timeout = client.request_timeout();
-    let sending = pin!(client.net().insist_counted(&call, timeout, deadline));
-    let (reply, resent) = ahead_of_successors(sending, handover.parting.iter()).await?;
-    if let Some(parting) = handover.parting.take() {
-        parting.answered(client.turns(), &reply);
+    async move {
+        let Some(parting) = &handover.parting else {
+            return Err(Error::closed());
+        };
+        let primitive = Arc::clone(&parting.primitive);
+        let call = parting.call(client.retention());
+        let deadline = client.now() + client.patience();
+        let timeout = client.request_timeout();
+        let sending = pin!(client.net().insist_counted(&call, timeout, deadline));
+        let (reply, resent) = ahead_of_successors(sending, handover.parting.iter()).await?;
+        if let Some(parting) = handover.parting.take() {
+            parting.answered(client.turns(), &reply);
+        }
+        primitive
+            .released(&reply)
+            .map(|parted| Released::of(parted, resent))
     }
-    primitive
-        .released(&reply)
-        .map(|parted| Released::of(parted, resent))
 }
 
 /// Hands the parting to the releaser unless it was answered.

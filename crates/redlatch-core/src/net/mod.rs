@@ -23,7 +23,7 @@ pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
@@ -93,13 +93,13 @@ pub(crate) struct Net {
 
 impl Net {
     /// Waits until the node of `slot` can be spoken to.
-    pub(crate) async fn session(
+    pub(crate) fn session(
         &self,
         slot: u16,
         class: LinkClass,
         deadline: Moment,
-    ) -> Result<Arc<Session>, Error> {
-        self.router.session(slot, class, deadline).await
+    ) -> impl Future<Output = Result<Arc<Session>, Error>> {
+        self.router.session(slot, class, deadline)
     }
 
     /// Sends calls of one slot's node as one pipeline; one outcome per call, by `deadline`. What another node is in charge of goes
@@ -112,18 +112,21 @@ impl Net {
         limit: Limit,
     ) -> Vec<CallOutcome> {
         let outcomes = self.send_once(session, calls, by, limit).await;
-        self.settle(session, calls, by, limit, outcomes).await
+        if outcomes.iter().all(is_settled) {
+            return outcomes;
+        }
+        Box::pin(self.settle(session, calls, by, limit, outcomes)).await
     }
 
     /// As [`send`](Self::send), to this one node; what it says is for [`settle`](Self::settle) to go on with.
-    pub(crate) async fn send_once(
+    pub(crate) fn send_once(
         &self,
         session: &Session,
         calls: &[&ScriptCall],
         by: u64,
         limit: Limit,
-    ) -> Vec<CallOutcome> {
-        sender::send(session, calls, by, limit, Asking::No).await
+    ) -> impl Future<Output = Vec<CallOutcome>> {
+        sender::send(session, calls, by, limit, Asking::No)
     }
 
     /// Goes on with what was redirected or refused, if anything was.
@@ -139,7 +142,7 @@ impl Net {
             return outcomes;
         }
         let following = redirect::follow(&self.router, session, calls, by, limit, outcomes, None);
-        Box::pin(following).await.0
+        following.await.0
     }
 
     /// Sends one idempotent call again and again until the script has replied, each try waiting up to `timeout`, until `deadline`.

@@ -120,10 +120,10 @@ impl Router {
                 return Ok(session);
             }
             if self.is_fixed() {
-                return link.session(deadline).await;
+                return Box::pin(link.session(deadline)).await;
             }
         }
-        self.await_session(slot, class, deadline).await
+        Box::pin(self.await_session(slot, class, deadline)).await
     }
 
     /// Waits for the routes as well as for a link, since a node that is gone is replaced by another.

@@ -28,7 +28,7 @@ impl SetScript<'_> {
         change(&SET, self.key)
             .arg(self.op.to_string())
             .arg(self.count.to_string())
-            .arg(self.ttl.map(millis).unwrap_or_default())
+            .maybe(self.ttl.map(millis))
             .arg(millis(REMEMBERED))
     }
 

@@ -40,7 +40,7 @@ impl AcquireScript<'_> {
             .arg(self.need.to_string())
             .arg(millis(request.lease))
             .arg(optional(self.size))
-            .arg(waits.map(millis).unwrap_or_default())
+            .maybe(waits.map(millis))
             .arg(request.address)
             .arg(if self.each { "1" } else { "" })
     }
@@ -255,7 +255,7 @@ impl ChangeScript<'_> {
             .arg(millis(REMEMBERED))
             .arg(verb)
             .arg(number.to_string())
-            .arg(self.ttl.map(millis).unwrap_or_default())
+            .maybe(self.ttl.map(millis))
     }
 
     pub(crate) fn decode(&self, reply: &Value) -> Result<Changed<Made>, Error> {

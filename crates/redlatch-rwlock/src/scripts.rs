@@ -94,7 +94,7 @@ impl AcquireScript<'_> {
         };
         let call = names
             .acquire(script, request)
-            .arg(request.register.map(millis).unwrap_or_default())
+            .maybe(request.register.map(millis))
             .arg(member(way, request.address))
             .arg(what);
         names.tell(call)

@@ -13,6 +13,7 @@ mod loss;
 mod many_threads;
 mod mixed_leases;
 mod observability;
+mod quiet;
 mod renewals;
 mod succession;
 mod successors;

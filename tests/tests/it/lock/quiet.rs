@@ -1,0 +1,106 @@
+//! What a pair of acquisition and release wakes besides who asked.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use redlatch::{
+    Client, Moment,
+    seam::{BoxFuture, Runtime},
+};
+use redlatch_tests::backend::Backend;
+use tokio::task::yield_now;
+
+/// Counts how often each of the client's tasks runs.
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn Runtime>,
+    runs: Arc<Mutex<BTreeMap<&'static str, u32>>>,
+}
+
+impl Counted {
+    fn runs(&self, task: &str) -> u32 {
+        self.runs.lock().unwrap()[task]
+    }
+}
+
+impl Runtime for Counted {
+    fn now(&self) -> Moment {
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        self.inner.sleep_until(until)
+    }
+
+    fn spawn(&self, task: &'static str, mut future: BoxFuture<()>) {
+        let runs = Arc::clone(&self.runs);
+        let counted = poll_fn(move |context| {
+            *runs.lock().unwrap().entry(task).or_default() += 1;
+            future.as_mut().poll(context)
+        });
+        self.inner.spawn(task, Box::pin(counted));
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}
+
+async fn client() -> (Backend, Arc<Counted>, Client) {
+    let backend = Backend::embedded();
+    let Backend::Embedded { runtime, .. } = &backend else {
+        panic!("this needs the embedded server");
+    };
+    let counted = Arc::new(Counted {
+        inner: Arc::clone(runtime),
+        runs: Arc::default(),
+    });
+    let builder = backend
+        .builder()
+        .runtime(Arc::clone(&counted) as Arc<dyn Runtime>);
+    let client = builder.connect().await.unwrap();
+    (backend, counted, client)
+}
+
+#[tokio::test(start_paused = true)]
+async fn pairs_one_after_the_other_wake_neither_the_watchdog_nor_the_alarms() {
+    let (backend, counted, client) = client().await;
+    let lock = client.lock("x");
+    lock.lock().await.unwrap().release().await.unwrap();
+    backend.pass(Duration::from_millis(1)).await;
+    let watched = ["watchdog", "alarms"];
+    let before = watched.map(|task| counted.runs(task));
+    for _ in 0..200 {
+        lock.lock().await.unwrap().release().await.unwrap();
+        // Nothing is held and nothing is asked for now, and whoever was woken runs.
+        for _ in 0..8 {
+            yield_now().await;
+        }
+    }
+    let runs = watched.map(|task| counted.runs(task));
+    // Each is woken when something is due sooner than all before, which becomes rare: some ten of the first two hundred, by the random part of what is due.
+    for (task, (before, after)) in watched.iter().zip(before.into_iter().zip(runs)) {
+        assert!(after - before <= 20, "{task} ran {} times", after - before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_stays_is_renewed_although_the_watchdog_sleeps_for_one_that_has_gone() {
+    let (backend, counted, client) = client().await;
+    for _ in 0..50 {
+        let gone = client.lock("gone").lock().await.unwrap();
+        gone.release().await.unwrap();
+    }
+    let guard = client.lock("kept").lock().await.unwrap();
+    let before = counted.runs("watchdog");
+    backend.pass(Duration::from_secs(120)).await;
+    guard.check().unwrap();
+    assert!(guard.remaining() > Duration::from_secs(15));
+    let ran = counted.runs("watchdog") - before;
+    assert!((12..60).contains(&ran), "{ran} times for twelve renewals");
+    guard.release().await.unwrap();
+}

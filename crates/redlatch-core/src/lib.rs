@@ -23,6 +23,7 @@ mod scan;
 #[doc(hidden)]
 pub mod script;
 pub mod seam;
+mod sync;
 pub mod transport;
 #[doc(hidden)]
 pub mod watched;

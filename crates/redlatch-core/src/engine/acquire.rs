@@ -322,7 +322,8 @@ impl<'a> Run<'a> {
     fn excuse(&self) {
         if self.place.is_some() && self.holds() {
             let key = self.primitive.key();
-            self.client.turns().excuse(key, self.owner.number());
+            let turns = self.client.turns();
+            turns.excuse(key, self.owner.number(), None);
         }
     }
 

@@ -113,7 +113,9 @@ impl Hold {
             };
             stale.lose(LossCause::Taken);
         }
-        client.turns().excuse(key, granted.owner.number());
+        let attempt = granted.delivered.id.number();
+        let turns = client.turns();
+        turns.excuse(key, granted.owner.number(), Some(attempt));
         hold
     }
 

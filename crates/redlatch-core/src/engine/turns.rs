@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -16,9 +16,10 @@ use crate::{
     primitive::Side,
     protocol::{acquisition::RECHECK, few::Few, name::Key, time::Moment, turn::TurnQueue},
     rules::{Rule, Rules},
+    sync::lock,
 };
 
-/// The local queues of a client, one per name that somebody waits for.
+/// The local queues of a client, one for each side of a name that somebody waits for.
 #[derive(Debug)]
 pub(crate) struct Turns {
     rules: Rules,
@@ -128,7 +129,7 @@ impl Turns {
             }))
         });
         let line = Arc::clone(line);
-        let mut joined = locked(&line);
+        let mut joined = lock(&line);
         drop(names);
         joined.queue.join(id, owner);
         joined.waiters.insert(id, waiter);
@@ -143,10 +144,15 @@ impl Turns {
         }
     }
 
-    /// `owner` has come to hold `key`: its waiters need not queue.
-    pub(crate) fn excuse(&self, key: &Key, owner: u64) {
+    /// `owner` holds `key`, by the grant of `granted` if that is its latest: its waiters need not queue.
+    pub(crate) fn excuse(&self, key: &Key, owner: u64, granted: Option<u64>) {
         for line in self.lines(key) {
-            let mut line = locked(&line);
+            let mut line = lock(&line);
+            // Mostly nobody is there but who has just been granted, and goes.
+            if line.waiters.len() == 1 && granted.is_some_and(|one| line.asking_with(one).is_some())
+            {
+                continue;
+            }
             for id in line.queue.excuse(owner) {
                 line.ring(id);
             }
@@ -156,14 +162,14 @@ impl Turns {
     /// `owner` holds `key` no longer.
     pub(crate) fn unexcuse(&self, key: &Key, owner: u64) {
         for line in self.lines(key) {
-            locked(&line).queue.unexcuse(owner);
+            lock(&line).queue.unexcuse(owner);
         }
     }
 
     /// Returns the address of the waiter of `owner` that came first to have `key` for itself.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
         let line = self.exclusive(key)?;
-        let line = locked(&line);
+        let line = lock(&line);
         let mut waiters = line.waiters.values();
         let first = waiters.find(|waiter| waiter.owner == owner)?;
         Some(first.address())
@@ -172,7 +178,7 @@ impl Turns {
     /// Returns the first of those who wait to have `key` for themselves, and its address.
     pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
         let line = self.exclusive(key)?;
-        let line = locked(&line);
+        let line = lock(&line);
         let id = line.queue.front()?;
         Some((id, line.waiters.get(&id)?.address()))
     }
@@ -183,7 +189,7 @@ impl Turns {
             return;
         }
         if let Some(line) = self.exclusive(key) {
-            let mut line = locked(&line);
+            let mut line = lock(&line);
             if line.waiters.get(&id).is_some() {
                 line.call(id, Call::Now);
             }
@@ -193,7 +199,7 @@ impl Turns {
     /// Tells whether whoever is called by `channel` waits here for `key`.
     pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
         self.exclusive(key).is_some_and(|line| {
-            let line = locked(&line);
+            let line = lock(&line);
             let mut waiters = line.waiters.values();
             waiters.any(|waiter| **waiter.called_by.wakes.channel() == *channel)
         })
@@ -231,7 +237,7 @@ impl Turns {
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Lines>> {
-        locked(&self.names)
+        lock(&self.names)
     }
 }
 
@@ -373,14 +379,14 @@ impl Place {
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
-        look(&mut locked(&self.line))
+        look(&mut lock(&self.line))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut names = self.turns.names();
-        let mut line = locked(&self.line);
+        let mut line = lock(&self.line);
         line.waiters.remove(&self.id);
         line.called.remove(&self.id);
         if let Some(next) = line.queue.leave(self.id)
@@ -398,11 +404,6 @@ impl Drop for Place {
             }
         }
     }
-}
-
-/// Locks plain values, which a panic elsewhere cannot leave half changed.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A first waiter that is so much later than it said has a future that nobody polls.

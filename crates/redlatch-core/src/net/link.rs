@@ -3,7 +3,7 @@
 use std::{
     pin::pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use crate::{
     Error, ErrorKind, observe,
     protocol::{server_clock::ServerClock, time::Moment},
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
+    sync::lock,
 };
 
 /// A connection that is made again whenever it is gone, and given up when it does not answer.
@@ -293,7 +294,7 @@ impl Session {
         lock(&self.clock).millis(now)
     }
 
-    /// Takes in the server's time from a reply just received. One that came behind it may have told more; then the estimate is so much behind.
+    /// Takes in the server's time from a reply just received. It is dated by the latest answer, so that the estimate may be behind and never ahead.
     pub(crate) fn observe(&self, millis: u64) {
         let heard = lock(&self.progress).heard;
         lock(&self.clock).observe(heard, millis);
@@ -513,11 +514,6 @@ fn uptime(info: &str) -> Option<Duration> {
         .find_map(|line| line.strip_prefix("uptime_in_seconds:"))?;
     let seconds: u64 = line.trim_end().parse().ok()?;
     Some(Duration::from_secs(seconds.saturating_sub(1)))
-}
-
-/// Locks a mutex that guards plain values, which a panic elsewhere cannot leave half changed.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A timer that is so late says that this process did not run.

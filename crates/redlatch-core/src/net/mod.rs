@@ -129,7 +129,7 @@ impl Net {
         sender::send(session, calls, by, limit, Asking::No)
     }
 
-    /// Goes on with what was redirected or refused, if anything was.
+    /// Goes on with what was redirected or refused.
     pub(crate) async fn settle(
         &self,
         session: &Session,
@@ -138,9 +138,6 @@ impl Net {
         limit: Limit,
         outcomes: Vec<CallOutcome>,
     ) -> Vec<CallOutcome> {
-        if outcomes.iter().all(is_settled) {
-            return outcomes;
-        }
         let following = redirect::follow(&self.router, session, calls, by, limit, outcomes, None);
         following.await.0
     }

@@ -28,7 +28,7 @@ pub(super) async fn send(
         let again = send_missing(session, calls, by, limit, asking, None, &mut outcomes);
         Box::pin(again).await;
     }
-    told(session, outcomes)
+    classified(session, outcomes)
 }
 
 /// Sends `calls` as [`send`] does and `last` behind them, whose outcome comes second. Behind scripts that the server did not have it is
@@ -49,7 +49,7 @@ pub(super) async fn send_and(
         let again = send_missing(session, calls, by, limit, asking, Some(last), &mut outcomes);
         behind = Box::pin(again).await.or(behind);
     }
-    (told(session, outcomes), behind)
+    (classified(session, outcomes), behind)
 }
 
 /// Sends those of which `outcomes` says that the server lacks the script, with the script, and `last` behind them; returns the outcome of that.
@@ -83,8 +83,8 @@ async fn send_missing(
     behind
 }
 
-/// Classifies outcomes, and takes in the time that the server has told last.
-fn told(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
+/// Classifies outcomes and takes in the time that the server has told last.
+fn classified(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
     let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
     if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
         session.observe(millis);

@@ -65,11 +65,8 @@ impl TurnQueue {
         was_front.then(|| self.pass_on()).flatten()
     }
 
-    /// `owner` holds the name: its waiters need not queue. Returns whom to tell. One that is alone may speak anyway.
+    /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
     pub fn excuse(&mut self, owner: u64) -> Vec<u64> {
-        if self.waiters.len() < 2 {
-            return Vec::new();
-        }
         let ids: Vec<_> = self
             .waiters
             .values()

@@ -10,8 +10,9 @@ use std::{
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use redis::{Cmd, Pipeline, aio::MultiplexedConnection};
+use redis::{Cmd, aio::MultiplexedConnection};
 use tokio::{
+    runtime::Handle,
     select,
     sync::{
         mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -22,43 +23,53 @@ use tokio::{
 use super::{
     error,
     pushes::Gone,
-    wire::{pipe, unanswered},
+    wire::{exchange_all, unanswered},
 };
 use crate::seam::Outcome;
 
-/// How many calls of a connection are under way.
+/// Counts what is under way.
 #[derive(Debug, Default)]
-pub(super) struct Calls(AtomicUsize);
+pub(super) struct Count(AtomicUsize);
 
-impl Calls {
+impl Count {
     /// Counts one more, until what is returned is dropped.
-    pub(super) fn begin(&self) -> Call<'_> {
+    pub(super) fn begin(&self) -> Counted<'_> {
         self.0.fetch_add(1, Relaxed);
-        Call(self)
+        Counted(self)
     }
 
-    /// Tells whether another is likely to be ready as well.
-    pub(super) fn are_many(&self) -> bool {
+    pub(super) fn is_any(&self) -> bool {
+        self.0.load(Relaxed) > 0
+    }
+
+    /// Tells whether another call is likely to be ready as well.
+    pub(super) fn is_many(&self) -> bool {
         self.0.load(Relaxed) >= MANY
     }
 }
 
-/// A call that is under way.
+/// One of what is counted.
 #[derive(Debug)]
-pub(super) struct Call<'a>(&'a Calls);
+pub(super) struct Counted<'a>(&'a Count);
 
-impl Drop for Call<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Relaxed);
     }
 }
 
-/// Sends the requests of many tasks that are ready at the same time as one pipeline.
+/// Sends the commands of many tasks that are ready at the same time as one pipeline.
 ///
-/// Each request by itself would be a message to the crate's task, a system call, a packet, and at the server a read, and what waits for its answer is more than
-/// a kilobyte. Here that is had once for as many as are ready when the combining task has let all others run.
-#[derive(Debug, Default)]
-pub(super) struct Combiner(OnceLock<UnboundedSender<Request>>);
+/// Each command by itself would be a message to the crate's task, a system call, a packet and at the server a read, and the future that waits for its answer has
+/// more than a kilobyte. Here that is had once for as many as are ready when the combining task has let all others run. It begins with the first command, on the
+/// runtime that the connection was dialled on, and ends with the connection's owner.
+#[derive(Debug)]
+pub(super) struct Combiner {
+    conn: MultiplexedConnection,
+    gone: Gone,
+    runtime: Handle,
+    requests: OnceLock<UnboundedSender<Request>>,
+}
 
 #[derive(Debug)]
 struct Request {
@@ -67,38 +78,55 @@ struct Request {
 }
 
 impl Combiner {
-    /// Sends one command and returns its outcome. What is dropped is sent nevertheless.
-    pub(super) async fn send(
-        &self,
-        conn: &MultiplexedConnection,
-        gone: &Gone,
-        cmd: Cmd,
-    ) -> Outcome {
+    /// Combines what is sent over `conn`. Inside of the tokio runtime that it was dialled on.
+    pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
+        Self {
+            conn,
+            gone,
+            runtime: Handle::current(),
+            requests: OnceLock::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_running(&self) -> bool {
+        self.requests.get().is_some()
+    }
+
+    /// Sends one command and returns its outcome.
+    pub(super) async fn exchange(&self, cmd: Cmd) -> Outcome {
         let (answer, answered) = oneshot::channel();
-        let requests = self.0.get_or_init(|| start(conn.clone(), gone.clone()));
+        let requests = self.requests.get_or_init(|| self.start());
         if requests.send(Request { cmd, answer }).is_err() {
             return error::closed();
         }
         answered.await.unwrap_or_else(|_| unanswered())
     }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what serves a socket belongs to tokio's runtime like the socket, not to the seam's"
+    )]
+    fn start(&self) -> UnboundedSender<Request> {
+        let (sender, requests) = unbounded_channel();
+        let end = End(self.gone.clone());
+        let combining = combine(requests, self.conn.clone(), end);
+        self.runtime.spawn(combining);
+        sender
+    }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "what serves a socket belongs to tokio's runtime like the socket, not to the seam's"
-)]
-fn start(conn: MultiplexedConnection, gone: Gone) -> UnboundedSender<Request> {
-    let (sender, requests) = unbounded_channel();
-    tokio::spawn(combine(requests, conn, gone));
-    sender
+/// Marks the connection as gone when dropped: without its combining task it is of no use, however that ended.
+#[derive(Debug)]
+struct End(Gone);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.mark();
+    }
 }
 
-/// Ends with the connection's owner.
-async fn combine(
-    mut requests: UnboundedReceiver<Request>,
-    conn: MultiplexedConnection,
-    gone: Gone,
-) {
+async fn combine(mut requests: UnboundedReceiver<Request>, conn: MultiplexedConnection, end: End) {
     let mut under_way = FuturesUnordered::new();
     loop {
         let mut batch = Vec::new();
@@ -115,7 +143,11 @@ async fn combine(
                 {
                     batch.push(request);
                 }
-                under_way.push(send(conn.clone(), gone.clone(), batch));
+                // Whoever asked may have gone.
+                batch.retain(|request| !request.answer.is_closed());
+                if !batch.is_empty() {
+                    under_way.push(send(conn.clone(), end.0.clone(), batch));
+                }
             }
         }
     }
@@ -136,15 +168,13 @@ async fn step_back() {
 }
 
 async fn send(mut conn: MultiplexedConnection, gone: Gone, batch: Vec<Request>) {
-    let mut pipeline = Pipeline::with_capacity(batch.len());
-    let mut answers = Vec::with_capacity(batch.len());
-    for Request { cmd, answer } in batch {
-        pipeline.add_command(cmd);
-        answers.push(answer);
-    }
-    let outcomes = pipe(&mut conn, &gone, pipeline, answers.len()).await;
+    let (cmds, answers): (Vec<_>, Vec<_>) = batch
+        .into_iter()
+        .map(|request| (request.cmd, request.answer))
+        .unzip();
+    let outcomes = exchange_all(&mut conn, &gone, cmds.into_iter()).await;
     for (answer, outcome) in answers.into_iter().zip(outcomes) {
-        // Whoever asked may have gone.
+        // As above.
         let _ = answer.send(outcome);
     }
 }
@@ -152,5 +182,217 @@ async fn send(mut conn: MultiplexedConnection, gone: Gone, batch: Vec<Request>) 
 /// With so many calls under way, another is likely to be ready as well.
 const MANY: usize = 4;
 
-/// No answer of a pipeline is told before all are there, and the server begins with the first part while the next is made.
+/// The answers of a pipeline are told together, and if the connection ends before the last of them, none is; and while the server is at the first of several
+/// pipelines, the next is made.
 const MOST: usize = 16;
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the server of a test is a thread"
+)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::{TcpListener, TcpStream},
+        pin::pin,
+        sync::{Arc, mpsc},
+        task::{Context, Wake},
+        thread::{self, Thread},
+        time::Duration,
+    };
+
+    use futures_util::{
+        FutureExt,
+        future::{join, join_all, maybe_done},
+    };
+    use redis::Client;
+    use tokio::runtime::Runtime;
+
+    use super::*;
+    use crate::{
+        seam::{Command, Value},
+        transport::redis::{connection_config, wire::Wire},
+    };
+
+    /// A connection to a server that says what it is told to, and a channel that tells when it has ended.
+    fn wire(runtime: &Runtime) -> (Wire, mpsc::Receiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let (ended, has_ended) = mpsc::channel();
+        thread::spawn(move || {
+            serve(&listener.accept().unwrap().0);
+            // A test that does not want to know has ended.
+            let _ = ended.send(());
+        });
+        let client = Client::open(url).unwrap();
+        let wire = runtime.block_on(async {
+            let config = connection_config();
+            let connecting = client.get_multiplexed_async_connection_with_config(&config);
+            Wire::new(connecting.await.unwrap(), Gone::default())
+        });
+        (wire, has_ended)
+    }
+
+    /// `SAY` is answered with its argument, `FAIL` with an error, `HANG` not at all, and `END` ends it.
+    fn serve(stream: &TcpStream) {
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        while let Some(head) = lines.next() {
+            let count: usize = head.strip_prefix('*').unwrap().parse().unwrap();
+            let words: Vec<_> = lines.by_ref().take(2 * count).skip(1).step_by(2).collect();
+            let answer = match words[0].as_str() {
+                "SAY" => format!("${}\r\n{}\r\n", words[1].len(), words[1]),
+                "FAIL" => format!("-ERR {}\r\n", words[1]),
+                "HANG" => continue,
+                "END" => return,
+                _ => "+OK\r\n".to_owned(),
+            };
+            let mut stream = stream;
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    }
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap()
+    }
+
+    async fn call(wire: &Wire, verb: &str, word: usize) -> Outcome {
+        let command = Command::new(verb).arg(word.to_string());
+        wire.exchange(vec![command]).await.swap_remove(0)
+    }
+
+    fn said(word: usize) -> Outcome {
+        Outcome::Replied(Ok(Value::Bulk(word.to_string().into())))
+    }
+
+    #[test]
+    fn everybody_gets_the_answer_to_its_own_command() {
+        let runtime = runtime();
+        let (wire, _) = wire(&runtime);
+        // Whoever asks need not be on any runtime.
+        for calls in [1, MANY - 1] {
+            let outcomes = join_all((0..calls).map(|n| call(&wire, "SAY", n)));
+            let outcomes = block_on(outcomes);
+            assert_eq!(outcomes, (0..calls).map(said).collect::<Vec<_>>());
+        }
+        assert!(!wire.combines(), "few are never held up");
+        for calls in [MANY, MOST, 5 * MOST + 1] {
+            let verb = |n| if n % 5 == 3 { "FAIL" } else { "SAY" };
+            let outcomes = join_all((0..calls).map(|n| call(&wire, verb(n), n)));
+            for (n, outcome) in block_on(outcomes).into_iter().enumerate() {
+                match outcome {
+                    Outcome::Replied(Err(error)) if verb(n) == "FAIL" => {
+                        assert_eq!(error.message, n.to_string());
+                    }
+                    outcome => assert_eq!(outcome, said(n)),
+                }
+            }
+        }
+        assert!(wire.combines());
+    }
+
+    #[test]
+    fn several_commands_stay_together() {
+        let runtime = runtime();
+        let (wire, _) = wire(&runtime);
+        let pair = |n: usize| {
+            let say = |n: usize| Command::new("SAY").arg(n.to_string());
+            wire.exchange(vec![say(n), say(n + 1)])
+        };
+        let singles = join_all((0..20).map(|n| call(&wire, "SAY", n)));
+        let pairs = join_all((0..20).map(pair));
+        let (singles, pairs) = block_on(join(singles, pairs));
+        assert_eq!(singles, (0..20).map(said).collect::<Vec<_>>());
+        for (n, pair) in pairs.into_iter().enumerate() {
+            assert_eq!(pair, [said(n), said(n + 1)]);
+        }
+    }
+
+    #[test]
+    fn who_goes_takes_no_answer_of_another_along() {
+        let runtime = runtime();
+        let (wire, _) = wire(&runtime);
+        let call = |n| Box::pin(maybe_done(call(&wire, "SAY", n)));
+        let mut calls: Vec<_> = (0..40).map(call).collect();
+        for call in &mut calls {
+            // Some are answered while others are not sent yet, if the machine wills.
+            call.now_or_never();
+        }
+        let mut number = 0;
+        calls.retain(|_| {
+            number += 1;
+            number % 3 == 0
+        });
+        block_on(join_all(calls.iter_mut()));
+        let outcomes = calls.iter_mut().map(|call| call.as_mut().take_output());
+        let outcomes: Vec<_> = outcomes.map(Option::unwrap).collect();
+        let kept = (0..40).filter(|n| (n + 1) % 3 == 0);
+        assert_eq!(outcomes, kept.map(said).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_was_not_answered_when_the_connection_ended_is_unknown_and_nothing_is_sent_later() {
+        let runtime = runtime();
+        let (wire, _) = wire(&runtime);
+        let hanging = join_all((0..20).map(|n| call(&wire, "HANG", n)));
+        let ending = call(&wire, "END", 0);
+        let (hanging, ending) = block_on(join(hanging, ending));
+        for outcome in hanging.into_iter().chain([ending]) {
+            assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+        }
+        let later = block_on(call(&wire, "SAY", 1));
+        assert!(matches!(later, Outcome::NotSent(_)), "{later:?}");
+    }
+
+    #[test]
+    fn the_connection_ends_with_its_owner_although_commands_were_combined() {
+        let runtime = runtime();
+        let (wire, has_ended) = wire(&runtime);
+        block_on(join_all((0..20).map(|n| call(&wire, "SAY", n))));
+        assert!(wire.combines());
+        drop(wire);
+        has_ended.recv_timeout(SOON).unwrap();
+    }
+
+    #[test]
+    fn the_connection_is_gone_when_its_runtime_ends() {
+        let runtime = runtime();
+        let (wire, has_ended) = wire(&runtime);
+        let mut calls: Vec<_> = (0..20).map(|n| Box::pin(call(&wire, "HANG", n))).collect();
+        for call in &mut calls {
+            assert_eq!(call.now_or_never(), None);
+        }
+        runtime.shutdown_timeout(SOON);
+        for outcome in block_on(join_all(calls)) {
+            assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+        }
+        assert!(wire.gone().is());
+        drop(wire);
+        has_ended.recv_timeout(SOON).unwrap();
+    }
+
+    /// Runs it on no runtime.
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let mut future = pin!(future);
+        let waker = Arc::new(Unpark(thread::current())).into();
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                return output;
+            }
+            thread::park();
+        }
+    }
+
+    const SOON: Duration = Duration::from_secs(10);
+}

@@ -5,12 +5,10 @@ mod address;
 mod combine;
 mod command;
 mod error;
-
 mod login;
 mod pubsub;
 mod pubsub2;
 mod pushes;
-
 mod value;
 mod wire;
 
@@ -41,7 +39,7 @@ use crate::seam::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, Tran
 /// Addresses with TLS need the Cargo feature `tls`. Where the application has not installed a default
 /// crypto provider for rustls, the first such dial installs ring.
 ///
-/// Without TLS, requests that are ready at the same time are written together, once several are under way.
+/// Requests that are ready at the same time are written together, once several are under way.
 ///
 /// A connection lives on the tokio runtime it was dialled on and ends with it.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +97,8 @@ async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialE
     let conn = client
         .get_multiplexed_async_connection_with_config(&config)
         .await?;
+    // It has the sink, whose end is the end of the connection.
+    drop(config);
     let wire = Wire::new(conn, gone);
     if let Err(failed) = login::finish(&wire, &dial.login, login::Auth::Done).await {
         return Ok(Err(failed));

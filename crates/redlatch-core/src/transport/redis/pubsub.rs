@@ -29,7 +29,7 @@ impl PubSubConn {
             return error::closed();
         }
         match Request::parse(&command) {
-            Ok(Request::Ping) => one(self.wire.exchange(vec![command]).await),
+            Ok(Request::Ping) => one(self.wire.exchange_in_order(vec![command]).await),
             Ok(Request::Subscribe(channels)) => {
                 let mut conn = self.wire.handle();
                 let call = pin!(conn.subscribe(channels));
@@ -47,7 +47,7 @@ impl PubSubConn {
                     .into_iter()
                     .map(|channel| Command::new(verb).arg(channel))
                     .collect();
-                one(self.wire.exchange(commands).await)
+                one(self.wire.exchange_in_order(commands).await)
             }
             Err(why) => Outcome::NotSent(why.to_owned()),
         }

@@ -7,7 +7,7 @@ use redis::{Cmd, Pipeline, RedisError, aio::MultiplexedConnection};
 use tokio::select;
 
 use super::{
-    combine::{Calls, Combiner},
+    combine::{Combiner, Count},
     error,
     pushes::Gone,
     value,
@@ -19,17 +19,21 @@ use crate::seam::{Command, Outcome, Reply};
 pub(super) struct Wire {
     conn: MultiplexedConnection,
     gone: Gone,
-    calls: Calls,
+    calls: Count,
+    /// Calls that are in the hands of the combiner.
+    combined: Count,
     combiner: Combiner,
 }
 
 impl Wire {
+    /// Inside of the tokio runtime that `conn` was dialled on.
     pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
         Self {
+            combiner: Combiner::new(conn.clone(), gone.clone()),
             conn,
             gone,
-            calls: Calls::default(),
-            combiner: Combiner::default(),
+            calls: Count::default(),
+            combined: Count::default(),
         }
     }
 
@@ -42,7 +46,16 @@ impl Wire {
         self.conn.clone()
     }
 
-    /// Sends commands as one pipeline and returns one outcome each. None of them may be empty.
+    /// Tells whether commands were ever combined.
+    #[cfg(test)]
+    pub(super) fn combines(&self) -> bool {
+        self.combiner.is_running()
+    }
+
+    /// Sends commands, with nothing between them, and returns one outcome each. None of them may be empty.
+    ///
+    /// A single command may go in one pipeline with those of others, and then several others that come later at once go before it. A single one never goes
+    /// before a single one that was polled before.
     ///
     /// A dropped call leaves its place in the queue of replies, so that the replies of others stay theirs.
     pub(super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Outcome> {
@@ -51,36 +64,33 @@ impl Wire {
         }
         let _call = self.calls.begin();
         let [command] = commands.as_slice() else {
-            return Box::pin(self.pipe(commands)).await;
+            return Box::pin(self.exchange_in_order(commands)).await;
         };
         let cmd = value::cmd(command);
         drop(commands);
-        let outcome = if self.calls.are_many() {
-            self.combiner.send(&self.conn, &self.gone, cmd).await
+        let outcome = if self.calls.is_many() || self.combined.is_any() {
+            let _combined = self.combined.begin();
+            self.combiner.exchange(cmd).await
         } else {
             // Few calls are never held up.
-            Box::pin(self.send(cmd)).await
+            Box::pin(self.exchange_one(cmd)).await
         };
         vec![outcome]
     }
 
-    async fn send(&self, cmd: Cmd) -> Outcome {
+    /// As [`exchange`](Self::exchange), behind everything that was polled before if that went by this, too.
+    pub(super) async fn exchange_in_order(&self, commands: Vec<Command>) -> Vec<Outcome> {
+        let cmds = commands.iter().map(value::cmd);
+        exchange_all(&mut self.conn.clone(), &self.gone, cmds).await
+    }
+
+    async fn exchange_one(&self, cmd: Cmd) -> Outcome {
         let mut conn = self.conn.clone();
         let call = pin!(conn.send_packed_command(&cmd));
         match self.answer(call).await {
             Ok(reply) => Outcome::Replied(value::reply(reply)),
             Err(outcome) => outcome,
         }
-    }
-
-    async fn pipe(&self, commands: Vec<Command>) -> Vec<Outcome> {
-        let count = commands.len();
-        let mut pipeline = Pipeline::with_capacity(count);
-        for command in &commands {
-            pipeline.add_command(value::cmd(command));
-        }
-        drop(commands);
-        pipe(&mut self.conn.clone(), &self.gone, pipeline, count).await
     }
 
     /// Waits for an answer of the server; without one the error is the outcome.
@@ -92,13 +102,17 @@ impl Wire {
     }
 }
 
-/// Sends a pipeline of `count` commands and returns one outcome each.
-pub(super) async fn pipe(
+/// Sends commands as one pipeline and returns one outcome each.
+pub(super) async fn exchange_all(
     conn: &mut MultiplexedConnection,
     gone: &Gone,
-    pipeline: Pipeline,
-    count: usize,
+    cmds: impl ExactSizeIterator<Item = Cmd>,
 ) -> Vec<Outcome> {
+    let count = cmds.len();
+    let mut pipeline = Pipeline::with_capacity(count);
+    cmds.for_each(|cmd| {
+        pipeline.add_command(cmd);
+    });
     let call = pin!(conn.send_packed_commands(&pipeline, 0, count));
     match answer(gone, call).await {
         Ok(replies) if replies.len() == count => replies

@@ -129,3 +129,23 @@ async fn silence_fails_all_who_wait_at_once_and_not_one_after_another_b2() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lone_waiter_joins_at_once_when_its_owner_comes_to_hold_by_another_way() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let held = other.lock("x").lock().await.unwrap();
+    let (lock, owner) = (client.lock("x"), client.owner());
+    let waiter = tokio::spawn(lock.lock().owner(&owner).into_future());
+    backend.pass(MS).await;
+    // It is not told that the name is free, and its owner takes it without a place in the line.
+    backend.embedded_server().drop_messages(1);
+    held.release().await.unwrap();
+    let held = lock.try_lock().owner(&owner).await.unwrap().unwrap();
+    let start = Instant::now();
+    let joined = timeout(SECOND, waiter).await;
+    let joined = joined.expect("it is told").unwrap().unwrap();
+    assert!(start.elapsed() < 100 * MS, "after {:?}", start.elapsed());
+    assert_eq!(joined.hold_count(), 2);
+    drop((held, joined));
+}

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    contender::{FLOOR, KINDS, KNOWN, is_known},
+    contender::{FLOOR, KINDS, KNOWN, SCRIPTS, is_known},
     rounds::Effort,
     workload,
 };
@@ -114,8 +114,8 @@ fn read(plan: &mut Plan, word: &str) -> Result<(), String> {
         "--out" => plan.folder = value.into(),
         "--only" => {
             for name in value.split(',') {
-                if !KNOWN.contains(&name) && !KINDS.contains(&name) {
-                    let known = [&KNOWN[..], &KINDS[..]].concat().join(", ");
+                if !KNOWN.contains(&name) && !KINDS.contains(&name) && name != SCRIPTS {
+                    let known = [&KNOWN[..], &KINDS[..], &[SCRIPTS]].concat().join(", ");
                     return Err(format!("unknown contender {name:?}; there are {known}"));
                 }
                 plan.only.push(name.to_owned());
@@ -200,7 +200,7 @@ workloads, all of them if none is named:
   --long      9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten minutes
   --rounds    so many rounds
   --latency   the server's answers take so much longer; not for W9
-  --only      only these of raw, redlatch, rslock, polling, fair, write
+  --only      only these of raw, redlatch, rslock, polling, scripts, fair, write
   --with      one more contender for W1 to W4: a program that speaks the protocol in contender/external.rs
   --out       where tables, JSON and plots go; target/bench if absent
 

@@ -7,6 +7,7 @@ mod polling;
 mod raw;
 mod redlatch;
 mod rslock;
+mod scripts;
 
 pub(crate) use drive::drive;
 pub(crate) use external::{External, answer, read_request};
@@ -66,6 +67,9 @@ pub(crate) const KINDS: [&str; 2] = ["fair", "write"];
 /// Who all others are compared with, where nobody waits for anybody.
 pub(crate) const RAW: &str = "raw";
 
+/// The limit of whoever calls the scripts that redlatch calls, where nobody waits for anybody.
+pub(crate) const SCRIPTS: &str = "scripts";
+
 /// Who all others are compared with, where one hands on to another.
 pub(crate) const FLOOR: &str = "floor";
 
@@ -78,6 +82,7 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
         "polling" => Arc::new(polling::Polling::connect(url).await?),
         "fair" => redlatch::session::<FairLock>(url).await?,
         "write" => redlatch::session::<redlatch::Writers>(url).await?,
+        SCRIPTS => scripts::session(url).await?,
         "semaphore" => redlatch::session::<Semaphore>(url).await?,
         _ => return Err(format!("no contender is called {name:?}").into()),
     })
@@ -85,7 +90,7 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
 
 /// Tells whether [`connect`] knows the name.
 pub(crate) fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name) || KINDS.contains(&name) || name == "semaphore"
+    KNOWN.contains(&name) || KINDS.contains(&name) || [SCRIPTS, "semaphore"].contains(&name)
 }
 
 /// Fixed leases of all contenders: longer than any round.

@@ -1,9 +1,9 @@
 //! W1 and W2: nobody waits for anybody.
 
-use super::{contenders, limit};
+use super::{contenders, limit, own, wants};
 use crate::{
     cli::Plan,
-    contender::{Failure, RAW},
+    contender::{Failure, RAW, SCRIPTS},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -46,6 +46,9 @@ pub(super) async fn measure(
     sizes: &[usize],
 ) -> Result<(), Failure> {
     let mut contenders = contenders(plan, rig).await?;
+    if wants(plan, SCRIPTS) {
+        contenders.push(Box::new(own(SCRIPTS, rig).await?));
+    }
     for &tasks in sizes {
         let case = Case {
             label: label(tasks),

@@ -1,0 +1,115 @@
+//! redlatch's own scripts and nothing else of it: what its pair costs through the client crate that it uses. It waits for nobody, renews nothing and believes
+//! every answer; nobody should use it.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use redis::{Client, Script, aio::MultiplexedConnection};
+use redlatch_lua::REENTRANT;
+
+use super::{
+    Failure, LEASE, Lock, Session,
+    raw::{connection, rand},
+};
+
+struct Scripts {
+    connection: MultiplexedConnection,
+    scripts: Arc<[Script; 2]>,
+    client: String,
+}
+
+struct Handle {
+    connection: MultiplexedConnection,
+    scripts: Arc<[Script; 2]>,
+    client: String,
+    keys: [String; 2],
+    /// Numbers owners and attempts, as a client does.
+    number: u64,
+    token: String,
+}
+
+/// Connects to one server.
+pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
+    Ok(Arc::new(Scripts {
+        connection: connection(&Client::open(url)?).await?,
+        scripts: Arc::new([REENTRANT.acquire, REENTRANT.release].map(|one| Script::new(one.text))),
+        client: format!("{:016x}{:016x}", rand(), rand()),
+    }))
+}
+
+impl Session for Scripts {
+    fn lock(&self, name: &str) -> Box<dyn Lock> {
+        let key = format!("redlatch:{{{name}}}");
+        Box::new(Handle {
+            connection: self.connection.clone(),
+            scripts: Arc::clone(&self.scripts),
+            client: self.client.clone(),
+            keys: [key.clone(), format!("{key}:q")],
+            number: rand() >> 24,
+            token: String::new(),
+        })
+    }
+
+    fn verbs(&self) -> &'static [&'static str] {
+        &["evalsha", "eval", "script|load"]
+    }
+}
+
+#[async_trait]
+impl Lock for Handle {
+    async fn acquire(&mut self) -> Result<(), Failure> {
+        self.number += 2;
+        let [owner, attempt] = self.ids();
+        let by = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() + 5_000;
+        let mut call = self.scripts[0].key(&self.keys[0]);
+        call.key(&self.keys[1])
+            .arg(by as u64)
+            .arg(owner)
+            .arg(attempt)
+            .arg(LEASE.as_millis() as u64)
+            .arg(LEASE.as_millis() as u64 + RETENTION)
+            .arg(5_000)
+            .arg(format!(
+                "PUBLISH redlatch:w:{} {}",
+                self.client, self.number
+            ));
+        let answer: String = call.invoke_async(&mut self.connection).await?;
+        let mut words = answer.split(' ').skip(1);
+        match (words.next(), words.nth(1)) {
+            (Some("granted"), Some(token)) => {
+                token.clone_into(&mut self.token);
+                Ok(())
+            }
+            _ => Err(format!("not granted: {answer}").into()),
+        }
+    }
+
+    async fn release(&mut self) -> Result<(), Failure> {
+        let [owner, attempt] = self.ids();
+        let mut call = self.scripts[1].key(&self.keys[0]);
+        call.key(&self.keys[1])
+            .arg(owner)
+            .arg(attempt)
+            .arg("")
+            .arg(RETENTION)
+            .arg("")
+            .arg(&self.token);
+        let answer: String = call.invoke_async(&mut self.connection).await?;
+        match answer.split(' ').nth(1) {
+            Some("released") => Ok(()),
+            _ => Err(format!("not released: {answer}").into()),
+        }
+    }
+}
+
+impl Handle {
+    fn ids(&self) -> [String; 2] {
+        [self.number, self.number + 1].map(|number| format!("{}:{number}", self.client))
+    }
+}
+
+/// What a token is kept for, ms.
+const RETENTION: u64 = 600_000;

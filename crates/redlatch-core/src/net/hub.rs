@@ -109,20 +109,30 @@ impl Hub {
         self.board().standing(channel) == Standing::Heard
     }
 
-    /// Waits until the server has confirmed or refused `channel`; fails when it refuses or cannot be reached.
+    /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A connection that breaks is made again meanwhile; a
+    /// refusal is final.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         channel: &Arc<str>,
         deadline: Moment,
     ) -> Result<(), Error> {
         let listener = self.listen(channel, Topic::Exact("".into()));
-        if listener.ready(deadline).await {
-            return Ok(());
+        loop {
+            if listener.ready(deadline).await {
+                return Ok(());
+            }
+            if let Some(refusal) = self.board().refusal(channel) {
+                return Err(refusal);
+            }
+            select! {
+                biased;
+                () = self.world.ended() => return Err(Error::closed()),
+                () = listener.ear.settled.notified() => {}
+                () = self.world.runtime.sleep_until(deadline) => {
+                    return Err(broken("no subscription in time"));
+                }
+            }
         }
-        Err(self
-            .board()
-            .refusal(channel)
-            .unwrap_or_else(|| broken("no subscription in time")))
     }
 
     /// Returns the number of listeners.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use redlatch::{
-    Client, ClientBuilder,
+    Client, ClientBuilder, Error, ErrorKind,
     seam::{Address, Command, Login, Runtime},
 };
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
@@ -144,6 +144,31 @@ impl Backend {
             Self::Embedded { .. } => span,
             #[cfg(unix)]
             Self::Real(_) | Self::Shared(_) => span + Duration::from_secs(4),
+        }
+    }
+
+    /// Asserts that a bounded wait, for what another held all the time, ended without a grant.
+    ///
+    /// On a real server the answer to the last look may not have come when the time is up. The wait
+    /// then ends with `OutcomeUnknown`, as documented, and never with a grant.
+    pub fn assert_not_granted(&self, granted: Result<bool, Error>) {
+        match granted {
+            Ok(granted) => assert!(!granted, "it was granted"),
+            Err(error) => {
+                let real = !matches!(self, Self::Embedded { .. });
+                let unknown = error.kind() == ErrorKind::OutcomeUnknown;
+                assert!(real && unknown, "{error:?}");
+            }
+        }
+    }
+
+    /// Asserts that what began at `start` took as long as `span`, and not much longer where time is
+    /// stepped.
+    pub fn assert_took(&self, span: Duration, start: tokio::time::Instant) {
+        let took = start.elapsed();
+        assert!(took >= span, "{took:?}");
+        if let Self::Embedded { .. } = self {
+            assert!(took < span + Duration::from_secs(2), "{took:?}");
         }
     }
 

@@ -191,12 +191,9 @@ async fn every_key_has_an_end_l19(backend: &Backend) {
     let longest = Duration::from_secs(365 * 24 * 3600);
     let _short = client.lock("short").lock().lease(50 * MS).await.unwrap();
     let _long = client.lock("long").lock().lease(longest).await.unwrap();
-    let waiter = client
-        .lock("long")
-        .try_lock_for(backend.at_leisure(1000 * MS))
-        .await
-        .unwrap();
-    assert!(waiter.is_none());
+    let long = client.lock("long");
+    let waiter = long.try_lock_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(waiter.map(|guard| guard.is_some()));
     client.settled().await;
     for key in backend.keys() {
         assert!(backend.ends(&key), "{key} has no end");
@@ -253,14 +250,9 @@ async fn inspection_shows_holder_count_and_time(backend: &Backend) {
     );
     assert!(info.remaining <= 50_000 * MS && info.age < 5_000 * MS);
     let other = backend.client().await;
-    assert!(
-        other
-            .lock("x")
-            .try_lock_for(backend.at_leisure(1000 * MS))
-            .await
-            .unwrap()
-            .is_none()
-    );
+    let waiter = other.lock("x");
+    let waiter = waiter.try_lock_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(waiter.map(|guard| guard.is_some()));
     assert!(!lock.is_held_by(&client.owner()).await.unwrap());
 }
 
@@ -394,12 +386,8 @@ async fn names_with_braces_work_l50(backend: &Backend) {
                 .unwrap()
                 .expect("no two names share a lock"),
         );
-        assert!(
-            lock.try_lock_for(backend.at_leisure(1000 * MS))
-                .await
-                .unwrap()
-                .is_none()
-        );
+        let again = lock.try_lock_for(backend.at_leisure(1000 * MS)).await;
+        backend.assert_not_granted(again.map(|guard| guard.is_some()));
         assert_eq!(lock.info().await.unwrap().unwrap().name, name);
     }
     for guard in guards {
@@ -416,7 +404,10 @@ async fn nothing_is_left_behind_l49(backend: &Backend) {
         let guard = lock.lock().await.unwrap();
         let inner = lock.lock().owner(guard.owner()).await.unwrap();
         let wait = backend.at_leisure(400 * MS);
-        assert!(!i.is_multiple_of(10) || lock.try_lock_for(wait).await.unwrap().is_none());
+        if i.is_multiple_of(10) {
+            let guard = lock.try_lock_for(wait).await;
+            backend.assert_not_granted(guard.map(|guard| guard.is_some()));
+        }
         drop(guard);
         drop(inner);
     };

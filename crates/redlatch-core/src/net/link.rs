@@ -172,7 +172,14 @@ impl Link {
         }
         self.state.send_replace(LinkState::Up(Arc::clone(&session)));
         tracing::info!(target: "redlatch", address = %self.address, "connected");
-        session.watch(pushes.as_mut()).await
+        if !self.asks_role {
+            return session.watch(pushes.as_mut()).await;
+        }
+        select! {
+            biased;
+            error = session.watch(pushes.as_mut()) => error,
+            error = session.watch_role() => error,
+        }
     }
 }
 
@@ -244,23 +251,56 @@ impl Session {
         Ok(())
     }
 
-    /// Fails if the server says that it is no master. One that does not tell is believed: a replica refuses whatever writes.
+    /// Fails if the server says that it is no master.
     async fn check_role(&self) -> Result<(), Error> {
+        if self.is_master().await? {
+            Ok(())
+        } else {
+            Err(self.no_master())
+        }
+    }
+
+    /// Asks the server whether it is a master. One that does not tell is believed: a replica refuses whatever writes.
+    async fn is_master(&self) -> Result<bool, Error> {
         let deadline = self.world.now() + HANDSHAKE;
-        match self.ask(Command::new("ROLE"), deadline).await {
-            Ok(role) => match role.as_array() {
-                Some([role, _, replicas]) if role.as_str() == Some("master") => {
-                    let replicas = replicas.as_array().map_or(0, <[Value]>::len);
-                    self.saw_replicas(u32::try_from(replicas).unwrap_or(u32::MAX));
-                    Ok(())
-                }
-                _ => Err(Error::new(
-                    ErrorKind::Unavailable,
-                    format!("{} is no master", self.address),
-                )),
-            },
-            Err(error) if error.kind() == ErrorKind::Permission => Ok(()),
-            Err(error) => Err(error),
+        let role = match self.ask(Command::new("ROLE"), deadline).await {
+            Err(error) if error.kind() == ErrorKind::Permission => return Ok(true),
+            role => role?,
+        };
+        match role.as_array() {
+            Some([role, _, replicas]) if role.as_str() == Some("master") => {
+                let replicas = replicas.as_array().map_or(0, <[Value]>::len);
+                self.saw_replicas(u32::try_from(replicas).unwrap_or(u32::MAX));
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn no_master(&self) -> Error {
+        let why = format!("{} is no master", self.address);
+        Error::new(ErrorKind::Unavailable, why)
+    }
+
+    /// Returns when the server is no master any more.
+    ///
+    /// A server that was demoted refuses what writes. Looks and attempts that find a name taken
+    /// write nothing, and would be answered with what the server knew last. So a server that is
+    /// used is asked for its role every second; one that nobody asks for anything is left alone.
+    async fn watch_role(&self) -> Error {
+        let mut asked = 0;
+        loop {
+            let runtime = &self.world.runtime;
+            runtime.sleep_until(runtime.now() + ROLE_CHECK).await;
+            let sent = lock(&self.progress).sent;
+            if sent == asked {
+                continue;
+            }
+            // Silence is for the health check to judge.
+            if let Ok(false) = self.is_master().await {
+                return self.no_master();
+            }
+            asked = lock(&self.progress).sent;
         }
     }
 
@@ -518,6 +558,9 @@ fn uptime(info: &str) -> Option<Duration> {
 
 /// A timer that is so late says that this process did not run.
 const STOOD_STILL: Duration = Duration::from_millis(100);
+
+/// Time between two questions for the role of a server that is used, where another may take over.
+const ROLE_CHECK: Duration = Duration::from_secs(1);
 
 /// Longest wait for the first answer on a new connection.
 const HANDSHAKE: Duration = Duration::from_secs(1);

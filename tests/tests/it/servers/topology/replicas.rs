@@ -4,6 +4,7 @@ use redlatch::{Client, ErrorKind, HoldState, Released};
 use redlatch_tests::{
     backend::assert_tables_empty,
     server::{Replicated, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually},
 };
 
 use super::support::{await_copy, script_calls, take_and_free};
@@ -12,6 +13,7 @@ use crate::servers::support::{SECOND, key};
 redlatch_tests::on_every_server!(
     the_master_is_found_among_its_replicas,
     a_master_that_takes_no_writes_is_left_for_another,
+    a_demoted_server_is_left_although_nothing_that_is_sent_writes,
     a_single_server_that_takes_no_writes_is_dialled_anew,
     two_masters_are_none,
 );
@@ -55,6 +57,32 @@ async fn a_master_that_takes_no_writes_is_left_for_another(binary: ServerBinary)
     assert_tables_empty(&client).await;
 }
 
+async fn a_demoted_server_is_left_although_nothing_that_is_sent_writes(binary: ServerBinary) {
+    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let lease = 3600 * SECOND;
+    let held = client.lock("x").lock().lease(lease).await.unwrap();
+    await_copy(&servers.servers()[1], "x");
+    // The old master follows nobody that it could hear from, and keeps what it knew.
+    let [old, new] = servers.servers() else {
+        panic!("there are two")
+    };
+    old.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+    new.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    new.command(&["DEL", &key("x")]).unwrap();
+    let lock = client.lock("x");
+    eventually("the new master to answer", GENEROUS, async || {
+        let locked = lock.is_locked().await;
+        !locked.is_ok_and(|locked| locked)
+    })
+    .await;
+    eventually("the name to be taken", GENEROUS, async || {
+        lock.try_lock().await.is_ok_and(|guard| guard.is_some())
+    })
+    .await;
+    drop(held);
+}
+
 async fn a_single_server_that_takes_no_writes_is_dialled_anew(binary: ServerBinary) {
     let master = Server::start(&binary, ServerOptions::new());
     let server = Server::start(&binary, ServerOptions::new());
@@ -66,11 +94,9 @@ async fn a_single_server_that_takes_no_writes_is_dialled_anew(binary: ServerBina
     let lock = client.lock("x");
     let waiting = tokio::spawn(async move { lock.lock().await });
     // Behind its name may be another server by now, which only a new connection finds.
-    redlatch_tests::wait::eventually(
-        "a new connection",
-        redlatch_tests::wait::GENEROUS,
-        async || self::connections(&server) > connections + 2,
-    )
+    eventually("a new connection", GENEROUS, async || {
+        self::connections(&server) > connections + 2
+    })
     .await;
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
     let guard = waiting.await.unwrap().unwrap();

@@ -18,10 +18,10 @@ use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
     engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
-    net::{Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
+    net::{Clocks, Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
     owner::{ClientId, Numbers},
     presence::Presence,
-    primitive::Side,
+    primitive::{Grant, Side},
     protocol::{
         acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
         lease::{Lease, Trust},
@@ -132,7 +132,8 @@ impl Client {
         let address = config.servers.topology.to_string().into();
         let (shutdown, ended) = watch::channel(false);
         let id = ClientId::from_random(runtime.random(), runtime.random());
-        let world = World::new(Arc::clone(&runtime), config.transport, ended);
+        let clocks = Clocks::new(config.clock_allowance());
+        let world = World::new(Arc::clone(&runtime), config.transport, clocks, ended);
         let router = Router::start(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
@@ -303,6 +304,15 @@ impl Client {
         self.net().router.database()
     }
 
+    /// Returns the largest difference that this client has seen between the wall clocks of two of
+    /// its servers, as far as the time that answers take lets it tell. Zero for one server. Does
+    /// no I/O.
+    ///
+    /// See [`server_clock_allowance`](ClientBuilder::server_clock_allowance).
+    pub fn server_clock_difference(&self) -> Duration {
+        self.0.net.world.clocks.difference()
+    }
+
     /// Returns the prefix of all keys and channels.
     pub fn prefix(&self) -> &Prefix {
         &self.0.prefix
@@ -441,6 +451,20 @@ impl Client {
         "PUBLISH"
     }
 
+    /// Returns the lease that servers are asked for, where a holder believes in one of `span`: the
+    /// clock of a server that takes over may be ahead. For the crates of this family.
+    #[doc(hidden)]
+    pub fn lease_on_server(&self, span: Duration) -> Duration {
+        span + self.0.net.world.clocks.allowance()
+    }
+
+    /// Returns what a holder may believe in of a lease that lasts `span` on the server. For the
+    /// crates of this family.
+    #[doc(hidden)]
+    pub fn lease_of_holder(&self, span: Duration) -> Duration {
+        span.saturating_sub(self.0.net.world.clocks.allowance())
+    }
+
     /// Returns how long the token of a freed name is kept. For the crates of this family.
     #[doc(hidden)]
     pub fn retention(&self) -> Duration {
@@ -486,6 +510,12 @@ impl Client {
     #[doc(hidden)]
     pub fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
+    }
+
+    /// Returns what the holder of `grant` may believe in, who asked for `lease`.
+    pub(crate) fn believed(&self, grant: &Grant, lease: Lease) -> Duration {
+        let shorter = grant.lasts.map(|lasts| self.lease_of_holder(lasts));
+        shorter.unwrap_or_else(|| lease.span())
     }
 
     pub(crate) fn trust(&self) -> Trust {

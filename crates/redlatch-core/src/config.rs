@@ -11,7 +11,7 @@ use crate::{
         lease::{Lease, Trust},
         name::Prefix,
     },
-    rules::Rules,
+    rules::{Rule, Rules},
     seam::{Address, Login, Runtime, TlsOptions, TokioRuntime, Transport},
     transport::RedisTransport,
 };
@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) lease: Lease,
     pub(crate) strategy: WaitStrategy,
     pub(crate) trust: Trust,
+    /// By default it depends on the servers.
+    pub(crate) clock_allowance: Option<Duration>,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
     pub(crate) connect_timeout: Duration,
@@ -102,6 +104,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             lease: Lease::default(),
             strategy: WaitStrategy::Notify,
             trust: Trust::default(),
+            clock_allowance: None,
             retention: Duration::from_secs(600),
             patience: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
@@ -206,6 +209,28 @@ impl<C: From<Client>> ClientBuilder<C> {
             Some(trust) => self.config.trust = trust,
             None => return self.refuse(out_of_bounds("clock_drift", "0 to 0.2")),
         }
+        self
+    }
+
+    /// Sets by how much the wall clocks of servers may differ that take over from each other: 0 to
+    /// 1 hour. Default 1 s for a cluster, for sentinels and for a list of replicas, and 0 for one
+    /// server. All clients of the same servers should set the same.
+    ///
+    /// A failover, or a slot that moves, carries the end of a lease to another server as a time of
+    /// the old one. So the servers are asked for leases that are longer by this than what holders
+    /// believe in. What is released is free at once; what a dead holder leaves is free this much
+    /// later. Set it for a single address, too, if several servers are behind it.
+    ///
+    /// The client compares the clocks of the servers it speaks to. It warns when they differ by
+    /// more than half of this, and allows for the difference it has seen where that is more. It
+    /// cannot see a server before that server is in charge. See also
+    /// [`server_clock_difference`](Client::server_clock_difference).
+    #[must_use]
+    pub fn server_clock_allowance(mut self, difference: Duration) -> Self {
+        if difference > Duration::from_secs(3600) {
+            return self.refuse(out_of_bounds("server_clock_allowance", "0 to 1 hour"));
+        }
+        self.config.clock_allowance = Some(difference);
         self
     }
 
@@ -374,6 +399,22 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 }
+
+impl Config {
+    /// Returns by how much the clocks of servers may differ that take over from each other.
+    pub(crate) fn clock_allowance(&self) -> Duration {
+        if !self.rules.keeps(Rule::AllowForServerClocks) {
+            return Duration::ZERO;
+        }
+        self.clock_allowance.unwrap_or(match self.servers.topology {
+            Topology::Single(_) => Duration::ZERO,
+            Topology::Cluster(_) | Topology::Sentinel(_) | Topology::Replicas(_) => CLOCK_ALLOWANCE,
+        })
+    }
+}
+
+/// By how much the clocks of several servers may differ, unless the client says otherwise.
+const CLOCK_ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// Sets the options of all addresses; returns whether all of them are of TLS.
 fn set_tls<'a>(addresses: impl IntoIterator<Item = &'a mut Address>, tls: &TlsOptions) -> bool {

@@ -154,6 +154,21 @@ pub(crate) fn in_charge(masters: &[Address]) {
     tracing::info!(target: "redlatch", event = "topology", masters, "who is in charge has changed");
 }
 
+/// The clocks of two servers differ by more than was seen before.
+pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
+    let (difference, allowance) = (difference.as_secs_f64(), allowance.as_secs_f64());
+    meter::set_bare("redlatch_server_clock_difference_seconds", difference);
+    if difference <= allowance / 2.0 {
+        tracing::debug!(target: "redlatch", difference, allowance, "the clocks of two servers differ");
+        return;
+    }
+    tracing::warn!(
+        target: "redlatch", event = "clocks", difference, allowance,
+        "the clocks of two servers differ by more than half of what is allowed for; a hold that was renewed by the one may end too early on the other: \
+         set the clocks, or raise server_clock_allowance"
+    );
+}
+
 /// A sentinel says that the master it calls `service` has changed.
 pub(crate) fn switched(service: &str) {
     tracing::info!(target: "redlatch", event = "switch", service, "a sentinel says that the master has changed");
@@ -161,7 +176,7 @@ pub(crate) fn switched(service: &str) {
 
 #[cfg(feature = "metrics")]
 mod meter {
-    use metrics::{counter, histogram};
+    use metrics::{counter, gauge, histogram};
 
     use super::Labels;
 
@@ -183,6 +198,10 @@ mod meter {
         counter!(name).increment(1);
     }
 
+    pub(super) fn set_bare(name: &'static str, value: f64) {
+        gauge!(name).set(value);
+    }
+
     pub(super) fn record(name: &'static str, labels: &Labels, value: f64) {
         histogram!(name, "kind" => labels.kind, "class" => labels.class.to_string()).record(value);
     }
@@ -195,5 +214,6 @@ mod meter {
     pub(super) const fn count(_: &'static str, _: &Labels) {}
     pub(super) const fn count_with(_: &'static str, _: &Labels, _: &'static str, _: &'static str) {}
     pub(super) const fn count_bare(_: &'static str) {}
+    pub(super) const fn set_bare(_: &'static str, _: f64) {}
     pub(super) const fn record(_: &'static str, _: &Labels, _: f64) {}
 }

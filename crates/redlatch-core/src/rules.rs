@@ -12,6 +12,9 @@ pub enum Rule {
     CountFromSend,
     /// A holder gives up before the lease ends, by as much as clocks may differ.
     TakeMargin,
+    /// A server is asked for a longer lease than the holder believes in, by as much as the clock of
+    /// another server may differ that takes over.
+    AllowForServerClocks,
     /// A loss is for good.
     LatchLoss,
     /// A request that is sent again keeps its attempt's id.

@@ -189,7 +189,10 @@ impl Pool {
             };
             let reply = self.client.query(&script.call()).await?;
             let (seen, holds) = script.decode(&reply)?;
-            all.extend(holds);
+            all.extend(holds.into_iter().map(|hold| Hold {
+                remaining: self.client.lease_of_holder(hold.remaining),
+                ..hold
+            }));
             from += seen;
             if seen < CHUNK {
                 return Ok(all);
@@ -227,7 +230,7 @@ impl Pool {
         Ok(all)
     }
 
-    /// Makes one hold last at least `lease` from now.
+    /// Makes one hold last at least `lease` from now, as its holder counts it.
     ///
     /// # Cancel safety
     ///
@@ -235,12 +238,16 @@ impl Pool {
     pub async fn extend(&self, hold: &str, lease: Duration) -> Result<Renewed, Error> {
         let key = self.checked()?;
         let kind = self.flavour.stored;
+        let lease = self.client.lease_on_server(lease);
         let script = RenewScript { key, kind, lease };
         let call = script.call(&[hold.to_owned()]);
         // The first try may come too late to act when the server's time was not heard for long; its answer tells it.
         for _ in 0..2 {
             match RenewScript::decode(&self.client.query(&call).await?, 0)? {
                 Renewed::Late => {}
+                Renewed::Ends(rest) => {
+                    return Ok(Renewed::Ends(self.client.lease_of_holder(rest)));
+                }
                 renewed => return Ok(renewed),
             }
         }
@@ -260,7 +267,8 @@ impl Pool {
         let mut all = Vec::with_capacity(holds.len());
         for holds in holds.chunks(CHUNK) {
             let reply = self.client.query(&script.call(holds)).await?;
-            all.extend(script.decode(&reply)?);
+            let spans = script.decode(&reply)?.into_iter();
+            all.extend(spans.map(|span| self.client.lease_of_holder(span)));
         }
         Ok(all)
     }

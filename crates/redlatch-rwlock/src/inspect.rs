@@ -88,7 +88,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
             count,
             token,
             age: age(found.now, token.as_u64()),
-            remaining,
+            remaining: client.lease_of_holder(remaining),
             metadata: None,
             serial: token.as_u64(),
         });
@@ -111,7 +111,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
         count: reader.count,
         token: reader.token,
         age: age(now, reader.serial),
-        remaining: reader.remaining,
+        remaining: client.lease_of_holder(reader.remaining),
         metadata: None,
         serial: reader.serial,
     }));

@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
         let call = self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
             attempt: self.attempt.id(),
-            lease: self.lease.span(),
+            lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
             address: if self.place.is_some() {
                 self.attempt.address()

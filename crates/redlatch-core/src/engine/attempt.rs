@@ -211,7 +211,9 @@ impl Drop for Attempt {
             left: 0,
             forgotten: 0,
             successor: None,
-            give_up_at: self.client.now() + self.lease + ServerClock::REACH * 2,
+            give_up_at: self.client.now()
+                + self.client.lease_on_server(self.lease)
+                + ServerClock::REACH * 2,
         });
     }
 }

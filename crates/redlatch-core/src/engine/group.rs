@@ -91,7 +91,7 @@ impl Group<'_> {
         let request = AcquireRequest {
             owner: &self.owner,
             attempt: attempt.id(),
-            lease: self.lease.span(),
+            lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
             address: "",
             register: None,
@@ -147,7 +147,7 @@ impl Group<'_> {
             now
         };
         let over = |grant: &Grant| {
-            let span = grant.lasts.unwrap_or_else(|| self.lease.span());
+            let span = self.client.believed(grant, self.lease);
             let mut belief = Belief::new(self.client.trust(), sent, span);
             matches!(belief.state(now), HoldState::Lost(_))
         };
@@ -164,7 +164,7 @@ impl Group<'_> {
                 serial: grant.serial,
                 delivered: &delivered,
                 lease: self.lease,
-                span: grant.lasts.unwrap_or_else(|| self.lease.span()),
+                span: self.client.believed(grant, self.lease),
                 max_hold: self.options.max_hold,
                 durability: self.options.durability,
                 sent,

@@ -211,6 +211,7 @@ impl Held {
                     return self.check();
                 }
                 Renewed::Ends(rest) => {
+                    let rest = client.lease_of_holder(rest);
                     self.hold.extended(sent, rest);
                     let message = format!("nothing makes it last longer than {rest:?}");
                     return Err(Error::new(crate::ErrorKind::OutOfRange, message));

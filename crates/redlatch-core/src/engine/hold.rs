@@ -199,7 +199,7 @@ impl Hold {
     fn over_by(&self, inner: &Inner) -> Moment {
         let valid_until = inner.belief.valid_until();
         let margin = self.client.trust().margin(valid_until - self.since);
-        valid_until + margin * 2 + ServerClock::REACH
+        valid_until + self.client.lease_on_server(margin * 2 + ServerClock::REACH)
     }
 
     /// Returns how long it may be relied on if nothing renews it; zero once it is lost.
@@ -309,14 +309,14 @@ impl Hold {
         self.tell(state)
     }
 
-    /// Returns the call that sets the lease to `span`.
+    /// Returns the call that sets the lease to `span`, as the holder counts it.
     pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
         self.primitive.renew(&RenewRequest {
             owner: &self.owner,
             token: self.token,
             serial: self.serial,
             attempt: &AttemptId::of(&self.owner, self.attempt),
-            lease: span,
+            lease: self.client.lease_on_server(span),
             retention: self.client.retention(),
         })
     }

@@ -323,7 +323,9 @@ fn settle(job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) 
         Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
             failed(hold, "too few replicas have confirmed it");
         }
-        Ok(Renewed::Ends(rest)) => hold.renewed(sent, rest, *span),
+        Ok(Renewed::Ends(rest)) => {
+            hold.renewed(sent, hold.client().lease_of_holder(rest), *span);
+        }
         Ok(Renewed::Renewed) => {
             let left = hold.valid_until() - hold.client().now();
             observe::renewed(&hold.labels(), left < *span / 3);

@@ -51,7 +51,7 @@ pub(super) async fn info(
 ) -> Result<Option<LockInfo>, Error> {
     match inspected(client, kind, key).await? {
         Inspected::OtherKind(found) => Err(kind.wrong(&found)),
-        found => Ok(live(key.name(), found)),
+        found => Ok(live(client, key.name(), found)),
     }
 }
 
@@ -64,7 +64,7 @@ async fn inspected(client: &Client, kind: &'static Kind, key: &Key) -> Result<In
     kind.inspected(&client.query(&kind.inspect(key)).await?)
 }
 
-fn live(name: &str, found: Inspected) -> Option<LockInfo> {
+fn live(client: &Client, name: &str, found: Inspected) -> Option<LockInfo> {
     let Inspected::Held {
         now,
         owner,
@@ -83,7 +83,7 @@ fn live(name: &str, found: Inspected) -> Option<LockInfo> {
         count,
         token,
         age: Duration::from_millis(now.saturating_sub(since)),
-        remaining,
+        remaining: client.lease_of_holder(remaining),
         waiters,
     })
 }
@@ -161,7 +161,7 @@ impl Walk {
                     Err(error) if error.kind() == ErrorKind::WrongKind => continue,
                     found => found?,
                 };
-                if let Some(info) = live(name.as_str(), found) {
+                if let Some(info) = live(&self.client, name.as_str(), found) {
                     return holder(&self.client, info).await.map(Some);
                 }
             }

@@ -33,6 +33,8 @@ pub(crate) struct Link {
     class: LinkClass,
     /// Whether a connection counts only if the server says that it is a master.
     asks_role: bool,
+    /// Whether no other server may take over from this one, as far as the client is told.
+    is_only: bool,
     /// The most replicas the server was ever seen to have.
     replicas: Arc<AtomicU32>,
     /// Told when the connection is gone: another server may be in charge.
@@ -88,6 +90,7 @@ impl Link {
             address: address.clone(),
             class,
             asks_role,
+            is_only: router.is_fixed(),
             replicas,
             stale: Arc::clone(&router.stale),
             state: watch::Sender::new(LinkState::Connecting),
@@ -172,13 +175,13 @@ impl Link {
         }
         self.state.send_replace(LinkState::Up(Arc::clone(&session)));
         tracing::info!(target: "redlatch", address = %self.address, "connected");
-        if !self.asks_role {
+        if self.is_only {
             return session.watch(pushes.as_mut()).await;
         }
         select! {
             biased;
             error = session.watch(pushes.as_mut()) => error,
-            error = session.watch_role() => error,
+            error = session.watch_server(self.asks_role) => error,
         }
     }
 }
@@ -244,10 +247,15 @@ impl Session {
 
     /// Asks for the server's time.
     async fn time(&self, deadline: Moment) -> Result<(), Error> {
+        let sent = self.world.now();
         let reply = self.ask(Command::new("TIME"), deadline).await?;
         let millis = time_millis(&reply)
             .ok_or_else(|| Error::new(ErrorKind::Protocol, format!("TIME replied {reply:?}")))?;
         self.observe(millis);
+        let received = lock(&self.progress).heard;
+        self.world
+            .clocks
+            .read(&self.address, sent, received, millis);
         Ok(())
     }
 
@@ -282,23 +290,28 @@ impl Session {
         Error::new(ErrorKind::Unavailable, why)
     }
 
-    /// Returns when the server is no master any more.
+    /// Watches a server from which another may take over; returns when it is no master any more,
+    /// if it is asked for that.
     ///
     /// A server that was demoted refuses what writes. Looks and attempts that find a name taken
     /// write nothing, and would be answered with what the server knew last. So a server that is
-    /// used is asked for its role every second; one that nobody asks for anything is left alone.
-    async fn watch_role(&self) -> Error {
-        let mut asked = 0;
+    /// used is asked for its role every second, and for its time every tenth, to compare it with
+    /// the clock of another. One that nobody asks for anything is left alone.
+    async fn watch_server(&self, asks_role: bool) -> Error {
+        let (mut asked, mut round) = (0, 0_u32);
         loop {
             let runtime = &self.world.runtime;
             runtime.sleep_until(runtime.now() + ROLE_CHECK).await;
-            let sent = lock(&self.progress).sent;
-            if sent == asked {
+            if lock(&self.progress).sent == asked {
                 continue;
             }
             // Silence is for the health check to judge.
-            if let Ok(false) = self.is_master().await {
+            if asks_role && matches!(self.is_master().await, Ok(false)) {
                 return self.no_master();
+            }
+            round += 1;
+            if round.is_multiple_of(CLOCK_CHECK) {
+                let _ = self.time(runtime.now() + HANDSHAKE).await;
             }
             asked = lock(&self.progress).sent;
         }
@@ -538,7 +551,7 @@ impl Progress {
     }
 }
 
-fn time_millis(reply: &Value) -> Option<u64> {
+pub(super) fn time_millis(reply: &Value) -> Option<u64> {
     let [seconds, micros] = reply.as_array()? else {
         return None;
     };
@@ -561,6 +574,9 @@ const STOOD_STILL: Duration = Duration::from_millis(100);
 
 /// Time between two questions for the role of a server that is used, where another may take over.
 const ROLE_CHECK: Duration = Duration::from_secs(1);
+
+/// The time is asked for in one of so many rounds.
+const CLOCK_CHECK: u32 = 10;
 
 /// Longest wait for the first answer on a new connection.
 const HANDSHAKE: Duration = Duration::from_secs(1);

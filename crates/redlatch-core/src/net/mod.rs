@@ -2,6 +2,7 @@
 
 mod alarm;
 mod board;
+mod clocks;
 mod dialer;
 mod durable;
 mod hub;
@@ -15,6 +16,7 @@ mod sentinel;
 mod servers;
 mod wakes;
 
+pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication, shortfall};
 pub(crate) use hub::{Hub, Listener, Reach, Topic};
 pub(crate) use link::{Limit, Link, Session};
@@ -44,6 +46,7 @@ pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) transport: Arc<dyn Transport>,
     alarms: Arc<Alarms>,
+    pub(crate) clocks: Arc<Clocks>,
     /// Becomes true when all background work shall end.
     shutdown: watch::Receiver<bool>,
 }
@@ -52,6 +55,7 @@ impl World {
     pub(crate) fn new(
         runtime: Arc<dyn Runtime>,
         transport: Arc<dyn Transport>,
+        clocks: Clocks,
         shutdown: watch::Receiver<bool>,
     ) -> Self {
         let alarms = Alarms::start(&runtime, shutdown.clone());
@@ -59,6 +63,7 @@ impl World {
             runtime,
             transport,
             alarms,
+            clocks: Arc::new(clocks),
             shutdown,
         }
     }

@@ -1,6 +1,6 @@
 //! Finds out who is in charge: asks the nodes of a cluster, sentinels, or a master and its replicas.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures_util::{
     future::join_all,
@@ -10,6 +10,7 @@ use tokio::select;
 
 use super::{
     Router, Topology, World,
+    link::time_millis,
     routes::Shard,
     sentinel::{self, Watched},
     servers::Sentinels,
@@ -43,6 +44,7 @@ async fn run(router: Arc<Router>) {
         router: Arc::clone(&router),
         round: world.runtime.random(),
         epoch: 0,
+        replicas: Vec::new(),
     };
     let mut failures = 0;
     loop {
@@ -54,6 +56,11 @@ async fn run(router: Arc<Router>) {
         match found {
             Ok(shards) => router.found(&shards),
             Err(error) => router.found_nothing(error),
+        }
+        select! {
+            biased;
+            () = world.ended() => return,
+            () = scout.compare_clocks() => {}
         }
         failures = if router.is_sound() { 0 } else { failures + 1 };
         let pause = PAUSE.delay(failures.max(1), world.runtime.random());
@@ -78,6 +85,8 @@ struct Scout {
     round: u64,
     /// Of the latest failover that any sentinel told of.
     epoch: u64,
+    /// Servers that may take over, whose clocks nobody has read since the last look.
+    replicas: Vec<Address>,
 }
 
 impl Scout {
@@ -92,7 +101,7 @@ impl Scout {
     }
 
     /// Asks several nodes at a time and believes the first that tells.
-    async fn ask_cluster(&self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
+    async fn ask_cluster(&mut self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
         let candidates = self.candidates(seeds);
         let mut trouble = None;
         for few in candidates.chunks(AT_A_TIME) {
@@ -100,7 +109,11 @@ impl Scout {
                 few.iter().map(|address| self.slots(address)).collect();
             while let Some(answer) = asked.next().await {
                 match answer {
-                    Ok(shards) => return Ok(shards),
+                    Ok((shards, replicas)) => {
+                        drop(asked);
+                        self.replicas = replicas;
+                        return Ok(shards);
+                    }
                     Err(error) => prefer(&mut trouble, error),
                 }
             }
@@ -127,8 +140,8 @@ impl Scout {
         candidates
     }
 
-    /// Asks one node, over its link if that is up.
-    async fn slots(&self, address: &Address) -> Result<Vec<Shard>, Error> {
+    /// Asks one node, over its link if that is up. The replicas that it names come second.
+    async fn slots(&self, address: &Address) -> Result<(Vec<Shard>, Vec<Address>), Error> {
         let command = Command::new("CLUSTER").arg("SLOTS");
         let world = &self.router.world;
         let sessions = self.router.sessions();
@@ -148,7 +161,7 @@ impl Scout {
                 .swap_remove(0)?
             }
         };
-        let shards = read_slots(&reply, |host, port| {
+        let address_of = |host: &str, port| {
             let asked = match address {
                 Address::Tcp { host, .. } | Address::Tls { host, .. } => host.as_str(),
                 Address::Unix(_) | Address::Embedded(_) => return None,
@@ -158,10 +171,10 @@ impl Scout {
                 host => host,
             };
             self.router.servers.address(address, host, port)
-        });
-        shards
-            .filter(|shards| !shards.is_empty())
-            .ok_or_else(|| unavailable(format!("{address} knows of no slots")))
+        };
+        let shards = read_slots(&reply, address_of).filter(|shards| !shards.is_empty());
+        let shards = shards.ok_or_else(|| unavailable(format!("{address} knows of no slots")))?;
+        Ok((shards, read_replicas(&reply, address_of)))
     }
 
     /// Asks all sentinels and believes the one that has seen the latest failover.
@@ -197,6 +210,11 @@ impl Scout {
         self.epoch = watched.epoch;
         let (host, port) = &watched.master;
         let master = self.router.servers.watched(sentinels, host, *port);
+        let replicas = watched.followers.iter();
+        let servers = &self.router.servers;
+        self.replicas = replicas
+            .map(|(host, port)| servers.watched(sentinels, host, *port))
+            .collect();
         Ok(vec![all_slots(master, watched.replicas)])
     }
 
@@ -229,11 +247,40 @@ impl Scout {
         }
     }
 
+    /// Reads the clocks of servers that may take over, so that what they differ by is known before
+    /// they do. One that does not answer is passed over.
+    async fn compare_clocks(&mut self) {
+        let login = self.router.credentials.login();
+        let replicas = std::mem::take(&mut self.replicas);
+        let asked = replicas.iter().map(|address| {
+            let ask = vec![Command::new("TIME")];
+            self.ask_and_read_clock(address, &login, ask)
+        });
+        join_all(asked).await;
+    }
+
+    /// Sends commands of which the last is `TIME`, over a connection of their own, and takes in what
+    /// the clock showed. Returns the answers to the others.
+    async fn ask_and_read_clock(
+        &self,
+        address: &Address,
+        login: &Login,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Result<Value, Error>>, Error> {
+        let (world, timeout) = (&self.router.world, self.router.connect_timeout);
+        let sent = world.now();
+        let mut answers = ask_once(world, address, login, commands, timeout).await?;
+        if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
+            world.clocks.read(address, sent, world.now(), millis);
+        }
+        Ok(answers)
+    }
+
     /// Returns the number of replicas of a master, `None` for a server that is none.
     async fn role(&self, address: &Address, login: &Login) -> Result<Option<usize>, Error> {
-        let timeout = self.router.connect_timeout;
-        let ask = vec![Command::new("ROLE")];
-        let reply = ask_once(&self.router.world, address, login, ask, timeout)
+        let ask = vec![Command::new("ROLE"), Command::new("TIME")];
+        let reply = self
+            .ask_and_read_clock(address, login, ask)
             .await?
             .swap_remove(0)?;
         Ok(match reply.as_array() {
@@ -335,6 +382,22 @@ fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> 
     (!overlap).then_some(shards)
 }
 
+/// Reads the replicas in the reply to `CLUSTER SLOTS`, none twice.
+fn read_replicas(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Vec<Address> {
+    let ranges = reply.as_array().unwrap_or_default().iter();
+    let nodes = ranges.flat_map(|range| range.as_array().unwrap_or_default().iter().skip(3));
+    let replicas: BTreeSet<Address> = nodes
+        .filter_map(|node| {
+            let [host, port, ..] = node.as_array()? else {
+                return None;
+            };
+            let port = u16::try_from(port.as_int()?).ok()?;
+            address(host.as_str().unwrap_or_default(), port)
+        })
+        .collect();
+    replicas.into_iter().collect()
+}
+
 const fn all_slots(master: Address, replicas: u32) -> Shard {
     Shard {
         first: 0,
@@ -410,6 +473,19 @@ mod tests {
                 (5461, 16383, "b:2".to_owned(), 0)
             ]
         );
+    }
+
+    #[test]
+    fn replicas_are_read() {
+        let nodes = vec![node(bulk("a"), 1), node(bulk("b"), 2), node(bulk("c"), 3)];
+        let more = vec![node(bulk("d"), 4), node(bulk("b"), 2)];
+        let reply = Value::Array(vec![range(0, 9, nodes), range(10, 19, more)]);
+        let replicas = read_replicas(&reply, |host, port| {
+            let host = host.to_owned();
+            Some(Address::Tcp { host, port })
+        });
+        let replicas: Vec<_> = replicas.iter().map(ToString::to_string).collect();
+        assert_eq!(replicas, ["b:2", "c:3"]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) struct Watched {
     /// Rises with each failover.
     pub(super) epoch: u64,
     pub(super) replicas: u32,
+    /// Where the replicas are, as far as the sentinel tells.
+    pub(super) followers: Vec<HostPort>,
 }
 
 /// Asks one sentinel.
@@ -31,9 +33,15 @@ pub(super) async fn ask(
     address: &Address,
 ) -> Result<Watched, Error> {
     let sentinel = |what: &str| Command::new("SENTINEL").arg(what).arg(&sentinels.service);
-    let commands = vec![sentinel("GET-MASTER-ADDR-BY-NAME"), sentinel("MASTER")];
+    let commands = vec![
+        sentinel("GET-MASTER-ADDR-BY-NAME"),
+        sentinel("MASTER"),
+        sentinel("REPLICAS"),
+    ];
     let (world, timeout) = (&router.world, router.connect_timeout);
     let mut replies = ask_once(world, address, &sentinels.login, commands, timeout).await?;
+    // A user may lack the right to this one.
+    let followers = replies.pop().and_then(Result::ok);
     let state = replies.pop().transpose();
     let master = replies.pop().transpose()?.unwrap_or(Value::Nil);
     if master == Value::Nil {
@@ -46,6 +54,10 @@ pub(super) async fn ask(
         ));
     }
     read(&master, &state?.unwrap_or(Value::Nil))
+        .map(|watched| Watched {
+            followers: followers.iter().flat_map(read_followers).collect(),
+            ..watched
+        })
         .ok_or_else(|| unavailable(format!("the sentinel at {address} answers {master:?}")))
 }
 
@@ -54,10 +66,7 @@ fn read(master: &Value, state: &Value) -> Option<Watched> {
         return None;
     };
     let state = state.as_array()?;
-    let field = |name: &str| {
-        let mut pairs = state.chunks_exact(2);
-        pairs.find_map(|pair| (pair[0].as_str()? == name).then(|| pair[1].as_int())?)
-    };
+    let field = |name: &str| field(state, name)?.as_int();
     Some(Watched {
         master: (
             host.as_str()?.to_owned(),
@@ -65,7 +74,28 @@ fn read(master: &Value, state: &Value) -> Option<Watched> {
         ),
         epoch: u64::try_from(field("config-epoch").unwrap_or(0)).ok()?,
         replicas: u32::try_from(field("num-slaves").unwrap_or(0)).ok()?,
+        followers: Vec::new(),
     })
+}
+
+/// Returns the value of a field, where names and values take turns.
+fn field<'a>(state: &'a [Value], name: &str) -> Option<&'a Value> {
+    let mut pairs = state.chunks_exact(2);
+    let pair = pairs.find(|pair| pair[0].as_str() == Some(name))?;
+    Some(&pair[1])
+}
+
+/// Reads where the replicas are.
+fn read_followers(reply: &Value) -> Vec<HostPort> {
+    let followers = reply.as_array().unwrap_or_default().iter();
+    followers
+        .filter_map(|follower| {
+            let follower = follower.as_array()?;
+            let host = field(follower, "ip")?.as_str()?.to_owned();
+            let port = u16::try_from(field(follower, "port")?.as_int()?).ok()?;
+            Some((host, port))
+        })
+        .collect()
 }
 
 /// Listens to one sentinel until shutdown, and makes the router look when the master has changed or may have.
@@ -164,10 +194,21 @@ mod tests {
             master: ("10.0.0.7".into(), 6380),
             epoch: 4,
             replicas: 2,
+            followers: Vec::new(),
         };
         assert_eq!(read(&master, &state), Some(expected));
         assert_eq!(read(&list(&["x"]), &state), None);
         assert_eq!(read(&master, &Value::Nil), None);
+    }
+
+    #[test]
+    fn the_replicas_a_sentinel_names_are_read() {
+        let bulk = |text: &str| Value::Bulk(text.into());
+        let list = |items: &[&str]| Value::Array(items.iter().map(|item| bulk(item)).collect());
+        let one = list(&["name", "x", "ip", "10.0.0.8", "port", "6381"]);
+        let reply = Value::Array(vec![one, list(&["ip", "10.0.0.9"])]);
+        assert_eq!(read_followers(&reply), [("10.0.0.8".to_owned(), 6381)]);
+        assert_eq!(read_followers(&Value::Nil), []);
     }
 
     #[test]

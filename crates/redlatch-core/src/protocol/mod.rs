@@ -16,6 +16,7 @@ pub mod name;
 pub mod pace;
 pub mod renewal;
 pub mod server_clock;
+pub mod server_clocks;
 pub mod slot;
 pub mod slumber;
 pub mod time;

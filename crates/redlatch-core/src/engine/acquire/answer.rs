@@ -118,7 +118,7 @@ impl Run<'_> {
         } else {
             now
         };
-        let span = grant.lasts.unwrap_or_else(|| self.lease.span());
+        let span = self.client.believed(&grant, self.lease);
         let mut belief = Belief::new(self.client.trust(), sent, span);
         if let HoldState::Lost(_) = belief.state(now) {
             self.unknown = true;

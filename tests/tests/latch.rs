@@ -102,6 +102,60 @@ async fn waiter_whose_generation_opened_long_ago_passes() {
     }
 }
 
+/// Anybody who may publish can say that a latch is open, or that it is gone. That makes each client look once, and nobody passes.
+#[tokio::test(start_paused = true)]
+async fn forged_message_makes_each_client_look_once() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let clients = [backend.client().await, backend.client().await];
+    let latch = clients[0].countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let generation = latch.info().await.unwrap().unwrap().generation;
+    let waiters: Vec<_> = (0..200)
+        .map(|n| waiting(clients[n % 2].countdown_latch("x")))
+        .collect();
+    backend.pass(100 * MS).await;
+    for message in ["open", "deleted"] {
+        let message = format!("{message} {generation}");
+        let before = backend.script_calls();
+        backend.command(&["PUBLISH", "redlatch:{x}:b", &message]);
+        backend.pass(20 * MS).await;
+        assert_eq!(backend.script_calls() - before, 2, "{message}");
+        assert!(!waiters.iter().any(JoinHandle::is_finished), "{message}");
+    }
+    let before = backend.script_calls();
+    latch.count_down(1).await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(backend.script_calls() - before, 3, "one look per client");
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+}
+
+/// The answer to the look that a message causes may be lost like any other.
+#[tokio::test(start_paused = true)]
+async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
+    backend.pass(100 * MS).await;
+    let server = backend.embedded_server();
+    let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
+    let error = redlatch::seam::ServerError::parse("LOADING the server is not ready");
+    server.fail_next(is_look, error);
+    let start = tokio::time::Instant::now();
+    latch.count_down(1).await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert!(start.elapsed() < 1_000 * MS, "{:?}", start.elapsed());
+}
+
 fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
     tokio::spawn(async move { latch.wait().await })
 }

@@ -114,7 +114,7 @@ pub(super) const ALL: &[Mutant] = &[
     client("latch-resend-new-id", Rule::ResendSameId),
     client("latch-by-unlimited", Rule::LimitBy),
     client("latch-old-look-counts", Rule::LookAfresh),
-    client("latch-any-message-counts", Rule::HearOwnPhase),
+    client("latch-any-message-counts", Rule::ConfirmMessages),
     client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
     client("latch-no-wake-after-gap", Rule::WakeAfterGap),
     client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),

@@ -80,6 +80,6 @@ if left < 0 then
 end
 call('HSET', key, 'c', left, 't', stamp)
 if left == 0 and f[3] ~= '0' then
-  redis.pcall(ARGV[5], ARGV[6], 'open ' .. f[2])
+  publish(ARGV[5], ARGV[6], 'open ' .. f[2])
 end
 return {now, 'counted', left, f[2]}

@@ -67,6 +67,6 @@ else
 end
 call('PEXPIRE', key, ARGV[4])
 if shut then
-  redis.pcall(ARGV[5], ARGV[6], 'deleted ' .. f[2])
+  publish(ARGV[5], ARGV[6], 'deleted ' .. f[2])
 end
 return {now, 'deleted'}

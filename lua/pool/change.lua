@@ -108,7 +108,7 @@ if verb == 'delete' then
       local how, channel = string.match(members[i], '^(%u+) (%S+)')
       if how ~= 'NONE' and not rung[channel] then
         rung[channel] = true
-        redis.pcall(how, channel, k)
+        publish(how, channel, k)
       end
     end
   end

@@ -53,9 +53,7 @@ end
 
 local function pool_ring(k, member)
   local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
-  if verb ~= 'NONE' then
-    redis.pcall(verb, channel, k .. ' ' .. n)
-  end
+  publish(verb, channel, k .. ' ' .. n)
 end
 
 -- Returns what is left of `room` once all who wait before `me` have what they need, as far as that can be told from the first 16; nil if it cannot, or if less

@@ -177,20 +177,20 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
     held = held .. attempt .. ' '
   end
-  local first = {'HSET', s.key, 'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
+  local write = {'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
   if not token then
     -- Nobody knows of a write. What is read from here on is told from what was read before by a token of its own.
     token = micros
-    first[7], first[8], first[9], first[10] = 't', token, 'k', 'rw:1'
+    write[5], write[6], write[7], write[8] = 't', token, 'k', 'rw:1'
   elseif not s.kind then
-    first[7], first[8] = 'k', 'rw:1'
+    write[5], write[6] = 'k', 'rw:1'
   end
   if kind == 'u' then
-    first[#first + 1], first[#first + 2] = 'g', owner
+    write[#write + 1], write[#write + 2] = 'g', owner
     -- The upgradable hold before it may be among the dead that go below, and does not take this one's mark along.
     s.upgradable = owner
   end
-  call(unpack(first))
+  call('HSET', s.key, unpack(write))
   call('ZADD', index, ends, owner)
   if s.count > 1 then
     -- Two for one: dead readers do not pile up where nobody writes.
@@ -266,9 +266,7 @@ end
 -- Tells the upgradable reader who waits to write that it may look.
 local function tell_upgrader(s)
   local verb, channel, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
-  if verb ~= 'NONE' then
-    redis.pcall(verb, channel, s.key .. ' ' .. n)
-  end
+  publish(verb, channel, s.key .. ' ' .. n)
 end
 
 local function is_upgradable(member)
@@ -355,7 +353,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
     call_first(s, readers, index, now, first, reader)
   end
   if announce then
-    redis.pcall(verb, channel, '')
+    publish(verb, channel, '')
   end
   if stale then
     tell_upgrader(s)

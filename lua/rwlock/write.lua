@@ -143,7 +143,7 @@ if not free or first and first ~= member then
     end
   end
   if announce then
-    redis.pcall(ARGV[9], ARGV[10], '')
+    publish(ARGV[9], ARGV[10], '')
   end
   return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered}
 end

@@ -24,6 +24,7 @@ pub static POOL: Pool = Pool {
     acquire: Source {
         name: "pool/acquire",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/acquire.lua")
@@ -36,6 +37,7 @@ pub static POOL: Pool = Pool {
     release: Source {
         name: "pool/release",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/release.lua")
@@ -44,6 +46,7 @@ pub static POOL: Pool = Pool {
     change: Source {
         name: "pool/change",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/change.lua")
@@ -52,6 +55,7 @@ pub static POOL: Pool = Pool {
     inspect: Source {
         name: "pool/inspect",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/inspect.lua")

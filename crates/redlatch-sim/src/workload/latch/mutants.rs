@@ -48,7 +48,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "latch-opens-in-silence",
         COUNT_DOWN,
-        "redis.pcall(ARGV[5], ARGV[6], 'open ' .. f[2])",
+        "publish(ARGV[5], ARGV[6], 'open ' .. f[2])",
         "",
     ),
     script(

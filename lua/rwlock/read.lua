@@ -124,6 +124,9 @@ if not free then
 end
 
 local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
+if s.voids then
+  marks_sweep(key, s.voids, now)
+end
 if waited then
   if member ~= '' then
     call('ZREM', kind == 'u' and writers or readers, member)

@@ -26,6 +26,7 @@ pub static POOL: Pool = Pool {
         text: concat!(
             include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/acquire.lua")
         ),
@@ -39,6 +40,7 @@ pub static POOL: Pool = Pool {
         text: concat!(
             include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/release.lua")
         ),
@@ -48,6 +50,7 @@ pub static POOL: Pool = Pool {
         text: concat!(
             include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/change.lua")
         ),
@@ -57,6 +60,7 @@ pub static POOL: Pool = Pool {
         text: concat!(
             include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/inspect.lua")
         ),

@@ -5,14 +5,17 @@
 
 use std::{any::Any, time::Duration};
 
-use redlatch::Client;
+use redlatch::{Client, ErrorKind};
 use redlatch_tests::{
-    backend::Backend,
-    server::ServerBinary,
+    backend::{Backend, assert_tables_empty},
+    server::{Server, ServerBinary},
     wait::{GENEROUS, eventually},
 };
 
-redlatch_tests::on_every_server!(commands_in_place_of_addresses_are_not_executed);
+redlatch_tests::on_every_server!(
+    commands_in_place_of_addresses_are_not_executed,
+    acquisition_that_ends_by_a_broken_index_is_undone,
+);
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -97,4 +100,53 @@ async fn commands_in_place_of_addresses_are_not_executed(binary: ServerBinary) {
         let there = server.command(&["EXISTS", "victim"]).int();
         assert_eq!(there, 1, "{kind:?}");
     }
+}
+
+/// The grant is written before the script comes across the index that is no sorted set.
+async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let (a, b, c) = (
+        backend.client().await,
+        backend.client().await,
+        backend.client().await,
+    );
+    let server = backend.server();
+    for kind in [Kind::Lock, Kind::Fair, Kind::Writer, Kind::Semaphore] {
+        let held = kind.take(&a).await.unwrap();
+        let waiter = tokio::spawn({
+            let b = b.clone();
+            async move { kind.take(&b).await.map(drop) }
+        });
+        let queue = kind.key("q");
+        eventually("the waiter to queue", GENEROUS, async || {
+            server.command(&["ZCARD", &queue]).int() == 1
+        })
+        .await;
+        // It is struck out, and who comes finds a name that somebody waits for.
+        server.command(&["DEL", &queue]).unwrap();
+        drop(held);
+        waiter.await.unwrap().unwrap();
+        for client in [&a, &b] {
+            assert_tables_empty(client).await;
+        }
+        flag(server, kind);
+        server.command(&["SET", &queue, "not ours"]).unwrap();
+        let taken = kind.take(&c).await;
+        let error = taken.err().unwrap_or_else(|| panic!("{kind:?} is taken"));
+        assert_eq!(error.kind(), ErrorKind::WrongKind, "{kind:?}: {error}");
+        assert!(!error.is_not_executed(), "{kind:?}");
+        server.command(&["DEL", &queue]).unwrap();
+        let free = tokio::time::timeout(Duration::from_secs(1), kind.take(&a)).await;
+        drop(free.unwrap_or_else(|_| panic!("{kind:?} is held")).unwrap());
+    }
+}
+
+/// Lets it look as if somebody waited for a while.
+fn flag(server: &Server, kind: Kind) {
+    let key = format!("redlatch:{{{}}}", kind.name());
+    let alive = "9999999999999";
+    server.command(&["HSET", &key, "n", alive]).unwrap();
+    server
+        .command(&["ZADD", &kind.key("l"), alive, "nobody"])
+        .unwrap();
 }

@@ -267,7 +267,7 @@ impl Hub {
                     self.router.stale.notify_one();
                 }
                 Err(match class {
-                    Class::Fatal(refusal) => {
+                    Class::Fatal(refusal) | Class::Halted(refusal) => {
                         Error::refused(refusal, error)
                     }
                     _ => Error::with_source(

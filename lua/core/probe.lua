@@ -38,6 +38,9 @@ try('ZPOPMIN', key)
 try('PERSIST', key)
 try('PEXPIRE', key, '1')
 for i = 1, #ARGV, 2 do
-  try(ARGV[i], ARGV[i + 1], '')
+  local verb = ARGV[i]
+  if verb == 'PUBLISH' or verb == 'SPUBLISH' then
+    try(verb, ARGV[i + 1], '')
+  end
 end
 return refused

@@ -1,5 +1,5 @@
--- The waiters of one object, served in the order in which they came. Goes in front of every script that reads or writes such a queue; it has no effect
--- by itself.
+-- The waiters of one object, served in the order in which they came. Goes behind core/publish.lua and in front of every script that reads or
+-- writes such a queue; it has no effect by itself.
 --
 -- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of arrival
 -- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
@@ -98,9 +98,7 @@ local function queue_call(k, now, member)
   redis.call('HDEL', k, '')
   redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
   local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
-  if verb ~= 'NONE' then
-    redis.pcall(verb, channel, k .. ' ' .. n)
-  end
+  publish(verb, channel, k .. ' ' .. n)
 end
 
 -- Makes some living client look, when the dead at the front are too many for one script: one of those who came last.
@@ -109,7 +107,7 @@ local function queue_call_any(k, q, l, now)
     local verb, channel = string.match(member, '^(%u+) (%S+)')
     local alive = redis.call('ZSCORE', l, queue_client(member))
     if verb ~= 'NONE' and alive and alive > now then
-      redis.pcall(verb, channel, k)
+      publish(verb, channel, k)
       return
     end
   end

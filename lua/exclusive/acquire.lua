@@ -1,4 +1,5 @@
--- Takes m names for one owner, exclusively: all of them or none. Goes behind the kind.lua of its kind, which has KIND, PARTS and `wait`.
+-- Takes m names for one owner, exclusively: all of them or none. Goes behind core/marks.lua and the kind.lua of its kind, which has KIND,
+-- PARTS and `wait`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
@@ -20,7 +21,7 @@
 --       {now, 'void'}                                 this attempt was undone
 --       {now, 'kind', i, kind}                        name i is something else
 -- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and what the kind says; while marks of undone attempts are
---       kept, HGET for each second of them, at most 7.
+--       kept, HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 that are over; see core/marks.lua.
 --
 -- Times are compared as text of equal length, which spares the conversions, and `..` makes text of ms, which have 13 digits;
 -- it must not be used for tokens, which have 16.
@@ -44,14 +45,8 @@ for i = 1, m do
   if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
-  -- v lists the seconds in which marks of undone attempts end; v<second> has the marks.
-  if f[5] then
-    for second in string.gmatch(f[5], '%d+') do
-      local marks = call('HGET', KEYS[i], 'v' .. second)
-      if marks and string.find(marks, ';' .. attempt .. ';', 1, true) then
-        return {now, 'void'}
-      end
-    end
+  if f[5] and call('HGET', KEYS[i], 'v:' .. attempt) then
+    return {now, 'void'}
   end
   local held = f[2] and f[4] > now
   if held and f[2] ~= owner or f[6] and not held then
@@ -116,6 +111,9 @@ for i = 1, m do
     call('PEXPIRE', key, later - ends + life)
     local _, spaces = string.gsub(held, ' ', ' ')
     count = spaces - 1
+  end
+  if f[5] then
+    marks_sweep(key, f[5], now)
   end
   if f[6] and address ~= '' then
     call('ZREM', KEYS[m + i], address)

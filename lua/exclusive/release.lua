@@ -1,5 +1,6 @@
 -- Ends what one attempt has on m names: its hold, its place among the waiters, its late copies.
--- A release, the undo of an abandoned acquire and a waiter's leave are the same act. Goes behind the kind.lua of its kind, which has KIND and `wake`.
+-- A release, the undo of an abandoned acquire and a waiter's leave are the same act. Goes behind core/marks.lua and the kind.lua of its
+-- kind, which has KIND and `wake`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; may be left out (a slot on the move), then nobody is woken
@@ -19,7 +20,7 @@
 --       gone      nothing is known of it
 --       kind      the name is something else
 -- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters what waking one costs, see the kind; with copies under way
---       + HGET, HDEL, HSET.
+--       + HDEL, HGET, HMGET, HSET, see core/marks.lua.
 --
 -- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
 -- ends what that attempt has. Begins with writes that a full server takes.
@@ -89,22 +90,8 @@ for i = 1, m do
     end
 
     if void ~= '' and void >= now then
-      -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
-      local ends = string.sub(void, 1, -4)
-      local seconds = ends
-      call('HDEL', key, '')
-      for second in string.gmatch(call('HGET', key, 'v') or '', '%d+') do
-        if second .. '999' < now then
-          call('HDEL', key, 'v' .. second)
-        elseif second ~= ends then
-          seconds = seconds .. ' ' .. second
-        end
-      end
-      local marks = call('HGET', key, 'v' .. ends) or ';'
-      if not string.find(marks, ';' .. attempt .. ';', 1, true) then
-        marks = marks .. attempt .. ';'
-      end
-      call('HSET', key, 'k', KIND, 'v', seconds, 'v' .. ends, marks)
+      -- Copies of this attempt must not act any more.
+      marks_add(key, call('HGET', key, 'v'), KIND, attempt, void, now)
       if not live then
         call('PEXPIRE', key, life)
       end

@@ -8,7 +8,8 @@
 --       5 verb and 6 channel of the message that the latch is open, `open <g>`
 -- Reply {now, 'counted', left, g}   this op has counted, once; g = the generation it counted in, or '' if a later one has begun since, which
 --                                   means that it opened: then left is 0
---       {now, 'deleted'}            an earlier copy had counted, and the latch was deleted since, before it opened
+--       {now, 'deleted'}            an earlier copy had counted, and its generation was deleted before it opened, or nothing says
+--                                   that it opened
 --       {now, 'unset'}              there is no latch
 --       {now, 'late'}               by has passed
 --       {now, 'kind', kind}         the name is something else
@@ -41,15 +42,13 @@ if known then
   local at = known - keep * 1000
   if f[3] and at >= f[2] + 0 then
     return {now, 'counted', f[3], f[2]}
-  elseif not f[2] then
-    return {now, 'deleted'}
   end
-  for from, to in string.gmatch(call('HGET', key, 'd') or '', '(%d+)-(%d+)') do
+  for from, to in string.gmatch(call('HGET', key, 'r') or '', '(%d+)-(%d+)') do
     if at >= from + 0 and at <= to + 0 then
-      return {now, 'deleted'}
+      return {now, 'counted', '0', ''}
     end
   end
-  return {now, 'counted', '0', ''}
+  return {now, 'deleted'}
 elseif call('ZSCORE', ops, op .. '!') then
   return {now, 'unset'}
 end
@@ -81,6 +80,6 @@ if left < 0 then
 end
 call('HSET', key, 'c', left, 't', stamp)
 if left == 0 and f[3] ~= '0' then
-  redis.pcall(ARGV[5], ARGV[6], 'open ' .. f[2])
+  publish(ARGV[5], ARGV[6], 'open ' .. f[2])
 end
 return {now, 'counted', left, f[2]}

@@ -13,7 +13,7 @@
 -- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE × 2, ZADD, HDEL, HSET, PUBLISH; once there are old ones
 --       + ZRANGEBYSCORE, ZREM of 32 at most.
 --
--- What stays for a while is the number of the last generation, so that the next has a greater one, and which generations never opened.
+-- What stays for a while is the number of the last generation, so that the next has a greater one, and which generations opened.
 -- A refusal is remembered too. Begins with PEXPIRE, which a full server takes, and then the rest.
 local call = redis.call
 local time = call('TIME')
@@ -27,7 +27,7 @@ if now > ARGV[1] or #ARGV[1] ~= 13 then
 end
 
 local key, ops, op, keep = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
-local f = call('HMGET', key, 'k', 'g', 'c', 't', 'd')
+local f = call('HMGET', key, 'k', 'g', 'c', 't', 'r')
 if f[1] ~= 'latch:1' and f[1] then
   return {now, 'kind', f[1]}
 elseif call('ZSCORE', ops, op) then
@@ -58,16 +58,15 @@ if not f[3] then
 end
 
 local shut = f[3] ~= '0'
-local deleted = f[5] or ' '
-if shut then
-  -- One entry has 34 characters.
-  deleted = ' ' .. string.sub(deleted .. f[2] .. '-' .. stamp .. ' ', -34 * 8)
-  deleted = string.gsub(deleted, '^ +', ' ')
-end
 call('HDEL', key, 'c', 'n', 'e')
-call('HSET', key, 't', stamp, 'd', deleted)
+if shut then
+  call('HSET', key, 't', stamp)
+else
+  -- One entry has 34 characters.
+  call('HSET', key, 't', stamp, 'r', string.sub((f[5] or ' ') .. f[2] .. '-' .. stamp .. ' ', -34 * 64 - 1))
+end
 call('PEXPIRE', key, ARGV[4])
 if shut then
-  redis.pcall(ARGV[5], ARGV[6], 'deleted ' .. f[2])
+  publish(ARGV[5], ARGV[6], 'deleted ' .. f[2])
 end
 return {now, 'deleted'}

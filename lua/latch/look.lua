@@ -6,12 +6,13 @@
 --       {now, 'unset', '', 0, 0, '', fate, …}   nobody has set it, or it was deleted
 --       {now, 'kind', kind}                     the name is something else
 --       a fate per generation: 'open' it has opened, 'shut' it has not, 'deleted' it never will
--- Cost  O(generations): TIME, HMGET.
+-- Cost  O(generations): TIME, HMGET, and a search of at most 64 entries for each.
 --
--- Of a generation that the server does not know nobody can tell: it is as good as deleted. So is one older than the oldest of 8 that were deleted.
+-- A generation that is not on record as open counts as deleted: the server may have forgotten it, and with it that it never opened. So does one that opened
+-- before the last 64 that did.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local f = redis.call('HMGET', KEYS[1], 'k', 'g', 'c', 'n', 'e', 'd')
+local f = redis.call('HMGET', KEYS[1], 'k', 'g', 'c', 'n', 'e', 'r')
 if f[1] ~= 'latch:1' and f[1] then
   return {now, 'kind', f[1]}
 end
@@ -21,16 +22,14 @@ if f[3] then
   -- Where time moves during a script, a key outlives its end by what has passed since the script began.
   reply = {now, 'set', f[2], f[3], f[4], f[5] ~= '' and math.max(f[5] - now, 0) or ''}
 end
-local deleted = f[6] or ' '
-local _, count = string.gsub(deleted, '-', '')
-local oldest = count >= 8 and string.match(deleted, '%d+') or ''
+local opened = f[6] or ''
 for i = 1, #ARGV do
   local g = ARGV[i]
-  local fate = 'open'
-  if not f[2] or g > f[2] or g < oldest or string.find(deleted, ' ' .. g .. '-', 1, true) then
-    fate = 'deleted'
-  elseif g == f[2] and f[3] and f[3] ~= '0' then
-    fate = 'shut'
+  local fate = 'deleted'
+  if g == f[2] and f[3] then
+    fate = f[3] == '0' and 'open' or 'shut'
+  elseif string.find(opened, ' ' .. g .. '-', 1, true) then
+    fate = 'open'
   end
   reply[6 + i] = fate
 end

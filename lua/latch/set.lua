@@ -20,7 +20,9 @@
 --    g generation, in µs and rising     c count left, '0' once it is open; absent once it was deleted
 --    n count it was set to              e ms at which it ends, or ''
 --    t when an operation last ran, in µs and never falling; no two generations share one
---    d ` <g>-<t> …`, the generations that were deleted before they opened, and when; the last 8
+--    r ` <g>-<t> …`, the last 64 generations before the present one that opened, and when an operation last ran in each
+-- Whoever asks about a generation is told that it opened only if K says so: the present one by c, an earlier one by r. All
+-- others count as deleted, for the server may have forgotten them.
 -- Numbers of 16 digits never pass through `..` but as text.
 local call = redis.call
 local time = call('TIME')
@@ -35,7 +37,7 @@ end
 
 local key, ops = KEYS[1], KEYS[2]
 local op, count, ttl, keep = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local f = call('HMGET', key, 'k', 'c', 't')
+local f = call('HMGET', key, 'k', 'c', 't', 'g', 'r')
 if f[1] ~= 'latch:1' and f[1] then
   return {now, 'kind', f[1]}
 elseif call('ZSCORE', ops, op) then
@@ -52,7 +54,13 @@ else
     stamp = string.format('%.0f', f[3] + 1)
   end
   local ends = ttl ~= '' and (now + ttl) .. '' or ''
-  call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp)
+  if f[2] then
+    -- The one before has opened. One entry has 34 characters.
+    local opened = string.sub((f[5] or ' ') .. f[4] .. '-' .. f[3] .. ' ', -34 * 64 - 1)
+    call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp, 'r', opened)
+  else
+    call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp)
+  end
   if ttl ~= '' then
     call('PEXPIRE', key, ttl)
   else

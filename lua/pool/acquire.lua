@@ -51,24 +51,12 @@ if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
 if f[8] and f[8] <= now then
-  -- It ends in this very millisecond.
-  call('DEL', k, d)
-  f = {}
+  -- It has ended, and marks of undone attempts may be left.
+  pool_delete(k, d, ARGV[2], f[4], 10000)
+  f = {f[4] and ARGV[2], false, false, f[4]}
 end
--- v lists the seconds in which marks of undone attempts end; v<second> has the marks.
-local stale, marked = {'v'}, false
-if f[4] then
-  for second in string.gmatch(f[4], '%d+') do
-    if second .. '999' < now then
-      stale[#stale + 1] = 'v' .. second
-    else
-      local marks = call('HGET', k, 'v' .. second)
-      if marks and string.find(marks, ';' .. attempt .. ';', 1, true) then
-        return {now, 'void'}
-      end
-      marked = true
-    end
-  end
+if f[4] and call('HGET', k, 'v:' .. attempt) then
+  return {now, 'void'}
 end
 
 local out, size, ends, latest = tonumber(f[3] or 0), f[2], f[8], f[7]
@@ -170,8 +158,8 @@ if left then
   end
   call('HSET', k, unpack(write))
   call('ZADD', d, unpack(index))
-  if f[4] and not marked then
-    call('HDEL', k, unpack(stale))
+  if f[4] then
+    marks_sweep(k, f[4], now)
   end
   if ends then
     call('PEXPIRE', d, ends - now)

@@ -39,9 +39,9 @@ if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
 if f[7] and f[7] <= now then
-  -- It ends in this very millisecond.
-  call('DEL', k, d)
-  f = {}
+  -- It has ended, and marks of undone attempts may be left.
+  pool_delete(k, d, ARGV[2], f[8], 10000)
+  f = {false, false, false, false, false, false, false, f[8]}
 end
 local known = call('HGET', ops, op)
 if known then
@@ -89,17 +89,7 @@ if verdict ~= 'done' then
 end
 
 if verb == 'delete' then
-  -- Marks of undone attempts outlive the pool: a copy may still come.
-  local marks = {}
-  for second in string.gmatch(f[8] or '', '%d+') do
-    marks[#marks + 1] = 'v' .. second
-    marks[#marks + 1] = call('HGET', k, 'v' .. second) or ';'
-  end
-  call('DEL', k, d)
-  if marks[1] then
-    call('HSET', k, 'k', ARGV[2], 'v', f[8], unpack(marks))
-    call('PEXPIRE', k, keep)
-  end
+  pool_delete(k, d, ARGV[2], f[8], keep)
   if f[4] then
     -- Each client makes its own look.
     local rung = {}
@@ -108,7 +98,7 @@ if verb == 'delete' then
       local how, channel = string.match(members[i], '^(%u+) (%S+)')
       if how ~= 'NONE' and not rung[channel] then
         rung[channel] = true
-        redis.pcall(how, channel, k)
+        publish(how, channel, k)
       end
     end
   end

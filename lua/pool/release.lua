@@ -16,7 +16,7 @@
 --       gone      nothing is known of it
 --       kind      the name is something else
 -- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; a waiter's + ZREM; with waiters + O(log n + 16) and a PUBLISH for each that is called, 16 at most;
---       with copies under way + HGET, HDEL, HSET.
+--       with copies under way + HDEL, HMGET, HSET, see core/marks.lua.
 --
 -- Needs no `by`: a hold's name is never used again, what it may keep only falls, and what is forgotten only rises, so that these requests may come at any
 -- time, any number of times and in any order. Begins with HDEL, which a full server takes.
@@ -86,24 +86,13 @@ end
 
 local void = ARGV[3]
 if void ~= '' and void >= now then
-  -- Copies of this attempt must not act any more. Marks are kept by the second in which they end, for 5 s at most.
-  local ends = string.sub(void, 1, -4)
-  local seconds = ends
-  call('HDEL', k, '')
-  for second in string.gmatch(f[6] or '', '%d+') do
-    if second .. '999' < now then
-      call('HDEL', k, 'v' .. second)
-    elseif second ~= ends then
-      seconds = seconds .. ' ' .. second
-    end
-  end
-  local marks = call('HGET', k, 'v' .. ends) or ';'
-  if not string.find(marks, ';' .. ARGV[2] .. ';', 1, true) then
-    marks = marks .. ARGV[2] .. ';'
-  end
-  call('HSET', k, 'k', ARGV[1], 'v', seconds, 'v' .. ends, marks)
+  -- Copies of this attempt must not act any more.
+  marks_add(k, f[6], ARGV[1], ARGV[2], void, now)
   if not f[2] then
     call('PEXPIRE', k, ARGV[4])
+  elseif f[7] and f[7] <= void then
+    -- The pool ends before its marks are over.
+    call('PEXPIRE', k, void - now + 1)
   end
 end
 

@@ -1,9 +1,9 @@
--- What the scripts of a pool of permits share. Goes behind core/queue.lua and in front of those that give out or take back permits.
+-- What the scripts of a pool of permits share. Goes behind core/queue.lua and core/marks.lua and in front of those that give out or take back permits.
 --
 -- K  hash  k kind          s size, absent if nobody has set it        c permits out, those counted in whose lease is over and not reaped
 --          u ms, the latest end of any lease so far                   e ms at which the pool ends, absent if never
 --          h:<hold>        `<ms until> <permits> <forgotten>`, a hold: permits given out together
---          n, y            the queue's, see core/queue.lua            v, v<second>  marks of undone attempts
+--          n, y            the queue's, see core/queue.lua            v, v<i>, v:<attempt>  marks of undone attempts, see core/marks.lua
 -- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K, and whoever reaps repairs this
 -- Q, L  the queue; a member is `<verb> <channel> <n> <need>`
 -- K and D last until the pool is deleted, unless it was given a time.
@@ -47,15 +47,45 @@ local function reap(k, d, now, out)
   return out, #ids == 64, over[2] ~= nil
 end
 
+-- Deletes K and D. Marks of undone attempts outlive the pool, for a copy may still come: `v` is their list, and K lives on for `keep` ms if there are any.
+-- O(marks).
+local function pool_delete(k, d, kind, v, keep)
+  local first, last = string.match(v or '', '^(%d+) (%d+)')
+  local parts = {}
+  for i = tonumber(first or 1), tonumber(last or 0) do
+    local chunk = redis.call('HGET', k, 'v' .. i) or ''
+    local fields = {}
+    for attempt in string.gmatch(string.sub(chunk, 15), '%S+') do
+      fields[#fields + 1] = 'v:' .. attempt
+    end
+    local part = {'v' .. i, chunk}
+    if fields[1] then
+      local ends = redis.call('HMGET', k, unpack(fields))
+      for j = 1, #fields do
+        if ends[j] then
+          part[#part + 1], part[#part + 2] = fields[j], ends[j]
+        end
+      end
+    end
+    parts[#parts + 1] = part
+  end
+  redis.call('DEL', k, d)
+  for i = 1, #parts do
+    redis.call('HSET', k, unpack(parts[i]))
+  end
+  if parts[1] then
+    redis.call('HSET', k, 'k', kind, 'v', v)
+    redis.call('PEXPIRE', k, keep)
+  end
+end
+
 local function pool_need(member)
   return tonumber(string.match(member, '%d+$'))
 end
 
 local function pool_ring(k, member)
   local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
-  if verb ~= 'NONE' then
-    redis.pcall(verb, channel, k .. ' ' .. n)
-  end
+  publish(verb, channel, k .. ' ' .. n)
 end
 
 -- Returns what is left of `room` once all who wait before `me` have what they need, as far as that can be told from the first 16; nil if it cannot, or if less

@@ -1,4 +1,4 @@
--- What is special about the plain lock: how it waits. Goes in front of the scripts in `exclusive`.
+-- What is special about the plain lock: how it waits. Goes behind core/publish.lua and in front of the scripts in `exclusive`.
 --
 -- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one for each name
 local KIND = 'lock:1'
@@ -32,7 +32,7 @@ local function wake(i, m, now)
   if first[1] then
     local verb, channel = string.match(first[1], '^(%u+) (%S+)')
     local left = redis.call('ZCARD', queue)
-    redis.pcall(verb, channel, key)
+    publish(verb, channel, key)
     return ' ' .. channel .. ' ' .. left
   else
     redis.call('HDEL', key, 'n')

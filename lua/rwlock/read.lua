@@ -117,19 +117,22 @@ if not free then
       call_first(s, readers, index, now, first, queue_head(readers, clients, now))
     end
     if announce then
-      redis.pcall(ARGV[9], ARGV[10], '')
+      publish(ARGV[9], ARGV[10], '')
     end
     return {now, 'busy', until_ms, way, called, entered}
   end
 end
 
 local count, token, abandoned, short, serial = let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
+if s.voids then
+  marks_sweep(key, s.voids, now)
+end
 if waited then
   if member ~= '' then
     call('ZREM', kind == 'u' and writers or readers, member)
   end
   if announce then
-    redis.pcall(ARGV[9], ARGV[10], '')
+    publish(ARGV[9], ARGV[10], '')
   elseif not (holds or writes or in_batch) then
     -- Who found the way free by looking opens it for the others.
     go_on(s, writers, readers, clients, index, now, false, ARGV[9], ARGV[10])

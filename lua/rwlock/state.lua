@@ -1,4 +1,4 @@
--- A read-write lock on the server, and what its scripts share. Stands behind core/queue.lua and in front of each of them; it has no effect by itself.
+-- A read-write lock on the server, and what its scripts share. Stands behind core/queue.lua and core/marks.lua and in front of each of them; it has no effect by itself.
 --
 -- K  hash, the truth
 --      k   kind, `rw:1`
@@ -14,7 +14,7 @@
 --      n, y  see core/queue.lua; y is about Q
 --      b   `<token> <until ms> <ticket>`, the readers who go before the next writer: those with tickets up to this one, until then
 --      x   `<until ms> <member>`, the upgradable reader who waits to become the writer
---    v, v<second>  marks of undone attempts, as in a plain lock
+--    v, v<i>, v:<attempt>  marks of undone attempts, see core/marks.lua
 -- Q  sorted set, waiting writers and upgradable readers (member ends in ` u`), in order; see core/queue.lua
 -- R  sorted set, waiting readers, in order
 -- L  sorted set, clients of both; see core/queue.lua
@@ -65,33 +65,12 @@ end
 
 -- Tells whether an attempt was undone.
 local function is_void(s, attempt)
-  for second in string.gmatch(s.voids or '', '%d+') do
-    local marks = call('HGET', s.key, 'v' .. second)
-    if marks and string.find(marks, ';' .. attempt .. ';', 1, true) then
-      return true
-    end
-  end
-  return false
+  return s.voids and call('HGET', s.key, 'v:' .. attempt)
 end
 
--- Marks an attempt of which copies may act until `void`, so that they do not. Marks are kept by the second in which they end, for 5 s at most. Begins with a write
--- that a full server takes.
+-- Marks an attempt of which copies may act until `void`, so that they do not.
 local function mark_void(s, attempt, void, now)
-  local ends = string.sub(void, 1, -4)
-  local seconds = ends
-  call('HDEL', s.key, '')
-  for second in string.gmatch(s.voids or '', '%d+') do
-    if second .. '999' < now then
-      call('HDEL', s.key, 'v' .. second)
-    elseif second ~= ends then
-      seconds = seconds .. ' ' .. second
-    end
-  end
-  local marks = call('HGET', s.key, 'v' .. ends) or ';'
-  if not string.find(marks, ';' .. attempt .. ';', 1, true) then
-    marks = marks .. attempt .. ';'
-  end
-  call('HSET', s.key, 'k', 'rw:1', 'v', seconds, 'v' .. ends, marks)
+  marks_add(s.key, s.voids, 'rw:1', attempt, void, now)
 end
 
 -- Makes a key live for `ttl` ms at least.
@@ -177,20 +156,20 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
     held = held .. attempt .. ' '
   end
-  local first = {'HSET', s.key, 'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
+  local write = {'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
   if not token then
     -- Nobody knows of a write. What is read from here on is told from what was read before by a token of its own.
     token = micros
-    first[7], first[8], first[9], first[10] = 't', token, 'k', 'rw:1'
+    write[5], write[6], write[7], write[8] = 't', token, 'k', 'rw:1'
   elseif not s.kind then
-    first[7], first[8] = 'k', 'rw:1'
+    write[5], write[6] = 'k', 'rw:1'
   end
   if kind == 'u' then
-    first[#first + 1], first[#first + 2] = 'g', owner
+    write[#write + 1], write[#write + 2] = 'g', owner
     -- The upgradable hold before it may be among the dead that go below, and does not take this one's mark along.
     s.upgradable = owner
   end
-  call(unpack(first))
+  call('HSET', s.key, unpack(write))
   call('ZADD', index, ends, owner)
   if s.count > 1 then
     -- Two for one: dead readers do not pile up where nobody writes.
@@ -266,9 +245,7 @@ end
 -- Tells the upgradable reader who waits to write that it may look.
 local function tell_upgrader(s)
   local verb, channel, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
-  if verb ~= 'NONE' then
-    redis.pcall(verb, channel, s.key .. ' ' .. n)
-  end
+  publish(verb, channel, s.key .. ' ' .. n)
 end
 
 local function is_upgradable(member)
@@ -355,7 +332,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
     call_first(s, readers, index, now, first, reader)
   end
   if announce then
-    redis.pcall(verb, channel, '')
+    publish(verb, channel, '')
   end
   if stale then
     tell_upgrader(s)

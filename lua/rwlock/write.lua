@@ -55,6 +55,9 @@ if writes and s.writer == owner then
   end
   call('HSET', key, 'h', held, 'u', ends)
   prolong(key, ttl)
+  if s.voids then
+    marks_sweep(key, s.voids, now)
+  end
   if waited and member ~= '' then
     call('ZREM', writers, member)
   end
@@ -143,7 +146,7 @@ if not free or first and first ~= member then
     end
   end
   if announce then
-    redis.pcall(ARGV[9], ARGV[10], '')
+    publish(ARGV[9], ARGV[10], '')
   end
   return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered}
 end
@@ -170,6 +173,9 @@ end
 prolong(key, ttl)
 if s.upgrader then
   call('HDEL', key, 'x')
+end
+if s.voids then
+  marks_sweep(key, s.voids, now)
 end
 -- One that waits to upgrade may have come as a writer, before its owner could read.
 if waited and member ~= '' then

@@ -33,7 +33,11 @@ macro_rules! exclusive {
         crate::Exclusive {
             acquire: crate::Source {
                 name: concat!($kind, "/acquire"),
-                text: concat!($($prelude,)+ include_str!("../exclusive/acquire.lua")),
+                text: concat!(
+                    include_str!("../core/marks.lua"),
+                    $($prelude,)+
+                    include_str!("../exclusive/acquire.lua")
+                ),
             },
             renew: crate::Source {
                 name: concat!($kind, "/renew"),
@@ -41,7 +45,11 @@ macro_rules! exclusive {
             },
             release: crate::Source {
                 name: concat!($kind, "/release"),
-                text: concat!($($prelude,)+ include_str!("../exclusive/release.lua")),
+                text: concat!(
+                    include_str!("../core/marks.lua"),
+                    $($prelude,)+
+                    include_str!("../exclusive/release.lua")
+                ),
             },
             inspect: crate::Source {
                 name: concat!($kind, "/inspect"),

@@ -16,11 +16,15 @@ pub static FAIR: Fair = Fair {
     exclusive: exclusive!(
         "fair",
         renewal: "local KIND = 'fair:1'\n",
-        prelude: include_str!("../core/queue.lua"), include_str!("../fair/kind.lua")
+        prelude:
+        include_str!("../core/publish.lua"),
+        include_str!("../core/queue.lua"),
+        include_str!("../fair/kind.lua")
     ),
     waiters: Source {
         name: "fair/waiters",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
             include_str!("../fair/kind.lua"),
             include_str!("../fair/waiters.lua")

@@ -21,11 +21,17 @@ pub static LATCH: Latch = Latch {
     },
     count_down: Source {
         name: "latch/count_down",
-        text: include_str!("../latch/count_down.lua"),
+        text: concat!(
+            include_str!("../core/publish.lua"),
+            include_str!("../latch/count_down.lua")
+        ),
     },
     delete: Source {
         name: "latch/delete",
-        text: include_str!("../latch/delete.lua"),
+        text: concat!(
+            include_str!("../core/publish.lua"),
+            include_str!("../latch/delete.lua")
+        ),
     },
     look: Source {
         name: "latch/look",

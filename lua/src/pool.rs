@@ -24,7 +24,9 @@ pub static POOL: Pool = Pool {
     acquire: Source {
         name: "pool/acquire",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/acquire.lua")
         ),
@@ -36,7 +38,9 @@ pub static POOL: Pool = Pool {
     release: Source {
         name: "pool/release",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/release.lua")
         ),
@@ -44,7 +48,9 @@ pub static POOL: Pool = Pool {
     change: Source {
         name: "pool/change",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/change.lua")
         ),
@@ -52,7 +58,9 @@ pub static POOL: Pool = Pool {
     inspect: Source {
         name: "pool/inspect",
         text: concat!(
+            include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
             include_str!("../pool/shared.lua"),
             include_str!("../pool/inspect.lua")
         ),

@@ -4,5 +4,5 @@ use crate::{Exclusive, exclusive::exclusive};
 pub static REENTRANT: Exclusive = exclusive!(
     "reentrant",
     renewal: "local KIND = 'lock:1'\n",
-    prelude: include_str!("../reentrant/kind.lua")
+    prelude: include_str!("../core/publish.lua"), include_str!("../reentrant/kind.lua")
 );

@@ -26,7 +26,9 @@ macro_rules! source {
         Source {
             name: concat!("rwlock/", $name),
             text: concat!(
+                include_str!("../core/publish.lua"),
                 include_str!("../core/queue.lua"),
+                include_str!("../core/marks.lua"),
                 include_str!("../rwlock/state.lua"),
                 include_str!(concat!("../rwlock/", $name, ".lua"))
             ),

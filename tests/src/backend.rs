@@ -375,7 +375,7 @@ impl Backend {
                 "o" | "h" | "u" => !nobody_holds,
                 mark => mark
                     .strip_prefix('v')
-                    .is_none_or(|second| second.parse::<u64>().is_err()),
+                    .is_none_or(|mark| !mark.starts_with(':') && mark.parse::<u64>().is_err()),
             });
             assert_eq!(left.count(), 0, "{key} still has {hash:?}");
             assert!(self.ends(&key), "{key} has no end");

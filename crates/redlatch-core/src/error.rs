@@ -166,6 +166,11 @@ impl Error {
         }))
     }
 
+    /// Tells whether something may have been executed that this error does not speak of.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.0.in_doubt
+    }
+
     /// Returns the class.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

@@ -47,8 +47,8 @@ pub enum Rule {
     LookAgain,
     /// A watcher counts only looks that began after it came.
     LookAfresh,
-    /// A message ends the wait for the phase that it names, and for no other.
-    HearOwnPhase,
+    /// A message ends no wait by itself: it makes its hearers look.
+    ConfirmMessages,
     /// Several things are taken in one order, whatever order they are given in.
     TakeInOrder,
     /// What is held already is watched while another thing is waited for.

@@ -277,7 +277,7 @@ pub enum Failure {
     Refused(Obstacle, ServerError),
     /// Another node is in charge.
     Redirected(Redirect),
-    /// It will never succeed.
+    /// It will never succeed. The error tells whether the script may have written something before it ended.
     Fatal(crate::Error),
 }
 
@@ -292,6 +292,9 @@ impl CallOutcome {
                 Class::Retry(obstacle) => Failure::Refused(obstacle, error),
                 Class::Unknown => Failure::Unknown(error.to_string()),
                 Class::Fatal(refusal) => Failure::Fatal(crate::Error::refused(refusal, error)),
+                Class::Halted(refusal) => {
+                    Failure::Fatal(crate::Error::refused(refusal, error).in_doubt())
+                }
             },
             Outcome::NotSent(why) => Failure::NotSent(why),
             Outcome::Unknown(why) => Failure::Unknown(why),
@@ -302,8 +305,12 @@ impl CallOutcome {
 
 impl Failure {
     /// Tells whether the script surely did nothing.
-    pub(crate) const fn is_not_executed(&self) -> bool {
-        !matches!(self, Self::Unknown(_))
+    pub(crate) fn is_not_executed(&self) -> bool {
+        match self {
+            Self::Unknown(_) => false,
+            Self::Fatal(error) => !error.is_in_doubt(),
+            Self::NotSent(_) | Self::Refused(..) | Self::Redirected(_) => true,
+        }
     }
 
     /// Classifies the want of a connection: what passes is not fatal.

@@ -4,18 +4,15 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     Error,
-    protocol::{
-        lookout::{Fate, Sight},
-        name::Key,
-    },
+    protocol::{lookout::Sight, name::Key},
     script::ScriptCall,
     seam::Value,
 };
 
 /// One object whose phases end: what to send, and what the answers mean. All decisions about when are the engine's.
 ///
-/// A phase is a number that is greater than those of all phases before it, and ends once. What ends it publishes to the object's
-/// [`broadcast_channel`](crate::Client::broadcast_channel) what [`heard`](Self::heard) reads.
+/// A phase is a number that is greater than those of all phases before it, and ends once. What ends it publishes a message to the object's
+/// [`broadcast_channel`](crate::Client::broadcast_channel), whose text is for people: any message makes each client look once.
 pub trait Watched: Send + Sync + fmt::Debug + 'static {
     /// Returns the kind as it stands in events and metrics.
     fn kind(&self) -> &'static str;
@@ -36,9 +33,6 @@ pub trait Watched: Send + Sync + fmt::Debug + 'static {
 
     /// Reads its reply, which has to tell the fate of each of `phases`.
     fn looked(&self, phases: &[u64], reply: &Value) -> Result<Sight, Error>;
-
-    /// Reads a message: a phase, and what became of it.
-    fn heard(&self, message: &str) -> Option<(u64, Fate)>;
 
     /// Returns the error of waiting for an object that is not there.
     fn absent(&self) -> Error;

@@ -3,17 +3,14 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Client, Error, ErrorKind, Key, Name, NameError,
-    protocol::lookout::{Fate, Sight},
-    script::ScriptCall,
-    seam::Value,
-    watched::Watched,
+    Client, Error, ErrorKind, Key, Name, NameError, protocol::lookout::Sight, script::ScriptCall,
+    seam::Value, watched::Watched,
 };
 
 use crate::{
     CountDownAndWait, LatchInfo, TrySetCount, Wait, WaitFor,
     inspect::{self, fate_of},
-    scripts::{CountDownScript, Counted, DeleteScript, LookScript, Looked, read_message},
+    scripts::{CountDownScript, Counted, DeleteScript, LookScript, Looked},
 };
 
 /// A countdown latch under one name, shared by all processes that use the same server and prefix.
@@ -139,7 +136,7 @@ impl CountDownLatch {
     /// Counts `n` down, once, and waits until the latch is open. Awaiting the returned builder does it.
     ///
     /// Waits for the generation that it counted in, also if the answer to the count-down was lost. One command if it opens the latch itself; else two and a subscription, and one look
-    /// every two seconds and client.
+    /// every two seconds and client and one when a message comes.
     ///
     /// # Errors
     ///
@@ -159,7 +156,7 @@ impl CountDownLatch {
     /// # Cost
     ///
     /// One command if the latch is open. If not, a second one and a subscription, shared with all who wait for this latch in this client, and one look
-    /// every two seconds *for all of them*. When the latch opens one message reaches the client, and nobody asks again.
+    /// every two seconds *for all of them*. When the latch opens, one message reaches the client, which then looks once for all of them.
     ///
     /// # Errors
     ///
@@ -331,10 +328,6 @@ impl Watched for Latch {
                 remaining: Duration::MAX,
             },
         })
-    }
-
-    fn heard(&self, message: &str) -> Option<(u64, Fate)> {
-        read_message(message)
     }
 
     fn absent(&self) -> Error {

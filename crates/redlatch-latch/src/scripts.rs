@@ -171,17 +171,6 @@ impl LookScript<'_> {
     }
 }
 
-/// Reads what a latch publishes: a generation and what became of it.
-pub(crate) fn read_message(message: &str) -> Option<(u64, Fate)> {
-    let (what, generation) = message.split_once(' ')?;
-    let fate = match what {
-        "open" => Fate::Over,
-        "deleted" => Fate::Gone,
-        _ => return None,
-    };
-    Some((generation.parse().ok()?, fate))
-}
-
 /// Starts a call that changes the latch at `key`.
 fn change(script: &'static Script, key: &Key) -> ScriptCall {
     ScriptCall::new(script, key)

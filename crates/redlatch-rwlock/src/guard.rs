@@ -82,6 +82,11 @@ impl ReadGuard {
     /// What is stored with the token under which it was read is fresh if and only if the token is still the same. Where the server knows of no
     /// write, because there was none or because it was forgotten, the first reader gets a token that is greater than all before, and
     /// later ones get the same, until a write. So what cannot be shown to be fresh counts as stale.
+    ///
+    /// This needs a server that does not forget what it has acknowledged. After a failover that loses a write, or a restart from an
+    /// earlier state, the token is that of an earlier write, and a copy from before the lost write passes for fresh until the next
+    /// write. Where that matters, store the token with the data as well and compare, or ask for
+    /// [durability](redlatch_core::Durability) on the writes.
     pub const fn token(&self) -> Token {
         self.0.granted_token()
     }

@@ -16,7 +16,7 @@ use crate::{
     observe,
     protocol::{
         acquisition::{Acquisition, Discipline, End, Plan, RECHECK, Step, WaitStrategy},
-        lookout::{Fate, Verdict},
+        lookout::Verdict,
         time::Moment,
     },
     rules::Rule,
@@ -52,6 +52,8 @@ struct Run<'a> {
     listener: Option<Listener>,
     /// Why the last look had no clear answer.
     trouble: Option<Error>,
+    /// The last message that no look has followed yet.
+    message: Option<u64>,
     requests: u32,
     span: Span,
 }
@@ -71,8 +73,8 @@ enum Consulted {
 impl Client {
     /// Waits until a phase of `watched` is over; `false` if the caller's time is up before. For the crates of this family.
     ///
-    /// Watchers of one object in one client share their looks at it. Each listens for itself, so that one message releases all of them
-    /// without a request.
+    /// Watchers of one object in one client share their looks at it. A message is a hint: it makes one of them look, and what the server
+    /// answers releases all of them.
     ///
     /// # Cancel safety
     ///
@@ -138,6 +140,7 @@ impl<'a> Run<'a> {
             post,
             listener: None,
             trouble: None,
+            message: None,
             requests: 0,
             span,
         }
@@ -187,14 +190,12 @@ impl<'a> Run<'a> {
                     } else {
                         self.deadline.unwrap_or(Moment::FAR_FUTURE)
                     };
-                    if self.wait(until, true).await? {
+                    if self.wait(until, true).await {
                         return Ok(true);
                     }
                 }
                 Step::Pause { until } => {
-                    if self.wait(until, false).await? {
-                        return Ok(true);
-                    }
+                    self.wait(until, false).await;
                 }
                 Step::End(End::Busy) => return Ok(false),
                 Step::End(End::Unanswered) => return Err(self.unanswered()),
@@ -204,7 +205,9 @@ impl<'a> Run<'a> {
 
     /// Learns how the object stands from a look that begins from now on, this watcher's own or another's.
     async fn consult(&mut self) -> Result<Consulted, Error> {
-        if self.client.keeps(Rule::LookAfresh) {
+        if let Some(number) = self.message.take() {
+            self.post.hear(number);
+        } else if self.client.keeps(Rule::LookAfresh) {
             self.post.want();
         } else {
             self.post.want_any();
@@ -283,8 +286,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase is known to be over.
-    async fn wait(&mut self, until: Moment, listens: bool) -> Result<bool, Error> {
+    /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase counts as over.
+    async fn wait(&mut self, until: Moment, listens: bool) -> bool {
         let heard = async {
             match self.listener.as_ref().filter(|_| listens) {
                 Some(listener) => listener.heard().await,
@@ -294,7 +297,11 @@ impl<'a> Run<'a> {
         select! {
             biased;
             message = heard => match message {
-                Some(message) => return self.on_message(&message),
+                Some(_) if !self.client.keeps(Rule::ConfirmMessages) => return true,
+                Some(number) => {
+                    self.message = Some(number);
+                    self.machine.on_woken();
+                }
                 None => self.machine.on_elapsed(),
             },
             // The loop takes in what it was told.
@@ -305,26 +312,7 @@ impl<'a> Run<'a> {
                 _ => self.machine.on_elapsed(),
             },
         }
-        Ok(false)
-    }
-
-    fn on_message(&mut self, message: &str) -> Result<bool, Error> {
-        let mine = self.post.phase();
-        match self.watched.heard(message) {
-            // What is said of another phase only tells that there is something to see.
-            Some((phase, fate))
-                if Some(phase) == mine || !self.client.keeps(Rule::HearOwnPhase) =>
-            {
-                match fate {
-                    Fate::Over => return Ok(true),
-                    Fate::Gone => return Err(self.watched.gone()),
-                    Fate::UnderWay => {}
-                }
-            }
-            _ => {}
-        }
-        self.machine.on_woken();
-        Ok(false)
+        false
     }
 
     fn listen(&mut self) -> &Listener {

@@ -91,6 +91,11 @@ impl Post {
         });
     }
 
+    /// Asks for a look that begins after message `number` came, one for all who hear it.
+    pub(super) fn hear(&self, number: u64) {
+        self.with(|object| object.lookout.hear(self.id, number));
+    }
+
     /// Asks for a look, however old.
     pub(super) fn want_any(&self) {
         self.with(|object| object.lookout.want(self.id, 0));

@@ -32,28 +32,28 @@ pub(crate) struct Ear {
     pub(crate) wake: Notify,
     /// It was a message.
     pub(crate) called: AtomicBool,
-    /// What the last message said, for those who take any.
-    said: Mutex<Option<Arc<str>>>,
+    /// The number of the last message, for those who take any.
+    said: Mutex<Option<u64>>,
     /// The standing of its channel changed.
     pub(crate) settled: Notify,
 }
 
 impl Ear {
-    /// Takes what the last message said, unless it was taken before or no message came.
-    pub(super) fn take(&self) -> Option<Arc<str>> {
+    /// Takes the number of the last message, unless it was taken before or no message came.
+    pub(super) fn take(&self) -> Option<u64> {
         self.called.store(false, Ordering::Relaxed);
         self.said().take()
     }
 
-    fn call(&self, says: Option<&Arc<str>>) {
-        if let Some(says) = says {
-            *self.said() = Some(Arc::clone(says));
+    fn call(&self, number: Option<u64>) {
+        if number.is_some() {
+            *self.said() = number;
         }
         self.called.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
-    fn said(&self) -> MutexGuard<'_, Option<Arc<str>>> {
+    fn said(&self) -> MutexGuard<'_, Option<u64>> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,6 +87,8 @@ pub(crate) struct Board {
     /// How many are asked for and not confirmed.
     asked: usize,
     next_id: u64,
+    /// How many messages have come.
+    messages: u64,
     started: bool,
     rules: Rules,
     phase: Phase,
@@ -319,7 +321,7 @@ impl Board {
 
     /// Wakes who listens. A message that nobody listens for needs no answer: whoever stopped listening has an undo under way that
     /// passes the wake on.
-    fn message(&self, channel: &[u8], payload: &[u8]) {
+    fn message(&mut self, channel: &[u8], payload: &[u8]) {
         let (Ok(channel), Ok(payload)) =
             (std::str::from_utf8(channel), std::str::from_utf8(payload))
         else {
@@ -328,11 +330,12 @@ impl Board {
         let Some(entry) = self.channels.get(channel) else {
             return;
         };
+        self.messages += 1;
         let payload = Arc::<str>::from(payload);
         for topic in [Topic::Exact(Arc::clone(&payload)), Topic::Any] {
-            let says = (topic == Topic::Any).then_some(&payload);
+            let number = (topic == Topic::Any).then_some(self.messages);
             for (_, ear) in entry.ears.range((topic.clone(), 0)..=(topic, u64::MAX)) {
-                ear.call(says);
+                ear.call(number);
             }
         }
     }

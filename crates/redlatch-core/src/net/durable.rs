@@ -257,7 +257,9 @@ fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
             .and_then(|count| u32::try_from(count).ok())
             .map_or(Acknowledged::Unknown, Acknowledged::By),
         Some(Outcome::Replied(Err(error))) => match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) => Acknowledged::Refused(Error::refused(refusal, error)),
+            Class::Fatal(refusal) | Class::Halted(refusal) => {
+                Acknowledged::Refused(Error::refused(refusal, error))
+            }
             _ => Acknowledged::Unknown,
         },
         _ => Acknowledged::Unknown,

@@ -277,7 +277,9 @@ impl Hub {
                     self.router.stale.notify_one();
                 }
                 Err(match class {
-                    Class::Fatal(refusal) => Error::refused(refusal, error),
+                    Class::Fatal(refusal) | Class::Halted(refusal) => {
+                        Error::refused(refusal, error)
+                    }
                     _ => Error::with_source(
                         ErrorKind::Unavailable,
                         "the server refuses a subscription",
@@ -343,9 +345,9 @@ impl Listener {
         self.ear.called.swap(false, Ordering::Relaxed)
     }
 
-    /// As [`woken`](Self::woken), for a listener that takes any message: what the last one said. `None`: no message came, but some may
-    /// have been missed. Of several that came since the last call only the last is told.
-    pub(crate) async fn heard(&self) -> Option<Arc<str>> {
+    /// As [`woken`](Self::woken), for a listener that takes any message. Returns the number of the last message, which is the same for all
+    /// who listen on its channel and greater than that of any before. `None`: no message came, but some may have been missed.
+    pub(crate) async fn heard(&self) -> Option<u64> {
         self.ear.wake.notified().await;
         self.ear.take()
     }

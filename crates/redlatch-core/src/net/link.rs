@@ -448,7 +448,7 @@ impl Session {
             script::Failure,
         };
         reply.map_err(|error| match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) => Error::refused(refusal, error),
+            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
             Class::Retry(obstacle) => Failure::Refused(obstacle, error).into_error(false),
             _ => Error::with_source(
                 ErrorKind::Protocol,

@@ -328,7 +328,7 @@ fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
     match outcome {
         Outcome::Replied(Ok(value)) => Ok(value),
         Outcome::Replied(Err(error)) => Err(match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) => Error::refused(refusal, error),
+            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
             _ if error.message.contains("cluster support disabled") => Error::with_source(
                 ErrorKind::UnsupportedServer,
                 format!("{address} belongs to no cluster"),

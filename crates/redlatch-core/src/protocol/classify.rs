@@ -13,6 +13,8 @@ pub enum Class {
     Unknown,
     /// Nothing was executed and no retry helps.
     Fatal(Refusal),
+    /// A script was stopped there and no retry helps. What it wrote before stays.
+    Halted(Refusal),
 }
 
 /// Where a redirected request should go.
@@ -53,7 +55,19 @@ pub enum Refusal {
 }
 
 /// Classifies an error reply by its code and the rest of its line.
+///
+/// What a server refuses to a script by its state (no memory, no replicas, no master) it refuses to its first write: nothing was written.
+/// What it refuses because of a key or of the user's rights may come after others.
 pub fn classify(code: &str, message: &str) -> Class {
+    let of_script = message.contains("@user_script") || message.contains(" script: ");
+    match classify_code(code, message) {
+        Class::Fatal(refusal @ Refusal::WrongType) => Class::Halted(refusal),
+        Class::Fatal(refusal @ Refusal::Permission) if of_script => Class::Halted(refusal),
+        class => class,
+    }
+}
+
+fn classify_code(code: &str, message: &str) -> Class {
     match code {
         "ERR" => classify_err(message),
         "NOSCRIPT" => Class::NoScript,
@@ -117,7 +131,7 @@ mod tests {
 
     #[test]
     fn codes_of_all_servers_l45() {
-        use Class::{Fatal, Retry, Unknown};
+        use Class::{Fatal, Halted, Retry, Unknown};
         let wrapped = "Error running script (call to f_1): @user_script:12: @user_script: 12: -OOM command not allowed";
         let wrong =
             "Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key";
@@ -134,8 +148,17 @@ mod tests {
             ("MISCONF", "", Retry(Obstacle::NotNow)),
             ("NOREPLICAS", "", Retry(Obstacle::Replicas)),
             ("OOM", "", Fatal(Refusal::Full)),
-            ("NOPERM", "", Fatal(Refusal::Permission)),
-            ("WRONGTYPE", "", Fatal(Refusal::WrongType)),
+            (
+                "NOPERM",
+                "User x has no permissions to run the 'evalsha' command",
+                Fatal(Refusal::Permission),
+            ),
+            (
+                "NOPERM",
+                "User x has no permissions to run the 'zadd' command script: 1f, on @user_script:9.",
+                Halted(Refusal::Permission),
+            ),
+            ("WRONGTYPE", "", Halted(Refusal::WrongType)),
             ("NOAUTH", "", Fatal(Refusal::Auth)),
             ("WRONGPASS", "", Fatal(Refusal::Auth)),
             ("CROSSSLOT", "", Fatal(Refusal::Other)),
@@ -147,9 +170,9 @@ mod tests {
             ),
             ("UNBLOCKED", "force unblock", Unknown),
             ("ERR", wrapped, Fatal(Refusal::Full)),
-            ("ERR", wrong, Fatal(Refusal::WrongType)),
+            ("ERR", wrong, Halted(Refusal::WrongType)),
             ("ERR", lua, Unknown),
-            ("ERR", denied, Fatal(Refusal::Permission)),
+            ("ERR", denied, Halted(Refusal::Permission)),
             ("ERR", "something new", Unknown),
             (
                 "ERR",

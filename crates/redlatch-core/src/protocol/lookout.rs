@@ -58,7 +58,8 @@ pub struct Seen {
 /// [`begin`](Self::begin): if that gives a number it sends the look itself and reports [`saw`](Self::saw), [`failed`](Self::failed) or
 /// [`gave_up`](Self::gave_up); else another is at it, and it waits to be told. What those three return is whom to wake.
 ///
-/// An answer counts for a newcomer only if its look began after the newcomer came: an older one may show a phase that was over before.
+/// An answer counts for a newcomer only if its look began after the newcomer came: an older one may show a phase that was over before. In the same way
+/// [`hear`](Self::hear) asks for a look that began after a message came: a message is a hint, and only an answer of the server ends a wait.
 #[derive(Debug)]
 pub struct Lookout<E> {
     watchers: BTreeMap<u64, Watcher<E>>,
@@ -66,6 +67,8 @@ pub struct Lookout<E> {
     begun: u64,
     looking: Option<Looking>,
     last: Option<Seen>,
+    /// The last message that anybody took in, and the last look that had begun before.
+    heard: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -92,6 +95,7 @@ impl<E> Default for Lookout<E> {
             begun: 0,
             looking: None,
             last: None,
+            heard: None,
         }
     }
 }
@@ -144,6 +148,18 @@ impl<E: Clone> Lookout<E> {
                 watcher.tell(last.number, &last.sight);
             }
         }
+    }
+
+    /// `id` has to know how things stand since message `number`, which other watchers hear as well: one look answers all of them.
+    pub fn hear(&mut self, id: u64, number: u64) {
+        let after = match self.heard {
+            Some((last, after)) if number <= last => after,
+            _ => {
+                self.heard = Some((number, self.begun));
+                self.begun
+            }
+        };
+        self.want(id, after);
     }
 
     /// Returns what `id` was told since it last asked.
@@ -306,6 +322,36 @@ mod tests {
         it.saw(number, at(1), sight(&[(7, Fate::Gone)], None));
         assert_eq!(it.told(a), Some(Verdict::Gone));
         assert_eq!(it.told(b), Some(Verdict::Absent));
+    }
+
+    #[test]
+    fn one_look_answers_all_who_hear_one_message() {
+        let (mut it, a, b) = lookout();
+        for id in [a, b] {
+            it.want(id, 0);
+        }
+        let (number, _) = it.begin(at(0), at(9)).unwrap();
+        it.saw(number, at(0), sight(&[], Some((7, Fate::UnderWay))));
+        for id in [a, b] {
+            assert_eq!(it.told(id), Some(Verdict::UnderWay));
+        }
+        it.hear(a, 1);
+        let (number, _) = it.begin(at(1), at(9)).unwrap();
+        it.hear(b, 1);
+        let still = sight(&[(7, Fate::UnderWay)], Some((7, Fate::UnderWay)));
+        assert_eq!(it.saw(number, at(1), still.clone()), [a, b]);
+        for id in [a, b] {
+            assert_eq!(it.told(id), Some(Verdict::UnderWay));
+        }
+        // A message that comes during a look may be about what happened after it.
+        it.hear(a, 2);
+        let (number, _) = it.begin(at(2), at(9)).unwrap();
+        it.hear(b, 3);
+        it.saw(number, at(2), still);
+        assert_eq!((it.told(a), it.told(b)), (Some(Verdict::UnderWay), None));
+        let (number, _) = it.begin(at(3), at(9)).unwrap();
+        let over = sight(&[(7, Fate::Over)], Some((7, Fate::Over)));
+        assert_eq!(it.saw(number, at(3), over), [a, b]);
     }
 
     #[test]

@@ -103,7 +103,10 @@ async fn ten_thousand_waiters_are_released_by_one_message_l7(backend: &Backend) 
     println!(
         "{many} waiters, {took:?} from the last count-down to the last of them, {calls} commands"
     );
-    assert!((1..=3).contains(&calls), "{calls}");
+    assert!(
+        (2..=4).contains(&calls),
+        "one look for all of them: {calls}"
+    );
     assert_tables_empty(&client).await;
 }
 

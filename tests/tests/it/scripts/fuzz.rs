@@ -610,8 +610,12 @@ impl World {
         let held = lock.hold.as_ref();
         let held = held.map(|hold| hold.attempts.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(attempts, held, "{}", self.story());
-        let marks = hash.keys().filter(|name| name.starts_with('v')).count();
-        assert!(marks <= 8, "{hash:?}");
+        let now = self.bed.millis();
+        for (attempt, until) in lock.voids.iter().filter(|(_, until)| **until >= now) {
+            let mark = hash.get(&format!("v:{attempt}"));
+            let lasts = mark.is_some_and(|mark| mark.parse::<u64>().unwrap() >= *until);
+            assert!(lasts, "no mark of {attempt}: {hash:?}");
+        }
         for name in hash.keys().filter(|name| !name.starts_with('v')) {
             assert!("kohtuzfnb".contains(name.as_str()), "{name} in {hash:?}");
         }

@@ -4,12 +4,13 @@
 use std::{ops::Range, time::Duration};
 
 use fastrand::Rng;
+use redlatch::seam::Command;
 use redlatch_embedded::engine::{Condition, Model, ServerTime};
 use redlatch_lua::LATCH;
 
 use super::{
     bed::{self, Bed, Call},
-    latch_model::{Latch, Ran},
+    latch_model::{Latch, RECORD, Ran},
 };
 
 #[test]
@@ -137,6 +138,7 @@ impl World {
                 13..16 => self.look(),
                 16 if self.rng.u8(..4) == 0 => self.pass(40_000),
                 16..18 => self.pass(3_000),
+                18 if self.rng.u8(..12) == 0 => self.lose(),
                 _ => self.pass(100),
             }
             self.check_data();
@@ -253,11 +255,9 @@ impl World {
                 text(&["counted", &present.left.to_string(), &number.to_string()])
             }
             _ => match self.latch.generations.iter().find(|it| it.number == number) {
-                Some(it) if !it.cut_off => text(&["counted", "0", ""]),
-                Some(_) => text(&["deleted"]),
-                // The server has forgotten the latch, or all of it but what came later.
-                None if self.latch.generations.is_empty() => text(&["deleted"]),
-                None => text(&["counted", "0", ""]),
+                Some(it) if self.latch.is_on_record(it) => text(&["counted", "0", ""]),
+                // The server has forgotten the generation, or it was deleted.
+                Some(_) | None => text(&["deleted"]),
             },
         }
     }
@@ -328,6 +328,15 @@ impl World {
         }
     }
 
+    /// The server loses the latch, and not the memory of the operations.
+    fn lose(&mut self) {
+        self.history.push("loses the key".to_owned());
+        // Generations are told apart by the clock.
+        self.bed.pass(Duration::from_millis(1));
+        self.bed.execute(&Command::new("DEL").arg(KEY)).unwrap();
+        self.latch.forget();
+    }
+
     /// Runs a script, before that on a server in trouble, where it must do all or nothing.
     fn ask(&mut self, call: &Call) -> Vec<String> {
         let shown = format!("{} {} {:?}", self.bed.millis(), call.script.name, call.args);
@@ -385,7 +394,7 @@ impl World {
             .last()
             .map(|last| last.number.to_string());
         assert_eq!(field("g"), number, "{}", self.story());
-        assert!(field("d").is_none_or(|deleted| deleted.len() <= 1 + 8 * 34));
+        assert!(field("r").is_none_or(|opened| opened.len() <= 1 + RECORD * 34));
         let ends = self.bed.engine.ttl(KEY.as_bytes(), self.bed.now);
         let ends = ends.map(|ttl| ttl.map(|ttl| now + u64::try_from(ttl.as_millis()).unwrap()));
         let expected = (!self.latch.generations.is_empty()).then_some(self.latch.ends);

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// How many generations that opened are remembered, besides the present one.
+pub(super) const RECORD: usize = 64;
+
 /// What an operation came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ran {
@@ -105,24 +108,26 @@ impl Latch {
 
     /// What a look tells of a generation.
     pub(super) fn fate(&self, number: u64) -> &'static str {
-        let cut_off = self.generations.iter().rev().filter(|it| it.cut_off);
-        let oldest = cut_off.take(8).nth(7).map_or(0, |it| it.number);
         let found = self.generations.iter().find(|it| it.number == number);
         match found {
-            _ if number < oldest => "deleted",
             Some(it) if it.cut_off => "deleted",
             Some(it) if it.left > 0 => "shut",
-            Some(_) => "open",
-            // The server cannot know what it has forgotten.
-            None if self
-                .generations
-                .last()
-                .is_none_or(|last| number > last.number) =>
-            {
-                "deleted"
-            }
-            None => "open",
+            Some(it) if self.is_on_record(it) => "open",
+            // The server cannot know what became of what it has forgotten.
+            Some(_) | None => "deleted",
         }
+    }
+
+    /// Tells whether the server remembers that `generation` opened.
+    pub(super) fn is_on_record(&self, generation: &Generation) -> bool {
+        let present = self.present().map(|present| present.number);
+        let earlier = self.generations.iter().rev();
+        let mut opened = earlier.filter(|it| it.left == 0 && Some(it.number) != present);
+        Some(generation.number) == present && generation.left == 0
+            || opened
+                .by_ref()
+                .take(RECORD)
+                .any(|it| it.number == generation.number)
     }
 
     /// The key is gone; operations are remembered elsewhere.

@@ -315,7 +315,8 @@ fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
             Some(_) => "shut",
             None => "unknown",
         };
-        if said != fate {
+        let forgotten = generation.is_some_and(|it| latch.opened_since(it) >= RECORD);
+        if said != fate && !(forgotten && said == "deleted") {
             return Some(format!(
                 "generation {asked} is said to be {said}, and is {fate}"
             ));
@@ -328,6 +329,9 @@ fn number(item: Option<&Value>) -> Option<u64> {
     item.and_then(Value::as_int)
         .and_then(|number| u64::try_from(number).ok())
 }
+
+/// How many generations that opened the server remembers, besides the present one.
+const RECORD: usize = 64;
 
 /// A message takes no longer when nothing is wrong, besides six delays.
 const PROMPT: u64 = 10_000;

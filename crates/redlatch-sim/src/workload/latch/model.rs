@@ -68,6 +68,15 @@ impl Latch {
             .find(|generation| generation.number == number)
     }
 
+    /// Returns how many generations later than `this` have opened.
+    pub(super) fn opened_since(&self, this: &Generation) -> usize {
+        let later = self.generations.iter().rev();
+        later
+            .take_while(|it| it.number > this.number)
+            .filter(|it| it.opened.is_some())
+            .count()
+    }
+
     /// Tells whether there was no latch at any time from `since` on.
     pub(super) fn was_absent(&self, since: u64) -> bool {
         let Some(first) = self.generations.first() else {

@@ -48,7 +48,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "latch-opens-in-silence",
         COUNT_DOWN,
-        "redis.pcall(ARGV[5], ARGV[6], 'open ' .. f[2])",
+        "publish(ARGV[5], ARGV[6], 'open ' .. f[2])",
         "",
     ),
     script(
@@ -88,10 +88,10 @@ pub(super) const ALL: &[Mutant] = &[
         "if false then",
     ),
     script(
-        "latch-deletion-forgotten",
+        "latch-deleted-counts-as-open",
         DELETE,
-        "call('HSET', key, 't', stamp, 'd', deleted)",
-        "",
+        "if shut then\n  call('HSET', key, 't', stamp)",
+        "if false then\n  call('HSET', key, 't', stamp)",
     ),
     script(
         "latch-deletes-twice",
@@ -102,19 +102,19 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "latch-deleted-looks-open",
         LOOK,
-        "or string.find(deleted, ' ' .. g .. '-', 1, true) then",
-        "then",
+        "local fate = 'deleted'",
+        "local fate = 'open'",
     ),
     script(
         "latch-later-looks-shut",
         LOOK,
-        "elseif g == f[2] and",
-        "elseif",
+        "if g == f[2] and f[3] then",
+        "if f[3] then",
     ),
     client("latch-resend-new-id", Rule::ResendSameId),
     client("latch-by-unlimited", Rule::LimitBy),
     client("latch-old-look-counts", Rule::LookAfresh),
-    client("latch-any-message-counts", Rule::HearOwnPhase),
+    client("latch-any-message-counts", Rule::ConfirmMessages),
     client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
     client("latch-no-wake-after-gap", Rule::WakeAfterGap),
     client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),

@@ -67,7 +67,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "release-wakes-nobody",
         RELEASE,
-        "redis.pcall(verb, channel, key)",
+        "publish(verb, channel, key)",
         "",
     ),
     script(
@@ -103,7 +103,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "force-wakes-nobody",
         FORCE,
-        "redis.pcall(verb, channel, key)",
+        "publish(verb, channel, key)",
         "",
     ),
     script(

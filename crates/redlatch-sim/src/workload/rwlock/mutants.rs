@@ -40,7 +40,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "rwlock-readers-not-told",
         RELEASE,
-        "redis.pcall(verb, channel, '')",
+        "publish(verb, channel, '')",
         "",
     ),
     script(

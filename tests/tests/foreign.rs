@@ -1,0 +1,152 @@
+//! What others write into the keys of the family does no harm beyond those keys.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::{any::Any, time::Duration};
+
+use redlatch::{Client, ErrorKind};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    server::{Server, ServerBinary},
+    wait::{GENEROUS, eventually},
+};
+
+redlatch_tests::on_every_server!(
+    commands_in_place_of_addresses_are_not_executed,
+    acquisition_that_ends_by_a_broken_index_is_undone,
+);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Lock,
+    Fair,
+    Writer,
+    Upgradable,
+    Semaphore,
+    Permits,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Lock,
+        Self::Fair,
+        Self::Writer,
+        Self::Upgradable,
+        Self::Semaphore,
+        Self::Permits,
+    ];
+
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    fn key(self, part: &str) -> String {
+        format!("redlatch:{{{}}}:{part}", self.name())
+    }
+
+    async fn take(self, client: &Client) -> Result<Box<dyn Any + Send>, redlatch::Error> {
+        let name = &self.name();
+        Ok(match self {
+            Self::Lock => Box::new(client.lock(name).lock().await?),
+            Self::Fair => Box::new(client.fair_lock(name).lock().await?),
+            Self::Writer => Box::new(client.read_write_lock(name).write().await?),
+            Self::Upgradable => Box::new(client.read_write_lock(name).upgradable_read().await?),
+            Self::Semaphore => {
+                let semaphore = client.semaphore(name).permits_if_unset(1);
+                Box::new(semaphore.acquire().await?)
+            }
+            Self::Permits => {
+                let permits = client.permit_expirable_semaphore(name).permits_if_unset(1);
+                let lease = Duration::from_secs(3);
+                Box::new(permits.acquire().lease(lease).await?)
+            }
+        })
+    }
+}
+
+/// A user who may only write sorted sets enters a command where a waiter's address belongs. The script that comes across it runs
+/// with the rights of its client.
+async fn commands_in_place_of_addresses_are_not_executed(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let (a, b) = (backend.client().await, backend.client().await);
+    let server = backend.server();
+    for kind in Kind::ALL {
+        server.command(&["SET", "victim", "1"]).unwrap();
+        let held = kind.take(&a).await.unwrap();
+        let waiter = tokio::spawn({
+            let b = b.clone();
+            async move { kind.take(&b).await.map(drop) }
+        });
+        let queue = kind.key("q");
+        eventually("the waiter to queue", GENEROUS, async || {
+            server.command(&["ZCARD", &queue]).int() == 1
+        })
+        .await;
+        let range = ["ZRANGE", &queue, "0", "0", "WITHSCORES"];
+        let first = server.command(&range).array();
+        let score: u64 = first[1].clone().text().parse().unwrap();
+        let before = (score - 1).to_string();
+        server
+            .command(&["ZADD", &queue, &before, "DEL victim 1 1"])
+            .unwrap();
+        let clients = kind.key("l");
+        server
+            .command(&["ZADD", &clients, "9999999999999", "victim"])
+            .unwrap();
+        // Permits with an id end with their lease.
+        drop(held);
+        waiter.await.unwrap().unwrap();
+        let there = server.command(&["EXISTS", "victim"]).int();
+        assert_eq!(there, 1, "{kind:?}");
+    }
+}
+
+/// The grant is written before the script comes across the index that is no sorted set.
+async fn acquisition_that_ends_by_a_broken_index_is_undone(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let (a, b, c) = (
+        backend.client().await,
+        backend.client().await,
+        backend.client().await,
+    );
+    let server = backend.server();
+    for kind in [Kind::Lock, Kind::Fair, Kind::Writer, Kind::Semaphore] {
+        let held = kind.take(&a).await.unwrap();
+        let waiter = tokio::spawn({
+            let b = b.clone();
+            async move { kind.take(&b).await.map(drop) }
+        });
+        let queue = kind.key("q");
+        eventually("the waiter to queue", GENEROUS, async || {
+            server.command(&["ZCARD", &queue]).int() == 1
+        })
+        .await;
+        // It is struck out, and who comes finds a name that somebody waits for.
+        server.command(&["DEL", &queue]).unwrap();
+        drop(held);
+        waiter.await.unwrap().unwrap();
+        for client in [&a, &b] {
+            assert_tables_empty(client).await;
+        }
+        flag(server, kind);
+        server.command(&["SET", &queue, "not ours"]).unwrap();
+        let taken = kind.take(&c).await;
+        let error = taken.err().unwrap_or_else(|| panic!("{kind:?} is taken"));
+        assert_eq!(error.kind(), ErrorKind::WrongKind, "{kind:?}: {error}");
+        assert!(!error.is_not_executed(), "{kind:?}");
+        server.command(&["DEL", &queue]).unwrap();
+        let free = tokio::time::timeout(Duration::from_secs(1), kind.take(&a)).await;
+        drop(free.unwrap_or_else(|_| panic!("{kind:?} is held")).unwrap());
+    }
+}
+
+/// Lets it look as if somebody waited for a while.
+fn flag(server: &Server, kind: Kind) {
+    let key = format!("redlatch:{{{}}}", kind.name());
+    let alive = "9999999999999";
+    server.command(&["HSET", &key, "n", alive]).unwrap();
+    server
+        .command(&["ZADD", &kind.key("l"), alive, "nobody"])
+        .unwrap();
+}

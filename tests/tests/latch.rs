@@ -1,0 +1,171 @@
+//! What a latch does when the server has forgotten it, and what a message about it is worth.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::time::Duration;
+
+use redlatch::{Client, CountDownLatch, Error, ErrorKind};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    server::ServerBinary,
+    wait::{GENEROUS, eventually},
+};
+use tokio::task::JoinHandle;
+
+const MS: Duration = Duration::from_millis(1);
+
+redlatch_tests::on_every_server!(waiter_of_a_flushed_latch_is_told_that_it_is_deleted_by_a_server);
+
+/// A latch is set, counted down and waited for; the server is flushed, and the same happens again.
+#[tokio::test(start_paused = true)]
+async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..1_000 {
+        let latch = client.countdown_latch("x");
+        assert!(latch.try_set_count(4).await.unwrap());
+        let waiter = counting_and_waiting(latch);
+        backend.pass(random.u32(2..4_000) * MS).await;
+        backend.command(&["FLUSHALL"]);
+        set_and_count(&other).await;
+        let told = waiter.await.unwrap().unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
+        assert!(other.countdown_latch("x").delete().await.unwrap());
+    }
+    assert_tables_empty(&client).await;
+}
+
+async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted_by_a_server(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let (client, other) = (backend.client().await, backend.client().await);
+    for round in 0..3 {
+        let latch = client.countdown_latch("x");
+        assert!(latch.try_set_count(4).await.unwrap());
+        let waiter = counting_and_waiting(latch);
+        eventually("the waiter to count", GENEROUS, async || {
+            other.countdown_latch("x").count().await.unwrap() == 3
+        })
+        .await;
+        backend.command(&["FLUSHALL"]);
+        set_and_count(&other).await;
+        let told = waiter.await.unwrap().unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
+        assert!(other.countdown_latch("x").delete().await.unwrap());
+    }
+}
+
+/// The server loses its last writes: it knows an earlier generation, which opened, and not the one that is waited for.
+#[tokio::test(start_paused = true)]
+async fn waiter_of_a_generation_that_was_lost_is_told_that_it_is_deleted() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(0).await.unwrap();
+    let earlier = backend.embedded_server().snapshot();
+    latch.try_set_count(2).await.unwrap();
+    let waiter = counting_and_waiting(latch.clone());
+    backend.pass(100 * MS).await;
+    backend.embedded_server().restore(&earlier);
+    latch.try_set_count(2).await.unwrap();
+    let told = waiter.await.unwrap().unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::Deleted);
+}
+
+/// Generations that opened are told apart from those that are unknown, as far back as the record goes.
+#[tokio::test(start_paused = true)]
+async fn waiter_whose_generation_opened_long_ago_passes() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    for opened in [1, 2, 64, 65] {
+        let latch = client.countdown_latch(&format!("x-{opened}"));
+        latch.try_set_count(1).await.unwrap();
+        let waiter = waiting(latch.clone());
+        backend.pass(50 * MS).await;
+        // All messages are lost, so that only the record tells.
+        backend.embedded_server().drop_messages(opened);
+        latch.count_down(1).await.unwrap();
+        for _ in 1..opened {
+            latch.try_set_count(1).await.unwrap();
+            latch.count_down(1).await.unwrap();
+        }
+        latch.try_set_count(1).await.unwrap();
+        let told = waiter.await.unwrap().map_err(|error| error.kind());
+        let fits = match opened {
+            ..=64 => Ok(()),
+            _ => Err(ErrorKind::Deleted),
+        };
+        assert_eq!(told, fits, "{opened} generations have opened since");
+    }
+}
+
+/// Anybody who may publish can say that a latch is open, or that it is gone. That makes each client look once, and nobody passes.
+#[tokio::test(start_paused = true)]
+async fn forged_message_makes_each_client_look_once() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let clients = [backend.client().await, backend.client().await];
+    let latch = clients[0].countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let generation = latch.info().await.unwrap().unwrap().generation;
+    let waiters: Vec<_> = (0..200)
+        .map(|n| waiting(clients[n % 2].countdown_latch("x")))
+        .collect();
+    backend.pass(100 * MS).await;
+    for message in ["open", "deleted"] {
+        let message = format!("{message} {generation}");
+        let before = backend.script_calls();
+        backend.command(&["PUBLISH", "redlatch:{x}:b", &message]);
+        backend.pass(20 * MS).await;
+        assert_eq!(backend.script_calls() - before, 2, "{message}");
+        assert!(!waiters.iter().any(JoinHandle::is_finished), "{message}");
+    }
+    let before = backend.script_calls();
+    latch.count_down(1).await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(backend.script_calls() - before, 3, "one look per client");
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+}
+
+/// The answer to the look that a message causes may be lost like any other.
+#[tokio::test(start_paused = true)]
+async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
+    backend.pass(100 * MS).await;
+    let server = backend.embedded_server();
+    let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
+    let error = redlatch::seam::ServerError::parse("LOADING the server is not ready");
+    server.fail_next(is_look, error);
+    let start = tokio::time::Instant::now();
+    latch.count_down(1).await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert!(start.elapsed() < 1_000 * MS, "{:?}", start.elapsed());
+}
+
+fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
+    tokio::spawn(async move { latch.wait().await })
+}
+
+fn counting_and_waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
+    tokio::spawn(async move { latch.count_down_and_wait(1).await })
+}
+
+async fn set_and_count(client: &Client) {
+    let latch = client.countdown_latch("x");
+    assert!(latch.try_set_count(4).await.unwrap());
+    assert_eq!(latch.count_down(1).await.unwrap(), 3);
+}

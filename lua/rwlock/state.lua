@@ -282,6 +282,15 @@ local function readers_are_out(s, index, now, own)
   return true
 end
 
+-- Calls the first waiting reader by itself, if the next writer waits for it: its client may not know that it waits.
+local function call_batch_reader(s, readers, clients, now)
+  local reader = queue_head(readers, clients, now)
+  if reader and batch_reader(s, readers, reader, now) then
+    local verb, channel, n = string.match(reader, '^(%u+) (%S+) (%d+)')
+    publish(verb, channel, s.key .. ' ' .. n)
+  end
+end
+
 -- Calls the first in Q if nobody writes or waits to upgrade and nothing else holds it back. `reader` is the first in R.
 local function call_first(s, readers, index, now, first, reader)
   local free

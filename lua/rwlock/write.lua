@@ -85,7 +85,7 @@ if s.count > own then
 end
 
 -- Until when at least something is in the way, and whose turn it is.
-local until_ms, free, announce, called = '', false, false, ''
+local until_ms, free, announce, missing, called = '', false, false, false, ''
 local first, first_until, many
 if waited then
   announce = settle_death(s, readers, clients, now)
@@ -103,6 +103,7 @@ elseif waited then
     return {now, 'more'}
   elseif batch_reader(s, readers, reader, now) then
     until_ms = string.sub(s.batch, 18, 30)
+    missing = waiter ~= ''
   else
     free = true
   end
@@ -147,6 +148,9 @@ if not free or first and first ~= member then
   end
   if announce then
     publish(ARGV[9], ARGV[10], '')
+  end
+  if missing then
+    call_batch_reader(s, readers, clients, now)
   end
   return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered}
 end

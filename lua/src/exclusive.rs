@@ -13,16 +13,19 @@ pub struct Exclusive {
     pub inspect: Source,
     /// Ends a hold whoever has it.
     pub force: Source,
+    /// Strikes out waiters that wait no longer.
+    pub withdraw: Source,
 }
 
 impl Exclusive {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 5] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 6] {
         [
             &self.acquire,
             &self.renew,
             &self.release,
             &self.inspect,
             &self.force,
+            &self.withdraw,
         ]
     }
 }
@@ -58,6 +61,14 @@ macro_rules! exclusive {
             force: crate::Source {
                 name: concat!($kind, "/force"),
                 text: concat!($($prelude,)+ include_str!("../exclusive/force.lua")),
+            },
+            withdraw: crate::Source {
+                name: concat!($kind, "/withdraw"),
+                text: concat!(
+                    $($prelude,)+
+                    include_str!("../core/withdraw.lua"),
+                    include_str!("../exclusive/withdraw.lua")
+                ),
             },
         }
     };

@@ -17,6 +17,8 @@ pub struct Pool {
     pub holds: Source,
     /// Shows single holds.
     pub look: Source,
+    /// Strikes out waiters that wait no longer.
+    pub withdraw: Source,
 }
 
 /// The scripts of a pool of leased permits, for the semaphores.
@@ -73,10 +75,20 @@ pub static POOL: Pool = Pool {
         name: "pool/look",
         text: include_str!("../pool/look.lua"),
     },
+    withdraw: Source {
+        name: "pool/withdraw",
+        text: concat!(
+            include_str!("../core/publish.lua"),
+            include_str!("../core/queue.lua"),
+            include_str!("../pool/shared.lua"),
+            include_str!("../core/withdraw.lua"),
+            include_str!("../pool/withdraw.lua")
+        ),
+    },
 };
 
 impl Pool {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 7] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 8] {
         [
             &self.acquire,
             &self.renew,
@@ -85,6 +97,7 @@ impl Pool {
             &self.inspect,
             &self.holds,
             &self.look,
+            &self.withdraw,
         ]
     }
 }

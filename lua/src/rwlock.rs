@@ -19,6 +19,8 @@ pub struct Rwlock {
     pub holders: Source,
     /// Ends a hold whoever has it.
     pub force: Source,
+    /// Strikes out waiters that wait no longer.
+    pub withdraw: Source,
 }
 
 macro_rules! source {
@@ -46,10 +48,21 @@ pub static RWLOCK: Rwlock = Rwlock {
     inspect: source!("inspect"),
     holders: source!("holders"),
     force: source!("force"),
+    withdraw: Source {
+        name: "rwlock/withdraw",
+        text: concat!(
+            include_str!("../core/publish.lua"),
+            include_str!("../core/queue.lua"),
+            include_str!("../core/marks.lua"),
+            include_str!("../rwlock/state.lua"),
+            include_str!("../core/withdraw.lua"),
+            include_str!("../rwlock/withdraw.lua")
+        ),
+    },
 };
 
 impl Rwlock {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 8] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 9] {
         [
             &self.read,
             &self.write,
@@ -59,6 +72,7 @@ impl Rwlock {
             &self.inspect,
             &self.holders,
             &self.force,
+            &self.withdraw,
         ]
     }
 }

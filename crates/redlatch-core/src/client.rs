@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
-    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
+    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals},
     net::{Clocks, Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
     owner::{ClientId, Numbers},
     presence::Presence,
@@ -55,6 +55,7 @@ struct Core {
     turns: Arc<Turns>,
     watches: Arc<Watches>,
     watchdog: Arc<Watchdog>,
+    withdrawals: Arc<Withdrawals>,
     releaser: Arc<Releaser>,
     pace: Mutex<Pace>,
     waiters: AtomicUsize,
@@ -138,6 +139,13 @@ impl Client {
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let turns = Arc::new(Turns::new(rules));
+        let withdrawals = Withdrawals::new(
+            &config.prefix,
+            wakes.channel(),
+            &turns,
+            (REQUEST_TIMEOUT, config.patience),
+            rules,
+        );
         Self(Arc::new(Core {
             net: Arc::new(Net {
                 world,
@@ -164,6 +172,7 @@ impl Client {
             turns: Arc::clone(&turns),
             watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
+            withdrawals: Arc::new(withdrawals),
             releaser: Arc::new(Releaser::new(
                 shutdown,
                 config.retention,
@@ -187,6 +196,10 @@ impl Client {
         spawn(
             "releaser",
             Box::pin(Arc::clone(&core.releaser).run(net(), Arc::clone(&core.presence))),
+        );
+        spawn(
+            "withdrawals",
+            Box::pin(Arc::clone(&core.withdrawals).run(net())),
         );
         spawn("presence", Box::pin(Arc::clone(&core.presence).keep(net())));
     }
@@ -442,7 +455,7 @@ impl Client {
     /// clients. In the key's slot. For the crates of this family.
     #[doc(hidden)]
     pub fn broadcast_channel(&self, key: &Key) -> Arc<str> {
-        key.part(BROADCAST).into()
+        key.broadcast_channel()
     }
 
     /// Returns the command that publishes on a broadcast channel. For the crates of this family.
@@ -500,6 +513,10 @@ impl Client {
 
     pub(crate) fn watches(&self) -> &Arc<Watches> {
         &self.0.watches
+    }
+
+    pub(crate) fn withdrawals(&self) -> &Withdrawals {
+        &self.0.withdrawals
     }
 
     pub(crate) fn watchdog(&self) -> &Watchdog {
@@ -652,9 +669,6 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
-
-/// The part of a key that its broadcast channel is called by.
-const BROADCAST: &str = "b";
 
 /// How long `close` waits for acquisitions under way to give up.
 const WIND_UP: Duration = Duration::from_secs(1);

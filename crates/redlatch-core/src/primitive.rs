@@ -6,7 +6,7 @@ use crate::{
     Error, Owner,
     owner::AttemptId,
     protocol::{acquisition::Discipline, name::Key},
-    script::ScriptCall,
+    script::{Items, Script, ScriptCall},
     seam::Value,
 };
 
@@ -68,6 +68,17 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Reads its reply.
     fn released(&self, reply: &Value) -> Result<Parted, Error>;
+
+    /// Builds the call that withdraws entries of waiters of an object of this kind; `None` if nobody waits for objects of it.
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        let _ = request;
+        None
+    }
+
+    /// Reads its reply.
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        Err(Error::bad_reply(self.kind(), reply))
+    }
 
     /// Reads what it says of those who wait, where whoever comes first is let in.
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
@@ -142,6 +153,72 @@ pub struct ReleaseRequest<'a> {
     pub left: u32,
     /// Units of it that are gone for good, since the hold began.
     pub forgotten: u32,
+}
+
+/// What a script is told that withdraws entries of waiters.
+#[derive(Debug)]
+pub struct WithdrawRequest<'a> {
+    /// Which object, any of the kind.
+    pub key: &'a Key,
+    /// What the channels of the waiters' client begin with.
+    pub channel: &'a str,
+    /// What it is to do.
+    pub what: Withdraw<'a>,
+}
+
+/// What a script is to do that withdraws entries of waiters.
+#[derive(Clone, Copy, Debug)]
+pub enum Withdraw<'a> {
+    /// Tell the numbers of the client's waiters.
+    List,
+    /// Strike out those with these numbers, and call whoever may come then.
+    Strike(&'a [u64]),
+}
+
+/// The answer of a script that withdraws entries of waiters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// The numbers of the client's waiters.
+    Found(Vec<u64>),
+    /// They wait no longer.
+    Struck,
+    /// The object is of another kind, or nothing is known of it.
+    OtherKind,
+}
+
+impl Withdrawn {
+    /// Reads a reply of `script`, which is the same for all kinds.
+    pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
+        let items = Items::new(script, reply)?;
+        Ok(match items.text(1)? {
+            "found" => {
+                let numbers: Result<_, Error> =
+                    (2..items.len()).map(|at| items.number(at)).collect();
+                Self::Found(numbers?)
+            }
+            "struck" => Self::Struck,
+            "kind" => Self::OtherKind,
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+impl Withdraw<'_> {
+    /// Returns it as scripts take it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Strike(_) => "strike",
+        }
+    }
+
+    /// Returns the numbers of the waiters to strike out.
+    pub const fn numbers(&self) -> &[u64] {
+        match self {
+            Self::List => &[],
+            Self::Strike(numbers) => numbers,
+        }
+    }
 }
 
 /// An acquire script's answer.

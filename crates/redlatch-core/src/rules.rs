@@ -43,6 +43,8 @@ pub enum Rule {
     StrikeOut,
     /// A holder is told of its loss by the clock.
     TellByClock,
+    /// A client that is called for a waiter it does not have withdraws the entry.
+    WithdrawStrays,
     /// A waiter looks again after a while, woken or not.
     LookAgain,
     /// A watcher counts only looks that began after it came.

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use redlatch_core::{
     AttemptId, Discipline, Error, Key,
-    primitive::{AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed},
+    primitive::{
+        AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed,
+        WithdrawRequest, Withdrawn,
+    },
     script::ScriptCall,
     seam::Value,
 };
 
 use crate::{
     Flavour,
-    scripts::{AcquireScript, ReleaseScript, RenewScript, Verdict},
+    scripts::{AcquireScript, ReleaseScript, RenewScript, Verdict, WithdrawScript},
 };
 
 /// So many permits of one pool.
@@ -81,6 +84,14 @@ impl Primitive for Counted {
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall {
         ReleaseScript::of(&self.key, self.flavour.stored, self.need, request)
             .call(self.holds(request.attempt))
+    }
+
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        Some(WithdrawScript::call(self.flavour.stored, request))
+    }
+
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        WithdrawScript::decode(reply)
     }
 
     fn released(&self, reply: &Value) -> Result<Parted, Error> {

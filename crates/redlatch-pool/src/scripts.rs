@@ -4,7 +4,10 @@ use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
     AttemptId, Changed, Error, ErrorKind, Key, LossCause, REMEMBERED, Token,
-    primitive::{AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed},
+    primitive::{
+        AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
+        WithdrawRequest, Withdrawn,
+    },
     script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };
@@ -18,6 +21,7 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.release));
 static CHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.change));
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.inspect));
 static HOLDS: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.holds));
+static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.withdraw));
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.look));
 
 /// `pool/acquire.lua`.
@@ -200,6 +204,24 @@ impl Verdict {
             Self::Expired => Parted::Expired,
             Self::Gone => Parted::Gone,
         }
+    }
+}
+
+/// `pool/withdraw.lua`.
+pub(crate) struct WithdrawScript;
+
+impl WithdrawScript {
+    pub(crate) fn call(kind: &str, request: &WithdrawRequest<'_>) -> ScriptCall {
+        let call = queued(&WITHDRAW, request.key)
+            .arg(request.what.word())
+            .arg(request.channel)
+            .arg(kind);
+        let numbers = request.what.numbers().iter();
+        numbers.fold(call, ScriptCall::arg)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&WITHDRAW, reply)
     }
 }
 

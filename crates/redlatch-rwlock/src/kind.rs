@@ -6,12 +6,15 @@ use redlatch_core::{
     AttemptId, Client, Discipline, Error, Key, Name, Token,
     primitive::{
         AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed, Side,
+        WithdrawRequest, Withdrawn,
     },
     script::ScriptCall,
     seam::Value,
 };
 
-use crate::scripts::{AcquireScript, DowngradeScript, Names, ReleaseScript, RenewScript};
+use crate::scripts::{
+    AcquireScript, DowngradeScript, Names, ReleaseScript, RenewScript, WithdrawScript,
+};
 
 /// One way to hold one lock.
 #[derive(Debug)]
@@ -35,11 +38,14 @@ pub(crate) enum Way {
 
 impl Names {
     pub(crate) fn new(client: &Client, name: &Name) -> Self {
-        let key = client.key(name);
+        Self::of(client.publish_verb(), &client.key(name))
+    }
+
+    fn of(verb: &'static str, key: &Key) -> Self {
         Self {
-            verb: client.publish_verb(),
-            channel: client.broadcast_channel(&key),
-            key,
+            verb,
+            channel: key.broadcast_channel(),
+            key: key.clone(),
         }
     }
 }
@@ -134,5 +140,15 @@ impl Primitive for Hold {
 
     fn released(&self, reply: &Value) -> Result<Parted, Error> {
         ReleaseScript::decode(reply)
+    }
+
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        let names = Names::of(self.names.verb, request.key);
+        let names = &names;
+        Some(WithdrawScript { names, request }.call())
+    }
+
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        WithdrawScript::decode(reply)
     }
 }

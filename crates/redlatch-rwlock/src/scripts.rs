@@ -9,6 +9,7 @@ use redlatch_core::{
     AttemptId, Error, ErrorKind, Key, LossCause, Token,
     primitive::{
         AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed, Side,
+        WithdrawRequest, Withdrawn,
     },
     script::{Items, Script, ScriptCall, millis},
     seam::Value,
@@ -24,6 +25,7 @@ static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.renew));
 static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.release));
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.inspect));
 static HOLDERS: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.holders));
+static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdraw));
 static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
 
 /// What every call of one lock names.
@@ -152,6 +154,29 @@ impl DowngradeScript<'_> {
             .arg(self.token.to_string())
             .arg(self.void_by.map(|by| by.to_string()).unwrap_or_default());
         self.names.tell(call)
+    }
+}
+
+/// `rwlock/withdraw.lua`.
+pub(crate) struct WithdrawScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) request: &'a WithdrawRequest<'a>,
+}
+
+impl WithdrawScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let what = &self.request.what;
+        let call = self
+            .names
+            .call(&WITHDRAW)
+            .arg(what.word())
+            .arg(self.request.channel);
+        let numbers = what.numbers().iter();
+        numbers.fold(self.names.tell(call), ScriptCall::arg)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&WITHDRAW, reply)
     }
 }
 

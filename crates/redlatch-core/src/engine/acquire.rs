@@ -379,6 +379,9 @@ impl<'a> Run<'a> {
             },
             register: register.then(|| self.client.registration()),
         });
+        if register {
+            self.client.withdrawals().knows(self.primitive);
+        }
         self.attempt.sending(by, register);
         self.requests += 1;
         let limit = Limit { silence, deadline };

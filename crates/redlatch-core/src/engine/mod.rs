@@ -18,6 +18,7 @@ mod turns;
 mod watch;
 mod watchdog;
 mod watches;
+mod withdrawals;
 
 pub use change::{Changed, REMEMBERED};
 pub use group::Together;
@@ -33,3 +34,4 @@ pub(crate) use turns::{Place, Turns};
 pub use watch::WatchOptions;
 pub(crate) use watchdog::Watchdog;
 pub(crate) use watches::Watches;
+pub(crate) use withdrawals::Withdrawals;

@@ -205,6 +205,25 @@ impl Turns {
         })
     }
 
+    /// Tells whether a waiter for `key` asks with `attempt`.
+    pub(super) fn waits(&self, key: &Key, attempt: u64) -> bool {
+        let mut lines = self.lines(key);
+        lines.any(|line| lock(&line).asking_with(attempt).is_some())
+    }
+
+    /// Makes the first waiters for `key` ask the server; `false` if nobody waits.
+    pub(super) fn prompt(&self, key: &Key) -> bool {
+        let mut waits = false;
+        for line in self.lines(key) {
+            let mut line = lock(&line);
+            if let Some(first) = line.queue.front() {
+                line.call(first, Call::Now);
+                waits = true;
+            }
+        }
+        waits
+    }
+
     /// Returns the names for which nobody else waits.
     pub(super) const fn lone(&self) -> &Lone {
         &self.lone

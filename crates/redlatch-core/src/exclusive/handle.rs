@@ -11,7 +11,7 @@ use crate::{
     Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Parted, Primitive, ReleaseRequest, RenewRequest,
-        Renewed, Waiting,
+        Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
     protocol::acquisition::Discipline,
     script::ScriptCall,
@@ -263,6 +263,14 @@ impl Primitive for Object {
 
     fn released(&self, reply: &Value) -> Result<Parted, Error> {
         self.kind.released(reply)
+    }
+
+    fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
+        Some(self.kind.withdraw(request))
+    }
+
+    fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
+        self.kind.withdrawn(reply)
     }
 
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {

@@ -8,7 +8,7 @@ use crate::{
     Error, ErrorKind, Key, LossCause, Token,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
-        Waiting,
+        Waiting, WithdrawRequest, Withdrawn,
     },
     protocol::acquisition::Discipline,
     script::{Items, Script, ScriptCall, millis},
@@ -31,6 +31,7 @@ pub struct Kind {
     release: Script,
     inspect: Script,
     force: Script,
+    withdraw: Script,
 }
 
 impl Kind {
@@ -52,6 +53,7 @@ impl Kind {
             release: Script::new(&sources.release),
             inspect: Script::new(&sources.inspect),
             force: Script::new(&sources.force),
+            withdraw: Script::new(&sources.withdraw),
         }
     }
 
@@ -222,6 +224,22 @@ impl Kind {
             "gone" | "kind" => Parted::Gone,
             _ => return Err(items.bad()),
         })
+    }
+}
+
+/// The codec of `exclusive/withdraw`.
+impl Kind {
+    pub(super) fn withdraw(&'static self, request: &WithdrawRequest<'_>) -> ScriptCall {
+        let call = self
+            .call(&self.withdraw, request.key)
+            .arg(request.what.word())
+            .arg(request.channel);
+        let numbers = request.what.numbers().iter();
+        numbers.fold(call, ScriptCall::arg)
+    }
+
+    pub(super) fn withdrawn(&'static self, reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&self.withdraw, reply)
     }
 }
 

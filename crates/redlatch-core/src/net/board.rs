@@ -92,6 +92,8 @@ pub(crate) struct Board {
     started: bool,
     rules: Rules,
     phase: Phase,
+    /// Messages that nobody listened for.
+    strays: Vec<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -319,8 +321,12 @@ impl Board {
         }
     }
 
-    /// Wakes who listens. A message that nobody listens for needs no answer: whoever stopped listening has an undo under way that
-    /// passes the wake on.
+    /// Returns the messages that nobody listened for, since it was last asked.
+    pub(super) fn take_strays(&mut self) -> Vec<Arc<str>> {
+        std::mem::take(&mut self.strays)
+    }
+
+    /// Wakes who listens. Keeps a message that nobody listens for.
     fn message(&mut self, channel: &[u8], payload: &[u8]) {
         let (Ok(channel), Ok(payload)) =
             (std::str::from_utf8(channel), std::str::from_utf8(payload))
@@ -332,11 +338,16 @@ impl Board {
         };
         self.messages += 1;
         let payload = Arc::<str>::from(payload);
+        let mut heard = payload.is_empty();
         for topic in [Topic::Exact(Arc::clone(&payload)), Topic::Any] {
             let number = (topic == Topic::Any).then_some(self.messages);
             for (_, ear) in entry.ears.range((topic.clone(), 0)..=(topic, u64::MAX)) {
                 ear.call(number);
+                heard = true;
             }
+        }
+        if !heard {
+            self.strays.push(payload);
         }
     }
 

@@ -204,8 +204,12 @@ impl Hub {
                 biased;
                 push = pushes.next() => {
                     let push = push.ok_or_else(|| broken("the server closed the pub/sub connection"))?;
-                    if self.board().take(push) {
+                    let mut board = self.board();
+                    if board.take(push) {
                         confirm_by = Moment::FAR_FUTURE;
+                    }
+                    for message in board.take_strays() {
+                        self.world.strays.add(message);
                     }
                 }
                 () = self.dirty.notified() => {}

@@ -14,6 +14,7 @@ mod scout;
 mod sender;
 mod sentinel;
 mod servers;
+mod strays;
 mod wakes;
 
 pub(crate) use clocks::Clocks;
@@ -23,6 +24,7 @@ pub(crate) use link::{Limit, Link, Session};
 pub use router::LinkClass;
 pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
+pub(crate) use strays::Strays;
 pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};
 
 use std::{future::Future, sync::Arc, time::Duration};
@@ -47,6 +49,8 @@ pub(crate) struct World {
     pub(crate) transport: Arc<dyn Transport>,
     alarms: Arc<Alarms>,
     pub(crate) clocks: Arc<Clocks>,
+    /// Calls to waiters that nobody listened for.
+    pub(crate) strays: Arc<Strays>,
     /// Becomes true when all background work shall end.
     shutdown: watch::Receiver<bool>,
 }
@@ -64,6 +68,7 @@ impl World {
             transport,
             alarms,
             clocks: Arc::new(clocks),
+            strays: Arc::default(),
             shutdown,
         }
     }

@@ -149,6 +149,11 @@ impl WakeRoutes {
         }
     }
 
+    /// Returns what all channels of this client begin with.
+    pub(crate) fn channel(&self) -> &Arc<str> {
+        &self.everywhere.channel
+    }
+
     /// Returns the number of listeners on channels of shards.
     pub(crate) fn listeners(&self) -> usize {
         self.shards()

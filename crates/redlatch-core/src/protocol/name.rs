@@ -132,6 +132,11 @@ impl Key {
         self.slot
     }
 
+    /// Returns the channel that everybody hears who waits for something about the object. In its slot.
+    pub fn broadcast_channel(&self) -> Arc<str> {
+        self.part("b").into()
+    }
+
     /// Returns the key of the index called `part`, in the same slot. A part is made of ASCII letters.
     pub fn part(&self, part: &str) -> String {
         debug_assert!(

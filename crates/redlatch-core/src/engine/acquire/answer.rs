@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::Run;
 use crate::{
     Error, ErrorKind,
-    engine::{Held, Hold, attempt::Attempt, ears::Ears, hold::Granted, turns::Call},
+    engine::{Held, Hold, Place, attempt::Attempt, ears::Ears, hold::Granted, turns::Call},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{Answer, Grant},
@@ -77,7 +77,7 @@ impl Run<'_> {
                 self.contended = true;
                 if let Some(place) = &self.place {
                     if let Some(attempt) = called {
-                        place.call(attempt);
+                        self.pass_on(place, attempt);
                     }
                     if entered && self.queued && !self.recalled {
                         // It had a place and lost it, and so may have the others: each asks for a new one.
@@ -102,6 +102,17 @@ impl Run<'_> {
             Answer::Void => self.start_over("the attempt had been undone"),
         }
         None
+    }
+
+    /// Tells the waiter of this client that asks with `attempt` that its turn has come. If there is none, its entry is to be withdrawn.
+    fn pass_on(&self, place: &Place, attempt: u64) {
+        let key = self.primitive.key();
+        if self.client.turns().waits(key, attempt) {
+            place.call(attempt);
+        } else {
+            let call = format!("{key} {attempt}");
+            self.client.net().world.strays.add(call.into());
+        }
     }
 
     /// Delivers the grant, unless its reply took so long that the lease may have ended.

@@ -1,0 +1,32 @@
+-- Strikes out waiters of one client that wait no longer, and calls those for whom there is room. Goes behind core/withdraw.lua, too.
+--
+-- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
+-- ARGV  1 what    'list' tells which waiters the client has, 'strike' strikes out those that are named
+--       2 client  channel of the client, up to a brace
+--       3 kind    of the pool
+--       4..       numbers of waiters, 1024 at most
+-- Reply {now, 'found', number, …}  to 'list': the client's waiters, those among the first 1024 in Q
+--       {now, 'struck'}            to 'strike': they wait no longer; those for whom there is room were called
+--       {now, 'kind', kind}        the name is something else, or nothing
+-- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each that is struck out, and O(log n + 16) for calling.
+--
+-- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server takes.
+local call = redis.call
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local k, q, l = KEYS[1], KEYS[3], KEYS[4]
+local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y')
+if f[1] ~= ARGV[3] then
+  return {now, 'kind', f[1] or ''}
+end
+if ARGV[1] == 'list' then
+  local reply = {now, 'found'}
+  withdraw_list(q, ARGV[2], reply)
+  return reply
+end
+withdraw_strike(q, ARGV[2], withdraw_set(4))
+if f[4] then
+  local size = tonumber(f[2] or 0)
+  pool_serve(k, q, l, now, f[5], size - tonumber(f[3] or 0), size, true)
+end
+return {now, 'struck'}

@@ -1,0 +1,39 @@
+-- Strikes out waiters of one client that wait no longer, and lets those come whom nothing holds back. Goes behind core/withdraw.lua, too.
+--
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
+-- ARGV  1 what    'list' tells which waiters the client has, 'strike' strikes out those that are named
+--       2 client  channel of the client, up to a brace
+--       3 verb and 4 channel of the message to all waiting readers
+--       5..       numbers of waiters, 1024 at most
+-- Reply {now, 'found', number, …}  to 'list': the client's waiters, those among the first 1024 of Q and of R, and one that waits to upgrade
+--       {now, 'struck'}            to 'strike': they wait no longer; who may come was called
+--       {now, 'kind', kind}        the name is something else, or nothing
+-- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each that is struck out, and what a release costs that calls others.
+--
+-- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server takes.
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local s = look(key, '')
+if s.kind ~= 'rw:1' then
+  return {now, 'kind', s.kind or ''}
+end
+local upgrader = s.upgrader and withdraw_number(string.sub(s.upgrader, 15), ARGV[2])
+if ARGV[1] == 'list' then
+  local reply = {now, 'found', upgrader or nil}
+  withdraw_list(writers, ARGV[2], reply)
+  withdraw_list(readers, ARGV[2], reply)
+  return reply
+end
+local gone = withdraw_set(5)
+withdraw_strike(writers, ARGV[2], gone)
+withdraw_strike(readers, ARGV[2], gone)
+if upgrader and gone[upgrader] then
+  call('HDEL', key, 'x')
+  s.upgrader = false
+end
+if s.flag and s.flag > now then
+  go_on(s, writers, readers, clients, index, now, false, ARGV[3], ARGV[4])
+  call_batch_reader(s, readers, clients, now)
+end
+return {now, 'struck'}

@@ -1,6 +1,7 @@
 //! Several servers: clusters, sentinels, replicas, and what fails in them.
 
 mod access;
+mod churn;
 mod clocks_apart;
 mod cluster_faults;
 mod durability;

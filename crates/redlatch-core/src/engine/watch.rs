@@ -91,7 +91,7 @@ impl Client {
             select! {
                 biased;
                 result = &mut going => result,
-                () = self.closing() => Err(Error::closed()),
+                () = self.closing() => Err(self.closed()),
             }
         };
         watching.instrument(span).await
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
 
     async fn run(&mut self) -> Result<bool, Error> {
         loop {
-            self.client.check_open()?;
+            self.client.check_closing()?;
             if let Some(verdict) = self.post.told()
                 && let Consulted::Over = self.consulted(verdict)?
             {
@@ -176,7 +176,10 @@ impl<'a> Run<'a> {
                     match self.consult().await? {
                         Consulted::Over => return Ok(true),
                         Consulted::UnderWay => self.on_under_way(),
-                        Consulted::Unclear => self.machine.on_failed(),
+                        Consulted::Unclear => {
+                            self.client.check_process()?;
+                            self.machine.on_failed();
+                        }
                         Consulted::TimeUp => return Ok(false),
                     }
                 }
@@ -225,7 +228,8 @@ impl<'a> Run<'a> {
                 }
                 continue;
             }
-            // Another is at it.
+            // Another is at it. Alarms of a client that has ended go off at once.
+            self.client.check_closing()?;
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return match self.post.phase() {
                     Some(_) if self.answered => Ok(Consulted::TimeUp),
@@ -241,6 +245,7 @@ impl<'a> Run<'a> {
             select! {
                 biased;
                 () = self.post.rung() => {}
+                () = self.client.forked() => self.client.check_process()?,
                 () = self.client.alarm(until) => {}
             }
         }
@@ -299,6 +304,7 @@ impl<'a> Run<'a> {
             },
             // The loop takes in what it was told.
             () = self.post.rung() => {}
+            () = self.client.forked() => self.client.check_process()?,
             () = self.client.alarm(until) => match self.post.last() {
                 // Somebody else has looked meanwhile, and would have told if it were over.
                 Some(last) if last.number > self.seen => self.on_under_way(),

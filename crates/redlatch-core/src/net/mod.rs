@@ -15,6 +15,7 @@ mod sentinel;
 mod servers;
 mod wakes;
 
+pub(crate) use alarm::Alarms;
 pub(crate) use durable::{Acknowledged, Replication, shortfall};
 pub(crate) use hub::{Hub, Listener, Reach, Topic};
 pub(crate) use link::{Limit, Link, Session};
@@ -25,14 +26,10 @@ pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-
-use self::{
-    alarm::{Alarm, Alarms},
-    sender::Asking,
-};
+use self::{alarm::Alarm, sender::Asking};
 use crate::{
     Error, ErrorKind,
+    life::Life,
     protocol::{backoff::Backoff, classify::Obstacle, time::Moment},
     script::{CallOutcome, Failure, ScriptCall},
     seam::{Command, Runtime, Transport, Value},
@@ -43,27 +40,32 @@ use crate::{
 pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) life: Arc<Life>,
     alarms: Arc<Alarms>,
-    /// Becomes true when all background work shall end.
-    shutdown: watch::Receiver<bool>,
 }
 
 impl World {
     pub(crate) fn new(
         runtime: Arc<dyn Runtime>,
         transport: Arc<dyn Transport>,
-        shutdown: watch::Receiver<bool>,
+        life: Arc<Life>,
     ) -> Self {
-        let alarms = Alarms::start(&runtime, shutdown.clone());
+        let alarms = Alarms::start(&runtime, &life);
         Self {
             runtime,
             transport,
+            life,
             alarms,
-            shutdown,
         }
     }
 
-    /// Returns what resolves at `at`, or when all background work has ended. For what is mostly over before.
+    /// Returns the alarms, for what is to outlive the rest.
+    pub(crate) const fn alarms(&self) -> &Arc<Alarms> {
+        &self.alarms
+    }
+
+    /// Returns what resolves at `at`, or when all background work has ended. For what may be polled outside of the client's runtime, and for what is mostly
+    /// over before.
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
         self.alarms.at(at)
     }
@@ -74,9 +76,7 @@ impl World {
 
     /// Resolves when all background work shall end.
     pub(crate) async fn ended(&self) {
-        let mut shutdown = self.shutdown.clone();
-        // An error means that nobody can say so any more, which says so.
-        let _ = shutdown.wait_for(|&ended| ended).await;
+        self.life.stopped().await;
     }
 }
 
@@ -163,6 +163,7 @@ impl Net {
     ) -> Result<(Value, bool), Error> {
         let mut tries = Tries::until(deadline);
         loop {
+            self.world.life.check_all()?;
             match self.try_once(call, timeout, deadline).await {
                 CallOutcome::Replied(reply) => return Ok((reply, tries.unknown)),
                 CallOutcome::Failed(failure) => tries.failed(&self.world, failure).await?,
@@ -179,6 +180,7 @@ impl Net {
     ) -> Result<Value, Error> {
         let mut failures = 0;
         loop {
+            self.world.life.check_all()?;
             let until = deadline.min(self.world.now() + ASK_TIMEOUT);
             let result = match self.session(slot, LinkClass::Command, until).await {
                 Ok(session) => redirect::ask(&self.router, session, &command, until).await,
@@ -188,12 +190,13 @@ impl Net {
                 Err(error) if error.is_transient() => error,
                 result => return result,
             };
+            self.world.life.check_process()?;
             failures += 1;
             let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
             if next >= deadline {
                 return Err(error);
             }
-            self.world.runtime.sleep_until(next).await;
+            self.world.alarm(next).await;
         }
     }
 
@@ -245,13 +248,15 @@ impl Tries {
 
     /// Waits until the next try; fails when there is to be none.
     async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
+        // A fork sends nothing, and no alarm of its own ever wakes it.
+        world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
         self.failures += 1;
         let next = world.now() + RETRY.delay(self.failures, world.runtime.random());
         if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {
             return Err(failure.into_error(self.unknown));
         }
-        world.runtime.sleep_until(next).await;
+        world.alarm(next).await;
         Ok(())
     }
 }

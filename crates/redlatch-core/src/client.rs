@@ -20,6 +20,7 @@ use crate::{
     engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches},
     life::{End, Life},
     net::{Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
+    observe,
     owner::{ClientId, Numbers},
     presence::Presence,
     primitive::Side,
@@ -270,7 +271,8 @@ impl Client {
         loop {
             let mut quieter = std::pin::pin!(self.0.quieter.notified());
             quieter.as_mut().enable();
-            if done() || self.now() >= deadline || self.0.life().has_ended() {
+            // Alarms go off at once when nothing runs any more.
+            if done() || self.now() >= deadline || self.0.life().is_stopped() {
                 return;
             }
             select! {
@@ -721,6 +723,9 @@ impl Core {
     /// The client has ended by itself: tells whoever holds or waits, and releases what can be released.
     fn ended(&self, end: &End) {
         self.closing.send_replace(true);
+        if *end == End::Runtime {
+            observe::runtime_ended();
+        }
         let releases = matches!(end, End::Panic(task) if *task != "releaser");
         let holds = self.holds.all();
         for hold in holds.iter().filter_map(Weak::upgrade) {

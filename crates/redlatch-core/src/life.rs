@@ -4,7 +4,7 @@ use std::{
     any::Any,
     fmt,
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     process,
     sync::{
@@ -119,9 +119,9 @@ impl Life {
         self.shutdown.send_replace(true);
     }
 
-    /// Tells whether the client has ended by itself.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.end.get().is_some()
+    /// Tells whether all background work shall end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.shutdown.borrow()
     }
 
     /// Fails if the client has ended by itself.
@@ -188,7 +188,6 @@ impl Life {
             return;
         };
         if *end == End::Runtime {
-            observe::runtime_ended();
             self.stop();
         }
         match self.on_end.get() {
@@ -270,6 +269,8 @@ impl Future for Task {
                 let future = self.future.take();
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
                 self.panicked(Some(&*panic));
+                // The runtime has its own ways to tell of panics.
+                resume_unwind(panic);
             }
         }
         Poll::Ready(())
@@ -281,7 +282,7 @@ impl Drop for Task {
         if self.future.is_some() {
             if std::thread::panicking() {
                 self.panicked(None);
-            } else if !*self.life.shutdown.borrow() {
+            } else if !self.life.is_stopped() {
                 self.life.end(End::Runtime);
             }
         }

@@ -184,7 +184,7 @@ pub(crate) fn panicked(task: &'static str, message: &str) {
 
 /// The tokio runtime of a client has ended; the client closes.
 pub(crate) fn runtime_ended() {
-    tracing::warn!(target: "redlatch", event = "runtime_ended", "the tokio runtime of this client has ended; the client is closed");
+    tracing::info!(target: "redlatch", event = "runtime_ended", "the tokio runtime of this client has ended; the client is closed");
 }
 
 /// Other servers are in charge than before.

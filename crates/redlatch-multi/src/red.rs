@@ -65,7 +65,7 @@ impl RedLock {
     ///
     /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an owner: there is no re-entry. `Unavailable`, with
     /// [`NodeOutcomes`] as its source, after the patience of the first node's client without an attempt that a quorum of nodes could serve; at once when so many
-    /// clients are closed, may not do it, or know the name as another kind, that none ever will.
+    /// clients may not do it, or know the name as another kind, that none ever will. `Closed` or `Forked` at once when so many clients are.
     ///
     /// # Cancel safety
     ///

@@ -146,7 +146,7 @@ fn a_client_in_a_forked_process_refuses_and_sends_nothing() {
 
 /// Uses a client, a guard and a future of the parent in a forked child.
 fn uses_after_fork(url: &str) {
-    let runtime = self::runtime();
+    let runtime = runtime();
     let client = runtime.block_on(Client::connect(url)).unwrap();
     let hold = |name: &str| {
         runtime

@@ -85,7 +85,7 @@ async fn a_connect_that_has_failed_dials_no_more() {
         unreachable!("it is embedded")
     };
     server.refuse_connections(true);
-    let (counting, dials) = Refusing::counting(&backend);
+    let (counting, dials) = Refusing::of(&backend, None);
     let error = backend
         .builder()
         .transport(counting)
@@ -102,7 +102,7 @@ async fn a_connect_that_has_failed_dials_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_connect_without_a_subscription_tells_why() {
     let backend = Backend::embedded();
-    let (refusing, _) = Refusing::subscriptions(&backend);
+    let (refusing, _) = Refusing::of(&backend, Some(Purpose::PubSub));
     let error = backend
         .builder()
         .transport(refusing)
@@ -121,11 +121,12 @@ async fn a_connect_without_a_subscription_tells_why() {
 struct Refusing {
     inner: EmbeddedTransport,
     dials: Arc<Mutex<u32>>,
-    subscriptions: bool,
+    refused: Option<Purpose>,
 }
 
 impl Refusing {
-    fn new(backend: &Backend, subscriptions: bool) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
+    /// Returns the transport, and how often it has dialled.
+    fn of(backend: &Backend, refused: Option<Purpose>) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
         let Backend::Embedded { server, name, .. } = backend else {
             unreachable!("it is embedded")
         };
@@ -133,17 +134,9 @@ impl Refusing {
         let transport = Self {
             inner: EmbeddedTransport::new().serve(name, server.clone()),
             dials: Arc::clone(&dials),
-            subscriptions,
+            refused,
         };
         (Arc::new(transport), dials)
-    }
-
-    fn counting(backend: &Backend) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
-        Self::new(backend, false)
-    }
-
-    fn subscriptions(backend: &Backend) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
-        Self::new(backend, true)
     }
 }
 
@@ -151,7 +144,7 @@ impl Refusing {
 impl Transport for Refusing {
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
         *self.dials.lock().unwrap() += 1;
-        if self.subscriptions && dial.purpose == Purpose::PubSub {
+        if self.refused == Some(dial.purpose) {
             return Err(DialError {
                 kind: DialErrorKind::Unreachable,
                 message: "Too many open files (os error 24)".to_owned(),

@@ -18,7 +18,9 @@ use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
     engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals},
+    life::{End, Life},
     net::{Clocks, Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
+    observe,
     owner::{ClientId, Numbers},
     presence::Presence,
     primitive::{Grant, Side},
@@ -40,7 +42,7 @@ pub struct Client(Arc<Core>);
 
 struct Core {
     net: Arc<Net>,
-    numbers: Numbers,
+    numbers: Arc<Numbers>,
     prefix: Prefix,
     lease: Lease,
     strategy: WaitStrategy,
@@ -109,32 +111,57 @@ impl Client {
         let deadline = runtime.now() + config.connect_timeout;
         let metadata = Metadata::of_this_process(config.application.clone());
         let client = Self::assemble(config, runtime, metadata);
-        // Dropping the client on an error ends what has been started.
+        client.0.watch_over();
         client.spawn_background();
-        client.net().router.known(deadline).await?;
-        client
-            .net()
-            .session(0, LinkClass::Command, deadline)
-            .await?;
-        if self_check {
-            check::check(&client, deadline).await?;
+        let starting = Starting(Some(client));
+        let result = starting.client().get_ready(self_check, deadline).await;
+        match result {
+            Ok(()) => Ok(starting.started()),
+            Err(error) => {
+                let life = Arc::clone(&starting.client().net().world.life);
+                drop(starting);
+                // Nothing dials once this has returned.
+                life.idle().await;
+                Err(error)
+            }
         }
-        match client.0.presence.announce(client.net(), deadline).await {
+    }
+
+    async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
+        let net = self.net();
+        net.router.known(deadline).await?;
+        net.session(0, LinkClass::Command, deadline).await?;
+        if self_check {
+            check::check(self, deadline).await?;
+        }
+        match self.0.presence.announce(net, deadline).await {
             Err(error) if !self_check && error.kind() == ErrorKind::Permission => {
                 tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
+                Ok(())
             }
-            result => result?,
+            result => result,
         }
-        Ok(client)
     }
 
     fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
         let rules = config.rules;
         let address = config.servers.topology.to_string().into();
-        let (shutdown, ended) = watch::channel(false);
-        let id = ClientId::from_random(runtime.random(), runtime.random());
+        let shutdown = watch::Sender::new(false);
+        let entropy = if rules.keeps(Rule::UniqueIds) {
+            runtime.entropy()
+        } else {
+            0
+        };
+        let id = ClientId::from_entropy(entropy);
+        let numbers = Arc::new(Numbers::new(id.clone()));
+        let life = Life::new(
+            Arc::clone(&runtime),
+            rules,
+            Arc::clone(&numbers),
+            shutdown.clone(),
+        );
         let clocks = Clocks::new(config.clock_allowance());
-        let world = World::new(Arc::clone(&runtime), config.transport, clocks, ended);
+        let world = World::new(Arc::clone(&runtime), config.transport, clocks, life);
         let router = Router::start(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
@@ -154,7 +181,7 @@ impl Client {
                 wakes,
             }),
             presence: Arc::new(Presence::new(&config.prefix, &id, metadata)),
-            numbers: Numbers::new(id),
+            numbers,
             prefix: config.prefix,
             lease: config.lease,
             strategy: config.strategy,
@@ -191,17 +218,14 @@ impl Client {
     fn spawn_background(&self) {
         let core = &self.0;
         let net = || Arc::clone(&core.net);
-        let spawn = |task, future| core.net.world.runtime.spawn(task, future);
-        spawn("watchdog", Box::pin(Arc::clone(&core.watchdog).run(net())));
-        spawn(
+        let life = &core.net.world.life;
+        life.spawn("watchdog", Arc::clone(&core.watchdog).run(net()));
+        life.spawn(
             "releaser",
-            Box::pin(Arc::clone(&core.releaser).run(net(), Arc::clone(&core.presence))),
+            Arc::clone(&core.releaser).run(net(), Arc::clone(&core.presence)),
         );
-        spawn(
-            "withdrawals",
-            Box::pin(Arc::clone(&core.withdrawals).run(net())),
-        );
-        spawn("presence", Box::pin(Arc::clone(&core.presence).keep(net())));
+        life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
+        life.spawn("presence", Arc::clone(&core.presence).keep(net()));
     }
 
     /// Stops new work at once, tells every guard that its hold ends, gives the guards `grace` to go, then releases what is left.
@@ -216,6 +240,9 @@ impl Client {
     /// Dropped, the client stays closed to new work; call it again to finish.
     pub async fn close(&self, grace: Duration) {
         let core = &self.0;
+        if core.life().is_forked() {
+            return;
+        }
         core.closing.send_replace(true);
         let deadline = self.now() + grace;
         let holds = self.closing_holds();
@@ -236,7 +263,7 @@ impl Client {
         select! {
             biased;
             () = core.net.world.ended() => {}
-            () = self.runtime().sleep_until(self.now() + core.patience) => core.releaser.stop(),
+            () = self.alarm(self.now() + core.patience) => core.releaser.stop(),
         }
     }
 
@@ -255,13 +282,14 @@ impl Client {
         loop {
             let mut quieter = std::pin::pin!(self.0.quieter.notified());
             quieter.as_mut().enable();
-            if done() || self.now() >= deadline {
+            // Alarms go off at once when nothing runs any more.
+            if done() || self.now() >= deadline || self.0.life().is_stopped() {
                 return;
             }
             select! {
                 biased;
                 () = quieter => {}
-                () = self.runtime().sleep_until(deadline) => {}
+                () = self.alarm(deadline) => {}
             }
         }
     }
@@ -275,8 +303,13 @@ impl Client {
         self.close(Duration::ZERO).await;
     }
 
-    /// Tells whether the client is closed or closing.
+    /// Tells whether the client is closed or closing: it also is when the tokio runtime has ended in which it was made, and in a fork of its process.
     pub fn is_closed(&self) -> bool {
+        self.0.life().is_forked() || self.is_closing()
+    }
+
+    /// As [`is_closed`](Self::is_closed), in the process that made it.
+    pub(crate) fn is_closing(&self) -> bool {
         *self.0.closing.borrow()
     }
 
@@ -350,6 +383,9 @@ impl Client {
     ///
     /// Nothing is lost; call it again.
     pub async fn settled(&self) {
+        if self.0.life().is_forked() {
+            return;
+        }
         self.0.releaser.drained().await;
     }
 
@@ -371,7 +407,7 @@ impl Client {
     /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
     #[doc(hidden)]
     pub async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
-        self.check_open()?;
+        self.check_closing()?;
         self.net()
             .insist(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
             .await
@@ -384,7 +420,7 @@ impl Client {
     /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
     #[doc(hidden)]
     pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
-        self.check_open()?;
+        self.check_closing()?;
         self.net()
             .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
             .await
@@ -397,6 +433,7 @@ impl Client {
     /// Nothing is lost; ask again.
     #[doc(hidden)]
     pub async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
+        self.check_open()?;
         let deadline = self.now() + REQUEST_TIMEOUT;
         let net = self.net();
         let session = net.session(slot, LinkClass::Command, deadline).await?;
@@ -410,7 +447,7 @@ impl Client {
     /// Nothing is lost.
     #[doc(hidden)]
     pub async fn pause(&self, span: Duration) {
-        self.runtime().sleep_until(self.now() + span).await;
+        self.alarm(self.now() + span).await;
     }
 
     /// Draws 64 random bits. For the crates of this family.
@@ -445,6 +482,7 @@ impl Client {
     /// Nothing is lost; ask again.
     #[doc(hidden)]
     pub async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
+        self.check_process()?;
         self.0
             .presence
             .read(self.net(), owner, self.now() + self.0.patience)
@@ -582,15 +620,44 @@ impl Client {
 
     /// Hands a parting to the background releaser. Works in any context.
     pub(crate) fn part(&self, parting: Parting) {
+        if self.0.life().is_forked() {
+            return;
+        }
         self.0.releaser.push(parting, self.now());
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {
-        if self.is_closed() {
-            Err(Error::closed())
+        self.check_process()?;
+        self.check_closing()
+    }
+
+    /// As [`check_open`](Self::check_open), for who has looked already which process this is.
+    pub(crate) fn check_closing(&self) -> Result<(), Error> {
+        if self.is_closing() {
+            Err(self.closed())
         } else {
             Ok(())
         }
+    }
+
+    /// Fails in another process than the one that the client was made in.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        self.0.life().check_process()
+    }
+
+    /// Resolves when it is polled in another process than the one that the client was made in.
+    pub(crate) fn forked(&self) -> impl Future<Output = ()> + Send {
+        self.0.life().forked()
+    }
+
+    /// Tells whether this process is another than the one that the client was made in.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.0.life().is_forked()
+    }
+
+    /// Returns the error of a client that takes no work any more.
+    pub(crate) fn closed(&self) -> Error {
+        self.0.life().closed()
     }
 
     /// Resolves when the client takes no new work any more.
@@ -648,9 +715,76 @@ pub(crate) struct WaiterTicket(Client);
 impl Drop for WaiterTicket {
     fn drop(&mut self) {
         self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
-        if self.0.is_closed() {
+        if self.0.is_closing() {
             self.0.quieter();
         }
+    }
+}
+
+/// A client that is not ready yet: dropped, it ends at once.
+struct Starting(Option<Client>);
+
+impl Starting {
+    #[expect(
+        clippy::expect_used,
+        reason = "`started` takes this away with the client"
+    )]
+    const fn client(&self) -> &Client {
+        self.0.as_ref().expect("it has not started")
+    }
+
+    #[expect(clippy::expect_used, reason = "it takes this away with the client")]
+    fn started(mut self) -> Client {
+        self.0.take().expect("it has not started")
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(client) = &self.0 {
+            client.0.life().stop();
+        }
+    }
+}
+
+impl Core {
+    fn life(&self) -> &Life {
+        &self.net.world.life
+    }
+
+    /// Closes the client when it ends by itself.
+    fn watch_over(self: &Arc<Self>) {
+        let (core, releaser) = (Arc::downgrade(self), Arc::downgrade(&self.releaser));
+        self.life().on_end(move |end| {
+            if let Some(core) = core.upgrade() {
+                core.ended(end);
+            } else if let Some(releaser) = releaser.upgrade() {
+                releaser.abandon();
+            }
+        });
+    }
+
+    /// The client has ended by itself: tells whoever holds or waits, and releases what can be released.
+    fn ended(&self, end: &End) {
+        self.closing.send_replace(true);
+        if *end == End::Runtime {
+            observe::runtime_ended();
+        }
+        let releases = matches!(end, End::Panic(task) if *task != "releaser");
+        let holds = self.holds.all();
+        for hold in holds.iter().filter_map(Weak::upgrade) {
+            hold.lose(LossCause::Closed);
+            if releases {
+                hold.part_all();
+            }
+        }
+        if releases {
+            self.releaser.finish();
+        } else {
+            self.life().stop();
+            self.releaser.abandon();
+        }
+        self.quieter.notify_waiters();
     }
 }
 

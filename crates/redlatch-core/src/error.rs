@@ -65,8 +65,10 @@ pub enum ErrorKind {
     TooManyWaiters,
     /// Another held it in every attempt that the wait strategy allows. Only where there is no other way to say so.
     TooManyAttempts,
-    /// The client is closed or closing.
+    /// The client is closed or closing, the tokio runtime that it was made in has ended, or a background task of it has panicked; the message says which.
     Closed,
+    /// The client was made in another process, of which this one is a fork. Nothing was sent.
+    Forked,
     /// The server answered something that is not understood.
     Protocol,
 }
@@ -200,6 +202,12 @@ impl Error {
                 | ErrorKind::ServerFull
                 | ErrorKind::TooManyWaiters
         )
+    }
+
+    /// Returns what the cause says; empty without one.
+    pub(crate) fn cause(&self) -> String {
+        let source = self.0.source.as_ref();
+        source.map(ToString::to_string).unwrap_or_default()
     }
 
     /// Returns why the hold was lost, if that is what happened.

@@ -9,6 +9,7 @@ mod config;
 mod engine;
 mod error;
 pub mod exclusive;
+mod life;
 mod member;
 mod net;
 mod observe;

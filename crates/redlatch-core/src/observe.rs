@@ -5,7 +5,14 @@ use std::{fmt, time::Duration};
 use tracing::{Span, field};
 
 use crate::{
-    Error, primitive::Primitive, protocol::hold::LossCause, seam::Address, watched::Watched,
+    Error,
+    primitive::Primitive,
+    protocol::{
+        hold::LossCause,
+        outage::{Over, Trouble},
+    },
+    seam::Address,
+    watched::Watched,
 };
 
 /// The labels of everything that is counted.
@@ -138,13 +145,46 @@ pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     );
 }
 
-/// A connection ended or could not be made.
-pub(crate) fn disconnected(address: &Address, error: &Error) {
-    let source = std::error::Error::source(error)
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    tracing::warn!(target: "redlatch", event = "disconnected", %address, %error, source, "not connected");
+/// A connection ended or could not be made; of failures that follow each other only some are told.
+pub(crate) fn disconnected(address: &Address, error: &Error, trouble: Option<Trouble>) {
     meter::count_bare("redlatch_reconnects_total");
+    let Some(trouble) = trouble else {
+        return;
+    };
+    let source = error.cause();
+    match trouble {
+        Trouble::Begins => {
+            tracing::warn!(target: "redlatch", event = "disconnected", %address, %error, source, "not connected");
+        }
+        Trouble::Lasts { tries, span } => {
+            tracing::warn!(
+                target: "redlatch", event = "disconnected", %address, %error, source, tries,
+                "not connected for {span:.1?}, {tries} tries"
+            );
+        }
+    }
+}
+
+/// A connection was made.
+pub(crate) fn connected(address: &Address, over: Option<Over>) {
+    match over {
+        Some(Over { tries, span }) => tracing::info!(
+            target: "redlatch", event = "connected", %address, tries,
+            "connected again after {span:.1?}, {tries} tries"
+        ),
+        None => tracing::info!(target: "redlatch", event = "connected", %address, "connected"),
+    }
+}
+
+/// A background task has panicked; the client closes.
+pub(crate) fn panicked(task: &'static str, message: &str) {
+    tracing::error!(target: "redlatch", event = "panicked", task, message, "a background task has panicked; the client closes");
+    meter::count_bare("redlatch_panicked_tasks_total");
+}
+
+/// The tokio runtime of a client has ended; the client closes.
+pub(crate) fn runtime_ended() {
+    tracing::info!(target: "redlatch", event = "runtime_ended", "the tokio runtime of this client has ended; the client is closed");
 }
 
 /// Other servers are in charge than before.

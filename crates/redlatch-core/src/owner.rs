@@ -18,11 +18,9 @@ use uuid::Uuid;
 pub struct ClientId(Arc<String>);
 
 impl ClientId {
-    pub(crate) fn from_random(high: u64, low: u64) -> Self {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&high.to_be_bytes());
-        bytes[8..].copy_from_slice(&low.to_be_bytes());
-        let uuid = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    /// Makes an id of what the system's entropy has given. It excludes, so nothing that repeats may take its place.
+    pub(crate) fn from_entropy(entropy: u128) -> Self {
+        let uuid = uuid::Builder::from_random_bytes(entropy.to_be_bytes()).into_uuid();
         Self(Arc::new(uuid.simple().to_string()))
     }
 
@@ -128,6 +126,18 @@ impl Numbers {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Goes on at a number that copies of this machine do not go on at, each having its own `entropy`. Numbers rise, and so none is given twice.
+    pub(crate) fn jump(&self, entropy: u128) {
+        let jump = |next: u64| {
+            let left = END.saturating_sub(next);
+            // The lowest bits of an id of version 4 are random.
+            next + 1 + (entropy as u64 & (u64::MAX >> 2)) % (left / PARTS).max(1)
+        };
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        // The closure always returns a number.
+        let _ = self.next.fetch_update(set, fetch, |next| Some(jump(next)));
+    }
+
     pub(crate) fn owner(&self) -> Owner {
         Owner {
             client: self.client.clone(),
@@ -173,5 +183,46 @@ impl fmt::Display for AttemptId {
 impl fmt::Debug for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "AttemptId({self})")
+    }
+}
+
+/// Scripts read numbers as floats, which have 53 bits.
+const END: u64 = 1 << 53;
+
+/// A jump is of one such part at most of the numbers that are left: 2^36 at first. With eleven digits, the address of a waiter has at most the 64 bytes
+/// that the server keeps in its most compact form.
+const PARTS: u64 = 1 << 17;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers() -> Numbers {
+        Numbers::new(ClientId::from_entropy(7))
+    }
+
+    #[test]
+    fn numbers_of_copies_part_with_their_entropy() {
+        let (one, other) = (numbers(), numbers());
+        assert_eq!(one.draw(), other.draw());
+        one.jump(1 << 20);
+        other.jump(2 << 20);
+        assert_eq!(other.draw() - one.draw(), 1 << 20);
+    }
+
+    #[test]
+    fn numbers_rise_and_stay_short() {
+        let numbers = numbers();
+        let mut last = 0;
+        for jump in 0..1_000_000_u32 {
+            numbers.jump(u128::MAX);
+            let next = numbers.draw();
+            assert!(next > last);
+            last = next;
+            if jump == 10 {
+                assert!(last < 1_000_000_000_000);
+            }
+        }
+        assert!(last < 1 << 53);
     }
 }

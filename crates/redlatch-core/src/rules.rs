@@ -63,6 +63,8 @@ pub enum Rule {
     DistrustYoung,
     /// What is no quorum is given back.
     GiveBackMinority,
+    /// No two clients have the same id.
+    UniqueIds,
 }
 
 /// Which rules a client keeps: all of them, unless the simulator wants otherwise.

@@ -82,4 +82,8 @@ impl Runtime for SteppedRuntime {
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
+
+    fn entropy(&self) -> u128 {
+        u128::from(self.random()) << 64 | u128::from(self.random())
+    }
 }

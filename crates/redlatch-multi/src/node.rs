@@ -55,10 +55,20 @@ impl NodeOutcomes {
             };
             matches!(
                 error.kind(),
-                ErrorKind::Closed | ErrorKind::WrongKind | ErrorKind::Permission | ErrorKind::Auth
+                ErrorKind::Closed
+                    | ErrorKind::Forked
+                    | ErrorKind::WrongKind
+                    | ErrorKind::Permission
+                    | ErrorKind::Auth
             )
         };
         self.0.iter().filter(hopeless).count()
+    }
+
+    /// Counts the nodes whose client failed with an error of this kind.
+    pub(crate) fn failed_with(&self, kind: ErrorKind) -> usize {
+        let failed = |(_, outcome): &&(String, NodeOutcome)| matches!(outcome, NodeOutcome::Failed(error) if error.kind() == kind);
+        self.0.iter().filter(failed).count()
     }
 
     /// Counts the nodes that could not serve the attempt, whoever holds the name.

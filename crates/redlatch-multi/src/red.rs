@@ -8,8 +8,8 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use redlatch_core::{
-    Acquire, AcquireMany, AcquireOptions, Backoff, Error, ErrorKind, Held, Lockable, Member,
-    Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
+    Acquire, AcquireMany, AcquireOptions, Backoff, Client, Error, ErrorKind, Held, Lockable,
+    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
 };
 
 use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle, multi::Wrong};
@@ -65,7 +65,7 @@ impl RedLock {
     ///
     /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an owner: there is no re-entry. `Unavailable`, with
     /// [`NodeOutcomes`] as its source, after the patience of the first node's client without an attempt that a quorum of nodes could serve; at once when so many
-    /// clients are closed, may not do it, or know the name as another kind, that none ever will.
+    /// clients may not do it, or know the name as another kind, that none ever will. `Closed` or `Forked` at once when so many clients are.
     ///
     /// # Cancel safety
     ///
@@ -129,7 +129,7 @@ impl Red {
                 "a red-lock has no re-entry, and so no owner".to_owned(),
             ));
         }
-        let client = self.nodes[0].client();
+        let client = self.clock();
         if let Some(longest) = self
             .longest
             .filter(|&longest| self.lease(options) > longest)
@@ -184,7 +184,7 @@ impl Red {
         options: &AcquireOptions,
         deadline: Option<Moment>,
     ) -> Result<Attempt, Error> {
-        let client = self.nodes[0].client();
+        let client = self.clock();
         let started = client.now();
         let mut time = self.time_per_node(options);
         if let Some(deadline) = deadline {
@@ -200,14 +200,15 @@ impl Red {
         let mut refused = 0;
         // Without a majority left there is nothing to wait for.
         while refused <= self.nodes.len() - self.quorum {
-            let answer = match select(pin!(client.pause(until - client.now())), asked.next()).await
-            {
-                Either::Left(_) => {
+            // An answer that is here counts, also when the time is over.
+            let over = pin!(client.pause(until - client.now()));
+            let answer = match select(asked.next(), over).await {
+                Either::Right(_) => {
                     late(&mut outcomes);
                     break;
                 }
-                Either::Right((None, _)) => break,
-                Either::Right((Some(answer), _)) => answer,
+                Either::Left((None, _)) => break,
+                Either::Left((Some(answer), _)) => answer,
             };
             match answer {
                 (at, Ok(held)) => {
@@ -293,7 +294,20 @@ impl Red {
             self.quorum,
             self.nodes.len()
         );
-        Error::with_source(ErrorKind::Unavailable, message, outcomes)
+        // Clients that take no work any more are no trouble of the nodes.
+        let spare = self.nodes.len() - self.quorum;
+        let kinds = [ErrorKind::Closed, ErrorKind::Forked];
+        let kind = kinds
+            .into_iter()
+            .find(|&kind| outcomes.failed_with(kind) > spare);
+        Error::with_source(kind.unwrap_or(ErrorKind::Unavailable), message, outcomes)
+    }
+
+    /// Returns the client whose clock and alarms it goes by: one that is open, since the alarms of a closed one go off at once.
+    fn clock(&self) -> &Client {
+        let mut clients = self.nodes.iter().map(|node| node.client());
+        let open = clients.find(|client| !client.is_closed());
+        open.unwrap_or_else(|| self.nodes[0].client())
     }
 
     fn time_per_node(&self, options: &AcquireOptions) -> Duration {

@@ -133,6 +133,11 @@ impl Runtime for SimRuntime {
     fn random(&self) -> u64 {
         lock(&self.rng).next()
     }
+
+    fn entropy(&self) -> u128 {
+        let mut rng = lock(&self.rng);
+        u128::from(rng.next()) << 64 | u128::from(rng.next())
+    }
 }
 
 struct Sleep {

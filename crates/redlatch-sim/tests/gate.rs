@@ -65,6 +65,7 @@ fn planted_faults_are_found() {
         "loss-not-latched",
         "release-wakes-nobody",
         "resend-new-id",
+        "ids-collide",
     ];
     for name in quick {
         let (kind, mutant) = mutants::find(name).expect("it is in the list");

@@ -82,10 +82,10 @@ impl Client {
                 biased;
                 result = &mut going => match result {
                     // Granted in the moment of closing: `close` may not have seen the hold.
-                    Ok(Some(_)) if self.is_closed() => Err(Error::closed()),
+                    Ok(Some(_)) if self.is_closing() => Err(self.closed()),
                     result => result,
                 },
-                () = self.closing() => Err(Error::closed()),
+                () = self.closing() => Err(self.closed()),
             }
         };
         acquiring.instrument(span).await
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
                 return Ok(None);
             }
             // A turn that passes on while the client closes is not used.
-            self.client.check_open()?;
+            self.client.check_closing()?;
             self.follow_slot();
             let now = self.client.now();
             match self.client.next_step(&mut self.machine, now) {
@@ -194,9 +194,9 @@ impl<'a> Run<'a> {
                     } else {
                         self.deadline.unwrap_or(Moment::FAR_FUTURE)
                     };
-                    self.wait(until, true).await;
+                    self.wait(until, true).await?;
                 }
-                Step::Pause { until } => self.wait(until, false).await,
+                Step::Pause { until } => self.wait(until, false).await?,
                 Step::End(End::Busy) => return Ok(None),
                 Step::End(End::Unanswered) => return Err(self.unanswered()),
             }
@@ -228,6 +228,8 @@ impl<'a> Run<'a> {
             let Some(place) = self.place.as_ref().filter(|place| !place.may_speak()) else {
                 break;
             };
+            // Alarms of a client that has ended go off at once.
+            self.client.check_closing()?;
             let now = self.client.now();
             if self.gives_up(place, now)? {
                 return Ok(false);
@@ -248,6 +250,7 @@ impl<'a> Run<'a> {
                     return Ok(true);
                 }
                 () = place.rung() => {}
+                () = self.client.forked() => self.client.check_process()?,
                 () = self.client.alarm(until) => {
                     place.challenge(self.client.now(), patience);
                     self.excuse();
@@ -442,7 +445,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for a wake if `wakeable`, until `until` at the latest.
-    async fn wait(&mut self, until: Moment, wakeable: bool) {
+    async fn wait(&mut self, until: Moment, wakeable: bool) -> Result<(), Error> {
         self.expect(until);
         let speaks = |place: &Place| self.is_queued() && place.may_speak();
         if wakeable && self.ears.are_open() && self.place.as_ref().is_some_and(speaks) {
@@ -467,9 +470,13 @@ impl<'a> Run<'a> {
             told = woken => told,
             () = rung => {
                 if self.take_call() {
-                    return;
+                    return Ok(());
                 }
                 true
+            }
+            () = self.client.forked() => {
+                self.client.check_process()?;
+                false
             }
             () = self.client.alarm(until) => false,
         };
@@ -479,6 +486,7 @@ impl<'a> Run<'a> {
         } else {
             self.machine.on_elapsed();
         }
+        Ok(())
     }
 
     fn open_ears(&mut self) {

@@ -39,12 +39,13 @@ impl Client {
         build: impl Fn(&AttemptId) -> ScriptCall + Send,
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send,
     ) -> Result<R, Error> {
-        self.check_open()?;
+        self.check_closing()?;
         let deadline = self.now() + self.patience().min(INSIST);
         let mut call = build(&AttemptId::draw(self.numbers()));
         let mut unknown = false;
         let mut failures = 0;
         loop {
+            self.net().world.life.check_all()?;
             let failure = match self.change_once(&call, deadline).await {
                 CallOutcome::Replied(reply) => match read(&reply)? {
                     Changed::Done(done) => return Ok(done),
@@ -55,6 +56,7 @@ impl Client {
                 },
                 CallOutcome::Failed(failure) => failure,
             };
+            self.check_process()?;
             unknown |= !failure.is_not_executed();
             failures += 1;
             let next = self.now() + RETRY.delay(failures, self.runtime().random());

@@ -64,10 +64,10 @@ impl Client {
         select! {
             biased;
             result = group.ask() => match result {
-                Ok(Together::Granted(_)) if self.is_closed() => Err(Error::closed()),
+                Ok(Together::Granted(_)) if self.is_closing() => Err(self.closed()),
                 result => result,
             },
-            () = self.closing() => Err(Error::closed()),
+            () = self.closing() => Err(self.closed()),
         }
     }
 }

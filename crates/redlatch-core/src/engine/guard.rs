@@ -102,6 +102,9 @@ impl Held {
 
     /// Returns the state at this instant. Asks nobody: compares this client's clock.
     pub fn state(&self) -> HoldState {
+        if self.hold.client().is_forked() {
+            return HoldState::Lost(LossCause::Forked);
+        }
         self.hold.state(self.hold.client().now())
     }
 
@@ -130,6 +133,9 @@ impl Held {
 
     /// Returns how long the hold may be relied on if nothing renews it; zero once it is lost.
     pub fn remaining(&self) -> Duration {
+        if self.hold.client().is_forked() {
+            return Duration::ZERO;
+        }
         self.hold.remaining(self.hold.client().now())
     }
 
@@ -185,8 +191,10 @@ impl Held {
     /// Dropped, the guard keeps the deadline it had; the lease on the server is what it was or longer.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
-        self.check()?;
         let client = self.hold.client();
+        client.check_process()?;
+        client.net().world.life.check()?;
+        self.check()?;
         let deadline = self
             .hold
             .valid_until()
@@ -240,6 +248,7 @@ impl Held {
     ///
     /// Dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, Error> {
+        self.hold.client().check_process()?;
         let parting = self.part();
         release::run(self.hold.client(), parting).await
     }
@@ -328,7 +337,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if !self.released.load(Ordering::Relaxed) {
+        // Another thread of the process that was forked may have had the locks that leaving takes.
+        if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
             let releases = self.hold.client().keeps(Rule::ReleaseOnDrop);
             let parting = self.part();
             if releases {

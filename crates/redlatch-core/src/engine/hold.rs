@@ -28,7 +28,6 @@ use crate::{
     },
     rules::Rule,
     script::ScriptCall,
-    seam::Runtime,
 };
 
 /// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is the latest of theirs.
@@ -224,13 +223,17 @@ impl Hold {
     ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         let changed = Arc::clone(self.inner().changed.get_or_insert_default());
         let hold = Arc::downgrade(self);
-        let runtime = Arc::clone(self.client.runtime());
+        let alarms = Arc::clone(self.client.net().world.alarms());
+        let life = Arc::clone(&self.client.net().world.life);
         async move {
             loop {
+                if life.is_forked() {
+                    return LossCause::Forked;
+                }
                 let mut changed = pin!(changed.notified());
                 // From here on no change is missed.
                 changed.as_mut().enable();
-                let look_at = match Self::look(&hold, &runtime) {
+                let look_at = match Self::look(&hold, alarms.now()) {
                     Look::Lost(cause) => return cause,
                     Look::At(moment) => moment,
                     Look::Ended => return std::future::pending().await,
@@ -238,17 +241,17 @@ impl Hold {
                 select! {
                     biased;
                     () = changed => {}
-                    () = runtime.sleep_until(look_at) => {}
+                    () = alarms.at(look_at) => {}
                 }
             }
         }
     }
 
-    fn look(hold: &Weak<Self>, runtime: &Arc<dyn Runtime>) -> Look {
+    fn look(hold: &Weak<Self>, now: Moment) -> Look {
         let Some(hold) = hold.upgrade() else {
             return Look::Ended;
         };
-        let state = hold.state(runtime.now());
+        let state = hold.state(now);
         let inner = hold.inner();
         match state {
             _ if inner.ended => Look::Ended,

@@ -75,7 +75,7 @@ pub(super) fn run(
     };
     async move {
         let Some(parting) = &handover.parting else {
-            return Err(Error::closed());
+            return Err(client.closed());
         };
         let primitive = Arc::clone(&parting.primitive);
         let call = parting.call(client.retention());

@@ -167,10 +167,19 @@ impl Releaser {
     /// Works the queue off until shutdown.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, presence: Arc<Presence>) {
         self.work(&net, &presence).await;
-        *self.queue() = Queue {
-            stopped: true,
-            ..Queue::default()
-        };
+        self.abandon();
+    }
+
+    /// Leaves what is queued to the leases: nothing sends it any more.
+    pub(crate) fn abandon(&self) {
+        let left = std::mem::replace(
+            &mut *self.queue(),
+            Queue {
+                stopped: true,
+                ..Queue::default()
+            },
+        );
+        drop(left);
         self.drained.notify_waiters();
     }
 
@@ -279,13 +288,16 @@ impl Releaser {
         item.failures += 1;
         item.next = now + BACKOFF.delay(item.failures, net.world.runtime.random());
         let mut queue = self.queue();
+        if queue.stopped {
+            return;
+        }
         queue.under_way -= 1;
         queue.waiting.push(item);
     }
 
     fn done(&self) {
         let mut queue = self.queue();
-        queue.under_way -= 1;
+        queue.under_way = queue.under_way.saturating_sub(1);
         if queue.under_way == 0 && queue.waiting.is_empty() {
             self.drained.notify_waiters();
         }

@@ -93,7 +93,7 @@ impl Client {
             select! {
                 biased;
                 result = &mut going => result,
-                () = self.closing() => Err(Error::closed()),
+                () = self.closing() => Err(self.closed()),
             }
         };
         watching.instrument(span).await
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
 
     async fn run(&mut self) -> Result<bool, Error> {
         loop {
-            self.client.check_open()?;
+            self.client.check_closing()?;
             if let Some(verdict) = self.post.told()
                 && let Consulted::Over = self.consulted(verdict)?
             {
@@ -179,7 +179,10 @@ impl<'a> Run<'a> {
                     match self.consult().await? {
                         Consulted::Over => return Ok(true),
                         Consulted::UnderWay => self.on_under_way(),
-                        Consulted::Unclear => self.machine.on_failed(),
+                        Consulted::Unclear => {
+                            self.client.check_process()?;
+                            self.machine.on_failed();
+                        }
                         Consulted::TimeUp => return Ok(false),
                     }
                 }
@@ -190,12 +193,12 @@ impl<'a> Run<'a> {
                     } else {
                         self.deadline.unwrap_or(Moment::FAR_FUTURE)
                     };
-                    if self.wait(until, true).await {
+                    if self.wait(until, true).await? {
                         return Ok(true);
                     }
                 }
                 Step::Pause { until } => {
-                    self.wait(until, false).await;
+                    self.wait(until, false).await?;
                 }
                 Step::End(End::Busy) => return Ok(false),
                 Step::End(End::Unanswered) => return Err(self.unanswered()),
@@ -228,7 +231,8 @@ impl<'a> Run<'a> {
                 }
                 continue;
             }
-            // Another is at it.
+            // Another is at it. Alarms of a client that has ended go off at once.
+            self.client.check_closing()?;
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return match self.post.phase() {
                     Some(_) if self.answered => Ok(Consulted::TimeUp),
@@ -244,6 +248,7 @@ impl<'a> Run<'a> {
             select! {
                 biased;
                 () = self.post.rung() => {}
+                () = self.client.forked() => self.client.check_process()?,
                 () = self.client.alarm(until) => {}
             }
         }
@@ -287,7 +292,7 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase counts as over.
-    async fn wait(&mut self, until: Moment, listens: bool) -> bool {
+    async fn wait(&mut self, until: Moment, listens: bool) -> Result<bool, Error> {
         let heard = async {
             match self.listener.as_ref().filter(|_| listens) {
                 Some(listener) => listener.heard().await,
@@ -297,7 +302,7 @@ impl<'a> Run<'a> {
         select! {
             biased;
             message = heard => match message {
-                Some(_) if !self.client.keeps(Rule::ConfirmMessages) => return true,
+                Some(_) if !self.client.keeps(Rule::ConfirmMessages) => return Ok(true),
                 Some(number) => {
                     self.message = Some(number);
                     self.machine.on_woken();
@@ -306,13 +311,14 @@ impl<'a> Run<'a> {
             },
             // The loop takes in what it was told.
             () = self.post.rung() => {}
+            () = self.client.forked() => self.client.check_process()?,
             () = self.client.alarm(until) => match self.post.last() {
                 // Somebody else has looked meanwhile, and would have told if it were over.
                 Some(last) if last.number > self.seen => self.on_under_way(),
                 _ => self.machine.on_elapsed(),
             },
         }
-        false
+        Ok(false)
     }
 
     fn listen(&mut self) -> &Listener {

@@ -78,6 +78,7 @@ impl Exclusive {
 
     /// Returns the address of the first waiter of `owner`, as its kind knows it; `None` if `owner` does not wait in this process.
     pub fn waiting(&self, owner: &Owner) -> Result<Option<String>, Error> {
+        self.client.check_open()?;
         let address = self.client.waiting(self.key()?, owner);
         Ok(address.map(|address| queued_address(&address, owner)))
     }

@@ -3,17 +3,15 @@
 use std::{
     collections::BTreeMap,
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
 
-use tokio::{
-    select,
-    sync::{Notify, watch},
-};
+use tokio::{select, sync::Notify};
 
 use crate::{
+    life::Life,
     protocol::{slumber::Slumber, time::Moment},
     seam::Runtime,
 };
@@ -21,7 +19,7 @@ use crate::{
 /// The alarms of one client. One task sleeps until the earliest; one that is set for later does not wake it, and most are taken back
 /// before their time.
 #[derive(Debug)]
-pub(super) struct Alarms {
+pub(crate) struct Alarms {
     runtime: Arc<dyn Runtime>,
     table: Mutex<Table>,
     /// An alarm is earlier than what the task sleeps for.
@@ -46,7 +44,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarms {
-    pub(super) fn start(runtime: &Arc<dyn Runtime>, shutdown: watch::Receiver<bool>) -> Arc<Self> {
+    pub(super) fn start(runtime: &Arc<dyn Runtime>, life: &Arc<Life>) -> Arc<Self> {
         let alarms = Arc::new(Self {
             runtime: Arc::clone(runtime),
             table: Mutex::new(Table {
@@ -57,12 +55,13 @@ impl Alarms {
             }),
             earlier: Notify::new(),
         });
-        runtime.spawn("alarms", Box::pin(Arc::clone(&alarms).run(shutdown)));
+        let running = alarms.run(Arc::clone(life));
+        life.spawn("alarms", running);
         alarms
     }
 
     /// Makes an alarm for `at`.
-    pub(super) fn at(self: &Arc<Self>, at: Moment) -> Alarm {
+    pub(crate) fn at(self: &Arc<Self>, at: Moment) -> Alarm {
         Alarm {
             alarms: Arc::clone(self),
             at,
@@ -70,27 +69,45 @@ impl Alarms {
         }
     }
 
-    async fn run(self: Arc<Self>, mut shutdown: watch::Receiver<bool>) {
-        loop {
-            let (due, next) = self.table().take_due(self.runtime.now());
-            due.into_iter().for_each(Waker::wake);
-            select! {
-                biased;
-                // An error means that nobody can say so any more, which says so.
-                _ = shutdown.wait_for(|&ended| ended) => break,
-                () = self.earlier.notified() => {}
-                () = self.runtime.sleep_until(next) => {}
+    /// Reads the clock that alarms go by.
+    pub(crate) fn now(&self) -> Moment {
+        self.runtime.now()
+    }
+
+    fn run(self: &Arc<Self>, life: Arc<Life>) -> impl Future<Output = ()> + use<> {
+        // Also when the task is dropped before it was polled at all.
+        let over = Over(Arc::clone(self));
+        async move {
+            let Over(alarms) = &over;
+            let mut stopped = pin!(life.stopped());
+            loop {
+                let (due, next) = alarms.table().take_due(alarms.now());
+                due.into_iter().for_each(Waker::wake);
+                select! {
+                    biased;
+                    () = &mut stopped => return,
+                    () = alarms.earlier.notified() => {}
+                    () = alarms.runtime.sleep_until(next) => {}
+                }
             }
         }
-        let mut table = self.table();
-        table.over = true;
-        let set = std::mem::take(&mut table.set);
-        drop(table);
-        set.into_values().for_each(Waker::wake);
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task of the alarms. However it ends, every alarm goes off: nothing may wait for one that never comes.
+struct Over(Arc<Alarms>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let mut table = self.0.table();
+        table.over = true;
+        let set = std::mem::take(&mut table.set);
+        drop(table);
+        set.into_values().for_each(Waker::wake);
     }
 }
 

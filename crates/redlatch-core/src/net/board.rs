@@ -181,6 +181,11 @@ impl Board {
         }
     }
 
+    /// Tells whether there is a connection.
+    pub(super) const fn is_up(&self) -> bool {
+        matches!(self.phase, Phase::Up { .. })
+    }
+
     pub(super) fn standing(&self, channel: &str) -> Standing {
         match (
             &self.phase,

@@ -91,6 +91,10 @@ impl Dialer {
             failures => BACKOFF.delay(failures, self.world.runtime.random()),
         };
         let world = self.world.clone();
+        // A fork must leave the parent's servers alone.
+        if world.life.is_forked() {
+            return None;
+        }
         select! {
             biased;
             () = world.ended() => None,
@@ -109,7 +113,12 @@ impl Dialer {
             login: self.credentials.login(),
             purpose: self.purpose,
         };
-        let (world, timeout) = (&self.world, self.timeout);
+        // Where another server would do, one that does not answer shall not take all the time there is.
+        let timeout = match &self.target {
+            Target::Master { .. } => self.timeout / 3,
+            Target::Fixed(_) | Target::MasterOf { .. } => self.timeout,
+        };
+        let world = &self.world;
         let deadline = world.now() + timeout;
         let result = select! {
             biased;

@@ -108,6 +108,7 @@ impl Net {
     ) -> Result<(Value, Result<(), Error>), Error> {
         let mut tries = Tries::until(deadline);
         loop {
+            self.world.life.check_all()?;
             let (outcome, acknowledged, needed) =
                 self.try_durably(call, timeout, deadline, &needs).await;
             let failure = match (outcome, acknowledged) {

@@ -19,10 +19,12 @@ use crate::{
     Error, ErrorKind, observe,
     protocol::{
         classify::{Class, classify},
+        outage::Outage,
         time::Moment,
     },
     rules::Rules,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose},
+    sync::lock,
 };
 
 /// The subscriptions of a client, on a connection that carries nothing else.
@@ -35,6 +37,8 @@ pub(crate) struct Hub {
     router: Arc<Router>,
     reach: Reach,
     board: Mutex<Board>,
+    /// Why the connection ended last, or could not be made.
+    trouble: Mutex<Option<Error>>,
     /// Something on the board wants to be subscribed or unsubscribed.
     dirty: Notify,
     /// Nobody will listen any more.
@@ -67,6 +71,7 @@ impl Hub {
             router: Arc::clone(router),
             reach,
             board: Mutex::new(Board::new(rules)),
+            trouble: Mutex::default(),
             dirty: Notify::new(),
             retired: Notify::new(),
         })
@@ -124,15 +129,38 @@ impl Hub {
             if let Some(refusal) = self.board().refusal(channel) {
                 return Err(refusal);
             }
+            // What does not pass is told at once.
+            let trouble = lock(&self.trouble).clone();
+            if trouble.is_some_and(|trouble| !trouble.is_transient()) {
+                return Err(self.no_subscription());
+            }
             select! {
                 biased;
-                () = self.world.ended() => return Err(Error::closed()),
+                () = self.world.ended() => return Err(self.world.life.closed()),
                 () = listener.ear.settled.notified() => {}
                 () = self.world.runtime.sleep_until(deadline) => {
-                    return Err(broken("no subscription in time"));
+                    return Err(self.no_subscription());
                 }
             }
         }
+    }
+
+    /// Returns the error of a subscription that was not confirmed in time: with why there is no connection, or else why nobody is known to connect to.
+    fn no_subscription(&self) -> Error {
+        let trouble = lock(&self.trouble).clone();
+        let Some(trouble) = trouble.or_else(|| self.router.trouble()) else {
+            return broken(if self.board().is_up() {
+                "no subscription in time: the server has not confirmed it"
+            } else {
+                "no subscription in time: still connecting"
+            });
+        };
+        let mut message = format!("no subscription in time: {trouble}");
+        let cause = trouble.cause();
+        if !cause.is_empty() {
+            message = format!("{message}: {cause}");
+        }
+        Error::with_source(trouble.kind(), message, trouble)
     }
 
     /// Returns the number of listeners.
@@ -149,8 +177,8 @@ impl Hub {
         if self.board().start() {
             let dialer = self.dialer();
             self.world
-                .runtime
-                .spawn("hub", Box::pin(supervise(Arc::clone(self), dialer)));
+                .life
+                .spawn("hub", supervise(Arc::clone(self), dialer));
         }
         self.dirty.notify_one();
     }
@@ -184,6 +212,7 @@ impl Hub {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
+        self.world.life.connected();
         self.board().connected();
         let mut ping_at = self.world.now() + HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;
@@ -265,6 +294,7 @@ impl Hub {
     }
 
     async fn send(&self, conn: &dyn Conn, command: Command) -> Result<(), Error> {
+        self.world.life.check_process()?;
         let outcomes = select! {
             biased;
             outcomes = conn.send(vec![command]) => outcomes,
@@ -298,6 +328,7 @@ impl Hub {
 }
 
 async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
+    let mut outage = Outage::default();
     loop {
         let next = select! {
             biased;
@@ -311,15 +342,22 @@ async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
             break;
         };
         let error = match result {
-            Ok(dialed) => select! {
-                biased;
-                () = hub.world.ended() => break,
-                () = hub.retired.notified() => break,
-                Err(error) = hub.live(&address, dialed) => error,
-            },
+            Ok(dialed) => {
+                if let Some(over) = outage.connected(hub.world.now()) {
+                    observe::connected(&address, Some(over));
+                }
+                select! {
+                    biased;
+                    () = hub.world.ended() => break,
+                    () = hub.retired.notified() => break,
+                    Err(error) = hub.live(&address, dialed) => error,
+                }
+            }
             Err(error) => error,
         };
-        observe::disconnected(&address, &error);
+        let trouble = outage.failed(hub.world.now());
+        observe::disconnected(&address, &error, trouble);
+        *lock(&hub.trouble) = Some(error);
         hub.board().disconnected();
     }
     hub.board().disconnected();
@@ -338,7 +376,8 @@ impl Listener {
             select! {
                 biased;
                 () = self.ear.settled.notified() => {}
-                () = self.hub.world.runtime.sleep_until(deadline) => return false,
+                () = self.hub.world.life.forked() => return false,
+                () = self.hub.world.alarm(deadline) => return false,
             }
         }
     }

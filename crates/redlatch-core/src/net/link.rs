@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, observe,
-    protocol::{server_clock::ServerClock, time::Moment},
+    protocol::{outage::Outage, server_clock::ServerClock, time::Moment},
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
     sync::lock,
 };
@@ -104,8 +104,8 @@ impl Link {
             router.connect_timeout,
         );
         world
-            .runtime
-            .spawn("link", Box::pin(supervise(Arc::clone(&link), dialer)));
+            .life
+            .spawn("link", supervise(Arc::clone(&link), dialer));
         link
     }
 
@@ -142,12 +142,13 @@ impl Link {
         let last = select! {
             biased;
             settled = settled => settled.map_or(LinkState::Closed, |state| state.clone()),
-            () = self.world.runtime.sleep_until(deadline) => self.state.borrow().clone(),
+            () = self.world.life.forked() => return self.world.life.check_process().and(Err(Error::closed())),
+            () = self.world.alarm(deadline) => self.state.borrow().clone(),
         };
         match last {
             LinkState::Up(session) => Ok(session),
             LinkState::Down(error) => Err(error),
-            LinkState::Closed => Err(Error::closed()),
+            LinkState::Closed => Err(self.world.life.closed()),
             LinkState::Connecting => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("no connection to {} in time", self.address),
@@ -160,7 +161,7 @@ impl Link {
     }
 
     /// Runs one life of the connection; returns why it ended.
-    async fn live(&self, dialed: Dialed) -> Error {
+    async fn live(&self, dialed: Dialed, outage: &mut Outage) -> Error {
         let Dialed {
             conn, mut pushes, ..
         } = dialed;
@@ -174,7 +175,7 @@ impl Link {
             return error;
         }
         self.state.send_replace(LinkState::Up(Arc::clone(&session)));
-        tracing::info!(target: "redlatch", address = %self.address, "connected");
+        observe::connected(&self.address, outage.connected(self.world.now()));
         if self.is_only {
             return session.watch(pushes.as_mut()).await;
         }
@@ -208,16 +209,18 @@ async fn supervise(link: Arc<Link>, dialer: Dialer) {
 
 /// Connects again and again until shutdown.
 async fn keep_up(link: &Link, mut dialer: Dialer) {
+    let mut outage = Outage::default();
     while let Some(result) = dialer.next().await {
         let error = match result {
             Ok(dialed) => select! {
                 biased;
                 () = link.world.ended() => return,
-                error = link.live(dialed) => error,
+                error = link.live(dialed, &mut outage) => error,
             },
             Err(error) => error,
         };
-        observe::disconnected(&link.address, &error);
+        let trouble = outage.failed(link.world.now());
+        observe::disconnected(&link.address, &error, trouble);
         link.state.send_replace(LinkState::Down(error));
         link.stale.notify_one();
     }
@@ -226,6 +229,7 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
 impl Session {
     /// Learns the server's time, and so that it answers.
     async fn begin(link: &Link, conn: Arc<dyn Conn>) -> Result<Self, Error> {
+        link.world.life.connected();
         let now = link.world.now();
         let mut session = Self {
             world: link.world.clone(),
@@ -356,10 +360,15 @@ impl Session {
     /// Sends `batch` as one pipeline and waits as `limit` says; what is not answered by then has an unknown outcome.
     pub(crate) async fn send(&self, batch: Vec<Command>, limit: Limit) -> Vec<Outcome> {
         let commands = batch.len();
+        // A fork has the parent's connections, and what it sent would be told to the parent.
+        if let Err(error) = self.world.life.check_process() {
+            return vec![Outcome::NotSent(error.to_string()); commands];
+        }
         let runtime = &self.world.runtime;
         let mut quiet_since = runtime.now();
         let place = lock(&self.progress).sent();
         let mut answer = pin!(self.conn.send(batch));
+        let mut forked = pin!(self.world.life.forked());
         loop {
             let silence = limit.silence.max(self.usual);
             let until = limit.deadline.min(quiet_since + silence);
@@ -371,6 +380,7 @@ impl Session {
                     }
                     return outcomes;
                 }
+                () = &mut forked => break,
                 () = self.world.alarm(until) => {}
             }
             let now = runtime.now();

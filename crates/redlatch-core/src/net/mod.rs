@@ -17,6 +17,7 @@ mod servers;
 mod strays;
 mod wakes;
 
+pub(crate) use alarm::Alarms;
 pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication, shortfall};
 pub(crate) use hub::{Hub, Listener, Reach, Topic};
@@ -29,14 +30,10 @@ pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
-
-use self::{
-    alarm::{Alarm, Alarms},
-    sender::Asking,
-};
+use self::{alarm::Alarm, sender::Asking};
 use crate::{
     Error, ErrorKind,
+    life::Life,
     protocol::{backoff::Backoff, classify::Obstacle, time::Moment},
     script::{CallOutcome, Failure, ScriptCall},
     seam::{Command, Runtime, Transport, Value},
@@ -47,12 +44,11 @@ use crate::{
 pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
     pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) life: Arc<Life>,
     alarms: Arc<Alarms>,
     pub(crate) clocks: Arc<Clocks>,
     /// Calls to waiters that nobody listened for.
     pub(crate) strays: Arc<Strays>,
-    /// Becomes true when all background work shall end.
-    shutdown: watch::Receiver<bool>,
 }
 
 impl World {
@@ -60,20 +56,26 @@ impl World {
         runtime: Arc<dyn Runtime>,
         transport: Arc<dyn Transport>,
         clocks: Clocks,
-        shutdown: watch::Receiver<bool>,
+        life: Arc<Life>,
     ) -> Self {
-        let alarms = Alarms::start(&runtime, shutdown.clone());
+        let alarms = Alarms::start(&runtime, &life);
         Self {
             runtime,
             transport,
+            life,
             alarms,
             clocks: Arc::new(clocks),
             strays: Arc::default(),
-            shutdown,
         }
     }
 
-    /// Returns what resolves at `at`, or when all background work has ended. For what is mostly over before.
+    /// Returns the alarms, for what is to outlive the rest.
+    pub(crate) const fn alarms(&self) -> &Arc<Alarms> {
+        &self.alarms
+    }
+
+    /// Returns what resolves at `at`, or when all background work has ended. For what may be polled outside of the client's runtime, and for what is mostly
+    /// over before.
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
         self.alarms.at(at)
     }
@@ -84,9 +86,7 @@ impl World {
 
     /// Resolves when all background work shall end.
     pub(crate) async fn ended(&self) {
-        let mut shutdown = self.shutdown.clone();
-        // An error means that nobody can say so any more, which says so.
-        let _ = shutdown.wait_for(|&ended| ended).await;
+        self.life.stopped().await;
     }
 }
 
@@ -173,6 +173,7 @@ impl Net {
     ) -> Result<(Value, bool), Error> {
         let mut tries = Tries::until(deadline);
         loop {
+            self.world.life.check_all()?;
             match self.try_once(call, timeout, deadline).await {
                 CallOutcome::Replied(reply) => return Ok((reply, tries.unknown)),
                 CallOutcome::Failed(failure) => tries.failed(&self.world, failure).await?,
@@ -189,6 +190,7 @@ impl Net {
     ) -> Result<Value, Error> {
         let mut failures = 0;
         loop {
+            self.world.life.check_all()?;
             let until = deadline.min(self.world.now() + ASK_TIMEOUT);
             let result = match self.session(slot, LinkClass::Command, until).await {
                 Ok(session) => redirect::ask(&self.router, session, &command, until).await,
@@ -198,12 +200,13 @@ impl Net {
                 Err(error) if error.is_transient() => error,
                 result => return result,
             };
+            self.world.life.check_process()?;
             failures += 1;
             let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
             if next >= deadline {
                 return Err(error);
             }
-            self.world.runtime.sleep_until(next).await;
+            self.world.alarm(next).await;
         }
     }
 
@@ -255,13 +258,15 @@ impl Tries {
 
     /// Waits until the next try; fails when there is to be none.
     async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
+        // A fork sends nothing, and no alarm of its own ever wakes it.
+        world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
         self.failures += 1;
         let next = world.now() + RETRY.delay(self.failures, world.runtime.random());
         if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {
             return Err(failure.into_error(self.unknown));
         }
-        world.runtime.sleep_until(next).await;
+        world.alarm(next).await;
         Ok(())
     }
 }

@@ -126,6 +126,11 @@ impl Router {
         Box::pin(self.await_session(slot, class, deadline)).await
     }
 
+    /// Returns why the last look for servers found nothing.
+    pub(super) fn trouble(&self) -> Option<Error> {
+        self.news.borrow().trouble.clone()
+    }
+
     /// Waits for the routes as well as for a link, since a node that is gone is replaced by another.
     async fn await_session(
         &self,
@@ -165,8 +170,9 @@ impl Router {
         }
         select! {
             biased;
-            () = self.world.runtime.sleep_until(deadline) => {}
-            () = self.world.ended() => return Error::closed(),
+            () = self.world.ended() => return self.world.life.closed(),
+            () = self.world.life.forked() => {}
+            () = self.world.alarm(deadline) => {}
         }
         let trouble = trouble.or_else(|| self.news.borrow().trouble.clone());
         trouble.unwrap_or_else(|| {

@@ -27,12 +27,12 @@ use crate::{
 
 /// Starts to look, and goes on until shutdown.
 pub(super) fn start(router: &Arc<Router>) {
-    let runtime = &router.world.runtime;
-    runtime.spawn("scout", Box::pin(run(Arc::clone(router))));
+    let life = &router.world.life;
+    life.spawn("scout", run(Arc::clone(router)));
     if let Topology::Sentinel(sentinels) = &router.servers.topology {
         for address in &sentinels.addresses {
             let watch = sentinel::watch(Arc::clone(router), sentinels.clone(), address.clone());
-            runtime.spawn("sentinel", Box::pin(watch));
+            life.spawn("sentinel", watch);
         }
     }
 }

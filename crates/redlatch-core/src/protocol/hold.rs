@@ -43,8 +43,10 @@ pub enum LossCause {
     Forgotten,
     /// No renewal got through before the deadline.
     Unreachable,
-    /// The client was closed.
+    /// The client was closed, or has ended with its tokio runtime.
     Closed,
+    /// This process is a fork of the one that holds.
+    Forked,
 }
 
 impl LossCause {
@@ -57,6 +59,7 @@ impl LossCause {
             Self::Forgotten => "forgotten",
             Self::Unreachable => "unreachable",
             Self::Closed => "closed",
+            Self::Forked => "forked",
         }
     }
 }
@@ -70,6 +73,7 @@ impl fmt::Display for LossCause {
             Self::Forgotten => "the server knows nothing of it",
             Self::Unreachable => "no renewal got through before its deadline",
             Self::Closed => "the client was closed",
+            Self::Forked => "another process holds it, of which this one is a fork",
         })
     }
 }

@@ -13,6 +13,7 @@ pub mod lane;
 pub mod lease;
 pub mod lookout;
 pub mod name;
+pub mod outage;
 pub mod pace;
 pub mod renewal;
 pub mod server_clock;

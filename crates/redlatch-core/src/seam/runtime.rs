@@ -1,8 +1,19 @@
 //! Clock, timers, tasks and randomness.
 
-use std::{fmt, future::Future, pin::Pin, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::Handle,
+    task::JoinHandle,
+    time::{Sleep, sleep},
+};
+use uuid::Uuid;
 
 use crate::protocol::time::Moment;
 
@@ -14,14 +25,25 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// Reads the clock. It never goes back.
     fn now(&self) -> Moment;
 
-    /// Sleeps until the clock has reached `until`; may wake a little late, never early.
+    /// Sleeps until the clock has reached `until`; may wake a little late, and early only if the runtime that has the timers has ended.
     fn sleep_until(&self, until: Moment) -> BoxFuture<()>;
 
     /// Runs `future` in the background. `task` names it in logs and traces.
     fn spawn(&self, task: &'static str, future: BoxFuture<()>);
 
-    /// Draws 64 random bits. Not for secrets.
+    /// Draws 64 random bits. Not for secrets, and not for what has to be unique: for jitter.
     fn random(&self) -> u64;
+
+    /// Draws 128 bits that no other process and no copy of this one draws, 122 of them random: identities are made of them.
+    ///
+    /// By default they come from the operating system, and differ in forked processes.
+    ///
+    /// # Panics
+    ///
+    /// By default, if the operating system has no entropy to give.
+    fn entropy(&self) -> u128 {
+        Uuid::new_v4().as_u128()
+    }
 }
 
 /// The production runtime: tokio's tasks and timers, and a clock that counts suspend where there is one.
@@ -57,21 +79,10 @@ impl Runtime for TokioRuntime {
     }
 
     fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        // A tokio timer stands still during suspend and the clock does not, so the clock decides after each.
-        let handle = self.handle.clone();
-        Box::pin(async move {
-            loop {
-                let rest = until.since(now());
-                if rest.is_zero() {
-                    return;
-                }
-                let rest = rest.min(LONGEST_SLEEP);
-                let sleep = {
-                    let _entered = handle.enter();
-                    tokio::time::sleep(rest)
-                };
-                sleep.await;
-            }
+        Box::pin(TokioSleep {
+            handle: self.handle.clone(),
+            until,
+            timer: Timer::Unset,
         })
     }
 
@@ -81,6 +92,70 @@ impl Runtime for TokioRuntime {
 
     fn random(&self) -> u64 {
         fastrand::u64(..)
+    }
+}
+
+/// A sleep that may be polled anywhere, also when the runtime of its timer has ended.
+///
+/// A timer of tokio must not be polled outside of its runtime, since it panics once that has ended. So it is polled there, by a task, unless this is polled there.
+struct TokioSleep {
+    handle: Handle,
+    until: Moment,
+    timer: Timer,
+}
+
+enum Timer {
+    Unset,
+    /// Polled in its runtime.
+    Inside(Pin<Box<Sleep>>),
+    /// Polled by a task of its runtime.
+    Outside(JoinHandle<()>),
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the seam that everything else sleeps through"
+)]
+impl Future for TokioSleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let here = Handle::try_current().is_ok_and(|here| here.id() == self.handle.id());
+        loop {
+            // A tokio timer stands still during suspend and the clock does not, so the clock decides after each.
+            let rest = self.until.since(now()).min(LONGEST_SLEEP);
+            if rest.is_zero() {
+                self.timer = Timer::Unset;
+                return Poll::Ready(());
+            }
+            match &mut self.timer {
+                Timer::Inside(timer) if here => {
+                    ready!(timer.as_mut().poll(context));
+                    self.timer = Timer::Unset;
+                }
+                Timer::Outside(task) => {
+                    let slept = ready!(Pin::new(task).poll(context));
+                    self.timer = Timer::Unset;
+                    // The runtime has ended, and nothing wakes this any more.
+                    if slept.is_err() {
+                        return Poll::Ready(());
+                    }
+                }
+                Timer::Unset if here => self.timer = Timer::Inside(Box::pin(sleep(rest))),
+                Timer::Inside(_) | Timer::Unset => {
+                    let sleeping = self.handle.spawn(async move { sleep(rest).await });
+                    self.timer = Timer::Outside(sleeping);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for TokioSleep {
+    fn drop(&mut self) {
+        if let Timer::Outside(task) = &self.timer {
+            task.abort();
+        }
     }
 }
 

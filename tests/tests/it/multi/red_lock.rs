@@ -65,7 +65,7 @@ async fn what_no_later_attempt_can_mend_is_told_at_once() {
         match lock.lock().await {
             Ok(guard) => drop(guard.release().await),
             Err(error) => {
-                assert_eq!((at, error.kind()), (2, ErrorKind::Unavailable));
+                assert_eq!((at, error.kind()), (2, ErrorKind::Closed));
             }
         }
     }

@@ -203,6 +203,7 @@ impl Run<'_> {
     }
 
     pub(super) fn failed(&mut self, failure: Failure) -> Result<(), Error> {
+        self.client.check_process()?;
         let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
         let error = failure.into_error(self.unknown);
         if fatal {

@@ -137,5 +137,6 @@ pub(super) const ALL: &[Mutant] = &[
     client("waiter-never-registers", Rule::Register),
     client("waiter-not-struck-out", Rule::StrikeOut),
     client("loss-not-told", Rule::TellByClock),
+    client("ids-collide", Rule::UniqueIds),
     client("never-looks-again", Rule::LookAgain),
 ];

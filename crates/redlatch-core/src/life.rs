@@ -1,0 +1,301 @@
+//! Whether a client is alive: the process that it belongs to, and the tasks that it cannot do without.
+
+use std::{
+    any::Any,
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    pin::Pin,
+    process,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    Error, ErrorKind, observe,
+    owner::Numbers,
+    rules::{Rule, Rules},
+    seam::{BoxFuture, Runtime},
+};
+
+/// The life of one client.
+pub(crate) struct Life {
+    runtime: Arc<dyn Runtime>,
+    rules: Rules,
+    /// The process that the client was made in.
+    process: u32,
+    numbers: Arc<Numbers>,
+    end: OnceLock<End>,
+    /// Becomes true when all background work shall end.
+    shutdown: watch::Sender<bool>,
+    /// Closes the client when it ends by itself.
+    on_end: OnceLock<OnEnd>,
+    /// Background tasks that have not ended.
+    tasks: AtomicUsize,
+    /// Told when the last background task has ended.
+    idle: Notify,
+}
+
+type OnEnd = Box<dyn Fn(&End) + Send + Sync>;
+
+/// What ends a client that nobody has closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// A background task was dropped before its end: its runtime was shut down.
+    Runtime,
+    /// This background task has panicked.
+    Panic(&'static str),
+}
+
+impl Life {
+    pub(crate) fn new(
+        runtime: Arc<dyn Runtime>,
+        rules: Rules,
+        numbers: Arc<Numbers>,
+        shutdown: watch::Sender<bool>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            runtime,
+            rules,
+            process: process::id(),
+            numbers,
+            end: OnceLock::new(),
+            shutdown,
+            on_end: OnceLock::new(),
+            tasks: AtomicUsize::new(0),
+            idle: Notify::new(),
+        })
+    }
+
+    /// Sets what closes the client when it ends by itself; called at once if it has ended.
+    pub(crate) fn on_end(&self, on_end: impl Fn(&End) + Send + Sync + 'static) {
+        let on_end = self.on_end.get_or_init(|| Box::new(on_end));
+        if let Some(end) = self.end.get() {
+            on_end(end);
+        }
+    }
+
+    /// Runs `future` in the background. The client ends if the task is dropped before its end, or panics.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: &'static str,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) {
+        self.tasks.fetch_add(1, Ordering::Relaxed);
+        let task = Task {
+            name,
+            life: Arc::clone(self),
+            future: Some(Box::pin(future)),
+        };
+        self.runtime.spawn(name, Box::pin(task));
+    }
+
+    /// Returns when no background task is left.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let mut idle = std::pin::pin!(self.idle.notified());
+            idle.as_mut().enable();
+            if self.tasks.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Resolves when all background work shall end.
+    pub(crate) async fn stopped(&self) {
+        let mut shutdown = self.shutdown.subscribe();
+        // The sender lives as long as this does.
+        let _ = shutdown.wait_for(|&ended| ended).await;
+    }
+
+    /// Stops all background work.
+    pub(crate) fn stop(&self) {
+        self.shutdown.send_replace(true);
+    }
+
+    /// Tells whether all background work shall end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.shutdown.borrow()
+    }
+
+    /// Fails if the client has ended by itself.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.end.get() {
+            Some(_) => Err(self.closed()),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if the client has ended by itself, or belongs to another process.
+    pub(crate) fn check_all(&self) -> Result<(), Error> {
+        self.check()?;
+        self.check_process()
+    }
+
+    /// Returns the error of a client that takes no work any more.
+    pub(crate) fn closed(&self) -> Error {
+        match self.end.get() {
+            Some(end) => Error::new(ErrorKind::Closed, end.to_string()),
+            None => Error::closed(),
+        }
+    }
+
+    /// Tells whether this process is another than the one that the client was made in. Costs one `getpid`.
+    pub(crate) fn is_forked(&self) -> bool {
+        process::id() != self.process
+    }
+
+    /// Resolves when it is polled in another process than the one that the client was made in, in which nothing else may ever wake its caller. Looks from its
+    /// second poll on: whoever begins to wait has looked.
+    pub(crate) const fn forked(&self) -> Forked<'_> {
+        Forked {
+            life: self,
+            polled: false,
+        }
+    }
+
+    /// Fails in another process than the one that the client was made in. Costs one `getpid`.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        let here = process::id();
+        if here == self.process {
+            return Ok(());
+        }
+        let message = format!(
+            "the client was made in process {}, and this is process {here}; make a client of its own after the fork",
+            self.process
+        );
+        Err(Error::new(ErrorKind::Forked, message))
+    }
+
+    /// A connection was made. Owners and attempts that are named from here on differ from those of any copy of this machine.
+    pub(crate) fn connected(&self) {
+        if self.rules.keeps(Rule::UniqueIds) {
+            self.numbers.jump(self.runtime.entropy());
+        }
+    }
+
+    fn end(&self, end: End) {
+        if self.end.set(end).is_err() {
+            return;
+        }
+        let Some(end) = self.end.get() else {
+            return;
+        };
+        if *end == End::Runtime {
+            self.stop();
+        }
+        match self.on_end.get() {
+            Some(on_end) => on_end(end),
+            None => self.stop(),
+        }
+    }
+}
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Life")
+            .field("process", &self.process)
+            .field("end", &self.end)
+            .field("tasks", &self.tasks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Runtime => {
+                f.write_str("the tokio runtime in which this client was made has ended")
+            }
+            Self::Panic(task) => write!(f, "the client is closed: its task {task} has panicked"),
+        }
+    }
+}
+
+/// See [`Life::forked`].
+#[derive(Debug)]
+pub(crate) struct Forked<'a> {
+    life: &'a Life,
+    polled: bool,
+}
+
+impl Future for Forked<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.polled, true) && self.life.is_forked() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+/// A background task whose end is noticed.
+struct Task {
+    name: &'static str,
+    life: Arc<Life>,
+    /// `None` once it has ended.
+    future: Option<BoxFuture<()>>,
+}
+
+impl Task {
+    fn panicked(&self, panic: Option<&(dyn Any + Send)>) {
+        let message = panic.map_or("", message);
+        observe::panicked(self.name, message);
+        self.life.end(End::Panic(self.name));
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(future) = &mut self.future else {
+            return Poll::Ready(());
+        };
+        // What a panic leaves half done is never looked at again: the client ends.
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        match polled {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(())) => self.future = None,
+            Err(panic) => {
+                // Dropping may panic as well, and is no reason to end twice.
+                let future = self.future.take();
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
+                self.panicked(Some(&*panic));
+                // The runtime has its own ways to tell of panics.
+                resume_unwind(panic);
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if self.future.is_some() {
+            if std::thread::panicking() {
+                self.panicked(None);
+            } else if !self.life.is_stopped() {
+                self.life.end(End::Runtime);
+            }
+        }
+        self.future = None;
+        if self.life.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.life.idle.notify_waiters();
+        }
+    }
+}
+
+/// Returns what a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or_default()
+}

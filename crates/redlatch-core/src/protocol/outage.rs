@@ -1,0 +1,134 @@
+//! What is told of a connection that cannot be made, again and again.
+
+use std::time::Duration;
+
+use super::time::Moment;
+
+/// The failures of one connection to be made, from the first until it is up.
+///
+/// Inputs: [`failed`](Self::failed) after each failure and [`connected`](Self::connected) after each success. Both return what is to be told. The
+/// first failure is told at once, and what follows once in [`QUIET`] at most.
+#[derive(Clone, Debug, Default)]
+pub struct Outage {
+    /// When the first failure was.
+    began: Option<Moment>,
+    /// How often it has failed since.
+    tries: u32,
+    /// When something was told last.
+    told: Option<Moment>,
+    /// When it was connected last, after a failure.
+    connected: Option<Moment>,
+    /// When its end was told last.
+    told_over: Option<Moment>,
+}
+
+/// What is to be told of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is the first.
+    Begins,
+    /// It goes on.
+    Lasts {
+        /// How often it has failed.
+        tries: u32,
+        /// Since the first failure.
+        span: Duration,
+    },
+}
+
+/// The end of an outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// How often it has failed.
+    pub tries: u32,
+    /// From the first failure until now.
+    pub span: Duration,
+}
+
+impl Outage {
+    /// Takes in a failure; returns what is to be told of it, if anything.
+    pub fn failed(&mut self, now: Moment) -> Option<Trouble> {
+        // A connection that breaks as soon as it is made ends nothing.
+        let lived = self.connected.take();
+        if lived.is_some_and(|since| now - since >= LIVES) {
+            *self = Self::default();
+        }
+        let began = *self.began.get_or_insert(now);
+        self.tries += 1;
+        let trouble = if self.tries == 1 {
+            Trouble::Begins
+        } else if self.told.is_none_or(|told| now - told >= QUIET) {
+            Trouble::Lasts {
+                tries: self.tries,
+                span: now - began,
+            }
+        } else {
+            return None;
+        };
+        self.told = Some(now);
+        Some(trouble)
+    }
+
+    /// Takes in that it is connected; returns what is to be told, unless nothing had failed.
+    pub fn connected(&mut self, now: Moment) -> Option<Over> {
+        let began = self.began?;
+        self.connected = Some(now);
+        if self.told_over.is_some_and(|told| now - told < QUIET) {
+            return None;
+        }
+        self.told_over = Some(now);
+        Some(Over {
+            tries: self.tries,
+            span: now - began,
+        })
+    }
+}
+
+/// The least time between two things that are told of one outage.
+pub const QUIET: Duration = Duration::from_secs(10);
+
+/// A connection that lives as long has ended the outage before it.
+const LIVES: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_origin(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn an_outage_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
+        let mut outage = Outage::default();
+        let told: Vec<_> = (1000..=22_000)
+            .step_by(500)
+            .filter_map(|ms| outage.failed(at(ms)).map(|trouble| (ms, trouble)))
+            .collect();
+        let lasts = |tries, ms| Trouble::Lasts {
+            tries,
+            span: Duration::from_millis(ms),
+        };
+        assert_eq!(
+            told,
+            [
+                (1000, Trouble::Begins),
+                (11_000, lasts(21, 10_000)),
+                (21_000, lasts(41, 20_000)),
+            ]
+        );
+        let over = outage.connected(at(22_100)).unwrap();
+        assert_eq!((over.tries, over.span), (43, Duration::from_millis(21_100)));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_as_soon_as_it_is_made_ends_no_outage() {
+        let mut outage = Outage::default();
+        assert_eq!(outage.connected(at(0)), None);
+        assert_eq!(outage.failed(at(5000)), Some(Trouble::Begins));
+        assert!(outage.connected(at(5100)).is_some());
+        assert_eq!(outage.failed(at(5200)), None);
+        assert_eq!(outage.connected(at(5300)), None);
+        assert_eq!(outage.failed(at(9000)), Some(Trouble::Begins));
+    }
+}

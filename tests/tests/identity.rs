@@ -1,0 +1,284 @@
+//! Who is who: no two clients share an identity, however alike the processes are that made them.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::{
+    collections::BTreeSet,
+    env,
+    future::IntoFuture,
+    io::{BufRead, BufReader, Write, stdin},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use fork::Fork;
+use futures_util::{FutureExt, future::join_all};
+use redlatch::{Client, Error};
+use redlatch_core::seam::TokioRuntime;
+use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
+use tokio::runtime::{Builder, Runtime};
+
+const ROLE: &str = "REDLATCH_TEST_ROLE";
+const SERVER: &str = "REDLATCH_TEST_SERVER";
+
+/// Not a test: what the processes do that the tests below start.
+#[test]
+fn what_other_processes_do() {
+    let (Ok(role), Ok(url)) = (env::var(ROLE), env::var(SERVER)) else {
+        return;
+    };
+    match role.as_str() {
+        "forks" => forks(&url),
+        "seeds" => {
+            fastrand::seed(7);
+            connect_and_try(&url);
+        }
+        "connects" => connect_and_try(&url),
+        "uses after fork" => uses_after_fork(&url),
+        role => panic!("{role}"),
+    }
+    // Guards are not dropped: what is held stays held.
+    std::process::exit(0);
+}
+
+/// Makes a client of this process, tries to hold `x`, and says who it is and whether it holds.
+fn connect_and_try(url: &str) {
+    runtime().block_on(async {
+        let client = Client::connect(url).await.unwrap();
+        let guard = client.lock("x").try_lock().await.unwrap();
+        println!("said {} {}", client.id(), guard.is_some());
+        std::mem::forget(guard);
+        std::mem::forget(client);
+    });
+}
+
+fn forks(url: &str) {
+    // From here on the generator has a state that the children inherit.
+    fastrand::u64(..);
+    for _ in 0..3 {
+        let Fork::Parent(child) = fork::fork().unwrap() else {
+            connect_and_try(url);
+            std::process::exit(0);
+        };
+        fork::waitpid(child).unwrap();
+    }
+}
+
+#[test]
+fn forked_workers_have_ids_of_their_own_and_exclude_each_other() {
+    let server = Served::start();
+    one_holds(&server.run("forks", 1), 3);
+}
+
+#[test]
+fn processes_that_seed_the_generator_alike_exclude_each_other() {
+    let server = Served::start();
+    one_holds(&server.run("seeds", 2), 2);
+}
+
+#[test]
+fn two_hundred_processes_that_start_at_once_have_ids_of_their_own() {
+    let server = Served::start();
+    one_holds(&server.run("connects", 200), 200);
+}
+
+#[test]
+fn a_thousand_clients_of_one_process_have_ids_of_their_own() {
+    let server = Served::start();
+    let said = runtime().block_on(async {
+        let embedded = EmbeddedTransport::new().serve("x", server.server.clone());
+        let transport: Arc<dyn redlatch::seam::Transport> = Arc::new(embedded);
+        let connecting = (0..1000).map(|_| {
+            let address = redlatch::seam::Address::Embedded("x".to_owned());
+            redlatch::ClientBuilder::at(address, redlatch::seam::Login::default())
+                .transport(Arc::clone(&transport))
+                .connect_timeout(Duration::from_secs(60))
+                .connect()
+        });
+        let clients = join_all(connecting).await;
+        let mut said = Vec::new();
+        let mut guards = Vec::new();
+        for client in &clients {
+            let client: &Client = client.as_ref().unwrap();
+            let guard = client.lock("x").try_lock().await.unwrap();
+            said.push(format!("{} {}", client.id(), guard.is_some()));
+            guards.push(guard);
+        }
+        said
+    });
+    one_holds(&said, 1000);
+}
+
+#[test]
+fn a_client_in_a_forked_process_refuses_and_sends_nothing() {
+    let server = Served::start();
+    let commands = || server.server.command_counts().values().sum::<u64>();
+    let mut process = server.process("uses after fork");
+    let mut stdin = process.stdin.take().unwrap();
+    let mut counts = Vec::new();
+    let said = said(&mut process, |line| {
+        if let "before" | "after" = line {
+            counts.push(commands());
+            stdin.write_all(b"\n").unwrap();
+        }
+    });
+    let said: BTreeSet<_> = said.iter().map(String::as_str).collect();
+    let expected = [
+        "lock Forked",
+        "try_lock Forked",
+        "info Forked",
+        "extend Forked",
+        "release Forked",
+        "waiting Forked",
+        "state Lost(Forked)",
+        "check Lost(Forked)",
+        "lost Forked",
+        "closed true",
+        "parent still holds true",
+        "before",
+        "after",
+    ];
+    assert_eq!(said, BTreeSet::from(expected));
+    assert_eq!(counts[0], counts[1], "the child has sent something");
+}
+
+/// Uses a client, a guard and a future of the parent in a forked child.
+fn uses_after_fork(url: &str) {
+    let runtime = runtime();
+    let client = runtime.block_on(Client::connect(url)).unwrap();
+    let hold = |name: &str| {
+        runtime
+            .block_on(client.lock(name).lock().into_future())
+            .unwrap()
+    };
+    let (held, dropped, released) = (hold("held"), hold("dropped"), hold("released"));
+    let lock = client.lock("held");
+    let mut waiting = Box::pin(lock.lock().into_future());
+    // It waits at the server, and goes on waiting.
+    for _ in 0..20 {
+        let polled = runtime.block_on(async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            waiting.as_mut().now_or_never()
+        });
+        assert!(polled.is_none());
+    }
+    pause("before");
+    let Fork::Parent(child) = fork::fork().unwrap() else {
+        let own = self::runtime();
+        own.block_on(async {
+            let say = |what: &str, error: Option<Error>| {
+                println!("said {what} {:?}", error.unwrap().kind());
+            };
+            say("lock", lock.lock().await.err());
+            say("try_lock", client.lock("y").try_lock().await.err());
+            say("info", lock.info().await.err());
+            say("extend", held.extend(Duration::from_secs(9)).await.err());
+            println!("said state {:?}", held.state());
+            say("check", held.check().err());
+            println!("said lost {:?}", held.lost().await);
+            println!("said closed {}", client.is_closed());
+            say("release", released.release().await.err());
+            drop(dropped);
+            say("waiting", waiting.await.err());
+            client.close_now().await;
+            let message = client.lock("y").try_lock().await.unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("process {}", std::process::id())),
+                "{message}"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        });
+        std::process::exit(0);
+    };
+    assert_eq!(fork::waitpid(child).unwrap(), 0);
+    pause("after");
+    let mut extended = true;
+    for guard in [&held, &dropped] {
+        let extending = guard.extend(Duration::from_secs(60));
+        extended &= runtime.block_on(extending).is_ok();
+    }
+    println!("said parent still holds {extended}");
+}
+
+/// Says something, and goes on when the test has taken note of it.
+fn pause(what: &str) {
+    println!("said {what}");
+    stdin().read_line(&mut String::new()).unwrap();
+}
+
+fn one_holds(said: &[String], processes: usize) {
+    let ids: BTreeSet<_> = said
+        .iter()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let holders = said.iter().filter(|line| line.ends_with(" true")).count();
+    assert_eq!(
+        (said.len(), ids.len(), holders),
+        (processes, processes, 1),
+        "{said:?}"
+    );
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// An embedded server that other processes reach.
+struct Served {
+    server: EmbeddedServer,
+    listening: Listening,
+    _runtime: Runtime,
+}
+
+impl Served {
+    fn start() -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
+        let listening = runtime.block_on(server.listen("127.0.0.1:0")).unwrap();
+        Self {
+            server,
+            listening,
+            _runtime: runtime,
+        }
+    }
+
+    /// Starts `count` processes at once; returns what they said.
+    fn run(&self, role: &str, count: usize) -> Vec<String> {
+        let processes: Vec<_> = (0..count).map(|_| self.process(role)).collect();
+        let mut all = Vec::new();
+        for mut process in processes {
+            all.extend(said(&mut process, |_| {}));
+        }
+        all
+    }
+
+    fn process(&self, role: &str) -> Child {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "what_other_processes_do", "--nocapture"])
+            .env(ROLE, role)
+            .env(SERVER, self.listening.url())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+/// Reads what a process says, until it ends.
+fn said(process: &mut Child, mut hears: impl FnMut(&str)) -> Vec<String> {
+    let mut said = Vec::new();
+    for line in BufReader::new(process.stdout.take().unwrap()).lines() {
+        if let Some((_, line)) = line.unwrap().split_once("said ") {
+            hears(line);
+            said.push(line.to_owned());
+        }
+    }
+    assert!(process.wait().unwrap().success(), "{said:?}");
+    said
+}

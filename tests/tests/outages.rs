@@ -1,0 +1,155 @@
+//! What is told of connections that cannot be made.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use redlatch::seam::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transport};
+use redlatch_embedded::EmbeddedTransport;
+use redlatch_tests::backend::Backend;
+use tokio::time::sleep;
+use tracing_subscriber::fmt;
+
+/// What was told, as lines.
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl Told {
+    fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
+        let told = Self::default();
+        let writer = told.clone();
+        let subscriber = fmt::Subscriber::builder()
+            .with_ansi(false)
+            .without_time()
+            .with_max_level(tracing::Level::INFO)
+            .with_writer(move || writer.clone())
+            .finish();
+        (told, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Takes the lines that contain `word`.
+    fn lines(&self, word: &str) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let lines = text.lines().filter(|line| line.contains(word));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+impl Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
+    let (told, _listening) = Told::listen();
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let Backend::Embedded { server, .. } = &backend else {
+        unreachable!("it is embedded")
+    };
+    // Connections that have lived long enough to end what was before.
+    sleep(Duration::from_secs(5)).await;
+    server.refuse_connections(true);
+    server.cut_connections();
+    sleep(Duration::from_millis(25_000)).await;
+    let warned = told.lines("WARN");
+    // For each of the two connections: the first failure, and one line after ten and after twenty seconds.
+    assert_eq!(warned.len(), 6, "{warned:#?}");
+    assert!(warned[2].contains("not connected for 1"), "{warned:#?}");
+    assert!(warned[2].contains(" tries"), "{warned:#?}");
+    server.refuse_connections(false);
+    sleep(Duration::from_secs(3)).await;
+    let again = told.lines("connected again after 2");
+    assert_eq!(again.len(), 2, "{again:#?}");
+    assert_eq!(told.lines("WARN").len(), 6);
+    drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_that_has_failed_dials_no_more() {
+    let (told, _listening) = Told::listen();
+    let backend = Backend::embedded();
+    let Backend::Embedded { server, .. } = &backend else {
+        unreachable!("it is embedded")
+    };
+    server.refuse_connections(true);
+    let (counting, dials) = Refusing::of(&backend, None);
+    let error = backend
+        .builder()
+        .transport(counting)
+        .connect()
+        .await
+        .unwrap_err();
+    let (dialled, warned) = (*dials.lock().unwrap(), told.lines("WARN").len());
+    assert!(dialled > 1, "{error}");
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(*dials.lock().unwrap(), dialled, "it dials on");
+    assert_eq!(told.lines("WARN").len(), warned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_without_a_subscription_tells_why() {
+    let backend = Backend::embedded();
+    let (refusing, _) = Refusing::of(&backend, Some(Purpose::PubSub));
+    let error = backend
+        .builder()
+        .transport(refusing)
+        .connect()
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("no subscription in time"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("Too many open files"), "{error}");
+}
+
+/// A transport that counts what it dials, and refuses some of it.
+#[derive(Debug)]
+struct Refusing {
+    inner: EmbeddedTransport,
+    dials: Arc<Mutex<u32>>,
+    refused: Option<Purpose>,
+}
+
+impl Refusing {
+    /// Returns the transport, and how often it has dialled.
+    fn of(backend: &Backend, refused: Option<Purpose>) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
+        let Backend::Embedded { server, name, .. } = backend else {
+            unreachable!("it is embedded")
+        };
+        let dials = Arc::default();
+        let transport = Self {
+            inner: EmbeddedTransport::new().serve(name, server.clone()),
+            dials: Arc::clone(&dials),
+            refused,
+        };
+        (Arc::new(transport), dials)
+    }
+}
+
+#[async_trait]
+impl Transport for Refusing {
+    async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
+        *self.dials.lock().unwrap() += 1;
+        if self.refused == Some(dial.purpose) {
+            return Err(DialError {
+                kind: DialErrorKind::Unreachable,
+                message: "Too many open files (os error 24)".to_owned(),
+            });
+        }
+        self.inner.dial(dial).await
+    }
+}

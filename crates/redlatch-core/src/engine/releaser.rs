@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -79,6 +82,8 @@ pub(crate) struct Releaser {
     timeout: Duration,
     rules: Rules,
     turns: Arc<Turns>,
+    /// The server has refused a release, and has taken none since.
+    refused: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +120,7 @@ impl Releaser {
             timeout,
             rules,
             turns,
+            refused: AtomicBool::new(false),
         }
     }
 
@@ -260,15 +266,19 @@ impl Releaser {
         let labels = Labels::of(item.parting.primitive.as_ref());
         let why = match outcome {
             CallOutcome::Replied(reply) => {
+                self.refused.store(false, Ordering::Relaxed);
                 item.parting.answered(&self.turns, &reply);
                 if item.parting.undo {
                     observe::undone(&labels);
                 }
                 return self.done();
             }
+            // A right, or memory, may be given back before the server ends it by itself.
             CallOutcome::Failed(Failure::Fatal(error)) => {
-                observe::release_given_up(&labels, item.parting.primitive.name(), &error);
-                return self.done();
+                if !self.refused.swap(true, Ordering::Relaxed) {
+                    observe::release_refused(&labels, item.parting.primitive.name(), &error);
+                }
+                error
             }
             CallOutcome::Failed(failure) => failure.into_error(true),
         };

@@ -18,11 +18,11 @@ use std::{
 
 use futures_util::future::join_all;
 use redlatch::{
-    Client, Error, PermitExpirableSemaphore, PermitId,
+    Client, Durability, Error, PermitExpirableSemaphore, PermitId,
     seam::{Command, ServerError},
 };
 use redlatch_embedded::{LostReply, calls};
-use redlatch_tests::backend::Backend;
+use redlatch_tests::{backend::Backend, wait::unique_name};
 
 type Guard = Box<dyn std::any::Any + Send>;
 type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Guard>, Error>> + Send>>;
@@ -236,5 +236,114 @@ fn refuse_if(backend: &Backend, on: &Arc<AtomicBool>) {
         let error = "NOPERM this user has no permissions to run the 'evalsha' command";
         let server = backend.embedded_server();
         server.fail_next(refused, ServerError::parse(error));
+    }
+}
+
+/// Whoever lets go and asks again at once has let go by then.
+#[tokio::test(start_paused = true)]
+async fn a_name_let_go_is_free_for_the_next_try_of_its_client() {
+    for way in guarded() {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let_go_and_try(&way, &client, 1000).await;
+    }
+}
+
+/// A red-lock asks each server over a client of its own.
+#[tokio::test(start_paused = true)]
+async fn a_red_lock_let_go_is_free_for_the_next_try_of_its_client() {
+    let backends: Vec<_> = (0..3).map(|_| Backend::embedded()).collect();
+    let clients = join_all(backends.iter().map(Backend::client)).await;
+    // A server that has just started may have forgotten what it granted.
+    backends[0].pass(Duration::from_secs(60)).await;
+    let lock = clients[0].red_lock("x", &clients[1..]);
+    for round in 0..1000 {
+        let guard = lock.try_lock().await.unwrap();
+        assert!(guard.is_some(), "busy in round {round}");
+    }
+}
+
+/// A durable request has a link of its own, so that it waits for the answer to the release.
+#[tokio::test(start_paused = true)]
+async fn a_name_let_go_is_free_for_a_durable_try() {
+    let backend = Backend::embedded();
+    backend.embedded_server().set_replicas(1);
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    for round in 0..200 {
+        let durable = lock.try_lock().durability(Durability::Replicas(1));
+        assert!(durable.await.unwrap().is_some(), "busy in round {round}");
+        assert!(lock.try_lock().await.unwrap().is_some(), "round {round}");
+    }
+}
+
+/// One that gave up may be in the queue, or hold, until its undo has run.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_given_up_is_out_of_the_way_of_the_next() {
+    for way in guarded() {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        for polls in (0..8).cycle().take(200) {
+            let mut acquiring = (way.lock)(&client, "x");
+            for _ in 0..polls {
+                if futures_util::poll!(&mut acquiring).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(acquiring);
+            let tried = (way.try_lock)(&client, "x").await.unwrap();
+            assert!(tried.is_some(), "{}: busy after {polls} polls", way.kind);
+        }
+    }
+}
+
+/// A request does not wait for longer than it has time, nor for releases of other names.
+#[tokio::test(start_paused = true)]
+async fn a_try_waits_for_its_own_time_behind_releases() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let other = client.lock("y").lock().await.unwrap();
+    backend.embedded_server().stop();
+    drop(guard);
+    backend.pass(Duration::from_millis(1)).await;
+    let begun = tokio::time::Instant::now();
+    let tried = client.lock("x").try_lock_for(Duration::from_millis(300));
+    assert!(tried.await.is_err());
+    assert_eq!(begun.elapsed().as_millis(), 300);
+    backend.embedded_server().resume();
+    assert!(other.check().is_ok());
+}
+
+#[cfg(all(unix, feature = "servers"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_let_go_is_free_on_real_servers() {
+    redlatch_tests::matrix::on_every_server(|binary| async move {
+        for backend in [Backend::real(&binary), Backend::cluster(&binary).await] {
+            let client = backend.client().await;
+            for way in guarded() {
+                let_go_and_try(&way, &client, 1000).await;
+            }
+            // Several at once keep the releaser busy.
+            let rounds = (0..8).map(|_| let_go_and_try(&WAYS[0], &client, 300));
+            join_all(rounds).await;
+        }
+    })
+    .await;
+}
+
+/// The ways whose guards give back in the background.
+fn guarded() -> impl Iterator<Item = Way> {
+    WAYS.into_iter().filter(|way| way.kind != "permits")
+}
+
+async fn let_go_and_try(way: &Way, client: &Client, rounds: usize) {
+    let name = unique_name(way.kind);
+    let mut held = (way.try_lock)(client, &name).await.unwrap();
+    for round in 0..rounds {
+        assert!(held.is_some(), "{}: busy in round {round}", way.kind);
+        drop(held.take());
+        held = (way.try_lock)(client, &name).await.unwrap();
     }
 }

@@ -26,6 +26,21 @@ impl<K: Ord, V> Few<K, V> {
         }
     }
 
+    /// Returns what has this key, put in if it was not there.
+    pub fn get_or_default(&mut self, key: &K) -> &mut V
+    where
+        K: Clone,
+        V: Default,
+    {
+        if self.is_empty() || self.first.as_ref().is_some_and(|first| *key < first.0) {
+            self.insert(key.clone(), V::default());
+        }
+        match &mut self.first {
+            Some(first) if first.0 == *key => &mut first.1,
+            _ => self.rest.entry(key.clone()).or_default(),
+        }
+    }
+
     /// Takes out what has this key.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         match self.first.take_if(|first| first.0 == *key) {
@@ -102,6 +117,10 @@ mod tests {
                     model.insert(key, n);
                 } else {
                     prop_assert_eq!(few.remove(&key), model.remove(&key));
+                }
+                if n % 3 == 0 {
+                    *few.get_or_default(&(key / 2)) += 1;
+                    *model.entry(key / 2).or_default() += 1;
                 }
                 prop_assert!(few.iter().eq(&model));
                 prop_assert!(few.values().eq(model.values()));

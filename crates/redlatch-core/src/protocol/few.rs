@@ -1,6 +1,6 @@
 //! A map that mostly has one entry.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all names nobody but one task wants to have any.
 #[derive(Debug)]
@@ -76,6 +76,14 @@ impl<K: Ord, V> Few<K, V> {
         first.into_iter().chain(&self.rest)
     }
 
+    /// Returns the keys in `range`, in order.
+    pub fn range(&self, range: RangeInclusive<K>) -> impl Iterator<Item = &K> {
+        let first = self.first.as_ref().map(|(key, _)| key);
+        let first = first.filter(|&key| range.contains(key));
+        let rest = self.rest.range(range).map(|(key, _)| key);
+        first.into_iter().chain(rest)
+    }
+
     /// Returns all values in the order of their keys.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
@@ -124,6 +132,9 @@ mod tests {
                 }
                 prop_assert!(few.iter().eq(&model));
                 prop_assert!(few.values().eq(model.values()));
+                let range = key / 2..=key;
+                let in_model = model.range(range.clone()).map(|(key, _)| key);
+                prop_assert!(few.range(range).eq(in_model));
                 prop_assert_eq!(few.first(), model.first_key_value());
                 prop_assert_eq!((few.len(), few.is_empty()), (model.len(), model.is_empty()));
                 for key in 0..8 {

@@ -100,6 +100,19 @@ struct Backlog {
     rounds: usize,
 }
 
+impl Backlog {
+    /// Tells whether another round may begin. Few wait for the one that is under way, so that more go with the next.
+    fn may_begin(&self, hurried: bool) -> bool {
+        let most = match self.items.len() {
+            0 => 0,
+            _ if hurried => MOST_ROUNDS,
+            1..CHUNK => 1,
+            _ => 2,
+        };
+        self.rounds < most
+    }
+}
+
 /// Partings that are being sent, and what is known of each.
 struct Round {
     partings: Vec<Parting>,
@@ -193,9 +206,8 @@ impl Releaser {
                 let backlog = backlogs.entry(node(net, &item)).or_default();
                 backlog.items.push_back(item);
             }
-            let most = if hurried { MOST_ROUNDS } else { 1 };
             for (node, backlog) in &mut backlogs {
-                while backlog.rounds < most && !backlog.items.is_empty() {
+                while backlog.may_begin(hurried) {
                     let count = backlog.items.len().min(CHUNK);
                     let chunk: Vec<_> = backlog.items.drain(..count).collect();
                     backlog.rounds += 1;

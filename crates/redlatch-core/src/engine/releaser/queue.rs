@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 
 use super::Parting;
 use crate::{
@@ -48,20 +48,21 @@ struct Inner {
 struct Name {
     /// How many have come since the name was last without any.
     pushed: u64,
-    passed: Passed,
+    /// They are on their way: what is sent to the same server over the same link comes behind them.
+    sent: Stage,
+    /// They are answered, refused or given up.
+    settled: Stage,
     unanswered: u64,
-    told: Option<watch::Sender<Passed>>,
     /// What its undos have in common, as it was with the last one.
     common: Option<Arc<Common>>,
 }
 
-/// How many releases and undos of a name have come so far, of those that ever came.
-#[derive(Clone, Copy, Debug, Default)]
-struct Passed {
-    /// They are on their way: what is sent to the same server over the same link comes behind them.
-    sent: u64,
-    /// They are answered, refused or given up.
-    settled: u64,
+/// How many releases and undos of a name have come so far, of those that ever came, and who waits for more of them to.
+#[derive(Debug, Default)]
+struct Stage {
+    reached: u64,
+    /// By how many they wait for. Each is told once, however many come that far.
+    waiting: BTreeMap<(u64, u64), oneshot::Sender<()>>,
 }
 
 /// What has to be true of a release before another request for its name is sent.
@@ -139,7 +140,7 @@ impl Queue {
         if refused {
             name.pass(&mut sent, Ahead::Settled);
         } else if std::mem::take(&mut sent.sent) {
-            name.passed.sent -= 1;
+            name.sent.reached -= 1;
         }
         let item = Item {
             left: Left::of(parting, name),
@@ -200,22 +201,20 @@ impl Queue {
             return None;
         }
         let mut inner = self.inner();
+        let id = inner.next_id;
         let name = inner.names.get_mut(key)?;
         let pushed = name.pushed;
-        let has_passed = move |passed: &Passed| match ahead {
-            Ahead::Sent => passed.sent >= pushed,
-            Ahead::Settled => passed.settled >= pushed,
-        };
-        if has_passed(&name.passed) {
+        let stage = name.stage(ahead);
+        if stage.reached >= pushed {
             return None;
         }
-        let passed = name.passed;
-        let told = name.told.get_or_insert_with(|| watch::Sender::new(passed));
-        let mut told = told.subscribe();
+        let (tell, told) = oneshot::channel();
+        stage.waiting.insert((pushed, id), tell);
+        inner.next_id += 1;
         inner.hurried = true;
         Some(async move {
             // An error means that none is left.
-            let _ = told.wait_for(has_passed).await;
+            let _ = told.await;
         })
     }
 
@@ -281,12 +280,18 @@ impl Item {
 
 impl Name {
     fn pass(&mut self, sent: &mut Sent, ahead: Ahead) {
-        let newly_sent = !std::mem::replace(&mut sent.sent, true);
-        let newly_settled = ahead == Ahead::Settled && !std::mem::replace(&mut sent.settled, true);
-        self.passed.sent += u64::from(newly_sent);
-        self.passed.settled += u64::from(newly_settled);
-        if let Some(told) = self.told.as_ref().filter(|_| newly_sent || newly_settled) {
-            told.send_replace(self.passed);
+        if !std::mem::replace(&mut sent.sent, true) {
+            self.sent.advance();
+        }
+        if ahead == Ahead::Settled && !std::mem::replace(&mut sent.settled, true) {
+            self.settled.advance();
+        }
+    }
+
+    const fn stage(&mut self, ahead: Ahead) -> &mut Stage {
+        match ahead {
+            Ahead::Sent => &mut self.sent,
+            Ahead::Settled => &mut self.settled,
         }
     }
 
@@ -309,6 +314,18 @@ impl Name {
         });
         self.common = Some(Arc::clone(&common));
         common
+    }
+}
+
+impl Stage {
+    fn advance(&mut self) {
+        self.reached += 1;
+        while let Some(first) = self.waiting.first_entry()
+            && first.key().0 <= self.reached
+        {
+            // Whoever waited may have gone.
+            let _ = first.remove().send(());
+        }
     }
 }
 

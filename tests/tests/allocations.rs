@@ -3,13 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 use std::{
-    future::{IntoFuture, poll_fn},
+    future::{Future, IntoFuture, poll_fn},
     sync::Arc,
     task::Poll,
+    time::Duration,
 };
 
 use allocation_counter::{AllocationInfo, measure, opt_out};
 use async_trait::async_trait;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use redlatch::{
     Client,
     seam::{Command, Conn, Dial, DialError, Dialed, Outcome, Transport},
@@ -71,6 +73,91 @@ fn what_waits_is_small() {
         size_of_val(&release)
     );
     runtime.block_on(release).unwrap();
+}
+
+#[test]
+fn a_waiter_keeps_little() {
+    let (runtime, client) = client();
+    let fair = client.fair_lock("fair");
+    let plain = client.lock("plain");
+    let held = runtime.block_on(async {
+        let fair = fair.lock().into_future().await.unwrap();
+        (fair, plain.lock().into_future().await.unwrap())
+    });
+    for (kind, each, most) in [
+        (
+            "plain",
+            wait(&runtime, || plain.lock().into_future()),
+            WAITER,
+        ),
+        (
+            "fair",
+            wait(&runtime, || fair.lock().into_future()),
+            FAIR_WAITER,
+        ),
+    ] {
+        println!("{kind}: {each} bytes");
+        assert!((most / 3..=most).contains(&each), "{kind}: {each} bytes");
+    }
+    drop(held);
+}
+
+/// Waits that are given up leave undos behind, which a server that is away may keep from being sent.
+#[test]
+fn an_undo_keeps_little() {
+    let (runtime, client) = client();
+    let (fair, read) = (client.fair_lock("fair"), client.read_write_lock("read"));
+    let held = runtime.block_on(async {
+        let fair = fair.lock().into_future().await.unwrap();
+        (fair, read.write().into_future().await.unwrap())
+    });
+    wait(&runtime, || fair.lock().into_future());
+    runtime.block_on(client.settled());
+    let fair = give_up(&runtime, || fair.lock().into_future());
+    let fair = (fair, client.tables().partings);
+    runtime.block_on(client.settled());
+    let read = give_up(&runtime, || read.read().into_future());
+    let read = (read, client.tables().partings);
+    for (kind, (each, left)) in [("fair", fair), ("read", read)] {
+        println!("{kind}: {each} bytes");
+        assert_eq!(left, 2000, "{kind}");
+        assert!((UNDO / 3..=UNDO).contains(&each), "{kind}: {each} bytes");
+    }
+    drop(held);
+}
+
+/// Returns how many bytes are kept of each of many waits that are given up.
+fn give_up<F: Future>(runtime: &Runtime, waiter: impl Fn() -> F) -> i64 {
+    let waits = measure(|| {
+        let mut waiting = FuturesUnordered::new();
+        runtime.block_on(async {
+            (0..2000).for_each(|_| waiting.push(waiter()));
+            let a_while = tokio::time::sleep(Duration::from_secs(1));
+            let mut a_while = std::pin::pin!(a_while);
+            futures_util::future::select(waiting.next(), &mut a_while).await;
+        });
+        // Nothing is sent outside of the runtime.
+        drop(waiting);
+    });
+    waits.bytes_current / 2000
+}
+
+/// Returns how many bytes each of many waiters keeps.
+fn wait<F: Future>(runtime: &Runtime, waiter: impl Fn() -> F) -> i64 {
+    let some = |count: i64| {
+        let mut waiting = FuturesUnordered::new();
+        let info = measure(|| {
+            runtime.block_on(async {
+                (0..count).for_each(|_| waiting.push(waiter()));
+                let a_while = tokio::time::sleep(Duration::from_secs(5));
+                let mut a_while = std::pin::pin!(a_while);
+                futures_util::future::select(waiting.next(), &mut a_while).await;
+            });
+        });
+        info.bytes_current
+    };
+    some(100);
+    some(2000) / 2000
 }
 
 /// Takes so many names; the guards' own place is the caller's.
@@ -160,6 +247,13 @@ const PAIR: u64 = 24;
 
 /// Bytes that a hold, its guard left out, keeps of the heap.
 const HOLD: i64 = 410;
+
+/// Bytes that a waiter keeps of the heap.
+const WAITER: i64 = 3600;
+const FAIR_WAITER: i64 = 3600;
+
+/// Bytes that a wait that was given up keeps of the heap until it is undone.
+const UNDO: i64 = 150;
 
 /// Bytes of the future of an acquisition.
 const ACQUISITION: usize = 2200;

@@ -17,7 +17,9 @@ use tokio::{
 use crate::{
     ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
     config::Config,
-    engine::{Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals},
+    engine::{
+        Ahead, Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals,
+    },
     life::{End, Life},
     net::{Clocks, Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
     observe,
@@ -623,7 +625,31 @@ impl Client {
         if self.0.life().is_forked() {
             return;
         }
-        self.0.releaser.push(parting, self.now());
+        self.0.releaser.push(parting);
+    }
+
+    /// Waits until the releases and undos of `key` that are queued are ahead of what is sent over a link of `class` after that; until `deadline` at the latest.
+    ///
+    /// # Cancel safety
+    ///
+    /// They are sent all the same.
+    pub(crate) async fn let_go_first(&self, key: &Key, class: LinkClass, deadline: Moment) {
+        let ahead = match class {
+            LinkClass::Command => Ahead::Sent,
+            // Links do not wait for each other.
+            _ => Ahead::Settled,
+        };
+        if let Some(ahead) = self.0.releaser.ahead(key, ahead) {
+            let late = self.alarm(deadline);
+            Box::pin(async move {
+                select! {
+                    biased;
+                    () = ahead => {}
+                    () = late => {}
+                }
+            })
+            .await;
+        }
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {

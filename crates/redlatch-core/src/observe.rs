@@ -128,6 +128,14 @@ pub(crate) fn undone(labels: &Labels) {
     meter::count("redlatch_undone_total", labels);
 }
 
+/// The server refuses a release or undo, which is tried again. Told once until the server takes one.
+pub(crate) fn release_refused(labels: &Labels, name: &str, why: &impl fmt::Display) {
+    tracing::warn!(
+        target: "redlatch", event = "release_refused", kind = labels.kind, %name, %why,
+        "the server refuses a release; it is tried again until the lease has ended"
+    );
+}
+
 /// A release or undo was given up; the lease ends what is left.
 pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::warn!(

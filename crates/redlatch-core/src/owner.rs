@@ -172,6 +172,10 @@ impl AttemptId {
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }
+
+    pub(crate) const fn client(&self) -> &ClientId {
+        &self.client
+    }
 }
 
 impl fmt::Display for AttemptId {

@@ -126,17 +126,22 @@ impl Presence {
 
     /// Renews the record until shutdown.
     pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>) {
+        let mut pause = TTL / 3;
         loop {
-            let next = net.world.now() + TTL / 3;
+            let next = net.world.now() + pause;
             tokio::select! {
                 biased;
                 () = net.world.ended() => return,
                 () = net.world.runtime.sleep_until(next) => {}
             }
             let deadline = net.world.now() + WITHDRAW;
-            if let Err(error) = self.announce(&net, deadline).await {
-                tracing::debug!(target: "redlatch", %error, "the client's record was not renewed");
-            }
+            pause = match self.announce(&net, deadline).await {
+                Ok(()) => TTL / 3,
+                Err(error) => {
+                    tracing::debug!(target: "redlatch", %error, "the client's record was not renewed");
+                    AGAIN
+                }
+            };
         }
     }
 
@@ -176,6 +181,9 @@ fn executable() -> Option<String> {
 
 /// How long a record outlives its client, for those who ask who it was.
 const TTL: Duration = Duration::from_secs(3600);
+
+/// How long after a record was refused it is written again.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// Longest try to remove a record.
 const WITHDRAW: Duration = Duration::from_secs(1);

@@ -31,6 +31,11 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         Discipline::Barging
     }
 
+    /// Returns which form of its kind it is: where key, kind and form are the same, so are the calls that undo an attempt.
+    fn form(&self) -> u64 {
+        0
+    }
+
     /// Returns which side of the object it is.
     fn side(&self) -> Side {
         Side::Exclusive

@@ -65,6 +65,10 @@ impl Primitive for Counted {
         Discipline::Queued
     }
 
+    fn form(&self) -> u64 {
+        self.need.into()
+    }
+
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         self.acquisition().call(request)
     }

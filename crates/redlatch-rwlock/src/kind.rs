@@ -91,6 +91,11 @@ impl Primitive for Hold {
         }
     }
 
+    fn form(&self) -> u64 {
+        // Its waiters are told apart from readers.
+        u64::from(matches!(self.way, Way::Upgradable))
+    }
+
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         let names = &self.names;
         match &self.way {

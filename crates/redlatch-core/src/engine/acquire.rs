@@ -361,9 +361,13 @@ impl<'a> Run<'a> {
             self.open_ears();
         }
         let net = self.client.net();
-        let slot = self.primitive.key().slot();
+        let key = self.primitive.key();
+        let slot = key.slot();
         let durability = self.options.durability;
-        let session = match net.session(slot, durability.link_class(), up_by).await {
+        // Whoever has let go of the name in this process must not be in its own way.
+        let class = durability.link_class();
+        self.client.let_go_first(key, class, up_by).await;
+        let session = match net.session(slot, class, up_by).await {
             Ok(session) => session,
             Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
         };

@@ -105,6 +105,9 @@ impl Group<'_> {
             _ => self.client.now() + silence,
         };
         let class = self.options.durability.link_class();
+        for key in keys {
+            self.client.let_go_first(key, class, deadline).await;
+        }
         let net = self.client.net();
         let Ok(session) = net.session(call.slot(), class, deadline).await else {
             return Ok(Together::OneByOne);
@@ -125,7 +128,7 @@ impl Group<'_> {
                 return Ok(Together::OneByOne);
             }
         };
-        let answer = first.acquired_all(keys.len(), &reply);
+        let answer = first.acquired_all(self.primitives.len(), &reply);
         // A reply that cannot be read may have been a grant: the attempts stay armed.
         if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
             attempts.iter_mut().for_each(Attempt::answered);

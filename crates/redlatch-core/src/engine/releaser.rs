@@ -1,9 +1,16 @@
 //! The background releaser: what guards and abandoned attempts leave behind is ended by it, whatever else happens.
 
+mod queue;
+
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
+    future::{poll_fn, ready},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
     time::Duration,
 };
 
@@ -11,8 +18,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{
     select,
     sync::{Notify, watch},
+    task::unconstrained,
 };
 
+pub(crate) use self::queue::Ahead;
+use self::queue::{Item, Queue, Sent};
 use super::{
     Turns,
     succession::{Successor, ahead_of_successors},
@@ -24,7 +34,7 @@ use crate::{
     owner::AttemptId,
     presence::Presence,
     primitive::{Primitive, ReleaseRequest, Token},
-    protocol::{backoff::Backoff, time::Moment},
+    protocol::{backoff::Backoff, name::Key, time::Moment},
     rules::{Rule, Rules},
     script::{CallOutcome, Failure, ScriptCall},
     seam::Address,
@@ -70,7 +80,7 @@ impl Parting {
 /// The queue of partings. Filled from any context; emptied by one task.
 #[derive(Debug)]
 pub(crate) struct Releaser {
-    queue: Mutex<Queue>,
+    queue: Queue,
     nudge: Notify,
     /// Told when the queue has run empty.
     drained: Notify,
@@ -79,22 +89,34 @@ pub(crate) struct Releaser {
     timeout: Duration,
     rules: Rules,
     turns: Arc<Turns>,
+    /// The server has refused a release, and has taken none since.
+    refused: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    waiting: Vec<Item>,
-    under_way: usize,
-    closing: bool,
-    /// All background work has ended: what comes now was parted by `close`, or ends with its lease.
-    stopped: bool,
+/// What waits to be sent to one node.
+#[derive(Default)]
+struct Backlog {
+    items: VecDeque<Item>,
+    rounds: usize,
 }
 
-#[derive(Debug)]
-struct Item {
-    parting: Parting,
-    failures: u32,
-    next: Moment,
+impl Backlog {
+    /// Tells whether another round may begin. Few wait for the one that is under way, so that more go with the next.
+    fn may_begin(&self, hurried: bool) -> bool {
+        let most = match self.items.len() {
+            0 => 0,
+            _ if hurried => MOST_ROUNDS,
+            1..CHUNK => 1,
+            _ => 2,
+        };
+        self.rounds < most
+    }
+}
+
+/// Partings that are being sent, and what is known of each.
+struct Round {
+    partings: Vec<Parting>,
+    sent: Vec<Sent>,
 }
 
 impl Releaser {
@@ -107,7 +129,7 @@ impl Releaser {
         turns: Arc<Turns>,
     ) -> Self {
         Self {
-            queue: Mutex::default(),
+            queue: Queue::default(),
             nudge: Notify::new(),
             drained: Notify::new(),
             shutdown,
@@ -115,30 +137,31 @@ impl Releaser {
             timeout,
             rules,
             turns,
+            refused: AtomicBool::new(false),
         }
     }
 
     /// Queues a parting.
-    pub(crate) fn push(&self, parting: Parting, now: Moment) {
-        let item = Item {
-            parting,
-            failures: 0,
-            next: now,
-        };
-        {
-            let mut queue = self.queue();
-            if queue.stopped {
-                return;
-            }
-            queue.waiting.push(item);
+    pub(crate) fn push(&self, parting: Parting) {
+        if self.queue.push(parting) {
+            self.nudge.notify_one();
         }
+    }
+
+    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there is nothing to wait for. The queue is sent at once.
+    pub(crate) fn ahead(
+        &self,
+        key: &Key,
+        ahead: Ahead,
+    ) -> Option<impl Future<Output = ()> + use<>> {
+        let waiting = self.queue.ahead(key, ahead)?;
         self.nudge.notify_one();
+        Some(waiting)
     }
 
     /// Returns the number of partings that are not answered.
     pub(crate) fn len(&self) -> usize {
-        let queue = self.queue();
-        queue.waiting.len() + queue.under_way
+        self.queue.len()
     }
 
     /// Resolves when nothing is left.
@@ -155,7 +178,7 @@ impl Releaser {
 
     /// Ends all background work of the client once nothing is left.
     pub(crate) fn finish(&self) {
-        self.queue().closing = true;
+        self.queue.close();
         self.nudge.notify_one();
     }
 
@@ -172,37 +195,32 @@ impl Releaser {
 
     /// Leaves what is queued to the leases: nothing sends it any more.
     pub(crate) fn abandon(&self) {
-        let left = std::mem::replace(
-            &mut *self.queue(),
-            Queue {
-                stopped: true,
-                ..Queue::default()
-            },
-        );
-        drop(left);
+        self.queue.stop();
         self.drained.notify_waiters();
     }
 
-    /// Each node is worked off on its own, one round after the other, so that one that does not answer holds up no other.
+    /// Each node is worked off on its own, so that one that does not answer holds up no other. What comes while a round is under way makes the next round
+    /// of its node, unless somebody waits for it.
     async fn work(&self, net: &Net, presence: &Presence) {
         let mut withdrawn = false;
         let mut rounds = FuturesUnordered::new();
-        // What has come for the nodes that a round is under way to.
-        let mut gathered: BTreeMap<Node, Vec<Item>> = BTreeMap::new();
-        let mut due = Vec::new();
+        let mut backlogs: BTreeMap<Node, Backlog> = BTreeMap::new();
         loop {
-            let (more, next) = self.take_due(net.world.now());
-            due.extend(more);
-            for (node, items) in by_node(net, std::mem::take(&mut due)) {
-                match gathered.get_mut(&node) {
-                    Some(gathered) => gathered.extend(items),
-                    None => {
-                        gathered.insert(node.clone(), Vec::new());
-                        rounds.push(self.round(net, node, items));
-                    }
+            let (due, hurried, next) = self.queue.take_due(net.world.now());
+            for item in due {
+                let backlog = backlogs.entry(node(net, &item)).or_default();
+                backlog.items.push_back(item);
+            }
+            for (node, backlog) in &mut backlogs {
+                while backlog.may_begin(hurried) {
+                    let count = backlog.items.len().min(CHUNK);
+                    let chunk: Vec<_> = backlog.items.drain(..count).collect();
+                    backlog.rounds += 1;
+                    rounds.push(self.round(net, node.clone(), chunk));
                 }
             }
-            if rounds.is_empty() && self.is_done() {
+            backlogs.retain(|_, backlog| backlog.rounds > 0);
+            if rounds.is_empty() && self.queue.is_done() {
                 if withdrawn {
                     self.stop();
                 } else {
@@ -215,7 +233,9 @@ impl Releaser {
                 biased;
                 () = net.world.ended() => return,
                 Some(node) = rounds.next(), if !rounds.is_empty() => {
-                    due = gathered.remove(&node).unwrap_or_default();
+                    if let Some(backlog) = backlogs.get_mut(&node) {
+                        backlog.rounds -= 1;
+                    }
                 }
                 () = self.nudge.notified() => {}
                 () = net.world.runtime.sleep_until(next) => {}
@@ -223,36 +243,32 @@ impl Releaser {
         }
     }
 
+    /// Sends items of one node.
     async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
-        self.work_off(net, items).await;
+        let (partings, sent) = items.into_iter().map(Item::take).unzip();
+        let mut round = Round { partings, sent };
+        let outcomes = self.send(net, &mut round).await;
+        let items = round.partings.into_iter().zip(round.sent);
+        for ((parting, sent), outcome) in items.zip(outcomes) {
+            self.settle(net, parting, sent, outcome);
+        }
         node
     }
 
-    /// Sends the items of one node, chunk after chunk.
-    async fn work_off(&self, net: &Net, mut items: Vec<Item>) {
-        while !items.is_empty() {
-            let rest = items.split_off(items.len().min(CHUNK));
-            let chunk = std::mem::replace(&mut items, rest);
-            let outcomes = self.send(net, &chunk).await;
-            for (item, outcome) in chunk.into_iter().zip(outcomes) {
-                self.settle(net, item, outcome);
-            }
-        }
-    }
-
-    async fn send(&self, net: &Net, chunk: &[Item]) -> Vec<CallOutcome> {
-        let slot = chunk[0].parting.primitive.key().slot();
+    async fn send(&self, net: &Net, round: &mut Round) -> Vec<CallOutcome> {
+        let Round { partings, sent } = round;
+        let slot = partings[0].primitive.key().slot();
         let deadline = net.world.now() + self.timeout;
         let session = match net.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
             Err(error) => {
                 let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));
-                return vec![failure; chunk.len()];
+                return vec![failure; partings.len()];
             }
         };
-        let calls: Vec<_> = chunk
+        let calls: Vec<_> = partings
             .iter()
-            .map(|item| item.parting.call(self.retention))
+            .map(|parting| parting.call(self.retention))
             .collect();
         let calls: Vec<_> = calls.iter().collect();
         let by = session.by(net.world.now());
@@ -260,88 +276,84 @@ impl Releaser {
             silence: self.timeout,
             deadline: net.world.now() + self.timeout * 10,
         };
-        let sending = pin!(net.send(&session, &calls, by, limit));
-        ahead_of_successors(sending, chunk.iter().map(|item| &item.parting)).await
+        // A script that the server lacks is sent again, and then behind what was sent meanwhile.
+        let in_order = calls.iter().all(|call| session.has_run(call.script()));
+        let mut sending = pin!(net.send(&session, &calls, by, limit));
+        // Unconstrained, since with its budget used up it would be pending and not on its way.
+        let begun = unconstrained(poll_fn(|context| {
+            Poll::Ready(sending.as_mut().poll(context))
+        }));
+        let begun = begun.await;
+        if in_order {
+            self.queue.sent(partings.iter().zip(sent.iter_mut()));
+        }
+        let outcomes = match begun {
+            Poll::Ready(outcomes) => ahead_of_successors(ready(outcomes), partings.iter()).await,
+            Poll::Pending => ahead_of_successors(sending, partings.iter()).await,
+        };
+        for (call, outcome) in calls.iter().zip(&outcomes) {
+            if let CallOutcome::Replied(_) = outcome {
+                session.ran(call.script());
+            }
+        }
+        outcomes
     }
 
-    fn settle(&self, net: &Net, mut item: Item, outcome: CallOutcome) {
+    fn settle(&self, net: &Net, parting: Parting, mut sent: Sent, outcome: CallOutcome) {
         let now = net.world.now();
-        let labels = Labels::of(item.parting.primitive.as_ref());
+        let labels = Labels::of(parting.primitive.as_ref());
+        let mut refused = false;
         let why = match outcome {
             CallOutcome::Replied(reply) => {
-                item.parting.answered(&self.turns, &reply);
-                if item.parting.undo {
+                self.refused.store(false, Ordering::Relaxed);
+                parting.answered(&self.turns, &reply);
+                if parting.undo {
                     observe::undone(&labels);
                 }
-                return self.done();
+                return self.done(&parting, sent);
             }
+            // A right, or memory, may be given back before the server ends it by itself.
             CallOutcome::Failed(Failure::Fatal(error)) => {
-                observe::release_given_up(&labels, item.parting.primitive.name(), &error);
-                return self.done();
+                refused = true;
+                if !self.refused.swap(true, Ordering::Relaxed) {
+                    observe::release_refused(&labels, parting.primitive.name(), &error);
+                }
+                error
             }
             CallOutcome::Failed(failure) => failure.into_error(true),
         };
-        if now >= item.parting.give_up_at || !self.rules.keeps(Rule::RetryPartings) {
-            observe::release_given_up(&labels, item.parting.primitive.name(), &why);
-            return self.done();
+        if now >= parting.give_up_at || !self.rules.keeps(Rule::RetryPartings) {
+            observe::release_given_up(&labels, parting.primitive.name(), &why);
+            return self.done(&parting, sent);
         }
-        item.failures += 1;
-        item.next = now + BACKOFF.delay(item.failures, net.world.runtime.random());
-        let mut queue = self.queue();
-        if queue.stopped {
-            return;
-        }
-        queue.under_way -= 1;
-        queue.waiting.push(item);
+        sent.failures += 1;
+        let next = now + BACKOFF.delay(sent.failures, net.world.runtime.random());
+        self.queue.put_back(parting, sent, refused, next);
     }
 
-    fn done(&self) {
-        let mut queue = self.queue();
-        queue.under_way = queue.under_way.saturating_sub(1);
-        if queue.under_way == 0 && queue.waiting.is_empty() {
+    fn done(&self, parting: &Parting, sent: Sent) {
+        if self.queue.done(parting, sent) {
             self.drained.notify_waiters();
         }
     }
-
-    fn take_due(&self, now: Moment) -> (Vec<Item>, Moment) {
-        let mut queue = self.queue();
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut queue.waiting)
-            .into_iter()
-            .partition(|item| item.next <= now);
-        let next = later
-            .iter()
-            .map(|item| item.next)
-            .min()
-            .unwrap_or(Moment::FAR_FUTURE);
-        queue.waiting = later;
-        queue.under_way += due.len();
-        (due, next)
-    }
-
-    fn is_done(&self) -> bool {
-        let queue = self.queue();
-        queue.closing && queue.waiting.is_empty() && queue.under_way == 0
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Who is in charge of a slot; what nobody is in charge of waits for somebody together.
+/// Who is in charge of a slot, unless there is but one; what nobody is in charge of waits for somebody together.
 type Node = Option<Address>;
 
-fn by_node(net: &Net, items: Vec<Item>) -> BTreeMap<Node, Vec<Item>> {
-    let mut nodes: BTreeMap<Node, Vec<Item>> = BTreeMap::new();
-    for item in items {
-        let slot = item.parting.primitive.key().slot();
-        nodes.entry(net.router.node(slot)).or_default().push(item);
+fn node(net: &Net, item: &Item) -> Node {
+    if net.router.is_fixed() {
+        None
+    } else {
+        net.router.node(item.slot())
     }
-    nodes
 }
 
 /// Partings in one pipeline.
 const CHUNK: usize = 256;
+
+/// Pipelines to one node that may be under way at once when somebody waits for what is queued.
+const MOST_ROUNDS: usize = 16;
 
 /// Between tries of a parting that had no clear answer.
 const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));

@@ -149,7 +149,7 @@ impl Watchdog {
                 () = &mut ended => return,
                 Some(done) = under_way.next(), if !under_way.is_empty() => {
                     if let Some(lane) = lanes.get_mut(&done.route) {
-                        self.finished(lane, &done);
+                        self.finished(&net, lane, &done);
                     }
                     following.extend(done.rest.map(|rest| follow(&net, rest)));
                 }
@@ -194,7 +194,7 @@ impl Watchdog {
         }
     }
 
-    fn finished(&self, lane: &mut Lane<Weak<Hold>>, done: &Done) {
+    fn finished(&self, net: &Net, lane: &mut Lane<Weak<Hold>>, done: &Done) {
         let Done { count, sent, .. } = *done;
         match done.end {
             End::Answered(Timing { usual, patience }) => {
@@ -203,6 +203,8 @@ impl Watchdog {
             End::Empty => lane.dropped(count),
             End::Unanswered => {
                 if lane.unanswered(count, sent, self.runtime.now()) {
+                    // Its other connections may carry nothing just now.
+                    net.router.suspect(done.route.0.as_ref());
                     // Nobody has asked for these; but who holds one shall know.
                     for hold in lane.waiting().filter_map(Weak::upgrade) {
                         hold.troubled();
@@ -301,7 +303,7 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     if durable {
         ((node, LinkClass::Durable), 1)
     } else {
-        ((node, LinkClass::Command), usize::MAX)
+        ((node, LinkClass::Renewal), usize::MAX)
     }
 }
 

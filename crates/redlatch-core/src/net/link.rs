@@ -21,6 +21,7 @@ use super::{
 use crate::{
     Error, ErrorKind, observe,
     protocol::{outage::Outage, server_clock::ServerClock, time::Moment},
+    script::Script,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
     sync::lock,
 };
@@ -73,6 +74,8 @@ pub(crate) struct Session {
     condemned: Notify,
     /// For how long the server had been running when it was asked, and when that was.
     age: OnceLock<(Duration, Moment)>,
+    /// Scripts that it has replied to, so that it has them.
+    scripts: Mutex<Vec<&'static str>>,
 }
 
 impl Link {
@@ -243,6 +246,7 @@ impl Session {
             suspect: Notify::new(),
             condemned: Notify::new(),
             age: OnceLock::new(),
+            scripts: Mutex::default(),
         };
         session.time(now + HANDSHAKE).await?;
         session.usual = ((link.world.now() - now) * 2).min(HEALTH_TIMEOUT);
@@ -329,6 +333,19 @@ impl Session {
     /// Returns how long an answer usually takes, at most: two round trips, as they were when the connection began.
     pub(crate) const fn usual(&self) -> Duration {
         self.usual
+    }
+
+    /// Tells whether the server has run this script, and so need not be sent it.
+    pub(crate) fn has_run(&self, script: &Script) -> bool {
+        lock(&self.scripts).contains(&script.name())
+    }
+
+    /// Notes that the server has run this script.
+    pub(crate) fn ran(&self, script: &Script) {
+        let mut scripts = lock(&self.scripts);
+        if !scripts.contains(&script.name()) {
+            scripts.push(script.name());
+        }
     }
 
     /// Notes that the server has so many replicas.

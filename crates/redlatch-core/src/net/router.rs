@@ -33,6 +33,8 @@ pub enum LinkClass {
     Command,
     /// Scripts that are followed by `WAIT`, which blocks its connection.
     Durable,
+    /// Renewals, which go past everything else that is queued. They go by the link for commands while theirs is not up.
+    Renewal,
 }
 
 /// Routes slots to nodes. Links are made when first used.
@@ -115,6 +117,13 @@ impl Router {
         class: LinkClass,
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
+        let class = match class {
+            LinkClass::Renewal => match self.link(slot, class).and_then(|link| link.up()) {
+                Some(session) => return Ok(session),
+                None => LinkClass::Command,
+            },
+            class => class,
+        };
         if let Some(link) = self.link(slot, class) {
             if let Some(session) = link.up() {
                 return Ok(session);
@@ -242,7 +251,7 @@ impl Router {
     /// Tells whether every slot is served by a node whose link is not down.
     pub(super) fn is_sound(&self) -> bool {
         let routes = self.routes();
-        let mut links = routes.nodes().flat_map(|node| node.links());
+        let mut links = routes.nodes().flat_map(|node| node.needed_links());
         routes.is_complete() && !links.any(|link| link.is_down())
     }
 
@@ -346,6 +355,11 @@ impl Router {
         tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
         if obstacle == Obstacle::ReadOnly {
             // It is no master any more. Behind its name may be another server by now.
+            let sessions = self.sessions();
+            let beside = sessions
+                .iter()
+                .filter(|other| other.address() == session.address());
+            beside.for_each(|other| other.condemn());
             session.condemn();
         } else {
             session.suspect(Duration::from_secs(1));
@@ -353,6 +367,15 @@ impl Router {
         if obstacle == Obstacle::ReadOnly || error.code == "CLUSTERDOWN" {
             self.stale.notify_one();
         }
+    }
+
+    /// The server at `address`, or the only one, seems dead: ask over each connection to it whether anybody is there.
+    pub(crate) fn suspect(&self, address: Option<&Address>) {
+        let sessions = self.sessions();
+        let there = sessions
+            .iter()
+            .filter(|there| address.is_none_or(|address| there.address() == address));
+        there.for_each(|session| session.suspect(Duration::from_secs(1)));
     }
 
     /// Returns where a redirection by the node behind `session` leads to, if anywhere; what it says for good is taken in.

@@ -17,6 +17,7 @@ pub(super) struct Node {
     address: Address,
     command: OnceLock<Arc<Link>>,
     durable: OnceLock<Arc<Link>>,
+    renewal: OnceLock<Arc<Link>>,
     /// The most replicas it was ever seen to have.
     replicas: Arc<AtomicU32>,
 }
@@ -46,6 +47,7 @@ impl Node {
             address,
             command: OnceLock::new(),
             durable: OnceLock::new(),
+            renewal: OnceLock::new(),
             replicas: Arc::default(),
         })
     }
@@ -63,6 +65,7 @@ impl Node {
         let link = match class {
             LinkClass::Command => &self.command,
             LinkClass::Durable => &self.durable,
+            LinkClass::Renewal => &self.renewal,
         };
         link.get_or_init(|| start(&self.address))
     }
@@ -74,6 +77,11 @@ impl Node {
 
     /// Returns the links that have been made.
     pub(super) fn links(&self) -> impl Iterator<Item = &Arc<Link>> {
+        self.needed_links().chain(self.renewal.get())
+    }
+
+    /// Returns those of them that no other link stands in for.
+    pub(super) fn needed_links(&self) -> impl Iterator<Item = &Arc<Link>> {
         self.command.get().into_iter().chain(self.durable.get())
     }
 }

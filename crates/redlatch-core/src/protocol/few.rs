@@ -1,6 +1,6 @@
 //! A map that mostly has one entry.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all names nobody but one task wants to have any.
 #[derive(Debug)]
@@ -23,6 +23,21 @@ impl<K: Ord, V> Few<K, V> {
             _ => {
                 self.rest.insert(key, value);
             }
+        }
+    }
+
+    /// Returns what has this key, put in if it was not there.
+    pub fn get_or_default(&mut self, key: &K) -> &mut V
+    where
+        K: Clone,
+        V: Default,
+    {
+        if self.is_empty() || self.first.as_ref().is_some_and(|first| *key < first.0) {
+            self.insert(key.clone(), V::default());
+        }
+        match &mut self.first {
+            Some(first) if first.0 == *key => &mut first.1,
+            _ => self.rest.entry(key.clone()).or_default(),
         }
     }
 
@@ -59,6 +74,14 @@ impl<K: Ord, V> Few<K, V> {
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let first = self.first.as_ref().map(|(key, value)| (key, value));
         first.into_iter().chain(&self.rest)
+    }
+
+    /// Returns the keys in `range`, in order.
+    pub fn range(&self, range: RangeInclusive<K>) -> impl Iterator<Item = &K> {
+        let first = self.first.as_ref().map(|(key, _)| key);
+        let first = first.filter(|&key| range.contains(key));
+        let rest = self.rest.range(range).map(|(key, _)| key);
+        first.into_iter().chain(rest)
     }
 
     /// Returns all values in the order of their keys.
@@ -103,8 +126,15 @@ mod tests {
                 } else {
                     prop_assert_eq!(few.remove(&key), model.remove(&key));
                 }
+                if n % 3 == 0 {
+                    *few.get_or_default(&(key / 2)) += 1;
+                    *model.entry(key / 2).or_default() += 1;
+                }
                 prop_assert!(few.iter().eq(&model));
                 prop_assert!(few.values().eq(model.values()));
+                let range = key / 2..=key;
+                let in_model = model.range(range.clone()).map(|(key, _)| key);
+                prop_assert!(few.range(range).eq(in_model));
                 prop_assert_eq!(few.first(), model.first_key_value());
                 prop_assert_eq!((few.len(), few.is_empty()), (model.len(), model.is_empty()));
                 for key in 0..8 {

@@ -12,6 +12,8 @@ use super::{few::Few, time::Moment};
 pub struct TurnQueue {
     waiters: Few<u64, Waiter>,
     places: Few<u64, u64>,
+    /// The owners of all waiters, with the waiters' ids: a grant looks for those of one owner.
+    owners: Few<(u64, u64), ()>,
     excused: BTreeSet<u64>,
     next_place: u64,
 }
@@ -38,6 +40,7 @@ impl TurnQueue {
             },
         );
         self.places.insert(id, place);
+        self.owners.insert((owner, id), ());
     }
 
     /// Tells whether `id` may speak.
@@ -61,18 +64,16 @@ impl TurnQueue {
         self.excused.remove(&id);
         let was_front = self.front() == Some(id);
         let place = self.places.remove(&id)?;
-        self.waiters.remove(&place);
+        if let Some(waiter) = self.waiters.remove(&place) {
+            self.owners.remove(&(waiter.owner, id));
+        }
         was_front.then(|| self.pass_on()).flatten()
     }
 
     /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
     pub fn excuse(&mut self, owner: u64) -> Vec<u64> {
-        let ids: Vec<_> = self
-            .waiters
-            .values()
-            .filter(|waiter| waiter.owner == owner)
-            .map(|waiter| waiter.id)
-            .collect();
+        let of_owner = self.owners.range((owner, 0)..=(owner, u64::MAX));
+        let ids: Vec<_> = of_owner.map(|&(_, id)| id).collect();
         self.excused.extend(&ids);
         ids
     }

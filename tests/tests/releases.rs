@@ -1,0 +1,349 @@
+//! Releases and undos in the background: what is refused for a while, and what asks behind them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test has the clock of its runtime"
+)]
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use redlatch::{
+    Client, Durability, Error, PermitExpirableSemaphore, PermitId,
+    seam::{Command, ServerError},
+};
+use redlatch_embedded::{LostReply, calls};
+use redlatch_tests::{backend::Backend, wait::unique_name};
+
+type Guard = Box<dyn std::any::Any + Send>;
+type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Guard>, Error>> + Send>>;
+
+/// One way to hold a name alone, or the only permit there is.
+#[derive(Clone, Copy)]
+struct Way {
+    kind: &'static str,
+    lock: fn(&Client, &str) -> Acquiring,
+    try_lock: fn(&Client, &str) -> Acquiring,
+}
+
+macro_rules! way {
+    ($kind:literal, $handle:expr, $lock:ident, $try_lock:ident) => {
+        Way {
+            kind: $kind,
+            lock: |client, name| {
+                let handle: fn(&Client, &str) -> _ = $handle;
+                let acquiring = handle(client, name).$lock();
+                Box::pin(async move { acquiring.await.map(|guard| Some(Box::new(guard) as Guard)) })
+            },
+            try_lock: |client, name| {
+                let handle: fn(&Client, &str) -> _ = $handle;
+                let acquiring = handle(client, name).$try_lock();
+                Box::pin(async move {
+                    let guard = acquiring.await?;
+                    Ok(guard.map(|guard| Box::new(guard) as Guard))
+                })
+            },
+        }
+    };
+}
+
+const WAYS: [Way; 6] = [
+    way!("lock", |client, name| client.lock(name), lock, try_lock),
+    way!(
+        "fair",
+        |client, name| client.fair_lock(name),
+        lock,
+        try_lock
+    ),
+    way!(
+        "write",
+        |client, name| client.read_write_lock(name),
+        write,
+        try_write
+    ),
+    way!(
+        "semaphore",
+        |client, name| client.semaphore(name).permits_if_unset(1),
+        acquire,
+        try_acquire
+    ),
+    way!(
+        "multi",
+        |client, name| {
+            let (first, second) = (client.lock(name), client.lock(&format!("{name}:2")));
+            client.multi_lock(&[&first, &second])
+        },
+        lock,
+        try_lock
+    ),
+    Way {
+        kind: "permits",
+        lock: |client, name| permits(client, name, false),
+        try_lock: |client, name| permits(client, name, true),
+    },
+];
+
+/// A permit with an id. When dropped it is given back, by one who insists.
+struct Permit(PermitExpirableSemaphore, Option<PermitId>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let (permits, id) = (self.0.clone(), self.1.take().unwrap());
+        tokio::spawn(async move {
+            while permits.release(&id).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    }
+}
+
+fn permits(client: &Client, name: &str, once: bool) -> Acquiring {
+    let permits = client.permit_expirable_semaphore(name).permits_if_unset(1);
+    Box::pin(async move {
+        let id = if once {
+            permits.try_acquire().await?
+        } else {
+            Some(permits.acquire().await?)
+        };
+        Ok(id.map(|id| Box::new(Permit(permits, Some(id))) as Guard))
+    })
+}
+
+/// Whoever had the right to ask has it again: nothing of the time between may last longer.
+#[tokio::test(start_paused = true)]
+async fn releases_refused_for_half_a_second_are_sent_again() {
+    for way in WAYS {
+        let backend = Backend::embedded();
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let other = backend.client().await;
+        let holder = (way.lock)(&client, "x").await.unwrap();
+        let wait = |client: &Client| {
+            let acquiring = (way.lock)(client, "x");
+            tokio::spawn(async move { acquiring.await.map(drop) })
+        };
+        let cancelled: Vec<_> = (0..10).map(|_| wait(&client)).collect();
+        backend.pass(Duration::from_millis(100)).await;
+        let waiters: Vec<_> = (0..10).map(|_| wait(&other)).collect();
+        backend.pass(Duration::from_millis(100)).await;
+
+        // Its scripts alone are refused, so that those who wait go on waiting.
+        refuse(&backend);
+        drop(holder);
+        cancelled.iter().for_each(tokio::task::JoinHandle::abort);
+        backend.pass(Duration::from_millis(500)).await;
+        server.clear_trouble();
+
+        let served = async {
+            for served in join_all(waiters).await {
+                // One that asked meanwhile was told that it may not.
+                drop(served.unwrap());
+            }
+            client.settled().await;
+            other.settled().await;
+        };
+        let served = tokio::time::timeout(Duration::from_secs(3), served).await;
+        assert!(served.is_ok(), "{}: somebody still waits", way.kind);
+        // A permit with an id goes back by a task of its own.
+        backend.pass(Duration::from_millis(100)).await;
+        let again = tokio::time::timeout(Duration::from_secs(1), (way.try_lock)(&other, "x"));
+        assert!(again.await.unwrap().unwrap().is_some(), "{}", way.kind);
+    }
+}
+
+/// An acquisition whose request is refused ends with the error; what an earlier request of it may have taken is given back all the same.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_is_refused_is_undone_when_the_server_lets_it() {
+    for way in WAYS {
+        let backend = Backend::embedded();
+        backend.preload();
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let other = backend.client().await;
+        // Granted, and nobody knows.
+        let on = Arc::new(AtomicBool::new(false));
+        refuse_if(&backend, &on);
+        let of_script = calls::of_scripts();
+        let lost = move |command: &Command| {
+            let lost = of_script(command);
+            on.fetch_or(lost, Relaxed);
+            lost
+        };
+        server.drop_reply(lost, LostReply::Cuts);
+        let refused = (way.lock)(&client, "x").await;
+        assert!(refused.is_err(), "{}: {:?}", way.kind, refused.map(drop));
+        backend.pass(Duration::from_millis(500)).await;
+        server.clear_trouble();
+        backend.pass(Duration::from_secs(3)).await;
+        assert_eq!(client.tables().partings, 0, "{}", way.kind);
+        let free = (way.try_lock)(&other, "x").await.unwrap();
+        assert!(free.is_some(), "{}: it stays taken", way.kind);
+    }
+}
+
+/// A caller of `release` learns that it was refused, and the release goes on in the background.
+#[tokio::test(start_paused = true)]
+async fn a_refused_release_is_an_error_and_goes_on() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    refuse(&backend);
+    let refused = guard.release().await.unwrap_err();
+    assert_eq!(refused.kind(), redlatch::ErrorKind::Permission);
+    assert!(client.lock("x").try_lock().await.is_err());
+    backend.embedded_server().clear_trouble();
+    backend.pass(Duration::from_secs(3)).await;
+    assert!(client.lock("x").try_lock().await.unwrap().is_some());
+}
+
+/// What is refused for good ends with the lease and not before, and is asked for seldom.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_stays_refused_ends_with_its_lease() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = client
+        .lock("x")
+        .lock()
+        .lease(Duration::from_secs(10))
+        .await
+        .unwrap();
+    refuse(&backend);
+    drop(guard);
+    backend.pass(Duration::from_secs(9)).await;
+    assert_eq!(client.tables().partings, 1);
+    backend.pass(Duration::from_secs(10)).await;
+    assert_eq!(client.tables().partings, 0);
+}
+
+/// Refuses scripts until the trouble is cleared.
+fn refuse(backend: &Backend) {
+    refuse_if(backend, &Arc::new(AtomicBool::new(true)));
+}
+
+fn refuse_if(backend: &Backend, on: &Arc<AtomicBool>) {
+    for _ in 0..2_000 {
+        let (on, of_script) = (Arc::clone(on), calls::of_scripts());
+        let refused = move |command: &Command| on.load(Relaxed) && of_script(command);
+        let error = "NOPERM this user has no permissions to run the 'evalsha' command";
+        let server = backend.embedded_server();
+        server.fail_next(refused, ServerError::parse(error));
+    }
+}
+
+/// Whoever lets go and asks again at once has let go by then.
+#[tokio::test(start_paused = true)]
+async fn a_name_let_go_is_free_for_the_next_try_of_its_client() {
+    for way in guarded() {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let_go_and_try(&way, &client, 1000).await;
+    }
+}
+
+/// A red-lock asks each server over a client of its own.
+#[tokio::test(start_paused = true)]
+async fn a_red_lock_let_go_is_free_for_the_next_try_of_its_client() {
+    let backends: Vec<_> = (0..3).map(|_| Backend::embedded()).collect();
+    let clients = join_all(backends.iter().map(Backend::client)).await;
+    // A server that has just started may have forgotten what it granted.
+    backends[0].pass(Duration::from_secs(60)).await;
+    let lock = clients[0].red_lock("x", &clients[1..]);
+    for round in 0..1000 {
+        let guard = lock.try_lock().await.unwrap();
+        assert!(guard.is_some(), "busy in round {round}");
+    }
+}
+
+/// A durable request has a link of its own, so that it waits for the answer to the release.
+#[tokio::test(start_paused = true)]
+async fn a_name_let_go_is_free_for_a_durable_try() {
+    let backend = Backend::embedded();
+    backend.embedded_server().set_replicas(1);
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    for round in 0..200 {
+        let durable = lock.try_lock().durability(Durability::Replicas(1));
+        assert!(durable.await.unwrap().is_some(), "busy in round {round}");
+        assert!(lock.try_lock().await.unwrap().is_some(), "round {round}");
+    }
+}
+
+/// One that gave up may be in the queue, or hold, until its undo has run.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_given_up_is_out_of_the_way_of_the_next() {
+    for way in guarded() {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        for polls in (0..8).cycle().take(200) {
+            let mut acquiring = (way.lock)(&client, "x");
+            for _ in 0..polls {
+                if futures_util::poll!(&mut acquiring).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(acquiring);
+            let tried = (way.try_lock)(&client, "x").await.unwrap();
+            assert!(tried.is_some(), "{}: busy after {polls} polls", way.kind);
+        }
+    }
+}
+
+/// A request does not wait for longer than it has time, nor for releases of other names.
+#[tokio::test(start_paused = true)]
+async fn a_try_waits_for_its_own_time_behind_releases() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let other = client.lock("y").lock().await.unwrap();
+    backend.embedded_server().stop();
+    drop(guard);
+    backend.pass(Duration::from_millis(1)).await;
+    let begun = tokio::time::Instant::now();
+    let tried = client.lock("x").try_lock_for(Duration::from_millis(300));
+    assert!(tried.await.is_err());
+    assert_eq!(begun.elapsed().as_millis(), 300);
+    backend.embedded_server().resume();
+    assert!(other.check().is_ok());
+}
+
+#[cfg(all(unix, feature = "servers"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_let_go_is_free_on_real_servers() {
+    redlatch_tests::matrix::on_every_server(|binary| async move {
+        for backend in [Backend::real(&binary), Backend::cluster(&binary).await] {
+            let client = backend.client().await;
+            for way in guarded() {
+                let_go_and_try(&way, &client, 1000).await;
+            }
+            // Several at once keep the releaser busy.
+            let rounds = (0..8).map(|_| let_go_and_try(&WAYS[0], &client, 300));
+            join_all(rounds).await;
+        }
+    })
+    .await;
+}
+
+/// The ways whose guards give back in the background.
+fn guarded() -> impl Iterator<Item = Way> {
+    WAYS.into_iter().filter(|way| way.kind != "permits")
+}
+
+async fn let_go_and_try(way: &Way, client: &Client, rounds: usize) {
+    let name = unique_name(way.kind);
+    let mut held = (way.try_lock)(client, &name).await.unwrap();
+    for round in 0..rounds {
+        assert!(held.is_some(), "{}: busy in round {round}", way.kind);
+        drop(held.take());
+        held = (way.try_lock)(client, &name).await.unwrap();
+    }
+}

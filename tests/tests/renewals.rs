@@ -1,0 +1,46 @@
+//! Renewals and the connection of their own.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+use std::time::Duration;
+
+use redlatch::HoldState;
+use redlatch_tests::backend::Backend;
+
+const LEASE: Duration = Duration::from_secs(3);
+
+/// What hangs on the connection for commands holds up no renewal.
+#[tokio::test(start_paused = true)]
+async fn renewals_have_a_connection_of_their_own_from_the_first_on() {
+    let backend = Backend::embedded();
+    let client = backend.builder().self_check(false).connect().await.unwrap();
+    let server = backend.embedded_server();
+    let short = client.lock("x").lock().renewed_lease(LEASE).await.unwrap();
+    assert_eq!(server.connection_count(), 1, "nothing is to be renewed yet");
+    backend.pass(LEASE).await;
+    assert_eq!(server.connection_count(), 2);
+    backend.pass(LEASE * 10).await;
+    assert_eq!(short.state(), HoldState::Held);
+    assert_eq!(server.connection_count(), 2, "one for all renewals");
+    short.release().await.unwrap();
+    client.close(Duration::ZERO).await;
+    backend.pass(Duration::from_secs(1)).await;
+    assert_eq!(server.connection_count(), 0);
+}
+
+/// A server that takes no more connections costs no hold.
+#[tokio::test(start_paused = true)]
+async fn renewals_go_by_the_connection_for_commands_without_their_own() {
+    let backend = Backend::embedded();
+    let client = backend.builder().self_check(false).connect().await.unwrap();
+    let server = backend.embedded_server();
+    let guard = client.lock("x").lock().renewed_lease(LEASE).await.unwrap();
+    server.refuse_connections(true);
+    backend.pass(LEASE * 10).await;
+    assert_eq!(guard.state(), HoldState::Held);
+    assert_eq!(server.connection_count(), 1);
+    server.refuse_connections(false);
+    backend.pass(LEASE).await;
+    assert_eq!(server.connection_count(), 2);
+    assert_eq!(guard.state(), HoldState::Held);
+}

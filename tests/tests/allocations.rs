@@ -1,6 +1,10 @@
 //! What the client allocates: counts, which depend on no clock. A binary of its own, since the counter is the allocator of all that it counts.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test has the clock of its runtime"
+)]
 
 use std::{
     future::{Future, IntoFuture, poll_fn},

@@ -1,7 +1,5 @@
 //! Renewals and the connection of their own.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
-
 use std::time::Duration;
 
 use redlatch::HoldState;

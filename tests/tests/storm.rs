@@ -65,7 +65,7 @@ async fn holds_outlast_a_storm_of_cancelled_waits() {
             most = most.max((client.tables().partings, 0));
             most.1 = most.1.max(resident());
             if storm.is_finished() {
-                given_up.get_or_insert(begun.elapsed());
+                given_up = given_up.or_else(|| Some(begun.elapsed()));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

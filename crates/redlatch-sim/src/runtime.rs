@@ -99,6 +99,8 @@ pub struct SimRuntime {
     proc: ProcId,
     clock: Clock,
     rng: Arc<Mutex<Rng>>,
+    /// A planted fault: where the next numbers come from, and how many.
+    repeated: Arc<Mutex<Option<(Rng, u32)>>>,
 }
 
 impl SimRuntime {
@@ -109,7 +111,29 @@ impl SimRuntime {
             proc,
             clock,
             rng: Arc::new(Mutex::new(rng)),
+            repeated: Arc::default(),
         }
+    }
+
+    /// Plants a fault: the next client that is made with this runtime draws the same id as every other before which `seed` was given.
+    pub fn repeat_identity(&self, seed: u64) {
+        *lock(&self.repeated) = Some((Rng::new(seed), ID_WORDS));
+    }
+
+    /// Draws 16 bytes that nobody else draws, as the operating system's generator does.
+    pub fn entropy(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        for word in bytes.chunks_exact_mut(8) {
+            word.copy_from_slice(&Runtime::random(self).to_be_bytes());
+        }
+        bytes
+    }
+
+    fn repeat(&self) -> Option<u64> {
+        let mut repeated = lock(&self.repeated);
+        let (rng, left) = repeated.as_mut()?;
+        *left = left.checked_sub(1)?;
+        Some(rng.next())
     }
 }
 
@@ -131,7 +155,7 @@ impl Runtime for SimRuntime {
     }
 
     fn random(&self) -> u64 {
-        lock(&self.rng).next()
+        self.repeat().unwrap_or_else(|| lock(&self.rng).next())
     }
 }
 
@@ -184,6 +208,9 @@ impl Drop for Sleep {
         self.cancel();
     }
 }
+
+/// How many numbers the id of a client is made of.
+const ID_WORDS: u32 = 2;
 
 const MILLION: u64 = 1_000_000;
 

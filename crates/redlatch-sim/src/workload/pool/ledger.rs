@@ -110,6 +110,10 @@ impl Checker for Ledger {
         };
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
+                if view.conditions.servers_differ > 0 {
+                    // The next server's clock may be behind, and what is over by now stays so.
+                    self.names[name].retain(|_, entry| entry.until > now);
+                }
                 let copy = is_copy(&self.names[name], ran.arg(3), now);
                 let out = self.granted(name, now, ran).unwrap_or(0);
                 let of = u64::from(size(name));

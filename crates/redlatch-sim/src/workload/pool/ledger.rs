@@ -108,12 +108,12 @@ impl Checker for Ledger {
         let (Some(name), Some(now)) = (ran.name(), number(ran, 1)) else {
             return;
         };
+        if view.conditions.servers_differ > 0 {
+            // The next server's clock may be behind, and what is over by now may be out for good.
+            self.names[name].retain(|_, entry| entry.until > now);
+        }
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
-                if view.conditions.servers_differ > 0 {
-                    // The next server's clock may be behind, and what is over by now stays so.
-                    self.names[name].retain(|_, entry| entry.until > now);
-                }
                 let copy = is_copy(&self.names[name], ran.arg(3), now);
                 let out = self.granted(name, now, ran).unwrap_or(0);
                 let of = u64::from(size(name));

@@ -149,16 +149,10 @@ impl Client {
         let rules = config.rules;
         let address = config.servers.topology.to_string().into();
         let shutdown = watch::Sender::new(false);
-        let entropy = if rules.keeps(Rule::UniqueIds) {
-            runtime.entropy()
-        } else {
-            0
-        };
-        let id = ClientId::from_entropy(entropy);
+        let id = ClientId::from_entropy(runtime.entropy());
         let numbers = Arc::new(Numbers::new(id.clone()));
         let life = Life::new(
             Arc::clone(&runtime),
-            rules,
             Arc::clone(&numbers),
             shutdown.clone(),
         );

@@ -19,14 +19,12 @@ use tokio::sync::{Notify, watch};
 use crate::{
     Error, ErrorKind, observe,
     owner::Numbers,
-    rules::{Rule, Rules},
     seam::{BoxFuture, Runtime},
 };
 
 /// The life of one client.
 pub(crate) struct Life {
     runtime: Arc<dyn Runtime>,
-    rules: Rules,
     /// The process that the client was made in.
     process: u32,
     numbers: Arc<Numbers>,
@@ -55,13 +53,11 @@ pub(crate) enum End {
 impl Life {
     pub(crate) fn new(
         runtime: Arc<dyn Runtime>,
-        rules: Rules,
-        numbers: Arc<Numbers>,
+            numbers: Arc<Numbers>,
         shutdown: watch::Sender<bool>,
     ) -> Arc<Self> {
         Arc::new(Self {
             runtime,
-            rules,
             process: process::id(),
             numbers,
             end: OnceLock::new(),
@@ -175,9 +171,7 @@ impl Life {
 
     /// A connection was made. Owners and attempts that are named from here on differ from those of any copy of this machine.
     pub(crate) fn connected(&self) {
-        if self.rules.keeps(Rule::UniqueIds) {
-            self.numbers.jump(self.runtime.entropy());
-        }
+        self.numbers.jump(self.runtime.entropy());
     }
 
     fn end(&self, end: End) {

@@ -63,8 +63,6 @@ pub enum Rule {
     DistrustYoung,
     /// What is no quorum is given back.
     GiveBackMinority,
-    /// No two clients have the same id.
-    UniqueIds,
 }
 
 /// Which rules a client keeps: all of them, unless the simulator wants otherwise.

@@ -15,8 +15,9 @@ use std::{
 use crate::{
     faults::Fault,
     mutants::Mutant,
+    scenarios,
     watch::{Tally, Violation},
-    workload::{self, Kind},
+    workload::Kind,
     world::{Options, Report, run},
 };
 
@@ -85,6 +86,7 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
     let options = Options {
         kind: Some(kind),
         mutant: Some(mutant),
+        scenario: mutant.within.and_then(scenarios::find),
         faults: mutant.under.into_iter().collect(),
         ..Options::default()
     };
@@ -132,7 +134,7 @@ pub fn hunt_all(
 fn guarded(seed: u64, options: &Options) -> Report {
     panic::catch_unwind(panic::AssertUnwindSafe(|| run(seed, options))).unwrap_or_else(|_| Report {
         seed,
-        kind: options.kind.unwrap_or_else(|| workload::draw(seed)).name(),
+        kind: options.kind_of(seed).name(),
         violations: vec![Violation {
             promise: "panic",
             at: 0,

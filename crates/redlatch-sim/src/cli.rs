@@ -6,6 +6,7 @@ use crate::{
     batch,
     faults::Fault,
     mutants,
+    scenarios::{self, Scenario},
     workload::{self, KINDS},
     world::{Options, Report, run},
 };
@@ -18,19 +19,22 @@ pub struct Args {
     options: Options,
     mutants: bool,
     expected: bool,
+    scenarios: bool,
     mutant: Option<String>,
 }
 
 /// How to ask.
 pub const USAGE: &str = "\
-usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--mutant NAME | --mutants | --expected]
+usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--mutant NAME | --mutants | --expected | --scenarios]
 
   --seeds N     runs N seeds, 1000 by default
   --seed S      starts with seed S; without --seeds it runs that one and tells its story
   --kind NAME   all seeds work on this kind, such as lock or latch; without it each seed draws its own
   --fault NAME  this class of faults is on in every seed; it may break promises
+  --scenario NAME puts every seed into this world, whose faults may break promises
   --mutant NAME runs with a planted fault
   --mutants     hunts every planted fault, each for 2000 seeds (or --seeds)
+  --scenarios   runs 500 seeds (or --seeds) of each scenario that the library has to pass
   --expected    looks for the violations that are expected, and that the token stops what they let through";
 
 impl Args {
@@ -46,6 +50,7 @@ impl Args {
             options: Options::default(),
             mutants: false,
             expected: false,
+            scenarios: false,
             mutant: None,
         };
         let mut seed = None;
@@ -78,26 +83,42 @@ impl Args {
                     })?;
                     parsed.options.faults.push(fault);
                 }
+                "--scenario" => {
+                    let scenario = value()?;
+                    let names: Vec<_> = scenarios::ALL.iter().map(|it| it.name).collect();
+                    let scenario = scenarios::find(&scenario).ok_or_else(|| {
+                        format!("no scenario {scenario:?}; there are {}", names.join(", "))
+                    })?;
+                    parsed.options.scenario = Some(scenario);
+                }
                 "--mutant" => {
                     let name = value()?;
                     let (kind, mutant) =
                         mutants::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?;
                     parsed.options.kind.get_or_insert(kind);
+                    if let Some(scenario) = mutant.within.and_then(scenarios::find) {
+                        parsed.options.scenario.get_or_insert(scenario);
+                    }
                     parsed.options.mutant = Some(mutant);
                     parsed.mutant = Some(name);
                 }
                 "--mutants" => parsed.mutants = true,
                 "--expected" => parsed.expected = true,
+                "--scenarios" => parsed.scenarios = true,
                 "--help" | "-h" => return Err("the simulator".to_owned()),
                 _ => return Err(format!("unknown argument {name}")),
             }
         }
         parsed.first = seed.unwrap_or(0);
-        if seed.is_some() && parsed.seeds.is_none() && !parsed.mutants && !parsed.expected {
+        if seed.is_some() && parsed.seeds.is_none() && !parsed.asks_for_many() {
             parsed.options.told = true;
             parsed.seeds = Some(1);
         }
         Ok(parsed)
+    }
+
+    const fn asks_for_many(&self) -> bool {
+        self.mutants || self.expected || self.scenarios
     }
 
     /// Returns the command that runs one seed of these again and tells its story.
@@ -108,6 +129,9 @@ impl Args {
         );
         for fault in &self.options.faults {
             command.push_str(&format!(" --fault {}", fault.name()));
+        }
+        if let Some(scenario) = self.options.scenario {
+            command.push_str(&format!(" --scenario {}", scenario.name));
         }
         if let Some(mutant) = &self.mutant {
             command.push_str(&format!(" --mutant {mutant}"));
@@ -122,6 +146,8 @@ pub fn main(args: &Args) -> ExitCode {
         hunt_mutants(args)
     } else if args.expected {
         expect(args)
+    } else if args.scenarios {
+        run_scenarios(args)
     } else if args.options.told {
         tell(args)
     } else {
@@ -174,6 +200,25 @@ fn run_seeds(args: &Args) -> bool {
         }
     }
     sum.broken.is_empty()
+}
+
+/// Runs the scenarios that the library has to pass.
+fn run_scenarios(args: &Args) -> bool {
+    let run = |scenario: &'static Scenario| {
+        println!("scenario {}:", scenario.name);
+        let options = Options {
+            scenario: Some(scenario),
+            ..args.options.clone()
+        };
+        let args = Args {
+            seeds: Some(args.seeds.unwrap_or(500)),
+            options,
+            ..args.clone()
+        };
+        run_seeds(&args)
+    };
+    let passed: Vec<_> = scenarios::gated().map(run).collect();
+    passed.into_iter().all(|passed| passed)
 }
 
 fn hunt_mutants(args: &Args) -> bool {

@@ -51,11 +51,23 @@ pub enum Fault {
     EmptyRestart,
     /// The server's clock is set. Not promised to be survived.
     ClockStep,
+    /// Another server, which has all the data, takes over in the middle of everything.
+    PlannedFailover,
+    /// A server takes over that has the data of up to 3 s ago. Not promised to be survived.
+    OldSnapshot,
+    /// The server forgets all its data and goes on. Not promised to be survived.
+    FlushAll,
+    /// For 0.3 to 2 s the server refuses, for lack of rights, all releases and undos, or all scripts.
+    Refusal,
+    /// A client hears a call that nobody has sent: for a waiter that has another place, or none, or that never was.
+    ForgedCall,
+    /// All who wait for a latch hear that it is open, or deleted, which nobody has said. Not promised to be survived.
+    ForgedOpening,
 }
 
 impl Fault {
-    /// All classes.
-    pub const ALL: [Self; 23] = [
+    /// All classes: those that seeds draw, and then those that are on only when asked for by a scenario or by name.
+    pub const ALL: [Self; 29] = [
         Self::DialFailure,
         Self::ReplyLost,
         Self::MessageLost,
@@ -79,7 +91,16 @@ impl Fault {
         Self::LossyFailover,
         Self::EmptyRestart,
         Self::ClockStep,
+        Self::PlannedFailover,
+        Self::OldSnapshot,
+        Self::FlushAll,
+        Self::Refusal,
+        Self::ForgedCall,
+        Self::ForgedOpening,
     ];
+
+    /// How many of [`ALL`](Self::ALL) seeds draw. What a seed does depends on this number, so new classes come behind them.
+    const DRAWN: usize = 23;
 
     /// Those after which two holders are expected.
     pub const EXPECTED: [Self; 3] = [Self::LossyFailover, Self::EmptyRestart, Self::ClockStep];
@@ -119,6 +140,12 @@ impl Fault {
                 | Self::LossyFailover
                 | Self::EmptyRestart
                 | Self::ClockStep
+                | Self::PlannedFailover
+                | Self::OldSnapshot
+                | Self::FlushAll
+                | Self::Refusal
+                | Self::ForgedCall
+                | Self::ForgedOpening
         )
     }
 
@@ -130,11 +157,17 @@ impl Fault {
         )
     }
 
-    const fn is_expected(self) -> bool {
+    /// Whether the server forgets what it has answered.
+    pub const fn forgets(self) -> bool {
         matches!(
             self,
-            Self::LossyFailover | Self::EmptyRestart | Self::ClockStep
+            Self::LossyFailover | Self::EmptyRestart | Self::OldSnapshot | Self::FlushAll
         )
+    }
+
+    /// Whether two holders are expected after it.
+    const fn is_expected(self) -> bool {
+        self.forgets() || matches!(self, Self::ClockStep)
     }
 }
 
@@ -167,9 +200,9 @@ impl Faults {
         // Lost wakes show best where nothing else is wrong.
         let single = match rng.below(3) {
             0 => Fault::PubSubCut,
-            _ => Fault::ALL[rng.index(Fault::ALL.len())],
+            _ => Fault::ALL[rng.index(Fault::DRAWN)],
         };
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.into_iter().take(Fault::DRAWN) {
             let drawn = if density == 1 {
                 fault == single
             } else {
@@ -189,6 +222,11 @@ impl Faults {
             };
             if on {
                 faults.rates[fault as usize] = rate;
+            }
+        }
+        for fault in Fault::ALL.into_iter().skip(Fault::DRAWN) {
+            if forced.contains(&fault) {
+                faults.rates[fault as usize] = rng.between(1, 10);
             }
         }
         // A round trip longer than a sixth of a lease hands nothing over in time, so P8 keeps to quick networks.
@@ -241,7 +279,13 @@ impl Faults {
 
     /// Tells whether promises are expected to be broken.
     pub fn expects_trouble(&self) -> bool {
-        Fault::EXPECTED.iter().any(|&fault| self.has(fault))
+        let mut active = Fault::ALL.into_iter().filter(|&fault| self.has(fault));
+        active.any(Fault::is_expected)
+    }
+
+    /// Tells whether the server may forget what it has answered and not know that it was empty.
+    pub fn loses_writes(&self) -> bool {
+        self.has(Fault::LossyFailover) || self.has(Fault::OldSnapshot)
     }
 
     /// Returns the least and the greatest usual delay of a message in µs.

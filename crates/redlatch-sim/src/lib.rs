@@ -14,6 +14,7 @@ pub mod net;
 pub mod plan;
 pub mod rng;
 pub mod runtime;
+pub mod scenarios;
 pub mod scripts;
 pub mod server;
 pub mod story;
@@ -23,4 +24,5 @@ pub mod world;
 
 pub use faults::Fault;
 pub use mutants::Mutant;
+pub use scenarios::Scenario;
 pub use world::{Options, Report, run};

@@ -8,6 +8,7 @@ use redlatch_lua::Source;
 
 use crate::{
     faults::Fault,
+    scenarios,
     scripts::sha,
     workload::{KINDS, Kind},
 };
@@ -21,6 +22,8 @@ pub struct Mutant {
     pub what: What,
     /// A fault that is on in every seed of its hunt, because it does harm under no other.
     pub under: Option<Fault>,
+    /// The scenario that all seeds of its hunt are put into.
+    pub within: Option<&'static str>,
 }
 
 /// Where a mutant sits.
@@ -32,17 +35,37 @@ pub enum What {
     Client(Rule),
     /// In the client: an acquisition whose caller is gone goes on, and what it gets is held and renewed. Planted around the call.
     Detached,
+    /// The second text runs in the place of the script.
+    Instead(&'static Source, &'static str),
+    /// Around the clients: two of them draw the same id, in each of their lives.
+    IdsCollide,
+    /// Around the clients: they are told nothing of what servers' clocks may differ by.
+    AsksNoAllowance,
+    /// Around the clients: calls for a waiter that was granted or given up before do not reach them.
+    GhostsUnheard,
+    /// Around the clients: a release or undo that is refused is taken for done. For locks only, whose answers are simple.
+    DropsRefused,
 }
 
 /// Lists all mutants, each with the kind of the seeds that have to find it.
 pub fn all() -> impl Iterator<Item = (Kind, Mutant)> {
     let mutants = |&kind: &Kind| kind.mutants().iter().map(move |&mutant| (kind, mutant));
-    KINDS.iter().flat_map(mutants)
+    KINDS
+        .iter()
+        .flat_map(mutants)
+        .chain(scenarios::planted(scenarios::GATED))
 }
 
 /// Finds a mutant by its name.
 pub fn find(name: &str) -> Option<(Kind, Mutant)> {
-    all().find(|(_, mutant)| mutant.name == name)
+    let dormant = || {
+        scenarios::PLANTED
+            .iter()
+            .filter_map(|(_, mutant)| mutant.within)
+    };
+    let dormant: Vec<_> = dormant().collect();
+    let mut every = all().chain(scenarios::planted(&dormant));
+    every.find(|(_, mutant)| mutant.name == name)
 }
 
 impl Mutant {
@@ -54,11 +77,14 @@ impl Mutant {
 
     /// Returns what it makes of a script, if it sits in one.
     pub fn forgery(self) -> Option<Forgery> {
-        let What::Script(source, from, to) = self.what else {
-            return None;
+        let (source, text) = match self.what {
+            What::Script(source, from, to) => {
+                assert!(source.text.contains(from), "{}: {from:?}", self.name);
+                (source, source.text.replacen(from, to, 1))
+            }
+            What::Instead(source, text) => (source, text.to_owned()),
+            _ => return None,
         };
-        assert!(source.text.contains(from), "{}: {from:?}", self.name);
-        let text = source.text.replacen(from, to, 1);
         Some(Forgery {
             original: source.text,
             original_sha: sha(source.text),
@@ -67,18 +93,39 @@ impl Mutant {
         })
     }
 
-    /// Tells whether acquisitions go on without their callers.
-    pub const fn detaches(self) -> bool {
-        matches!(self.what, What::Detached)
+    /// Returns what it plants around the clients, if it sits there.
+    pub const fn spoils(self) -> Spoilt {
+        Spoilt {
+            detaches: matches!(self.what, What::Detached),
+            ids: matches!(self.what, What::IdsCollide),
+            allowance: matches!(self.what, What::AsksNoAllowance),
+            ghosts: matches!(self.what, What::GhostsUnheard),
+            refused: matches!(self.what, What::DropsRefused),
+        }
     }
 
     /// Returns the rules that its clients keep.
     pub const fn rules(self) -> Option<Rules> {
         match self.what {
             What::Client(rule) => Some(Rules::all_but(rule)),
-            What::Script(..) | What::Detached => None,
+            _ => None,
         }
     }
+}
+
+/// What is spoilt around the clients, by a planted fault.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spoilt {
+    /// Acquisitions go on without their callers.
+    pub detaches: bool,
+    /// Two clients have one id.
+    pub ids: bool,
+    /// Clients are told nothing of what servers' clocks may differ by.
+    pub allowance: bool,
+    /// Nobody hears calls for waiters that are no more.
+    pub ghosts: bool,
+    /// What is refused is taken for done.
+    pub refused: bool,
 }
 
 /// A script that runs in another's place.
@@ -112,6 +159,7 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
         name,
         what: What::Client(rule),
         under: None,
+        within: None,
     }
 }
 
@@ -121,6 +169,17 @@ pub(crate) const fn detached(name: &'static str) -> Mutant {
         name,
         what: What::Detached,
         under: None,
+        within: None,
+    }
+}
+
+/// Two clients with one id.
+pub(crate) const fn ids_collide(name: &'static str) -> Mutant {
+    Mutant {
+        name,
+        what: What::IdsCollide,
+        under: None,
+        within: None,
     }
 }
 
@@ -135,5 +194,6 @@ pub(crate) const fn script(
         name,
         what: What::Script(source, from, to),
         under: None,
+        within: None,
     }
 }

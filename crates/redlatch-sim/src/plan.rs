@@ -4,6 +4,7 @@ use crate::{
     faults::{Fault, Faults},
     rng::Rng,
     runtime::Clock,
+    scenarios::Scenario,
 };
 
 /// What a seed is about.
@@ -29,6 +30,12 @@ pub struct Plan {
     pub clocks: Vec<Clock>,
     /// The servers'.
     pub server_clocks: Vec<Clock>,
+    /// What servers that may take over from each other are ahead of the slowest of them, in µs; the first is in charge at first.
+    pub successors: Vec<u64>,
+    /// By how much these may differ, in ms.
+    pub servers_differ: u64,
+    /// What clients are told that they may differ by, in ms.
+    pub allowance: u64,
 }
 
 impl Plan {
@@ -53,7 +60,25 @@ impl Plan {
             self_check: rng.chance(200),
             clocks,
             server_clocks,
+            successors: vec![0],
+            servers_differ: 0,
+            allowance: 0,
         }
+    }
+
+    /// Puts it into a scenario, by chance of its own.
+    #[must_use]
+    pub fn within(mut self, scenario: &Scenario, seed: u64) -> Self {
+        self.successors = scenario.draw_clocks(seed);
+        self.servers_differ = scenario.servers_differ;
+        self.allowance = scenario.allowance;
+        self
+    }
+
+    /// What servers whose clocks differ add to how long things last, in ms: a key lives on for as long as the next server is behind, and a hold for as much
+    /// longer as clients allow for.
+    pub const fn beyond(&self) -> u64 {
+        self.servers_differ + self.allowance
     }
 
     /// Makes it a plan over so many servers, by chance of its own, so that what one server does in a seed does not depend on it.
@@ -75,7 +100,7 @@ impl Plan {
     /// How long after healing everybody must have got everything, in µs: a hold of the dead may last two leases, it may take 6 s until a
     /// client misses its subscription, and it looks without one every 2.4 s; one request may wait 1 s for a connection that is gone. The rest is for the hand-offs.
     pub const fn liveness(&self) -> u64 {
-        self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
+        self.beyond() * 1020 + self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
     }
 }
 

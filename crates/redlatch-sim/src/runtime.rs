@@ -99,6 +99,8 @@ pub struct SimRuntime {
     proc: ProcId,
     clock: Clock,
     rng: Arc<Mutex<Rng>>,
+    /// A planted fault: where entropy comes from.
+    repeated: Arc<Mutex<Option<Rng>>>,
 }
 
 impl SimRuntime {
@@ -109,7 +111,13 @@ impl SimRuntime {
             proc,
             clock,
             rng: Arc::new(Mutex::new(rng)),
+            repeated: Arc::default(),
         }
+    }
+
+    /// Plants a fault: from now on it draws the same entropy as every other for which `seed` was given.
+    pub fn repeat_identity(&self, seed: u64) {
+        *lock(&self.repeated) = Some(Rng::new(seed));
     }
 }
 
@@ -135,8 +143,11 @@ impl Runtime for SimRuntime {
     }
 
     fn entropy(&self) -> u128 {
-        let mut rng = lock(&self.rng);
-        u128::from(rng.next()) << 64 | u128::from(rng.next())
+        let draw = |rng: &mut Rng| u128::from(rng.next()) << 64 | u128::from(rng.next());
+        match &mut *lock(&self.repeated) {
+            Some(repeated) => draw(repeated),
+            None => draw(&mut lock(&self.rng)),
+        }
     }
 }
 

@@ -25,12 +25,8 @@ pub struct Ran<'a> {
 impl<'a> Ran<'a> {
     /// Reads a command and its reply; `None` if it runs no script of ours.
     pub fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
-        let mut args = command.args();
-        let source = match args.next()? {
-            b"EVALSHA" => BY_DIGEST.get(args.next()?),
-            b"EVAL" => BY_TEXT.get(args.next()?),
-            _ => None,
-        }?;
+        let source = called(command)?;
+        let mut args = command.args().skip(2);
         let keys = std::str::from_utf8(args.next()?).ok()?.parse().ok()?;
         Some(Self {
             source,
@@ -136,6 +132,16 @@ pub enum Seen {
         /// By this somebody who waits can have the name.
         freed: bool,
     },
+}
+
+/// Returns the script of the family that a command calls.
+pub(crate) fn called(command: &Command) -> Option<&'static Source> {
+    let mut args = command.args();
+    match args.next()? {
+        b"EVALSHA" => BY_DIGEST.get(args.next()?).copied(),
+        b"EVAL" => BY_TEXT.get(args.next()?).copied(),
+        _ => None,
+    }
 }
 
 /// Returns a script's digest.

@@ -21,24 +21,28 @@ pub struct Server {
     clock: Clock,
     /// What steps of the clock come to, in microseconds.
     stepped: i64,
+    /// How much the clock of the server in charge is ahead of the slowest of those that may take over, in microseconds.
+    ahead: u64,
     forgery: Option<Forgery>,
 }
 
 impl Server {
     /// Starts an empty server.
-    pub fn new(model: Model, clock: Clock, forgery: Option<Forgery>) -> Self {
-        let now = ServerTime::from_micros(clock.read(0));
+    pub fn new(model: Model, clock: Clock, ahead: u64, forgery: Option<Forgery>) -> Self {
+        let now = ServerTime::from_micros(clock.read(0) + ahead);
         Self {
             engine: Lent::new(model, now),
             clock,
             stepped: 0,
+            ahead,
             forgery,
         }
     }
 
     /// Returns the server's time at the true time `at`.
     pub fn time(&self, at: u64) -> ServerTime {
-        ServerTime::from_micros(self.clock.read(at).saturating_add_signed(self.stepped))
+        let shown = self.clock.read(at) + self.ahead;
+        ServerTime::from_micros(shown.saturating_add_signed(self.stepped))
     }
 
     /// Steps the clock.
@@ -86,6 +90,17 @@ impl Server {
     pub fn restart(&mut self, snapshot: &Snapshot, at: u64) {
         let time = self.time(at);
         self.engine.restart(snapshot, time);
+    }
+
+    /// Gives its place to another server with the data of `snapshot`, whose clock is `ahead` of the slowest by so many microseconds.
+    pub fn replace(&mut self, snapshot: &Snapshot, ahead: u64, at: u64) {
+        self.ahead = ahead;
+        self.restart(snapshot, at);
+    }
+
+    /// Forgets all data and goes on.
+    pub fn flush_all(&mut self) {
+        self.engine.restore(&Snapshot::empty());
     }
 
     /// Returns the engine, to look into it.

@@ -1,6 +1,6 @@
 //! What every test run asks of the simulator. The full numbers are `cargo xtask sim`'s, which `cargo xtask test` runs.
 
-use redlatch_sim::{Fault, Options, batch, mutants, run};
+use redlatch_sim::{Fault, Mutant, Options, batch, mutants, run, scenarios};
 
 #[test]
 fn the_same_seed_tells_the_same_story() {
@@ -57,6 +57,65 @@ fn two_holders_are_seen_where_they_are_expected_and_the_token_stops_the_older() 
 }
 
 #[test]
+fn the_promises_hold_in_scenarios() {
+    let seeds = number("REDLATCH_SIM_SEEDS", 300) / 5;
+    for scenario in scenarios::gated() {
+        let options = Options {
+            scenario: Some(scenario),
+            ..Options::default()
+        };
+        let sum = batch::seeds(0, seeds, &options, false);
+        let name = scenario.name;
+        println!("{name}: {sum}");
+        assert!(sum.broken.is_empty(), "{name}: {:?}", sum.broken);
+        for fault in scenario.faults {
+            let times = sum.tally.faults.get(fault).copied().unwrap_or(0);
+            assert!(times > seeds / 10, "{name}: {fault:?} came {times} times");
+        }
+    }
+}
+
+#[test]
+fn two_holders_are_seen_where_clocks_of_servers_differ_by_more_than_is_allowed_for() {
+    let options = Options {
+        scenario: scenarios::find("clocks-beyond"),
+        ..Options::default()
+    };
+    let sum = batch::seeds(0, 60, &options, false);
+    assert!(sum.two_holders > 0, "no server's clock made a difference");
+}
+
+#[test]
+fn two_clients_with_one_id_are_seen_as_two_holders() {
+    let (kind, mutant) = mutants::find("ids-collide").expect("it is in the list");
+    let options = Options {
+        kind: Some(kind),
+        mutant: Some(mutant),
+        ..Options::default()
+    };
+    let sum = batch::seeds(0, 20, &options, false);
+    let violations = sum.broken.iter().flat_map(|report| &report.violations);
+    let two_holders = violations.filter(|it| it.promise == "P1").count();
+    assert!(two_holders > 0, "{:?}", sum.broken);
+}
+
+#[test]
+fn scenarios_name_what_there_is() {
+    for name in scenarios::GATED {
+        assert!(scenarios::find(name).is_some(), "{name}");
+    }
+    for scenario in scenarios::ALL {
+        let kinds = scenario.kinds();
+        assert!(!kinds.is_empty(), "{}", scenario.name);
+        let listed = scenario.kinds.len();
+        assert!(listed == 0 || listed == kinds.len(), "{}", scenario.name);
+    }
+    let names: Vec<_> = scenarios::ALL.iter().map(|it| it.name).collect();
+    let planted = scenarios::planted(&names).count();
+    assert_eq!(planted, scenarios::PLANTED.len());
+}
+
+#[test]
 fn planted_faults_are_found() {
     let quick = [
         "token-repeats",
@@ -76,7 +135,8 @@ fn planted_faults_are_found() {
 
 #[test]
 fn planted_faults_find_the_text_they_replace() {
-    for (_, mutant) in mutants::all() {
+    let planted = scenarios::PLANTED.iter().map(|&(_, mutant)| mutant);
+    for mutant in mutants::all().map(|(_, mutant)| mutant).chain(planted) {
         // Panics if it is not there.
         mutant.forgery();
     }
@@ -84,7 +144,15 @@ fn planted_faults_find_the_text_they_replace() {
 
 #[test]
 fn planted_faults_have_names_of_their_own() {
-    let mut names: Vec<_> = mutants::all().map(|(_, mutant)| mutant.name).collect();
+    let gated = |mutant: &Mutant| {
+        mutant
+            .within
+            .is_some_and(|it| scenarios::GATED.contains(&it))
+    };
+    let planted = scenarios::PLANTED.iter().map(|&(_, mutant)| mutant);
+    let dormant = planted.filter(|mutant| !gated(mutant));
+    let all = mutants::all().map(|(_, mutant)| mutant).chain(dormant);
+    let mut names: Vec<_> = all.map(|mutant| mutant.name).collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();

@@ -11,10 +11,12 @@ pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
     run(&args).map(|()| Verdict::Passed)
 }
 
-/// Runs what every full test run asks of it: the library as it is, every planted fault, and the violations that are expected.
+/// Runs what every full test run asks of it: the library as it is, every planted fault, the
+/// scenarios that it has to pass, and the violations that are expected.
 pub(crate) fn all() -> Result<(), String> {
     run(&["--seeds", "5000"])?;
     run(&["--mutants"])?;
+    run(&["--scenarios"])?;
     run(&["--expected"])
 }
 

@@ -3,7 +3,9 @@
 //! A connection never repeats, drops or overtakes a message while it lives. What is on its way when it breaks or is closed may
 //! arrive in part, or much later; the answers to that are lost.
 
+mod forgery;
 mod link;
+mod rights;
 mod serve;
 mod transport;
 mod trouble;
@@ -16,7 +18,7 @@ use std::{
 
 use redlatch_core::seam::{Command, Purpose, Push};
 
-use self::link::Link;
+use self::{forgery::Heard, link::Link, rights::Rights};
 pub use self::{
     link::{ConnId, Downward, Upward},
     transport::{SimTransport, address_of},
@@ -24,6 +26,7 @@ pub use self::{
 use crate::{
     exec::{Exec, lock},
     faults::{Fault, Faults},
+    mutants::Spoilt,
     rng::Rng,
     server::Server,
     watch::Watch,
@@ -49,6 +52,11 @@ pub struct State {
     stopped: Vec<bool>,
     /// What reached each server while it was stopped.
     inbox: Vec<VecDeque<(ConnId, Upward)>>,
+    /// What servers refuse for lack of rights.
+    rights: Rights,
+    /// What forged messages are made of.
+    heard: Heard,
+    spoilt: Spoilt,
 }
 
 impl Net {
@@ -58,6 +66,7 @@ impl Net {
         rng: Rng,
         servers: Vec<Server>,
         faults: Faults,
+        spoilt: Spoilt,
         watch: Arc<Watch>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -68,6 +77,9 @@ impl Net {
                 faults,
                 stopped: vec![false; servers.len()],
                 inbox: servers.iter().map(|_| VecDeque::new()).collect(),
+                rights: Rights::default(),
+                heard: Heard::default(),
+                spoilt,
                 servers,
             }),
             watch,

@@ -3,7 +3,7 @@
 use redlatch_core::seam::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionKind;
 
-use super::{ConnId, Downward, Net, State, Upward};
+use super::{ConnId, Downward, Net, State, Upward, rights};
 use crate::{faults::Fault, server::Server, world::Event};
 
 impl Net {
@@ -34,9 +34,17 @@ impl Net {
                 let proc = state.conns[id].proc;
                 let mut outcomes = Vec::with_capacity(batch.len());
                 for command in &batch {
-                    let reply = state.servers[node].execute(session, command, now);
+                    let reply = match state.rights.refuse(node, command, now) {
+                        Some(refusal) => Err(refusal),
+                        None => state.servers[node].execute(session, command, now),
+                    };
                     self.watch.served(proc, command, &reply, sent, now);
                     self.check_end(&state.servers[node], command, now);
+                    let reply = if state.spoilt.refused {
+                        rights::taken_for_done(command, reply, state.servers[node].time(now))
+                    } else {
+                        reply
+                    };
                     outcomes.push(Outcome::Replied(reply));
                     self.deliver(state, node);
                 }
@@ -101,6 +109,10 @@ impl Net {
                 .iter()
                 .rposition(|link| link.node == node && link.session == Some(delivery.session));
             let Some(id) = to else { continue };
+            state.overhear(id, &delivery.push);
+            if state.spoilt.ghosts && self.watch.is_ghost(&delivery.push) {
+                continue;
+            }
             if matches!(delivery.push, Push::Message { .. }) && state.roll(Fault::MessageLost) {
                 self.watch.fault(Fault::MessageLost, self.exec.now(), || {
                     format!("a message on connection {id} is lost")

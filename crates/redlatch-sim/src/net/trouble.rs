@@ -1,8 +1,9 @@
 //! What befalls connections and the server.
 
 use redlatch_core::seam::Purpose;
+use redlatch_embedded::engine::Snapshot;
 
-use super::{ConnId, Downward, Net, Upward};
+use super::{ConnId, Downward, Net, State, Upward};
 use crate::{
     exec::ProcId,
     faults::{Fault, Faults},
@@ -94,11 +95,23 @@ impl Net {
     }
 
     /// Restarts a server with the data of `snapshot`: all its connections break, what was on its way is lost.
-    pub fn restart(&self, node: usize, snapshot: &redlatch_embedded::engine::Snapshot) {
+    pub fn restart(&self, node: usize, snapshot: &Snapshot) {
         let mut state = self.state();
+        state.servers[node].restart(snapshot, self.exec.now());
+        self.disconnect(&mut state, node);
+    }
+
+    /// Gives the place of a server to another, whose clock is `ahead` of the slowest by so many µs. Clients that dial again reach that one.
+    pub fn replace(&self, node: usize, snapshot: &Snapshot, ahead: u64) {
+        let mut state = self.state();
+        state.servers[node].replace(snapshot, ahead, self.exec.now());
+        self.disconnect(&mut state, node);
+    }
+
+    /// Breaks all connections of a server.
+    fn disconnect(&self, state: &mut State, node: usize) {
         let now = self.exec.now();
         state.inbox[node].clear();
-        state.servers[node].restart(snapshot, now);
         for id in 0..state.conns.len() {
             if state.conns[id].node != node {
                 continue;
@@ -119,6 +132,7 @@ impl Net {
     pub fn heal(&self) {
         let mut state = self.state();
         state.faults = Faults::none(&state.faults);
+        state.rights.heal();
         let now = self.exec.now();
         for link in &mut state.conns {
             if link.open {

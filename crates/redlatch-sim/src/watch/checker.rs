@@ -57,6 +57,16 @@ pub enum Event<'a> {
         /// When it was sent.
         sent: u64,
     },
+    /// A copy of the data of the first server was taken.
+    Copied {
+        /// Its number.
+        copy: u64,
+    },
+    /// The first server has the data of this copy and forgets what came after it; all of it if there is none.
+    Forgot {
+        /// The copy's number.
+        copy: Option<u64>,
+    },
     /// A worker tells what it did, where that is no guard: something that only its kind's checkers understand.
     Did {
         /// In which process.

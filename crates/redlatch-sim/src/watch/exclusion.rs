@@ -30,7 +30,7 @@ impl Exclusion {
                 if view.was_ended_by_force(claim) {
                     continue;
                 }
-                if holds.iter().all(|known| known.hold != claim.hold) {
+                if holds.iter().all(|known| !known.is_with(claim)) {
                     holds.push(claim);
                 }
             }
@@ -69,7 +69,7 @@ fn clash(holds: &[&Claim]) -> Option<String> {
         let other = rest
             .iter()
             .chain([first])
-            .find(|claim| claim.hold != whole.hold && claim.owner != whole.owner);
+            .find(|claim| !claim.is_with(whole) && !claim.shares_owner(whole));
         return other.map(|other| two(whole, other));
     }
     let (mut taken, mut most) = (0, 0);

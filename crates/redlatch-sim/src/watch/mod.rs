@@ -23,7 +23,7 @@ use std::{
 
 use redlatch_core::{
     LossCause,
-    seam::{Command, Reply},
+    seam::{Command, Push, Reply},
 };
 
 use self::register::Register;
@@ -39,6 +39,7 @@ use crate::{
     plan::Plan,
     scripts::Ran,
     workload::Kind,
+    world::Options,
 };
 
 /// The observer of one run.
@@ -60,14 +61,24 @@ struct State {
 
 impl Watch {
     /// Starts to watch.
-    pub fn new(exec: Arc<Exec>, kind: Kind, plan: &Plan, faults: &Faults, told: bool) -> Arc<Self> {
+    pub fn new(
+        exec: Arc<Exec>,
+        kind: Kind,
+        plan: &Plan,
+        faults: &Faults,
+        options: &Options,
+    ) -> Arc<Self> {
         let names = plan.names;
-        let conditions = Conditions::of(faults);
+        let scenario = options.scenario;
+        let conditions = Conditions::of(faults, scenario);
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
         let state = State {
-            view: View::new(Arc::clone(&exec), names, conditions),
-            record: Record::new(told, conditions.expects_trouble),
+            view: View {
+                remembers: options.mutant.is_some_and(|mutant| mutant.spoils().ghosts),
+                ..View::new(Arc::clone(&exec), names, conditions)
+            },
+            record: Record::new(options.told, conditions.expects_trouble, scenario),
             checkers,
             register: Register::new(names),
             next: 0,
@@ -233,6 +244,53 @@ impl Watch {
             .filter(|(_, claim)| &*claim.hold == hold && claim.believes(now))
             .map(|(id, _)| id)
             .collect()
+    }
+
+    /// A copy of the first server's data was taken; returns its number.
+    pub fn copied(&self) -> u64 {
+        let mut state = self.state();
+        let copy = state.number();
+        state.note(&self.exec, |_| Some(Event::Copied { copy }));
+        copy
+    }
+
+    /// The first server forgets what came after this copy, or all of it.
+    pub fn forgot(&self, copy: Option<u64>) {
+        self.state()
+            .note(&self.exec, |_| Some(Event::Forgot { copy }));
+    }
+
+    /// A planted fault: tells whether a message calls for a waiter that was granted or given up before.
+    pub fn is_ghost(&self, push: &Push) -> bool {
+        let Push::Message { channel, payload } = push else {
+            return false;
+        };
+        let payload = String::from_utf8_lossy(payload);
+        let Some((_, number)) = payload.rsplit_once(' ') else {
+            return false;
+        };
+        let channel = String::from_utf8_lossy(channel);
+        let over = &self.state().view.over;
+        let mut parts = channel.split([':', '{']);
+        parts.any(|client| over.contains(&format!("{client}:{number}")))
+    }
+
+    /// Says who waits for what, and since when.
+    pub fn waiting(&self) -> String {
+        let now = self.exec.now();
+        let state = self.state();
+        let calls = state.view.calls.values();
+        let calls: Vec<_> = calls
+            .map(|call| {
+                let since = (now - call.since) / 1_000;
+                format!(
+                    "process {} for {} since {since} ms",
+                    call.proc,
+                    label(call.name)
+                )
+            })
+            .collect();
+        calls.join(", ")
     }
 
     /// A worker tells its kind's checkers what it did.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{faults::Fault, story::Story};
+use crate::{faults::Fault, scenarios::Scenario, story::Story};
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,17 +40,19 @@ pub struct Record {
     /// There were two holders where they are expected.
     pub two_holders: bool,
     expects_trouble: bool,
+    scenario: Option<&'static Scenario>,
 }
 
 impl Record {
     /// Begins a record; tells the story if `told`. Where trouble is expected, two holders are not held against the library.
-    pub fn new(told: bool, expects_trouble: bool) -> Self {
+    pub fn new(told: bool, expects_trouble: bool, scenario: Option<&'static Scenario>) -> Self {
         Self {
             story: Story::new(told),
             tally: Tally::default(),
             violations: Vec::new(),
             two_holders: false,
             expects_trouble,
+            scenario,
         }
     }
 
@@ -62,7 +64,14 @@ impl Record {
                 .say(at, || format!("!!! two holders, as expected: {what}"));
             return;
         }
-        if self.expects_trouble && !matches!(promise, "P2" | "P3" | "P4" | "P11") {
+        let asked = |scenario: &Scenario| scenario.asked.contains(&promise);
+        let kept =
+            matches!(promise, "P2" | "P3" | "P4" | "P11") || self.scenario.is_some_and(asked);
+        if self.expects_trouble && !kept
+            || self
+                .scenario
+                .is_some_and(|scenario| scenario.excuses(promise))
+        {
             return;
         }
         self.story

@@ -12,6 +12,7 @@ use crate::{
     exec::{Exec, ProcId},
     faults::{Fault, Faults},
     runtime::Clock,
+    scenarios::Scenario,
     scripts::Seen,
 };
 
@@ -118,6 +119,8 @@ pub struct Conditions {
     pub forced: bool,
     /// The longest usual delay of a message in µs.
     pub delay: u64,
+    /// By how much the clocks of servers that take over from each other may differ, in µs.
+    pub servers_differ: u64,
 }
 
 /// All that is known.
@@ -142,19 +145,24 @@ pub struct View {
     /// When a subscription last came or went.
     pub resubscribed: u64,
     pub(super) subscribed: BTreeMap<ProcId, bool>,
+    /// A planted fault needs to know which attempts are over.
+    pub(super) remembers: bool,
+    pub(super) over: BTreeSet<String>,
 }
 
 impl Conditions {
     /// Derives them from the faults of a seed.
-    pub fn of(faults: &Faults) -> Self {
+    pub fn of(faults: &Faults, scenario: Option<&Scenario>) -> Self {
         Self {
             calm: faults.is_calm(),
             calm_but_for_pubsub: faults.is_calm_but_for_pubsub(),
             calm_but_for_messages: faults.is_calm_but_for_messages(),
-            expects_trouble: faults.expects_trouble(),
-            loses_writes: faults.has(Fault::LossyFailover),
+            expects_trouble: faults.expects_trouble()
+                || scenario.is_some_and(|scenario| scenario.expects_trouble),
+            loses_writes: faults.loses_writes(),
             forced: faults.has(Fault::Force),
             delay: faults.delays().1,
+            servers_differ: scenario.map_or(0, |scenario| scenario.servers_differ * 1_000),
         }
     }
 }
@@ -172,6 +180,8 @@ impl View {
             healed: None,
             resubscribed: 0,
             subscribed: BTreeMap::new(),
+            remembers: false,
+            over: BTreeSet::new(),
         }
     }
 
@@ -208,6 +218,11 @@ impl View {
     /// Takes note of what a script has done.
     pub(super) fn saw(&mut self, seen: &[Seen]) {
         for seen in seen {
+            if let Seen::Granted { attempt, .. } | Seen::Ended { attempt, .. } = seen
+                && self.remembers
+            {
+                self.over.insert(attempt.clone());
+            }
             if let Seen::Forced {
                 name, hold, ended, ..
             } = seen
@@ -231,14 +246,25 @@ impl View {
         self.subscribed.get(&proc) == Some(&false)
     }
 
-    /// Counts the holds of a name that have guards out.
+    /// Counts the holds of a name that have guards out; what two processes have are two holds.
     pub fn holds(&self, name: usize) -> usize {
-        let holds: BTreeSet<_> = self.of_name(name).map(|(_, claim)| &claim.hold).collect();
+        let claims = self.of_name(name);
+        let holds: BTreeSet<_> = claims.map(|(_, claim)| (claim.proc, &claim.hold)).collect();
         holds.len()
     }
 }
 
 impl Claim {
+    /// Tells whether both belong to one hold. The same words in two processes do not make one.
+    pub fn is_with(&self, other: &Self) -> bool {
+        self.proc == other.proc && self.hold == other.hold
+    }
+
+    /// Tells whether both have one owner.
+    pub fn shares_owner(&self, other: &Self) -> bool {
+        self.proc == other.proc && self.owner == other.owner
+    }
+
     /// The deadline by the holder's clock in µs; `None` once the guard has gone.
     pub fn valid_until(&self) -> Option<u64> {
         self.sight

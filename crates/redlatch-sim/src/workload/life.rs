@@ -88,8 +88,16 @@ impl Life {
         let plan = &self.shared.plan;
         let transport = SimTransport::new(Arc::clone(&self.shared.net), self.proc);
         let runtime: Arc<dyn Runtime> = Arc::clone(&self.runtime) as _;
+        let allowance = match self.shared.spoilt.allowance {
+            true => 0,
+            false => plan.allowance,
+        };
+        if self.shared.spoilt.ids && self.number < 2 {
+            self.runtime.repeat_identity(self.shared.seed);
+        }
         let builder: ClientBuilder = ClientBuilder::at(address_of(node), Login::default());
         builder
+            .server_clock_allowance(Duration::from_millis(allowance))
             .transport(Arc::new(transport))
             .runtime(runtime)
             .application("sim")
@@ -119,7 +127,7 @@ impl Life {
                 ),
             );
         }
-        self.shared.finished(client.id().as_str());
+        self.shared.finished(self.number, client.id().as_str());
     }
 
     pub(super) async fn sleep(&self, micros: u64) {

@@ -96,7 +96,7 @@ pub trait Workload: fmt::Debug + Sync {
     /// an extension by two, the retention of a token, and the time for which a waiter is registered.
     fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
         let _ = key;
-        Some(plan.lease * 2 + plan.retention + 5_200)
+        Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond())
     }
 
     /// Makes the checkers of what only this kind promises.

@@ -169,7 +169,7 @@ impl Worker {
 
     /// Returns the acquisition as its caller has it: the library's, or one that a planted fault has spoilt.
     pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
-        if !self.life.shared.detaches {
+        if !self.life.shared.spoilt.detaches {
             return future;
         }
         let (done, result) = oneshot::channel();

@@ -21,6 +21,7 @@ use crate::{
     net::{ConnId, Downward, Net, Upward},
     plan::Plan,
     rng::Rng,
+    scenarios::Scenario,
     server::Server,
     watch::{Tally, Violation, Watch},
     workload::{self, Kind, Life},
@@ -60,6 +61,8 @@ pub struct Options {
     pub kind: Option<Kind>,
     /// The planted fault.
     pub mutant: Option<Mutant>,
+    /// The world that all seeds are put into.
+    pub scenario: Option<&'static Scenario>,
     /// Whether the story is told.
     pub told: bool,
 }
@@ -93,8 +96,24 @@ struct World {
     rng: Rng,
     /// The process of each client's present life.
     procs: Vec<Option<ProcId>>,
-    copies: Vec<Snapshot>,
+    /// The latest copies of the first server's data, a few tens of milliseconds apart.
+    copies: Vec<Copied>,
+    /// Some of them, half a second apart.
+    old: Vec<Copied>,
+    /// Chance of what only scenarios have, so that nothing else depends on it.
+    apart: Rng,
+    /// Which of the servers that may take over from each other is in charge.
+    in_charge: usize,
+    /// When the next of the old copies is taken.
+    next_old: u64,
     ended: bool,
+}
+
+/// A copy of the first server's data.
+#[derive(Debug)]
+struct Copied {
+    number: u64,
+    data: Snapshot,
 }
 
 /// Runs one seed.
@@ -120,21 +139,27 @@ pub fn run(seed: u64, options: &Options) -> Report {
 
 impl World {
     fn new(seed: u64, options: &Options) -> Self {
-        let kind = options.kind.unwrap_or_else(|| workload::draw(seed));
+        let kind = options.kind_of(seed);
         let mut rng = Rng::new(seed);
-        let faults = Faults::draw(&mut rng, &options.faults);
-        let plan = Plan::draw(&mut rng, &faults).over(kind.nodes(), seed, &faults);
+        let faults = Faults::draw(&mut rng, &options.forced());
+        let mut plan = Plan::draw(&mut rng, &faults).over(kind.nodes(), seed, &faults);
+        if let Some(scenario) = options.scenario {
+            plan = plan.within(scenario, seed);
+        }
         let exec = Exec::new(rng.fork(), rng.below(1_000));
-        let watch = Watch::new(Arc::clone(&exec), kind, &plan, &faults, options.told);
+        let watch = Watch::new(Arc::clone(&exec), kind, &plan, &faults, options);
+        let spoilt = options.mutant.map(Mutant::spoils).unwrap_or_default();
         let forgery = options.mutant.and_then(Mutant::forgery);
         let model = Model::ALL[rng.index(Model::ALL.len())];
         let clocks = plan.server_clocks.iter().cloned();
-        let servers = clocks.map(|clock| Server::new(model, clock, forgery.clone()));
+        let ahead = plan.successors[0];
+        let servers = clocks.map(|clock| Server::new(model, clock, ahead, forgery.clone()));
         let net = Net::new(
             Arc::clone(&exec),
             rng.fork(),
             servers.collect(),
             faults.clone(),
+            spoilt,
             Arc::clone(&watch),
         );
         watch.say(|| format!("seed {seed}, kind {}: {plan:?}", kind.name()));
@@ -146,7 +171,9 @@ impl World {
                 changed: Notify::new(),
             },
             rules: options.mutant.and_then(Mutant::rules).unwrap_or_default(),
-            detaches: options.mutant.is_some_and(Mutant::detaches),
+            spoilt,
+            scenario: options.scenario,
+            seed,
             rounds: Mutex::new(vec![plan.rounds; plan.clients]),
             healed: AtomicBool::new(false),
             heal: Notify::new(),
@@ -165,6 +192,10 @@ impl World {
             shared: Arc::new(shared),
             rng,
             copies: Vec::new(),
+            old: Vec::new(),
+            apart: Rng::new(seed.rotate_left(40)),
+            in_charge: 0,
+            next_old: 0,
             ended: false,
         }
     }
@@ -223,13 +254,18 @@ impl World {
             Event::Heal => self.heal(),
             Event::End => {
                 let over = lock(&shared.over).len();
+                let world = match shared.scenario {
+                    Some(scenario) => format!("{}, {}: ", scenario.name, shared.kind.name()),
+                    None => String::new(),
+                };
                 shared.watch.violate(
                     "P7",
                     format!(
-                        "{} of {} clients did not get all locks {} s after all was healed",
+                        "{world}{} of {} clients did not get all locks {} s after all was healed; what is waited for: {}",
                         shared.plan.clients - over / shared.plan.nodes(),
                         shared.plan.clients,
-                        shared.plan.liveness() / 1_000_000
+                        shared.plan.liveness() / 1_000_000,
+                        shared.watch.waiting()
                     ),
                 );
                 self.ended = true;
@@ -249,12 +285,17 @@ impl World {
     }
 
     fn copy(&mut self) {
-        if self.shared.faults.has(Fault::LossyFailover) && !self.shared.is_healed() {
-            let copy = self.shared.net.state().servers[0].snapshot();
-            self.copies.push(copy);
-            if self.copies.len() > 5 {
-                self.copies.remove(0);
+        if self.shared.faults.loses_writes() && !self.shared.is_healed() {
+            let copy = || Copied {
+                number: self.shared.watch.copied(),
+                data: self.shared.net.state().servers[0].snapshot(),
+            };
+            let now = self.shared.exec.now();
+            if now >= self.next_old && self.shared.faults.has(Fault::OldSnapshot) {
+                self.next_old = now + 500_000;
+                keep(&mut self.old, copy(), 6);
             }
+            keep(&mut self.copies, copy(), 5);
             self.shared
                 .exec
                 .schedule(self.shared.exec.now() + 40_000, Event::Copy);
@@ -265,6 +306,9 @@ impl World {
         let shared = Arc::clone(&self.shared);
         if shared.healed.swap(true, Ordering::Relaxed) {
             return;
+        }
+        if let Some(fault) = shared.scenario.and_then(|scenario| scenario.last) {
+            self.take_over(fault);
         }
         shared.watch.heals();
         shared.net.heal();
@@ -278,6 +322,30 @@ impl World {
         shared
             .exec
             .schedule(shared.exec.now() + shared.plan.liveness(), Event::End);
+    }
+}
+
+impl Options {
+    /// Returns the kind that a seed works on.
+    pub fn kind_of(&self, seed: u64) -> Kind {
+        let drawn = || match self.scenario {
+            Some(scenario) => scenario.draw_kind(seed),
+            None => workload::draw(seed),
+        };
+        self.kind.unwrap_or_else(drawn)
+    }
+
+    fn forced(&self) -> Vec<Fault> {
+        let within = self.scenario.map_or(&[][..], |scenario| scenario.faults);
+        self.faults.iter().chain(within).copied().collect()
+    }
+}
+
+/// Adds to what is kept, of which there are no more than `most`.
+fn keep(kept: &mut Vec<Copied>, copy: Copied, most: usize) {
+    kept.push(copy);
+    if kept.len() > most {
+        kept.remove(0);
     }
 }
 

@@ -15,10 +15,12 @@ use super::Event;
 use crate::{
     exec::{Exec, ProcId, lock},
     faults::Faults,
+    mutants::Spoilt,
     names::name_of,
     net::Net,
     plan::Plan,
     rng::Rng,
+    scenarios::Scenario,
     server::Server,
     watch::Watch,
     workload::Kind,
@@ -41,15 +43,20 @@ pub struct Shared {
     pub faults: Faults,
     /// The rules that clients keep.
     pub rules: redlatch_core::rules::Rules,
-    /// A planted fault: acquisitions go on without their callers.
-    pub detaches: bool,
+    /// What a planted fault has spoilt around the clients.
+    pub spoilt: Spoilt,
+    /// What the seed is put into.
+    pub scenario: Option<&'static Scenario>,
+    /// The seed.
+    pub seed: u64,
     /// How far the workers of each client have come.
     pub done: Done,
     pub(super) rounds: Mutex<Vec<u64>>,
     pub(super) healed: AtomicBool,
     pub(super) heal: Notify,
     pub(super) resting: Mutex<Vec<usize>>,
-    pub(super) over: Mutex<BTreeSet<String>>,
+    /// The clients that have done all their work, by number and id.
+    pub(super) over: Mutex<BTreeSet<(usize, String)>>,
     pub(super) outside: ProcId,
 }
 
@@ -123,8 +130,8 @@ impl Shared {
     }
 
     /// A client has done all its work.
-    pub fn finished(&self, id: &str) {
-        lock(&self.over).insert(id.to_owned());
+    pub fn finished(&self, client: usize, id: &str) {
+        lock(&self.over).insert((client, id.to_owned()));
     }
 
     /// Returns who holds a name on any server.

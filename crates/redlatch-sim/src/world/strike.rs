@@ -54,13 +54,27 @@ impl World {
             }
             Fault::EmptyRestart => {
                 tell("the server restarts without its data".to_owned());
+                shared.watch.forgot(None);
                 shared.net.restart(node, &Snapshot::empty());
             }
-            Fault::LossyFailover => {
-                tell("the server fails over and loses its last writes".to_owned());
-                // The copies are the first server's.
-                if let Some(copy) = self.copies.first() {
-                    shared.net.restart(0, copy);
+            Fault::FlushAll => {
+                tell("the server forgets its data".to_owned());
+                shared.watch.forgot(None);
+                shared.net.state().servers[node].flush_all();
+            }
+            Fault::LossyFailover | Fault::OldSnapshot | Fault::PlannedFailover => {
+                self.take_over(fault);
+            }
+            Fault::Refusal => {
+                let span = self.rng.between(300_000, 2_000_000);
+                let releases = self.rng.chance(500);
+                let what = if releases { "releases" } else { "all scripts" };
+                tell(format!("the server refuses {what} for {} ms", span / 1000));
+                shared.net.refuse(node, span, releases);
+            }
+            Fault::ForgedCall | Fault::ForgedOpening => {
+                if let Some(said) = shared.net.forge(fault) {
+                    tell(said);
                 }
             }
             Fault::ClockStep => {
@@ -74,6 +88,54 @@ impl World {
             }
             _ => {}
         }
+    }
+
+    /// Another server takes over: with all data, without the latest writes, or with the data of long ago.
+    pub(super) fn take_over(&mut self, fault: Fault) {
+        let shared = Arc::clone(&self.shared);
+        let tell = |text: &str| {
+            shared
+                .watch
+                .fault(fault, shared.exec.now(), || text.to_owned())
+        };
+        // The copies are the first server's.
+        let copy = match fault {
+            Fault::LossyFailover => {
+                tell("the server fails over and loses its last writes");
+                self.copies.first()
+            }
+            Fault::OldSnapshot => {
+                tell("the server fails over and forgets up to 3 s");
+                self.old.get(self.apart.index(self.old.len()))
+            }
+            _ => {
+                tell("the server fails over and forgets nothing");
+                let data = shared.net.state().servers[0].snapshot();
+                return self.succeed(&data);
+            }
+        };
+        if let Some(copy) = copy {
+            shared.watch.forgot(Some(copy.number));
+            let data = copy.data.clone();
+            self.succeed(&data);
+        }
+    }
+
+    /// One of the other servers is in charge, with these data and a clock of its own.
+    fn succeed(&mut self, data: &Snapshot) {
+        let successors = &self.shared.plan.successors;
+        let ahead = match successors.len() {
+            1 => successors[0],
+            len => {
+                let other = 1 + self.apart.index(len - 1);
+                self.in_charge = (self.in_charge + other) % len;
+                let ahead = successors[self.in_charge];
+                let watch = &self.shared.watch;
+                watch.say(|| format!("the clock of the server in charge is {ahead} µs ahead"));
+                ahead
+            }
+        };
+        self.shared.net.replace(0, data, ahead);
     }
 
     fn strike_connection(&mut self, fault: Fault) {

@@ -45,6 +45,10 @@ struct Counts {
 pub(super) struct Ledger {
     latches: Vec<Latch>,
     counts: BTreeMap<(ProcId, usize), Counts>,
+    /// What the latches were when the latest copies of the data were taken, by their numbers.
+    copies: BTreeMap<u64, Vec<Latch>>,
+    /// The server has forgotten what it was told: what counted before may count again.
+    forgot: bool,
 }
 
 impl Checker for Ledger {
@@ -59,6 +63,17 @@ impl Checker for Ledger {
                 Some(deed) => self.did(proc, name, *deed),
                 None => None,
             },
+            Event::Copied { copy } => {
+                self.copies.insert(copy, self.latches.clone());
+                if self.copies.len() > COPIES {
+                    self.copies.pop_first();
+                }
+                None
+            }
+            Event::Forgot { copy } => {
+                self.forget(copy, view.now);
+                None
+            }
             _ => None,
         };
         if let Some((promise, what)) = broken {
@@ -75,6 +90,18 @@ impl Ledger {
         Self {
             latches: (0..names).map(|_| Latch::default()).collect(),
             counts: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            forgot: false,
+        }
+    }
+
+    /// The server has what it had at the time of this copy, or nothing.
+    fn forget(&mut self, copy: Option<u64>, now: u64) {
+        self.forgot = true;
+        let copy = copy.and_then(|copy| self.copies.get(&copy));
+        for (name, latch) in self.latches.iter_mut().enumerate() {
+            let copy = copy.and_then(|latches| latches.get(name));
+            latch.forget(&copy.cloned().unwrap_or_default(), now);
         }
     }
 
@@ -110,7 +137,7 @@ impl Ledger {
         if ran.source.name == "latch/count_down" && acted {
             let counts = self.counts.entry((proc, name)).or_default();
             counts.ran += 1;
-            if counts.ran > counts.begun {
+            if counts.ran > counts.begun && !self.forgot {
                 let Counts { begun, ran, .. } = *counts;
                 let what = format!("{begun} count-downs of process {proc:?} counted {ran} times");
                 return Some(broken(what));
@@ -156,7 +183,7 @@ impl Ledger {
             }
             Deed::IsDeleted { since } => {
                 let mut generations = latch.generations.iter();
-                if !generations.any(|it| it.was_cut_off() && it.lasted_to(since)) {
+                if !generations.any(|it| it.is_gone() && it.lasted_to(since)) {
                     return Some((
                         "L4",
                         format!("a waiter of {label} was told that it was deleted"),
@@ -310,6 +337,7 @@ fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
         let said = ran.item(6 + at).and_then(Value::as_str).unwrap_or_default();
         let generation = asked.parse().ok().and_then(|number| latch.find(number));
         let fate = match generation {
+            Some(it) if it.forgotten => "deleted",
             Some(it) if it.opened.is_some() => "open",
             Some(it) if it.deleted.is_some() => "deleted",
             Some(_) => "shut",
@@ -332,6 +360,9 @@ fn number(item: Option<&Value>) -> Option<u64> {
 
 /// How many generations that opened the server remembers, besides the present one.
 const RECORD: usize = 64;
+
+/// How many copies of the data are in use at a time, and a few more.
+const COPIES: usize = 100;
 
 /// A message takes no longer when nothing is wrong, besides six delays.
 const PROMPT: u64 = 10_000;

@@ -77,7 +77,7 @@ impl Workload for CountDown {
     fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
         let asked = u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX);
         // A ms more by rounding.
-        Some(asked.max(plan.retention + 5_200) + 200)
+        Some(asked.max(plan.retention + 5_200) + 200 + plan.beyond())
     }
 
     /// The ids of operations that are remembered stand for nobody who waits.

@@ -14,6 +14,8 @@ pub(super) struct Generation {
     pub(super) deleted: Option<u64>,
     /// When the next one was set.
     pub(super) followed: Option<u64>,
+    /// The server has forgotten it, which counts as deleted, also if it had opened.
+    pub(super) forgotten: bool,
 }
 
 /// What an operation came to when it first ran.
@@ -25,7 +27,7 @@ pub(super) enum Outcome {
 }
 
 /// One name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Latch {
     pub(super) generations: Vec<Generation>,
     pub(super) operations: BTreeMap<String, Outcome>,
@@ -40,6 +42,11 @@ impl Generation {
     /// Tells whether it was shut at any time from `since` on.
     pub(super) fn was_shut_at(&self, since: u64) -> bool {
         self.lasted_to(since) && self.opened.is_none_or(|at| at >= since)
+    }
+
+    /// Tells whether somebody who waits for it may be told that it was deleted.
+    pub(super) const fn is_gone(&self) -> bool {
+        self.was_cut_off() || self.forgotten
     }
 
     /// Tells whether it was removed before it opened.
@@ -100,7 +107,19 @@ impl Latch {
             opened: (count == 0).then_some(now),
             deleted: None,
             followed: None,
+            forgotten: false,
         });
+    }
+
+    /// The server forgets everything but what `copy` says. What was remains on record, and what comes back begins once more.
+    pub(super) fn forget(&mut self, copy: &Self, now: u64) {
+        for generation in &mut self.generations {
+            generation.deleted.get_or_insert(now);
+            generation.forgotten = true;
+        }
+        let back = copy.generations.iter().filter(|it| !it.forgotten);
+        self.generations.extend(back.cloned());
+        self.operations.clone_from(&copy.operations);
     }
 
     pub(super) fn count_down(&mut self, n: u32, now: u64) {

@@ -3,7 +3,7 @@
 use redlatch_core::rules::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
-use crate::mutants::{Mutant, client, detached, script};
+use crate::mutants::{Mutant, client, detached, ids_collide, script};
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
 const RELEASE: &Source = &REENTRANT.release;
@@ -119,6 +119,7 @@ pub(super) const ALL: &[Mutant] = &[
         "call('PEXPIRE', KEYS[m + i], (last - now) * 100)",
     ),
     detached("undelivered-is-renewed"),
+    ids_collide("ids-collide"),
     client("renewal-ends-with-one-guard", Rule::RenewForEach),
     client("abandoned-not-undone", Rule::UndoAbandoned),
     client("copies-not-marked", Rule::MarkCopies),
@@ -137,6 +138,5 @@ pub(super) const ALL: &[Mutant] = &[
     client("waiter-never-registers", Rule::Register),
     client("waiter-not-struck-out", Rule::StrikeOut),
     client("loss-not-told", Rule::TellByClock),
-    client("ids-collide", Rule::UniqueIds),
     client("never-looks-again", Rule::LookAgain),
 ];

@@ -108,6 +108,10 @@ impl Checker for Ledger {
         let (Some(name), Some(now)) = (ran.name(), number(ran, 1)) else {
             return;
         };
+        if view.conditions.servers_differ > 0 {
+            // The next server's clock may be behind, and what is over by now may be out for good.
+            self.names[name].retain(|_, entry| entry.until > now);
+        }
         match (ran.source.name, ran.verdict()) {
             ("pool/acquire", "granted") => {
                 let copy = is_copy(&self.names[name], ran.arg(3), now);

@@ -64,8 +64,8 @@ fn waiters(key: &KeyDump) -> Vec<String> {
 /// A size stays until it is deleted, and with it the index; an operation is remembered for half a minute.
 fn lives(key: &str, plan: &Plan) -> Option<u64> {
     match key.rsplit_once(':') {
-        Some((_, "q" | "l")) => Some(plan.lease * 2 + plan.retention + 5_200),
-        Some((_, "o" | "p")) => Some(30_000),
+        Some((_, "q" | "l")) => Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond()),
+        Some((_, "o" | "p")) => Some(30_000 + plan.beyond()),
         _ => None,
     }
 }

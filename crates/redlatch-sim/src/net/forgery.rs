@@ -1,0 +1,169 @@
+//! Messages that nobody has sent who may.
+
+use std::collections::BTreeSet;
+
+use redlatch_core::seam::Push;
+use redlatch_embedded::engine::{Contents, KeyDump};
+
+use super::{ConnId, Downward, Net, State};
+use crate::{
+    exec::lock,
+    faults::Fault,
+    names::{NAMES, name_of},
+};
+
+/// What goes by on connections, for whoever makes messages up from it. Only kept where messages are forged.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// Who listens on which channel.
+    listeners: BTreeSet<(ConnId, Vec<u8>)>,
+    /// The latest messages, with their channels.
+    messages: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl State {
+    /// Takes note of what is pushed to a client.
+    pub(super) fn overhear(&mut self, id: ConnId, push: &Push) {
+        if !self.faults.has(Fault::ForgedCall) && !self.faults.has(Fault::ForgedOpening) {
+            return;
+        }
+        match push {
+            Push::Subscribed(channel) => {
+                self.heard.listeners.insert((id, channel.clone()));
+            }
+            Push::Unsubscribed(channel) => {
+                self.heard.listeners.remove(&(id, channel.clone()));
+            }
+            Push::Message { channel, payload } => {
+                let message = (channel.clone(), payload.clone());
+                self.heard.messages.push(message);
+                if self.heard.messages.len() > REMEMBERED {
+                    self.heard.messages.remove(0);
+                }
+            }
+        }
+    }
+
+    fn keys(&self, now: u64) -> Vec<KeyDump> {
+        let server = &self.servers[0];
+        server.engine().dump(server.time(now))
+    }
+
+    /// Makes up a call of a waiter: one that was called before, one that never was, one by the name alone, or one that has another place than the first.
+    fn make_call(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+        let way = self.rng.below(4);
+        if way == 3 {
+            let keys = self.keys(now);
+            let mut waiters: Vec<_> = keys.iter().flat_map(waiting).collect();
+            if waiters.is_empty() {
+                return None;
+            }
+            let at = self.rng.index(waiters.len());
+            return Some(waiters.swap_remove(at));
+        }
+        let heard = &self.heard.messages;
+        if heard.is_empty() {
+            return None;
+        }
+        let (channel, payload) = heard[self.rng.index(self.heard.messages.len())].clone();
+        let text = String::from_utf8_lossy(&payload).into_owned();
+        let payload = match (way, text.rsplit_once(' ')) {
+            (1, Some((key, number))) => {
+                let number: u64 = number.parse().unwrap_or(0);
+                format!("{key} {}", number + self.rng.between(1, 40))
+            }
+            (2, Some((key, _))) => key.to_owned(),
+            _ => text,
+        };
+        Some((channel, payload.into_bytes()))
+    }
+
+    /// Makes up that a latch is open, or deleted: its present generation, or one that never was.
+    fn make_opening(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+        let keys = self.keys(now);
+        let latches = keys.iter().filter_map(|key| {
+            let text = String::from_utf8_lossy(&key.key).into_owned();
+            Some((name_of(&text)?, field(key, "g")?))
+        });
+        let latches: Vec<_> = latches.collect();
+        let (name, generation) = latches.get(self.rng.index(latches.len()))?;
+        let channels: Vec<_> = self
+            .heard
+            .listeners
+            .iter()
+            .filter(|(_, channel)| String::from_utf8_lossy(channel).contains(NAMES[*name]))
+            .collect();
+        let (_, channel) = channels.get(self.rng.index(channels.len()))?;
+        let channel = channel.clone();
+        let generation = match self.rng.below(4) {
+            0 => generation + 1,
+            _ => *generation,
+        };
+        let fate = ["open", "deleted"][self.rng.index(2)];
+        Some((channel, format!("{fate} {generation}").into_bytes()))
+    }
+}
+
+impl Net {
+    /// Tells whoever listens something that nobody has sent who may. Returns what, if somebody listens.
+    pub fn forge(&self, fault: Fault) -> Option<String> {
+        let mut state = lock(&self.state);
+        let now = self.exec.now();
+        let (channel, payload) = match fault {
+            Fault::ForgedOpening => state.make_opening(now)?,
+            _ => state.make_call(now)?,
+        };
+        let listeners = state.heard.listeners.iter();
+        let listeners: Vec<_> = listeners
+            .filter(|(_, other)| *other == channel)
+            .map(|&(id, _)| id)
+            .collect();
+        let said = format!(
+            "{:?} is said on {} to {} listeners",
+            String::from_utf8_lossy(&payload),
+            String::from_utf8_lossy(&channel),
+            listeners.len()
+        );
+        for id in listeners {
+            let push = Push::Message {
+                channel: channel.clone(),
+                payload: payload.clone(),
+            };
+            self.post_down(&mut state, id, Downward::Push(push));
+        }
+        Some(said)
+    }
+}
+
+/// Returns the calls of all who wait in a queue, whoever's turn it is.
+fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let Contents::SortedSet(members) = &key.contents else {
+        return Vec::new();
+    };
+    let text = String::from_utf8_lossy(&key.key).into_owned();
+    let Some(object) = text.strip_suffix(":q") else {
+        return Vec::new();
+    };
+    let call = |member: &[u8]| {
+        let member = String::from_utf8_lossy(member).into_owned();
+        let mut words = member.split(' ').skip(1);
+        let (channel, number) = (words.next()?, words.next()?);
+        Some((channel.into(), format!("{object} {number}").into_bytes()))
+    };
+    members
+        .iter()
+        .filter_map(|(member, _)| call(member))
+        .collect()
+}
+
+/// Reads a number out of a hash.
+fn field(key: &KeyDump, name: &str) -> Option<u64> {
+    let Contents::Hash(fields) = &key.contents else {
+        return None;
+    };
+    let (_, value) = fields.iter().find(|(field, _)| field == name.as_bytes())?;
+    String::from_utf8_lossy(value).parse().ok()
+}
+
+/// How many messages are remembered.
+const REMEMBERED: usize = 32;

@@ -1,0 +1,71 @@
+//! What a server refuses while its user lacks rights.
+
+use redlatch_core::seam::{Command, Reply, ServerError, Value};
+use redlatch_embedded::ServerTime;
+
+use super::Net;
+use crate::scripts::called;
+
+/// Since when who may do what; everything, unless something is noted.
+#[derive(Debug, Default)]
+pub(super) struct Rights(Vec<Lack>);
+
+/// A time in which a server refuses scripts.
+#[derive(Debug)]
+struct Lack {
+    node: usize,
+    until: u64,
+    /// Releases and undos only, and not all scripts.
+    releases: bool,
+}
+
+impl Rights {
+    /// Gives all rights back.
+    pub(super) fn heal(&mut self) {
+        self.0.clear();
+    }
+
+    /// Returns the error that a server answers a command with, if it refuses it.
+    pub(super) fn refuse(
+        &mut self,
+        node: usize,
+        command: &Command,
+        now: u64,
+    ) -> Option<ServerError> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.retain(|lack| now < lack.until);
+        let script = called(command)?;
+        let releases = script.name.ends_with("/release");
+        let lacks = |lack: &Lack| lack.node == node && (releases || !lack.releases);
+        self.0.iter().any(lacks).then(|| {
+            let line = "NOPERM this user has no permissions to run the 'evalsha' command";
+            ServerError::parse(line)
+        })
+    }
+}
+
+impl Net {
+    /// A server refuses scripts for `span` µs: releases and undos only, or all.
+    pub fn refuse(&self, node: usize, span: u64, releases: bool) {
+        let until = self.exec.now() + span;
+        let lack = Lack {
+            node,
+            until,
+            releases,
+        };
+        self.state().rights.0.push(lack);
+    }
+}
+
+/// A planted fault: a lock's release that was refused is answered as one that found nothing.
+pub(super) fn taken_for_done(command: &Command, reply: Reply, now: ServerTime) -> Reply {
+    let refused = reply.as_ref().is_err_and(|error| error.code == "NOPERM");
+    let releases = called(command).is_some_and(|script| script.name.ends_with("/release"));
+    if refused && releases {
+        let answer = format!("{:013} gone 0", now.millis());
+        return Ok(Value::Bulk(answer.into_bytes()));
+    }
+    reply
+}

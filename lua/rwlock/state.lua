@@ -33,6 +33,9 @@ local call = redis.call
 -- A serial or token that is less than all others.
 local NONE = '0000000000000000'
 
+-- An end that is over by any clock.
+local OVER = '0000000000000'
+
 -- Reads K as `owner` needs to know it.
 local function look(key, owner)
   local f = call('HMGET', key, 'k', 'o', 'u', 't', 'h', 'v', 'n', 'c', 'b', 'g', 'x', 'y', 'r' .. owner)
@@ -168,6 +171,11 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
     write[#write + 1], write[#write + 2] = 'g', owner
     -- The upgradable hold before it may be among the dead that go below, and does not take this one's mark along.
     s.upgradable = owner
+  end
+  if s.writer and s.ends <= now and s.ends ~= OVER then
+    -- The clock of another server may be behind: what is over here is over there.
+    write[#write + 1], write[#write + 2] = 'u', OVER
+    s.ends = OVER
   end
   call('HSET', s.key, unpack(write))
   call('ZADD', index, ends, owner)

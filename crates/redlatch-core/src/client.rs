@@ -151,11 +151,7 @@ impl Client {
         let shutdown = watch::Sender::new(false);
         let id = ClientId::from_entropy(runtime.entropy());
         let numbers = Arc::new(Numbers::new(id.clone()));
-        let life = Life::new(
-            Arc::clone(&runtime),
-            Arc::clone(&numbers),
-            shutdown.clone(),
-        );
+        let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
         let clocks = Clocks::new(config.clock_allowance());
         let world = World::new(Arc::clone(&runtime), config.transport, clocks, life);
         let router = Router::start(&world, config.servers, config.connect_timeout);

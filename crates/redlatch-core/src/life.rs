@@ -53,7 +53,7 @@ pub(crate) enum End {
 impl Life {
     pub(crate) fn new(
         runtime: Arc<dyn Runtime>,
-            numbers: Arc<Numbers>,
+        numbers: Arc<Numbers>,
         shutdown: watch::Sender<bool>,
     ) -> Arc<Self> {
         Arc::new(Self {

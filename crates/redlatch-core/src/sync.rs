@@ -1,8 +1,170 @@
-//! Locks.
+//! Locks, and values that tasks wait for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{
+    fmt,
+    future::Future,
+    pin::pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
 
 /// Locks a mutex that guards plain values, which a panic elsewhere cannot leave half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A value whose changes tasks wait for.
+///
+/// Those who wait are woken in the order in which they began to. The watch channel of tokio wakes
+/// them in an order that it draws, by which one seed of the simulator tells several stories.
+pub(crate) struct Watch<T> {
+    state: Mutex<State<T>>,
+    changed: Notify,
+}
+
+struct State<T> {
+    version: u64,
+    value: T,
+}
+
+/// Waits for changes of a value since it last looked.
+pub(crate) struct Watcher<'a, T> {
+    watch: &'a Watch<T>,
+    seen: u64,
+}
+
+impl<T> Watch<T> {
+    pub(crate) fn new(value: T) -> Self {
+        let state = State { version: 0, value };
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Looks at the value.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&lock(&self.state).value)
+    }
+
+    /// Sets the value.
+    pub(crate) fn set(&self, value: T) {
+        let before = {
+            let mut state = lock(&self.state);
+            state.version += 1;
+            std::mem::replace(&mut state.value, value)
+        };
+        self.changed.notify_waiters();
+        drop(before);
+    }
+
+    /// Changes the value; wakes nobody if `change` says that it is no news.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) {
+        let news = {
+            let mut state = lock(&self.state);
+            let news = change(&mut state.value);
+            state.version += u64::from(news);
+            news
+        };
+        if news {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Starts to watch: what is there now counts as seen.
+    pub(crate) fn watch(&self) -> Watcher<'_, T> {
+        Watcher {
+            seen: lock(&self.state).version,
+            watch: self,
+        }
+    }
+}
+
+impl<T> Watcher<'_, T> {
+    /// Looks at the value, which counts as seen.
+    pub(crate) fn look<R>(&mut self, look: impl FnOnce(&T) -> R) -> R {
+        let state = lock(&self.watch.state);
+        self.seen = state.version;
+        look(&state.value)
+    }
+
+    /// Waits until the value is another than the one that was seen.
+    pub(crate) async fn changed(&mut self) {
+        let seen = self.seen;
+        self.seen = self
+            .until(|state| (state.version != seen).then_some(state.version))
+            .await;
+    }
+
+    /// Waits until `find` finds something in the value.
+    pub(crate) async fn find<R>(&self, find: impl Fn(&T) -> Option<R>) -> R {
+        self.until(|state| find(&state.value)).await
+    }
+
+    fn until<R>(&self, find: impl Fn(&State<T>) -> Option<R>) -> impl Future<Output = R> {
+        let watch = self.watch;
+        async move {
+            loop {
+                let mut changed = pin!(watch.changed.notified());
+                // From here on no change is missed.
+                changed.as_mut().enable();
+                let found = find(&lock(&watch.state));
+                if let Some(found) = found {
+                    return found;
+                }
+                changed.await;
+            }
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Watch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.look(|value| value.fmt(f))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, future::join_all};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_is_seen_once_and_none_is_missed() {
+        let watch = Watch::new(1);
+        let mut watcher = watch.watch();
+        assert!(watcher.changed().now_or_never().is_none());
+        watch.set(2);
+        watch.set(3);
+        watcher.changed().await;
+        assert_eq!(watcher.look(|&value| value), 3);
+        assert!(watcher.changed().now_or_never().is_none());
+        watch.change(|value| {
+            *value = 4;
+            false
+        });
+        assert!(watcher.changed().now_or_never().is_none(), "no news");
+        assert_eq!(watcher.find(|&value| (value == 4).then_some(())).await, ());
+    }
+
+    #[tokio::test]
+    async fn waiters_are_woken_in_the_order_in_which_they_began_to_wait() {
+        let watch = Watch::new(0);
+        let order = Mutex::new(Vec::new());
+        let waiting = (0..50).map(|at| {
+            let (watch, order) = (&watch, &order);
+            async move {
+                watch.watch().changed().await;
+                lock(order).push(at);
+            }
+        });
+        let change = async {
+            tokio::task::yield_now().await;
+            watch.set(1);
+        };
+        tokio::join!(join_all(waiting), change);
+        assert_eq!(*lock(&order), (0..50).collect::<Vec<_>>());
+    }
 }

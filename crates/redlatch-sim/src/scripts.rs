@@ -47,6 +47,14 @@ impl<'a> Ran<'a> {
         text(self.args.get(self.keys + at - 1).copied())
     }
 
+    /// Returns the channel of the client whose waiters a script has withdrawn, and their numbers, which begin at argument `from`.
+    pub fn withdrawn(&self, from: usize) -> Option<(&'a str, Vec<&'a str>)> {
+        let numbers = (from..)
+            .map(|at| self.arg(at))
+            .take_while(|it| !it.is_empty());
+        (self.verdict() == "struck").then(|| (self.arg(2), numbers.collect()))
+    }
+
     /// Returns the number of keys.
     pub const fn keys(&self) -> usize {
         self.keys

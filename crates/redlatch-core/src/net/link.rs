@@ -9,10 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    select,
-    sync::{Notify, watch},
-};
+use tokio::{select, sync::Notify};
 
 use super::{
     LinkClass, Router, World,
@@ -23,7 +20,7 @@ use crate::{
     protocol::{outage::Outage, server_clock::ServerClock, time::Moment},
     script::Script,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
-    sync::lock,
+    sync::{Watch, lock},
 };
 
 /// A connection that is made again whenever it is gone, and given up when it does not answer.
@@ -40,7 +37,7 @@ pub(crate) struct Link {
     replicas: Arc<AtomicU32>,
     /// Told when the connection is gone: another server may be in charge.
     stale: Arc<Notify>,
-    state: watch::Sender<LinkState>,
+    state: Watch<LinkState>,
     /// Told when the server is in charge of nothing any more.
     retire: Notify,
 }
@@ -96,7 +93,7 @@ impl Link {
             is_only: router.is_fixed(),
             replicas,
             stale: Arc::clone(&router.stale),
-            state: watch::Sender::new(LinkState::Connecting),
+            state: Watch::new(LinkState::Connecting),
             retire: Notify::new(),
         });
         let dialer = Dialer::new(
@@ -114,20 +111,20 @@ impl Link {
 
     /// Returns the connection if it is up.
     pub(super) fn up(&self) -> Option<Arc<Session>> {
-        match &*self.state.borrow() {
+        self.state.look(|state| match state {
             LinkState::Up(session) => Some(Arc::clone(session)),
             _ => None,
-        }
+        })
     }
 
     /// Tells whether the last try to connect failed, or the connection broke.
     pub(super) fn is_down(&self) -> bool {
-        matches!(&*self.state.borrow(), LinkState::Down(_))
+        self.state.look(|state| matches!(state, LinkState::Down(_)))
     }
 
     /// Tells whether it connects no more, since the server is in charge of nothing.
     pub(super) fn is_retired(&self) -> bool {
-        matches!(&*self.state.borrow(), LinkState::Retired)
+        self.state.look(|state| matches!(state, LinkState::Retired))
     }
 
     /// Ends it: the server is in charge of nothing any more. What is under way over its connection goes on.
@@ -140,13 +137,13 @@ impl Link {
         if let Some(session) = self.up() {
             return Ok(session);
         }
-        let mut state = self.state.subscribe();
-        let settled = state.wait_for(LinkState::is_settled);
+        let state = self.state.watch();
+        let settled = state.find(|state| state.is_settled().then(|| state.clone()));
         let last = select! {
             biased;
-            settled = settled => settled.map_or(LinkState::Closed, |state| state.clone()),
+            settled = settled => settled,
             () = self.world.life.forked() => return self.world.life.check_process().and(Err(Error::closed())),
-            () = self.world.alarm(deadline) => self.state.borrow().clone(),
+            () = self.world.alarm(deadline) => self.state.look(LinkState::clone),
         };
         match last {
             LinkState::Up(session) => Ok(session),
@@ -177,7 +174,7 @@ impl Link {
         {
             return error;
         }
-        self.state.send_replace(LinkState::Up(Arc::clone(&session)));
+        self.state.set(LinkState::Up(Arc::clone(&session)));
         observe::connected(&self.address, outage.connected(self.world.now()));
         if self.is_only {
             return session.watch(pushes.as_mut()).await;
@@ -207,7 +204,7 @@ async fn supervise(link: Arc<Link>, dialer: Dialer) {
         () = link.retire.notified() => LinkState::Retired,
         () = keep_up(&link, dialer) => LinkState::Closed,
     };
-    link.state.send_replace(end);
+    link.state.set(end);
 }
 
 /// Connects again and again until shutdown.
@@ -224,7 +221,7 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
         };
         let trouble = outage.failed(link.world.now());
         observe::disconnected(&link.address, &error, trouble);
-        link.state.send_replace(LinkState::Down(error));
+        link.state.set(LinkState::Down(error));
         link.stale.notify_one();
     }
 }

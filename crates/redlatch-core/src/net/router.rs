@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    select,
-    sync::{Notify, watch},
-};
+use tokio::{select, sync::Notify};
 
 use super::{
     Credentials, Link, Servers, Session, Topology, World,
@@ -23,6 +20,7 @@ use crate::{
         time::Moment,
     },
     seam::{Address, ServerError},
+    sync::Watch,
 };
 
 /// What a link is used for. Links of different classes to one node do not hold each other up.
@@ -48,18 +46,16 @@ pub(crate) struct Router {
     pub(super) credentials: Credentials,
     pub(super) connect_timeout: Duration,
     routes: Mutex<Routes>,
-    news: watch::Sender<News>,
+    news: Watch<News>,
     /// The routes may be out of date.
     pub(super) stale: Arc<Notify>,
     /// Who should know best, being named in the last redirection.
     hint: Mutex<Option<Address>>,
 }
 
-/// What waiters for a route look at.
-#[derive(Clone, Debug, Default)]
+/// What waiters for a route look at; a change of the routes is news, too.
+#[derive(Debug, Default)]
 struct News {
-    /// Counts the changes of the routes.
-    version: u64,
     /// Why the last look found nothing.
     trouble: Option<Error>,
 }
@@ -77,7 +73,7 @@ impl Router {
             servers,
             connect_timeout,
             routes: Mutex::new(routes),
-            news: watch::Sender::default(),
+            news: Watch::new(News::default()),
             stale: Arc::new(Notify::new()),
             hint: Mutex::default(),
         });
@@ -137,7 +133,7 @@ impl Router {
 
     /// Returns why the last look for servers found nothing.
     pub(super) fn trouble(&self) -> Option<Error> {
-        self.news.borrow().trouble.clone()
+        self.news.look(|news| news.trouble.clone())
     }
 
     /// Waits for the routes as well as for a link, since a node that is gone is replaced by another.
@@ -147,9 +143,9 @@ impl Router {
         class: LinkClass,
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.watch();
         loop {
-            let trouble = news.borrow_and_update().trouble.clone();
+            let trouble = news.look(|news| news.trouble.clone());
             let link = self.link(slot, class);
             let session = async {
                 match &link {
@@ -166,7 +162,7 @@ impl Router {
                     }
                     return result;
                 }
-                _ = news.changed() => {}
+                () = news.changed() => {}
             }
         }
     }
@@ -183,7 +179,7 @@ impl Router {
             () = self.world.life.forked() => {}
             () = self.world.alarm(deadline) => {}
         }
-        let trouble = trouble.or_else(|| self.news.borrow().trouble.clone());
+        let trouble = trouble.or_else(|| self.news.look(|news| news.trouble.clone()));
         trouble.unwrap_or_else(|| {
             Error::new(
                 ErrorKind::Unavailable,
@@ -257,16 +253,16 @@ impl Router {
 
     /// Waits until every slot is served by somebody, until `deadline` at the latest.
     pub(crate) async fn known(&self, deadline: Moment) -> Result<(), Error> {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.watch();
         loop {
-            let trouble = news.borrow_and_update().trouble.clone();
+            let trouble = news.look(|news| news.trouble.clone());
             if self.routes().is_complete() {
                 return Ok(());
             }
             select! {
                 biased;
                 error = self.no_route(0, trouble, deadline) => return Err(error),
-                _ = news.changed() => {}
+                () = news.changed() => {}
             }
         }
     }
@@ -276,30 +272,28 @@ impl Router {
         if self.is_fixed() {
             return std::future::pending().await;
         }
-        let mut news = self.news.subscribe();
+        let mut news = self.news.watch();
         loop {
-            news.borrow_and_update();
+            news.look(|_| ());
             let routes = self.masters();
             if !routes.is_empty() && !routes.contains(address) {
                 return;
             }
-            // The sender lives as long as this does.
-            let _ = news.changed().await;
+            news.changed().await;
         }
     }
 
     /// Waits until somebody is in charge of anything, and returns one of them, another one in each `round`.
     pub(super) async fn any_master(&self, round: u32) -> Address {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.watch();
         loop {
-            news.borrow_and_update();
+            news.look(|_| ());
             let mut masters = self.masters();
             if !masters.is_empty() {
                 let at = round as usize % masters.len();
                 return masters.swap_remove(at);
             }
-            // The sender lives as long as this does.
-            let _ = news.changed().await;
+            news.changed().await;
         }
     }
 
@@ -321,27 +315,25 @@ impl Router {
 
     /// Waits until somebody is in charge of `slot`, and returns who.
     pub(super) async fn master_of(&self, slot: u16) -> Address {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.watch();
         loop {
-            news.borrow_and_update();
+            news.look(|_| ());
             if let Some(address) = self.node(slot) {
                 return address;
             }
-            // The sender lives as long as this does.
-            let _ = news.changed().await;
+            news.changed().await;
         }
     }
 
     /// Resolves when another than `address` is in charge of `slot`.
     pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
-        let mut news = self.news.subscribe();
+        let mut news = self.news.watch();
         loop {
-            news.borrow_and_update();
+            news.look(|_| ());
             if self.node(slot).is_some_and(|master| master != *address) {
                 return;
             }
-            // The sender lives as long as this does.
-            let _ = news.changed().await;
+            news.changed().await;
         }
     }
 
@@ -396,7 +388,7 @@ impl Router {
             *self.hint.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
             let changed = self.routes().assign(redirect.slot, &address);
             if changed {
-                self.news.send_modify(|news| news.version += 1);
+                self.news.change(|_| true);
                 self.stale.notify_one();
             }
         }
@@ -414,9 +406,8 @@ impl Router {
     /// Takes in what a look has found.
     pub(super) fn found(&self, shards: &[Shard]) {
         let (changed, gone) = self.routes().replace(shards);
-        self.news.send_if_modified(|news| {
+        self.news.change(|news| {
             let told = news.trouble.take().is_some();
-            news.version += u64::from(changed);
             changed || told
         });
         if changed {
@@ -430,7 +421,10 @@ impl Router {
     /// Takes in why a look has found nothing. What was known before still holds.
     pub(super) fn found_nothing(&self, why: Error) {
         tracing::debug!(target: "redlatch", error = %why, "nobody tells who is in charge");
-        self.news.send_modify(|news| news.trouble = Some(why));
+        self.news.change(|news| {
+            news.trouble = Some(why);
+            true
+        });
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes> {

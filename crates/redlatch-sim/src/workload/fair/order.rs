@@ -1,6 +1,6 @@
 //! What only the fair lock promises: whoever is granted, nobody who is alive came before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlatch_core::seam::Value;
 
@@ -20,6 +20,8 @@ pub(super) struct Order {
 struct Queue {
     /// Addresses in order of arrival.
     waiters: Vec<String>,
+    /// Addresses that their clients have withdrawn.
+    gone: BTreeSet<String>,
     /// Until when clients count as alive, by their channels, in ms of the server.
     alive: BTreeMap<String, u64>,
     /// When the present hold ends, or the last one ended, in ms of the server.
@@ -49,6 +51,11 @@ impl Checker for Order {
         let queue = &mut self.names[name];
         match ran.source.name {
             "fair/acquire" => {
+                if queue.gone.contains(ran.arg(7)) && ran.verdict() == "busy" {
+                    let (who, name) = (ran.arg(3), label(name));
+                    let what = format!("attempt {who} waits for {name} and was withdrawn");
+                    record.violate("order", view.now, what);
+                }
                 if let Some(passed) = queue.acquired(ran, now) {
                     let (who, name) = (ran.arg(3), label(name));
                     let what =
@@ -66,6 +73,7 @@ impl Checker for Order {
                     queue.forget_the_dead(now);
                 }
             }
+            "fair/withdraw" => queue.withdrawn(ran),
             "fair/renew" if ran.verdict() == "renewed" => {
                 let lease: u64 = ran.arg(3).parse().unwrap_or(0);
                 queue.until = queue.until.max(now + lease);
@@ -122,6 +130,20 @@ impl Queue {
             }
             _ => None,
         }
+    }
+
+    /// Takes note of waiters that their client has withdrawn.
+    fn withdrawn(&mut self, ran: &Ran<'_>) {
+        let Some((client, numbers)) = ran.withdrawn(3) else {
+            return;
+        };
+        let gone = |waiter: &String| {
+            let number = waiter.split(' ').nth(2).unwrap_or_default();
+            channel(waiter) == client && numbers.contains(&number)
+        };
+        self.gone
+            .extend(self.waiters.iter().filter(|it| gone(it)).cloned());
+        self.waiters.retain(|waiter| !gone(waiter));
     }
 
     fn lives(&mut self, address: &str, until: u64) {

@@ -1,5 +1,7 @@
 //! What a pool promises those who wait: whoever is granted leaves enough for all who are alive and came before.
 
+use std::collections::BTreeSet;
+
 use super::scripts::number;
 use crate::scripts::Ran;
 
@@ -8,6 +10,8 @@ use crate::scripts::Ran;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiters: Vec<Waiter>,
+    /// Those that their clients have withdrawn.
+    gone: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -84,6 +88,27 @@ impl Queue {
     pub(super) fn leaves(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
         self.waiters.retain(|waiter| waiter.member != ran.arg(5));
+    }
+
+    /// Takes note of waiters that their client has withdrawn.
+    pub(super) fn withdrawn(&mut self, now: u64, ran: &Ran<'_>) {
+        self.forget(now);
+        let Some((channel, numbers)) = ran.withdrawn(4) else {
+            return;
+        };
+        self.waiters.retain(|waiter| {
+            let number = waiter.member.split(' ').nth(2).unwrap_or_default();
+            let gone = waiter.client() == channel && numbers.contains(&number);
+            if gone {
+                self.gone.insert(waiter.member.clone());
+            }
+            !gone
+        });
+    }
+
+    /// Tells whether a waiter asks that its client has withdrawn.
+    pub(super) fn was_withdrawn(&self, ran: &Ran<'_>) -> bool {
+        member(ran).is_some_and(|member| self.gone.contains(&member))
     }
 
     /// Whoever looks may take out the dead, and who was called and did not come; they come again, at the end.

@@ -179,6 +179,15 @@ impl Lines {
                     self.ended = now;
                 }
             }
+            ("rwlock/withdraw", _) => {
+                let (channel, numbers) = ran.withdrawn(5).unwrap_or_default();
+                let client = channel.rsplit(':').next().unwrap_or_default();
+                for number in numbers {
+                    let attempt = format!("{client}:{number}");
+                    self.readers.remove(&attempt);
+                    self.queue.retain(|(other, _)| *other != attempt);
+                }
+            }
             // Others of the writer's attempts may go on; nobody comes in while they do.
             ("rwlock/downgrade", "granted") => self.ended = now,
             ("rwlock/force", "done") if ran.arg(1) == "w" && ran.arg(4) == "now" => {

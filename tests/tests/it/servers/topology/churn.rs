@@ -22,6 +22,7 @@ use crate::servers::support::{MS, SECOND};
 redlatch_tests::on_every_server!(
     queues_move_on_after_a_failover_by_order,
     queues_move_on_after_a_restart_from_an_old_snapshot,
+    queues_move_on_after_rights_were_taken_away_for_a_while,
 );
 
 async fn queues_move_on_after_a_failover_by_order(binary: ServerBinary) {
@@ -47,6 +48,21 @@ async fn queues_move_on_after_a_restart_from_an_old_snapshot(binary: ServerBinar
     server.kill();
     server.restart();
     churn.moves_on_after(&format!("{binary}, restarted")).await;
+    churn.end().await;
+}
+
+async fn queues_move_on_after_rights_were_taken_away_for_a_while(binary: ServerBinary) {
+    let options = ServerOptions::new().user("app on >secret ~* &* +@all");
+    let server = Server::start(&binary, options);
+    let churn = Churn::start(&format!("redis://app:secret@{}", server.address())).await;
+    churn.moves_on().await;
+    let app = |rights: &str| drop(server.command(&["ACL", "SETUSER", "app", rights]).unwrap());
+    app("-@all");
+    tokio::time::sleep(500 * MS).await;
+    app("+@all");
+    churn
+        .moves_on_after(&format!("{binary}, rights given back"))
+        .await;
     churn.end().await;
 }
 

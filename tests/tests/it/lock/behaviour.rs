@@ -216,11 +216,11 @@ async fn releasing_says_what_became_of_the_hold(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let expired = lock.lock().lease(50 * MS).await.unwrap();
-    backend.pass(60 * MS).await;
+    backend.pass_lease(50 * MS).await;
     assert_eq!(expired.release().await.unwrap(), Released::Expired);
 
     let taken = lock.lock().lease(50 * MS).await.unwrap();
-    backend.pass(60 * MS).await;
+    backend.pass_lease(50 * MS).await;
     let next = lock.lock().await.unwrap();
     assert_eq!(taken.release().await.unwrap(), Released::TakenOver);
     assert!(

@@ -67,7 +67,7 @@ async fn each_id_has_a_result_of_its_own_l33(backend: &Backend) {
     let long = permits.acquire_many(3).lease(60 * SECOND).await.unwrap();
     assert_eq!((short.len(), long.len()), (2, 3));
     permits.release(&long[1]).await.unwrap();
-    backend.pass(200 * MS).await;
+    backend.pass_lease(100 * MS).await;
     let ids = [&long[0], &short[0], &long[1], &long[2], &long[2], &short[1]];
     let results = permits.release_all(&ids.map(Clone::clone)).await.unwrap();
     assert_eq!(
@@ -159,7 +159,7 @@ async fn waiters_for_ids_are_served_in_order(backend: &Backend) {
             permits.release_all(&ids).await.unwrap();
         }
     }
-    backend.pass(2 * SECOND).await;
+    backend.pass_lease(2 * SECOND).await;
     assert_eq!(permits.available_permits().await.unwrap(), 5);
     assert_tables_empty(&client).await;
 }
@@ -233,7 +233,7 @@ async fn leases_at_both_bounds(backend: &Backend) {
     let long = permits.acquire().lease(year).await.unwrap();
     assert!(permits.remaining(&long).await.unwrap().unwrap() > year / 2);
     permits.acquire().lease(50 * MS).await.unwrap();
-    backend.pass(60 * MS).await;
+    backend.pass_lease(50 * MS).await;
     assert_eq!(permits.available_permits().await.unwrap(), 1);
     permits.extend(&long, 50 * MS).await.unwrap();
     assert_eq!(permits.release(&long).await.unwrap(), Released);

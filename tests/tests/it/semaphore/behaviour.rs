@@ -113,7 +113,7 @@ async fn forgotten_permits_are_gone_exactly_once(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
     assert_eq!(semaphore.permits().await.unwrap(), 5);
     let late = semaphore.acquire().lease(SECOND).await.unwrap();
-    backend.pass(2 * SECOND).await;
+    backend.pass_lease(SECOND).await;
     let error = late.forget().await.unwrap_err();
     assert_eq!(error.loss(), Some(LossCause::Expired), "{error}");
     assert_eq!(semaphore.permits().await.unwrap(), 5, "it had come back");
@@ -289,7 +289,7 @@ async fn a_lease_is_fixed_renewed_and_extended(backend: &Backend) {
         Some(LossCause::Expired)
     );
     assert!(fixed.extend(SECOND).await.is_err());
-    backend.pass(SECOND).await;
+    backend.pass_lease(SECOND).await;
     let other = semaphore.try_acquire().await.unwrap();
     assert!(other.is_some(), "it is given out again");
     assert!(!fixed.release().await.unwrap().is_clean());

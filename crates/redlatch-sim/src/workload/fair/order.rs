@@ -1,6 +1,6 @@
 //! What only the fair lock promises: whoever is granted, nobody who is alive came before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use redlatch_core::seam::Value;
 
@@ -20,8 +20,6 @@ pub(super) struct Order {
 struct Queue {
     /// Addresses in order of arrival.
     waiters: Vec<String>,
-    /// Addresses that their clients have withdrawn.
-    gone: BTreeSet<String>,
     /// Until when clients count as alive, by their channels, in ms of the server.
     alive: BTreeMap<String, u64>,
     /// When the present hold ends, or the last one ended, in ms of the server.
@@ -51,11 +49,6 @@ impl Checker for Order {
         let queue = &mut self.names[name];
         match ran.source.name {
             "fair/acquire" => {
-                if queue.gone.contains(ran.arg(7)) && ran.verdict() == "busy" {
-                    let (who, name) = (ran.arg(3), label(name));
-                    let what = format!("attempt {who} waits for {name} and was withdrawn");
-                    record.violate("order", view.now, what);
-                }
                 if let Some(passed) = queue.acquired(ran, now) {
                     let (who, name) = (ran.arg(3), label(name));
                     let what =
@@ -141,8 +134,6 @@ impl Queue {
             let number = waiter.split(' ').nth(2).unwrap_or_default();
             channel(waiter) == client && numbers.contains(&number)
         };
-        self.gone
-            .extend(self.waiters.iter().filter(|it| gone(it)).cloned());
         self.waiters.retain(|waiter| !gone(waiter));
     }
 

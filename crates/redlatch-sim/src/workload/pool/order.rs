@@ -1,7 +1,5 @@
 //! What a pool promises those who wait: whoever is granted leaves enough for all who are alive and came before.
 
-use std::collections::BTreeSet;
-
 use super::scripts::number;
 use crate::scripts::Ran;
 
@@ -10,8 +8,6 @@ use crate::scripts::Ran;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiters: Vec<Waiter>,
-    /// Those that their clients have withdrawn.
-    gone: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -98,17 +94,8 @@ impl Queue {
         };
         self.waiters.retain(|waiter| {
             let number = waiter.member.split(' ').nth(2).unwrap_or_default();
-            let gone = waiter.client() == channel && numbers.contains(&number);
-            if gone {
-                self.gone.insert(waiter.member.clone());
-            }
-            !gone
+            waiter.client() != channel || !numbers.contains(&number)
         });
-    }
-
-    /// Tells whether a waiter asks that its client has withdrawn.
-    pub(super) fn was_withdrawn(&self, ran: &Ran<'_>) -> bool {
-        member(ran).is_some_and(|member| self.gone.contains(&member))
     }
 
     /// Whoever looks may take out the dead, and who was called and did not come; they come again, at the end.

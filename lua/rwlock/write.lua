@@ -149,7 +149,7 @@ if not free or first and first ~= member then
   if announce then
     publish(ARGV[9], ARGV[10], '')
   end
-  if missing then
+  if missing and not announce then
     call_batch_reader(s, readers, clients, now)
   end
   return {now, 'busy', until_ms > now and until_ms - now or '', writes and s.writer or '', called, entered}

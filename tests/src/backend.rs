@@ -142,7 +142,8 @@ impl Backend {
             #[cfg(unix)]
             Self::Shared(_) => Duration::from_secs(1),
         };
-        self.pass(lease + allowance + Duration::from_millis(10)).await;
+        self.pass(lease + allowance + Duration::from_millis(10))
+            .await;
     }
 
     /// Lets `span` pass.

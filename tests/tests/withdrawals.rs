@@ -180,6 +180,50 @@ async fn readers_that_come_back_hold_back_no_writer() {
     assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
 }
 
+/// A writer that gave up holds back readers that come later, and nobody calls it while others read.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_comes_back_among_readers_holds_back_no_reader() {
+    let backend = Backend::embedded();
+    let (holder, client) = (backend.client().await, backend.client().await);
+    let reading = holder.read_write_lock("x").read().await.unwrap();
+    let gone = waiters(Kind::Write, &client, 1).await;
+    let before = server(&backend).snapshot();
+    gone.iter().for_each(JoinHandle::abort);
+    client.settled().await;
+    server(&backend).restore(&before);
+    // As a server does that takes over.
+    server(&backend).cut_connections();
+    let start = Instant::now();
+    for reader in waiters(Kind::Read, &client, 3).await {
+        drop(reader.await.unwrap().unwrap());
+    }
+    assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
+    reading.release().await.unwrap();
+}
+
+/// One that needs more permits than are free is not called, and those behind it wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_for_many_permits_that_comes_back_holds_up_nobody() {
+    let backend = Backend::embedded();
+    let (holder, client) = (backend.client().await, backend.client().await);
+    let semaphore = holder.semaphore("x").permits_if_unset(10);
+    let held = semaphore.acquire().await.unwrap();
+    let many = client.semaphore("x");
+    let gone = tokio::spawn(async move { many.acquire_many(10).await.map(drop) });
+    tokio::time::sleep(20 * MS).await;
+    let before = server(&backend).snapshot();
+    gone.abort();
+    client.settled().await;
+    server(&backend).restore(&before);
+    server(&backend).cut_connections();
+    let start = Instant::now();
+    for waiter in waiters(Kind::Semaphore, &client, 3).await {
+        drop(waiter.await.unwrap().unwrap());
+    }
+    assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
+    held.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn forged_calls_cost_a_request_and_harm_nobody() {
     for kind in KINDS {

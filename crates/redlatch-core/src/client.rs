@@ -806,8 +806,10 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Nobody can hold or wait any more; what guards left behind is still worked off.
-        self.releaser.finish();
+        // Nobody can hold or wait any more; what guards left behind is still worked off. A fork may find locks taken for ever.
+        if !self.life().is_forked() {
+            self.releaser.finish();
+        }
     }
 }
 

@@ -128,9 +128,12 @@ impl Life {
         }
     }
 
-    /// Fails if the client has ended by itself, or belongs to another process.
+    /// Fails if the client has ended, or belongs to another process.
     pub(crate) fn check_all(&self) -> Result<(), Error> {
         self.check()?;
+        if self.is_stopped() {
+            return Err(self.closed());
+        }
         self.check_process()
     }
 
@@ -175,17 +178,15 @@ impl Life {
     }
 
     fn end(&self, end: End) {
-        if self.end.set(end).is_err() {
-            return;
-        }
-        let Some(end) = self.end.get() else {
-            return;
-        };
-        if *end == End::Runtime {
+        let first = self.end.set(end.clone()).is_ok();
+        if end == End::Runtime {
             self.stop();
+        } else if !first {
+            return;
         }
+        // A runtime may go after a task has panicked: nothing is released any more.
         match self.on_end.get() {
-            Some(on_end) => on_end(end),
+            Some(on_end) => on_end(&end),
             None => self.stop(),
         }
     }
@@ -239,9 +240,8 @@ struct Task {
 }
 
 impl Task {
-    fn panicked(&self, panic: Option<&(dyn Any + Send)>) {
-        let message = panic.map_or("", message);
-        observe::panicked(self.name, message);
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        observe::panicked(self.name, message(panic));
         self.life.end(End::Panic(self.name));
     }
 }
@@ -262,7 +262,7 @@ impl Future for Task {
                 // Dropping may panic as well, and is no reason to end twice.
                 let future = self.future.take();
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-                self.panicked(Some(&*panic));
+                self.panicked(&*panic);
                 // The runtime has its own ways to tell of panics.
                 resume_unwind(panic);
             }
@@ -273,12 +273,9 @@ impl Future for Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        if self.future.is_some() {
-            if std::thread::panicking() {
-                self.panicked(None);
-            } else if !self.life.is_stopped() {
-                self.life.end(End::Runtime);
-            }
+        // Its own panics are caught where it is polled: this is a runtime that goes, perhaps because something else panics.
+        if self.future.is_some() && !self.life.is_stopped() {
+            self.life.end(End::Runtime);
         }
         self.future = None;
         if self.life.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {

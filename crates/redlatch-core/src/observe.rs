@@ -202,7 +202,7 @@ pub(crate) fn in_charge(masters: &[Address]) {
     tracing::info!(target: "redlatch", event = "topology", masters, "who is in charge has changed");
 }
 
-/// The clocks of two servers differ by more than was seen before.
+/// The clocks of two servers differ by more than was seen before, or by less of late.
 pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
     let (difference, allowance) = (difference.as_secs_f64(), allowance.as_secs_f64());
     meter::set_bare("redlatch_server_clock_difference_seconds", difference);

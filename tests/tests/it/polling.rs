@@ -28,7 +28,11 @@ async fn assert_never_listens(wait: impl AsyncFn(&Client, &Client)) {
     wait(&other, &polling).await;
     assert_tables_empty(&polling).await;
     let server = backend.embedded_server();
-    assert_eq!(server.connection_count(), 2, "one each, for commands");
+    let connections = server.connection_count();
+    assert!(
+        connections <= 4,
+        "commands and renewals of two clients: {connections}"
+    );
     for command in LISTENING {
         assert_eq!(server.command_count(command), 0, "{command}");
     }

@@ -212,7 +212,8 @@ impl Drop for Attempt {
             forgotten: 0,
             successor: None,
             give_up_at: self.client.now()
-                + self.client.lease_on_server(self.lease)
+                // Once more for a server whose clock is behind.
+                + self.client.lease_on_server(self.client.lease_on_server(self.lease))
                 + ServerClock::REACH * 2,
         });
     }

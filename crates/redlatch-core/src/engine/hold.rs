@@ -52,6 +52,8 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct Inner {
     belief: Belief,
+    /// When the server has ended it at the latest, if all requests to renew it have run.
+    asked_until: Moment,
     shares: Shares,
     renewal: Renewal,
     /// Tells who waits for a loss; made by the first of them.
@@ -133,6 +135,9 @@ impl Hold {
             span: (!span.is_none()).then(|| Box::new(span)),
             inner: Mutex::new(Inner {
                 belief,
+                asked_until: granted.sent
+                    + client.lease_on_server(granted.span)
+                    + ServerClock::REACH,
                 shares: Shares::new(),
                 renewal: Renewal::Never,
                 changed: None,
@@ -194,11 +199,12 @@ impl Hold {
         self.inner().belief.valid_until()
     }
 
-    /// Returns when, by our clock, the lease has surely ended on the server.
+    /// Returns when, by our clock, the lease has surely ended on the server: also if renewals have run whose answers were lost, and if a server has taken
+    /// over whose clock is behind.
     fn over_by(&self, inner: &Inner) -> Moment {
-        let valid_until = inner.belief.valid_until();
-        let margin = self.client.trust().margin(valid_until - self.since);
-        valid_until + self.client.lease_on_server(margin * 2 + ServerClock::REACH)
+        let asked = inner.asked_until.max(inner.belief.valid_until());
+        let margin = self.client.trust().margin(asked - self.since);
+        asked + self.client.lease_on_server(margin * 2)
     }
 
     /// Returns how long it may be relied on if nothing renews it; zero once it is lost.
@@ -314,6 +320,12 @@ impl Hold {
 
     /// Returns the call that sets the lease to `span`, as the holder counts it.
     pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
+        let asked_until =
+            self.client.now() + self.client.lease_on_server(span) + ServerClock::REACH;
+        {
+            let mut inner = self.inner();
+            inner.asked_until = inner.asked_until.max(asked_until);
+        }
         self.primitive.renew(&RenewRequest {
             owner: &self.owner,
             token: self.token,

@@ -211,6 +211,23 @@ impl Turns {
         lines.any(|line| lock(&line).asking_with(attempt).is_some())
     }
 
+    /// Tells the waiter for `key` that asks with `attempt` that its turn at the server has come; `false` if there is none.
+    pub(super) fn pass_on(&self, key: &Key, attempt: u64) -> bool {
+        self.lines(key).any(|line| {
+            let mut line = lock(&line);
+            let waiter = line.asking_with(attempt);
+            if let Some(id) = waiter {
+                line.call(id, Call::Now);
+            }
+            waiter.is_some()
+        })
+    }
+
+    /// Returns all names that somebody waits for.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.names().keys().cloned().collect()
+    }
+
     /// Makes the first waiters for `key` ask the server; `false` if nobody waits.
     pub(super) fn prompt(&self, key: &Key) -> bool {
         let mut waits = false;
@@ -327,15 +344,6 @@ impl Place {
             if let Some(waiter) = line.waiters.get_mut(&self.id) {
                 waiter.attempt = attempt;
                 waiter.called_by = called_by.clone();
-            }
-        });
-    }
-
-    /// Tells the waiter of this line that asks with `attempt` that its turn at the server has come.
-    pub(crate) fn call(&self, attempt: u64) {
-        self.with(|line| {
-            if let Some(id) = line.asking_with(attempt).filter(|&id| id != self.id) {
-                line.call(id, Call::Now);
             }
         });
     }

@@ -16,6 +16,7 @@ use crate::{
     primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
     protocol::name::{Key, Prefix},
     rules::{Rule, Rules},
+    script::ScriptCall,
     sync::lock,
 };
 
@@ -39,12 +40,21 @@ pub(crate) struct Withdrawals {
     kinds: Mutex<BTreeMap<&'static str, Arc<dyn Primitive>>>,
 }
 
-/// A call that nobody listened for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Why the entries of an object are looked at.
+#[derive(Clone, Debug)]
 struct Stray {
     key: Key,
-    /// Which waiter was called; `None` where any waiter for the object may come.
-    number: Option<u64>,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Any waiter for the object was called.
+    Called,
+    /// The waiter with this number was called.
+    CalledBy(u64),
+    /// A connection was made: another server may have taken over, which remembers what it should not.
+    Connected,
 }
 
 impl Withdrawals {
@@ -73,30 +83,34 @@ impl Withdrawals {
             .or_insert_with(|| Arc::clone(primitive));
     }
 
-    /// Answers stray calls until shutdown. Those for one object are answered one after the other.
+    /// Answers stray calls until shutdown. Those for one object are answered one after the other, and those for a few objects at a time.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut rounds = FuturesUnordered::new();
-        let mut busy: BTreeMap<Key, BTreeSet<Stray>> = BTreeMap::new();
+        let mut busy: BTreeSet<Key> = BTreeSet::new();
+        let mut waiting: BTreeMap<Key, Cause> = BTreeMap::new();
         loop {
+            while busy.len() < AT_A_TIME {
+                let next = waiting.keys().find(|key| !busy.contains(*key)).cloned();
+                let Some((key, cause)) = next.and_then(|key| waiting.remove_entry(&key)) else {
+                    break;
+                };
+                busy.insert(key.clone());
+                rounds.push(self.answer(&net, Stray { key, cause }));
+            }
             select! {
                 biased;
                 () = net.world.ended() => return,
                 Some(key) = rounds.next(), if !rounds.is_empty() => {
-                    let again = busy.remove(&key).unwrap_or_default();
-                    if let Some(stray) = again.into_iter().next() {
-                        busy.insert(key, BTreeSet::new());
-                        rounds.push(self.answer(&net, stray));
-                    }
+                    busy.remove(&key);
                 }
-                messages = net.world.strays.taken() => {
-                    for stray in messages.iter().flat_map(|says| self.read(says)) {
-                        if let Some(waiting) = busy.get_mut(&stray.key) {
-                            // One withdraws all there are; another round looks whether more came.
-                            waiting.clear();
-                            waiting.insert(stray);
-                        } else {
-                            busy.insert(stray.key.clone(), BTreeSet::new());
-                            rounds.push(self.answer(&net, stray));
+                (messages, connected) = net.world.strays.taken() => {
+                    let strays = messages.iter().flat_map(|says| self.read(says));
+                    for stray in strays {
+                        self.remember(&mut waiting, stray);
+                    }
+                    if connected {
+                        for key in self.turns.keys() {
+                            waiting.insert(key, Cause::Connected);
                         }
                     }
                 }
@@ -104,27 +118,44 @@ impl Withdrawals {
         }
     }
 
+    /// One look at an object serves all causes; a cause that is known to need none gives way to another.
+    fn remember(&self, waiting: &mut BTreeMap<Key, Cause>, stray: Stray) {
+        if waiting.len() >= MOST {
+            return;
+        }
+        let known = waiting.entry(stray.key.clone()).or_insert(stray.cause);
+        let idle = match *known {
+            Cause::Called => true,
+            Cause::CalledBy(number) => self.turns.waits(&stray.key, number),
+            Cause::Connected => false,
+        };
+        if idle {
+            *known = stray.cause;
+        }
+    }
+
     /// Reads what a message may mean: `<key>` or `<key> <number>`, where a key may end like that, too.
     fn read(&self, says: &str) -> impl Iterator<Item = Stray> {
-        let stray = |key: &str, number| {
+        let stray = |key: &str, cause| {
             let name = Key::decode(&self.prefix, key)?;
             let key = Key::new(&self.prefix, &name);
-            Some(Stray { key, number })
+            Some(Stray { key, cause })
         };
         let numbered = says.rsplit_once(' ').and_then(|(key, number)| {
             let number = number.parse().ok()?;
-            stray(key, Some(number))
+            stray(key, Cause::CalledBy(number))
         });
-        stray(says, None).into_iter().chain(numbered)
+        stray(says, Cause::Called).into_iter().chain(numbered)
     }
 
     async fn answer(&self, net: &Net, stray: Stray) -> Key {
-        let waits = match stray.number {
-            Some(number) => self.turns.waits(&stray.key, number),
+        let needless = match stray.cause {
+            Cause::CalledBy(number) => self.turns.waits(&stray.key, number),
             // Whoever of this client is first may come.
-            None => self.turns.prompt(&stray.key),
+            Cause::Called => self.turns.prompt(&stray.key),
+            Cause::Connected => false,
         };
-        if !waits
+        if !needless
             && self.rules.keeps(Rule::WithdrawStrays)
             && let Err(error) = self.withdraw(net, &stray).await
         {
@@ -136,7 +167,13 @@ impl Withdrawals {
 
     async fn withdraw(&self, net: &Net, stray: &Stray) -> Result<(), Error> {
         let kinds: Vec<_> = lock(&self.kinds).values().cloned().collect();
+        let mut asked = BTreeSet::new();
         for primitive in kinds {
+            // Kinds that are sides of one object share a script.
+            let list = self.call(stray, primitive.as_ref(), Withdraw::List);
+            if !list.is_some_and(|list| asked.insert(list.script().name())) {
+                continue;
+            }
             // The kind under a key is what the server says.
             if self.withdraw_as(net, stray, primitive.as_ref()).await? {
                 return Ok(());
@@ -162,7 +199,7 @@ impl Withdrawals {
                 .filter(|&number| !self.turns.waits(&stray.key, number))
                 .collect();
             // A call that names nobody has taken its entry along, and somebody else has to come.
-            if gone.is_empty() && stray.number.is_some() {
+            if gone.is_empty() && stray.cause != Cause::Called {
                 return Ok(true);
             }
             tracing::debug!(
@@ -170,10 +207,24 @@ impl Withdrawals {
                 "withdraws queue entries that no waiter stands behind"
             );
             let strike = Withdraw::Strike(&gone);
-            if self.ask(net, stray, primitive, strike).await?.is_none() || many < FULL {
+            let struck = self.ask(net, stray, primitive, strike).await?;
+            if struck.is_none() || many < FULL || gone.is_empty() {
                 return Ok(true);
             }
         }
+    }
+
+    fn call(
+        &self,
+        stray: &Stray,
+        primitive: &dyn Primitive,
+        what: Withdraw<'_>,
+    ) -> Option<ScriptCall> {
+        primitive.withdraw(&WithdrawRequest {
+            key: &stray.key,
+            channel: &self.channel,
+            what,
+        })
     }
 
     /// Returns the numbers that the script tells; `None` if the object is of another kind.
@@ -184,12 +235,7 @@ impl Withdrawals {
         primitive: &dyn Primitive,
         what: Withdraw<'_>,
     ) -> Result<Option<Vec<u64>>, Error> {
-        let request = WithdrawRequest {
-            key: &stray.key,
-            channel: &self.channel,
-            what,
-        };
-        let Some(call) = primitive.withdraw(&request) else {
+        let Some(call) = self.call(stray, primitive, what) else {
             return Ok(None);
         };
         let deadline = net.world.now() + self.patience;
@@ -201,6 +247,12 @@ impl Withdrawals {
         })
     }
 }
+
+/// Objects that are looked at at a time.
+const AT_A_TIME: usize = 64;
+
+/// Objects that wait to be looked at; a call for more is lost, and another look calls again.
+const MOST: usize = 4096;
 
 /// A list that is so long may not be the whole one.
 const FULL: usize = 1024;

@@ -20,7 +20,7 @@ use crate::{
 pub(crate) struct Clocks {
     allowance: Duration,
     seen: Mutex<ServerClocks<Address>>,
-    /// The largest difference that was seen, in ms.
+    /// The largest difference that was seen of late, in ms.
     difference: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Clocks {
         self.allowance.max(self.difference())
     }
 
-    /// Returns the largest difference that was seen between two servers.
+    /// Returns the largest difference that was seen between two servers of late.
     pub(crate) fn difference(&self) -> Duration {
         Duration::from_millis(self.difference.load(Ordering::Relaxed))
     }
@@ -48,12 +48,14 @@ impl Clocks {
     /// Takes in that the server at `address`, asked at `sent`, answered `millis` at `received`.
     pub(super) fn read(&self, address: &Address, sent: Moment, received: Moment, millis: u64) {
         let mut seen = lock(&self.seen);
-        let Some(difference) = seen.read(address.clone(), sent, received, millis) else {
-            return;
-        };
+        let before = seen.difference();
+        seen.read(address.clone(), sent, received, millis);
+        let difference = seen.difference();
         self.difference
             .store(whole_millis(difference), Ordering::Relaxed);
         drop(seen);
-        observe::clocks_differ(difference, self.allowance);
+        if difference != before {
+            observe::clocks_differ(difference, self.allowance);
+        }
     }
 }

@@ -175,6 +175,9 @@ impl Link {
             return error;
         }
         self.state.set(LinkState::Up(Arc::clone(&session)));
+        if self.class == LinkClass::Command {
+            self.world.strays.connected();
+        }
         observe::connected(&self.address, outage.connected(self.world.now()));
         if self.is_only {
             return session.watch(pushes.as_mut()).await;
@@ -251,7 +254,7 @@ impl Session {
     }
 
     /// Asks for the server's time.
-    async fn time(&self, deadline: Moment) -> Result<(), Error> {
+    pub(super) async fn time(&self, deadline: Moment) -> Result<(), Error> {
         let sent = self.world.now();
         let reply = self.ask(Command::new("TIME"), deadline).await?;
         let millis = time_millis(&reply)

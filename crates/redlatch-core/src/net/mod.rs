@@ -15,6 +15,7 @@ mod sender;
 mod sentinel;
 mod servers;
 mod strays;
+mod survey;
 mod wakes;
 
 pub(crate) use alarm::Alarms;

@@ -20,7 +20,7 @@ use crate::{
         time::Moment,
     },
     seam::{Address, ServerError},
-    sync::Watch,
+    sync::{Watch, lock},
 };
 
 /// What a link is used for. Links of different classes to one node do not hold each other up.
@@ -49,6 +49,10 @@ pub(crate) struct Router {
     news: Watch<News>,
     /// The routes may be out of date.
     pub(super) stale: Arc<Notify>,
+    /// Servers that may take over from those in charge.
+    others: Mutex<Vec<Address>>,
+    /// Told when these are others than before.
+    pub(super) others_changed: Notify,
     /// Who should know best, being named in the last redirection.
     hint: Mutex<Option<Address>>,
 }
@@ -75,6 +79,8 @@ impl Router {
             routes: Mutex::new(routes),
             news: Watch::new(News::default()),
             stale: Arc::new(Notify::new()),
+            others: Mutex::default(),
+            others_changed: Notify::new(),
             hint: Mutex::default(),
         });
         if !router.is_fixed() {
@@ -401,6 +407,20 @@ impl Router {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+
+    /// Takes in which servers may take over from those in charge.
+    pub(super) fn may_take_over(&self, others: Vec<Address>) {
+        let mut known = lock(&self.others);
+        if *known != others {
+            *known = others;
+            self.others_changed.notify_one();
+        }
+    }
+
+    /// Returns the servers that may take over from those in charge.
+    pub(super) fn others(&self) -> Vec<Address> {
+        lock(&self.others).clone()
     }
 
     /// Takes in what a look has found.

@@ -10,10 +10,10 @@ use tokio::select;
 
 use super::{
     Router, Topology, World,
-    link::time_millis,
     routes::Shard,
     sentinel::{self, Watched},
     servers::Sentinels,
+    survey,
 };
 use crate::{
     Error, ErrorKind,
@@ -29,6 +29,7 @@ use crate::{
 pub(super) fn start(router: &Arc<Router>) {
     let life = &router.world.life;
     life.spawn("scout", run(Arc::clone(router)));
+    life.spawn("clocks", survey::run(Arc::clone(router)));
     if let Topology::Sentinel(sentinels) = &router.servers.topology {
         for address in &sentinels.addresses {
             let watch = sentinel::watch(Arc::clone(router), sentinels.clone(), address.clone());
@@ -44,7 +45,6 @@ async fn run(router: Arc<Router>) {
         router: Arc::clone(&router),
         round: world.runtime.random(),
         epoch: 0,
-        replicas: Vec::new(),
     };
     let mut failures = 0;
     loop {
@@ -56,11 +56,6 @@ async fn run(router: Arc<Router>) {
         match found {
             Ok(shards) => router.found(&shards),
             Err(error) => router.found_nothing(error),
-        }
-        select! {
-            biased;
-            () = world.ended() => return,
-            () = scout.compare_clocks() => {}
         }
         failures = if router.is_sound() { 0 } else { failures + 1 };
         let pause = PAUSE.delay(failures.max(1), world.runtime.random());
@@ -85,8 +80,6 @@ struct Scout {
     round: u64,
     /// Of the latest failover that any sentinel told of.
     epoch: u64,
-    /// Servers that may take over, whose clocks nobody has read since the last look.
-    replicas: Vec<Address>,
 }
 
 impl Scout {
@@ -101,7 +94,7 @@ impl Scout {
     }
 
     /// Asks several nodes at a time and believes the first that tells.
-    async fn ask_cluster(&mut self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
+    async fn ask_cluster(&self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
         let candidates = self.candidates(seeds);
         let mut trouble = None;
         for few in candidates.chunks(AT_A_TIME) {
@@ -110,8 +103,7 @@ impl Scout {
             while let Some(answer) = asked.next().await {
                 match answer {
                     Ok((shards, replicas)) => {
-                        drop(asked);
-                        self.replicas = replicas;
+                        self.router.may_take_over(replicas);
                         return Ok(shards);
                     }
                     Err(error) => prefer(&mut trouble, error),
@@ -212,9 +204,8 @@ impl Scout {
         let master = self.router.servers.watched(sentinels, host, *port);
         let replicas = watched.followers.iter();
         let servers = &self.router.servers;
-        self.replicas = replicas
-            .map(|(host, port)| servers.watched(sentinels, host, *port))
-            .collect();
+        let replicas = replicas.map(|(host, port)| servers.watched(sentinels, host, *port));
+        self.router.may_take_over(replicas.collect());
         Ok(vec![all_slots(master, watched.replicas)])
     }
 
@@ -236,10 +227,14 @@ impl Scout {
             masters.retain(|(_, replicas)| *replicas > 0);
         }
         match masters.as_slice() {
-            [(master, _)] => Ok(vec![all_slots(
-                master.clone(),
-                u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX),
-            )]),
+            [(master, _)] => {
+                let others = addresses.iter().filter(|&address| address != master);
+                self.router.may_take_over(others.cloned().collect());
+                Ok(vec![all_slots(
+                    master.clone(),
+                    u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX),
+                )])
+            }
             [] => Err(trouble.unwrap_or_else(|| unavailable("none of the servers is the master"))),
             _ => Err(unavailable(
                 "several of the servers say that they are the master",
@@ -247,40 +242,10 @@ impl Scout {
         }
     }
 
-    /// Reads the clocks of servers that may take over, so that what they differ by is known before
-    /// they do. One that does not answer is passed over.
-    async fn compare_clocks(&mut self) {
-        let login = self.router.credentials.login();
-        let replicas = std::mem::take(&mut self.replicas);
-        let asked = replicas.iter().map(|address| {
-            let ask = vec![Command::new("TIME")];
-            self.ask_and_read_clock(address, &login, ask)
-        });
-        join_all(asked).await;
-    }
-
-    /// Sends commands of which the last is `TIME`, over a connection of their own, and takes in what
-    /// the clock showed. Returns the answers to the others.
-    async fn ask_and_read_clock(
-        &self,
-        address: &Address,
-        login: &Login,
-        commands: Vec<Command>,
-    ) -> Result<Vec<Result<Value, Error>>, Error> {
-        let (world, timeout) = (&self.router.world, self.router.connect_timeout);
-        let sent = world.now();
-        let mut answers = ask_once(world, address, login, commands, timeout).await?;
-        if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
-            world.clocks.read(address, sent, world.now(), millis);
-        }
-        Ok(answers)
-    }
-
     /// Returns the number of replicas of a master, `None` for a server that is none.
     async fn role(&self, address: &Address, login: &Login) -> Result<Option<usize>, Error> {
-        let ask = vec![Command::new("ROLE"), Command::new("TIME")];
-        let reply = self
-            .ask_and_read_clock(address, login, ask)
+        let ask = vec![Command::new("ROLE")];
+        let reply = survey::ask_and_read_clock(&self.router, address, login, ask)
             .await?
             .swap_remove(0)?;
         Ok(match reply.as_array() {

@@ -15,27 +15,40 @@ use crate::sync::lock;
 /// the server has forgotten it.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
-    messages: Mutex<BTreeSet<Arc<str>>>,
+    state: Mutex<State>,
     nudge: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: BTreeSet<Arc<str>>,
+    /// A connection was made since anybody looked.
+    connected: bool,
 }
 
 impl Strays {
     /// Takes in a message. While very many wait to be taken it is dropped: another look calls again.
     pub(crate) fn add(&self, message: Arc<str>) {
-        let mut messages = lock(&self.messages);
-        if messages.len() < MOST {
-            messages.insert(message);
-            drop(messages);
+        let mut state = lock(&self.state);
+        if state.messages.len() < MOST {
+            state.messages.insert(message);
+            drop(state);
             self.nudge.notify_one();
         }
     }
 
-    /// Waits for messages and takes all of them.
-    pub(crate) async fn taken(&self) -> BTreeSet<Arc<str>> {
+    /// A connection was made: what the server remembers may be older than what this client knows.
+    pub(super) fn connected(&self) {
+        lock(&self.state).connected = true;
+        self.nudge.notify_one();
+    }
+
+    /// Waits for messages or a connection; takes all messages, and tells whether a connection was made.
+    pub(crate) async fn taken(&self) -> (BTreeSet<Arc<str>>, bool) {
         loop {
-            let messages = std::mem::take(&mut *lock(&self.messages));
-            if !messages.is_empty() {
-                return messages;
+            let state = std::mem::take(&mut *lock(&self.state));
+            if state.connected || !state.messages.is_empty() {
+                return (state.messages, state.connected);
             }
             self.nudge.notified().await;
         }

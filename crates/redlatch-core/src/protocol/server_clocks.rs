@@ -8,11 +8,13 @@ use super::time::Moment;
 ///
 /// The answer to a question bounds a server's clock: it was read between the moment the question
 /// was sent and the moment the answer came. So two servers differ by at least what lies between
-/// their bounds, and only that counts.
+/// their bounds, and only that counts. Only readings of about the same time are compared, since
+/// our own clock may stand still in between while a machine is paused.
 #[derive(Debug)]
 pub struct ServerClocks<N> {
     readings: BTreeMap<N, Reading>,
-    difference: Duration,
+    /// The largest difference of late, and when it was seen.
+    widest: (Duration, Moment),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,32 +30,38 @@ impl<N: Ord> ServerClocks<N> {
     pub const fn new() -> Self {
         Self {
             readings: BTreeMap::new(),
-            difference: Duration::ZERO,
+            widest: (Duration::ZERO, Moment::ORIGIN),
         }
     }
 
-    /// Takes in that `node`, asked at `sent`, answered `millis` at `received`. Returns the largest
-    /// difference that was ever seen between two servers, if it is larger now than before.
-    pub fn read(
-        &mut self,
-        node: N,
-        sent: Moment,
-        received: Moment,
-        millis: u64,
-    ) -> Option<Duration> {
+    /// Returns the largest difference that was seen between two servers of late, an hour at most.
+    pub const fn difference(&self) -> Duration {
+        self.widest.0
+    }
+
+    /// Takes in that `node`, asked at `sent`, answered `millis` at `received`.
+    pub fn read(&mut self, node: N, sent: Moment, received: Moment, millis: u64) {
         let reading = Reading {
             sent,
             received,
             millis,
         };
-        // The last reading of the same node says nothing: its clock may have been set.
-        self.readings.insert(node, reading);
+        if let Some(before) = self.readings.remove(&node)
+            && reading.differs_from(&before) > JUMP
+        {
+            // Its clock was set, or ours stood still: what others showed before says nothing now.
+            self.readings.clear();
+        }
+        self.readings
+            .retain(|_, other| received - other.received < FORGOTTEN);
         let others = self.readings.values();
-        let widest = others.map(|other| reading.differs_from(other)).max()?;
-        (widest > self.difference).then(|| {
-            self.difference = widest;
-            widest
-        })
+        let fresh = others.filter(|other| received - other.received < FRESH);
+        let widest = fresh.map(|other| reading.differs_from(other)).max();
+        let widest = widest.unwrap_or_default().min(MOST);
+        if widest >= self.widest.0 || received - self.widest.1 > REMEMBERED {
+            self.widest = (widest, received);
+        }
+        self.readings.insert(node, reading);
     }
 }
 
@@ -88,6 +96,21 @@ impl Reading {
     }
 }
 
+/// Readings that are compared are at most so far apart.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// A difference that was not seen again for so long counts no more. Clocks are compared more often.
+const REMEMBERED: Duration = Duration::from_secs(900);
+
+/// Who was not read for so long is no server of ours any more.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+
+/// The largest difference that is allowed for.
+const MOST: Duration = Duration::from_secs(3600);
+
+/// A clock that nobody sets differs by less from what it would show.
+const JUMP: Duration = Duration::from_millis(500);
+
 /// By how much of the time between two readings clocks run apart that nobody sets.
 const DRIFT: f64 = 0.001;
 
@@ -104,42 +127,75 @@ mod tests {
     #[test]
     fn one_server_does_not_differ() {
         let mut clocks = ServerClocks::new();
-        assert_eq!(clocks.read("a", t(0), t(5), 1_000_000), None);
-        assert_eq!(clocks.read("a", t(10), t(15), 9_000_000), None);
+        clocks.read("a", t(0), t(5), 1_000_000);
+        clocks.read("a", t(10), t(15), 9_000_000);
+        assert_eq!(clocks.difference(), Duration::ZERO);
     }
 
     #[test]
     fn only_what_lies_between_the_bounds_counts() {
         let mut clocks = ServerClocks::new();
         clocks.read("a", t(0), t(100), 1_000_000);
+        clocks.read("b", t(0), t(100), 1_000_090);
+        let none = clocks.difference();
         assert_eq!(
-            clocks.read("b", t(0), t(100), 1_000_090),
-            None,
+            none,
+            Duration::ZERO,
             "the answers may have been under way for as long"
         );
-        let grown = clocks.read("b", t(100), t(110), 1_008_100).unwrap();
+        clocks.read("c", t(100), t(110), 1_008_100);
+        let grown = clocks.difference();
         assert!(grown > 7_800 * MS && grown < 8_000 * MS, "{grown:?}");
-        assert_eq!(
-            clocks.read("b", t(200), t(210), 1_004_200),
-            None,
-            "it is the largest that counts"
-        );
+        clocks.read("d", t(200), t(210), 1_004_200);
+        assert_eq!(clocks.difference(), grown, "it is the largest that counts");
     }
 
     #[test]
     fn a_server_that_is_behind_differs_as_well() {
         let mut clocks = ServerClocks::new();
-        clocks.read("a", t(0), t(0), 1_000_000);
-        let grown = clocks.read("b", t(0), t(0), 992_000).unwrap();
+        clocks.read("a", t(0), t(0), 10_000_000);
+        clocks.read("b", t(0), t(0), 9_992_000);
+        let grown = clocks.difference();
         assert!(grown > 7_990 * MS && grown <= 8_000 * MS, "{grown:?}");
+        clocks.read("c", t(0), t(0), 0);
+        assert_eq!(
+            clocks.difference(),
+            MOST,
+            "more than an hour is not allowed for"
+        );
     }
 
     #[test]
-    fn clocks_may_run_apart_between_readings() {
+    fn readings_of_different_times_are_not_compared() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", t(0), t(0), 1_000_000);
+        clocks.read("b", t(31_000), t(31_000), 9_000_000);
+        assert_eq!(clocks.difference(), Duration::ZERO);
+    }
+
+    /// A paused machine: its clock has moved by a second, and those of the servers by an hour.
+    #[test]
+    fn a_clock_of_ours_that_stood_still_makes_no_difference() {
+        let mut clocks = ServerClocks::new();
+        clocks.read("a", t(0), t(0), 1_000_000);
+        clocks.read("b", t(0), t(0), 1_000_000);
+        clocks.read("a", t(1_000), t(1_000), 4_600_000);
+        clocks.read("b", t(1_000), t(1_000), 4_600_000);
+        assert_eq!(clocks.difference(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_difference_that_is_mended_is_forgotten_after_a_while() {
         let mut clocks = ServerClocks::new();
         clocks.read("a", t(0), t(0), 0);
-        let hour = 3_600_000;
-        assert_eq!(clocks.read("b", t(hour), t(hour), hour + 3_000), None);
-        assert!(clocks.read("b", t(hour), t(hour), hour + 5_000).is_some());
+        clocks.read("b", t(0), t(0), 8_000);
+        assert!(clocks.difference() > 7_000 * MS);
+        for minute in 1..20 {
+            let at = minute * 60_000;
+            clocks.read("a", t(at), t(at), at);
+            clocks.read("b", t(at), t(at), at);
+            assert_eq!(clocks.difference() > 7_000 * MS, minute <= 15, "{minute}");
+        }
+        assert!(clocks.difference() < 100 * MS);
     }
 }

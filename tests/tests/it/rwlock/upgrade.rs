@@ -201,7 +201,7 @@ async fn who_waits_to_write_and_loses_its_read_waits_in_the_queue(backend: &Back
     let second = write(look.owner().clone());
     waiting(&b, "x", 2, 0).await;
     assert_eq!(look.lost().await, LossCause::Expired);
-    backend.pass(100 * MS).await;
+    backend.pass_lease(100 * MS).await;
     // On a real server it may take longer than that.
     waiting(&b, "x", 2, 0).await;
     if let Backend::Embedded { .. } = backend {

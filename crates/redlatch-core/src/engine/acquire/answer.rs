@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::Run;
 use crate::{
     Error, ErrorKind,
-    engine::{Held, Hold, Place, attempt::Attempt, ears::Ears, hold::Granted, turns::Call},
+    engine::{Held, Hold, attempt::Attempt, ears::Ears, hold::Granted, turns::Call},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{Answer, Grant},
@@ -77,7 +77,7 @@ impl Run<'_> {
                 self.contended = true;
                 if let Some(place) = &self.place {
                     if let Some(attempt) = called {
-                        self.pass_on(place, attempt);
+                        self.pass_on(attempt);
                     }
                     if entered && self.queued && !self.recalled {
                         // It had a place and lost it, and so may have the others: each asks for a new one.
@@ -105,11 +105,10 @@ impl Run<'_> {
     }
 
     /// Tells the waiter of this client that asks with `attempt` that its turn has come. If there is none, its entry is to be withdrawn.
-    fn pass_on(&self, place: &Place, attempt: u64) {
+    fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
-        if self.client.turns().waits(key, attempt) {
-            place.call(attempt);
-        } else {
+        // Its own turn it takes by the answer.
+        if attempt != self.attempt.id().number() && !self.client.turns().pass_on(key, attempt) {
             let call = format!("{key} {attempt}");
             self.client.net().world.strays.add(call.into());
         }

@@ -112,6 +112,9 @@ fn readers_that_wait_when_a_write_ends_go_before_an_upgrade() {
     // A loop of upgrades would else be faster than any reader.
     let again = upgrade(&mut bed, "b:1", 4, &serial);
     assert_eq!(again[1], "busy");
+    // Its client may not know that it waits.
+    let by_itself = (CHANNELS[0].to_owned(), format!("{} 3", bed::key("x")));
+    assert_eq!(bed.published(), [by_itself]);
     assert_eq!(
         read(&mut bed, "a:2", 5)[1],
         "busy",

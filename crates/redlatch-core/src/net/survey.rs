@@ -1,0 +1,75 @@
+//! Compares the clocks of servers that may take over from each other, before they do.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio::select;
+
+use super::{Router, link::time_millis, scout::ask_once};
+use crate::{
+    Error,
+    seam::{Address, Command, Login, Value},
+};
+
+/// Compares clocks until shutdown: when it is known which servers there are, after changes, and now and then.
+pub(super) async fn run(router: Arc<Router>) {
+    let world = &router.world;
+    loop {
+        select! {
+            biased;
+            () = world.ended() => return,
+            () = router.others_changed.notified() => {}
+            () = world.runtime.sleep_until(world.now() + NOW_AND_THEN) => {}
+        }
+        select! {
+            biased;
+            () = world.ended() => return,
+            () = compare(&router) => {}
+        }
+        select! {
+            biased;
+            () = world.ended() => return,
+            () = world.runtime.sleep_until(world.now() + AT_MOST_EVERY) => {}
+        }
+    }
+}
+
+/// Reads the clocks of all servers at about the same time. One that does not answer is passed over.
+async fn compare(router: &Router) {
+    let deadline = router.world.now() + Duration::from_secs(1);
+    let sessions = router.sessions();
+    join_all(sessions.iter().map(|session| session.time(deadline))).await;
+    let login = router.credentials.login();
+    for few in router.others().chunks(AT_A_TIME) {
+        let asked = few
+            .iter()
+            .map(|address| ask_and_read_clock(router, address, &login, Vec::new()));
+        join_all(asked).await;
+    }
+}
+
+/// Sends commands and `TIME` behind them over a connection of their own, and takes in what the clock showed. Returns the answers to the commands.
+pub(super) async fn ask_and_read_clock(
+    router: &Router,
+    address: &Address,
+    login: &Login,
+    mut commands: Vec<Command>,
+) -> Result<Vec<Result<Value, Error>>, Error> {
+    let (world, timeout) = (&router.world, router.connect_timeout);
+    commands.push(Command::new("TIME"));
+    let sent = world.now();
+    let mut answers = ask_once(world, address, login, commands, timeout).await?;
+    if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
+        world.clocks.read(address, sent, world.now(), millis);
+    }
+    Ok(answers)
+}
+
+/// Between two comparisons when nothing has changed.
+const NOW_AND_THEN: Duration = Duration::from_secs(300);
+
+/// Between two comparisons in any case: while servers fail, they have other things to do.
+const AT_MOST_EVERY: Duration = Duration::from_secs(30);
+
+/// Servers that are dialled at a time.
+const AT_A_TIME: usize = 4;

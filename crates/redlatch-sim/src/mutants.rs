@@ -41,8 +41,6 @@ pub enum What {
     IdsCollide,
     /// Around the clients: they are told nothing of what servers' clocks may differ by.
     AsksNoAllowance,
-    /// Around the clients: calls for a waiter that was granted or given up before do not reach them.
-    GhostsUnheard,
     /// Around the clients: a release or undo that is refused is taken for done. For locks only, whose answers are simple.
     DropsRefused,
 }
@@ -99,7 +97,6 @@ impl Mutant {
             detaches: matches!(self.what, What::Detached),
             ids: matches!(self.what, What::IdsCollide),
             allowance: matches!(self.what, What::AsksNoAllowance),
-            ghosts: matches!(self.what, What::GhostsUnheard),
             refused: matches!(self.what, What::DropsRefused),
         }
     }
@@ -122,8 +119,6 @@ pub struct Spoilt {
     pub ids: bool,
     /// Clients are told nothing of what servers' clocks may differ by.
     pub allowance: bool,
-    /// Nobody hears calls for waiters that are no more.
-    pub ghosts: bool,
     /// What is refused is taken for done.
     pub refused: bool,
 }

@@ -3,6 +3,7 @@
 //!
 //! A seed without a scenario does not depend on anything in here.
 
+use redlatch_core::rules::Rule;
 use redlatch_lua::LATCH;
 
 use crate::{
@@ -86,7 +87,8 @@ pub const ALL: &[Scenario] = &[
         asked: &["P7"],
         ..PLAIN
     },
-    // A server takes over that lacks the last writes or those of seconds, with a clock of its own. Tokens begin with the clock and so may fall.
+    // A server takes over that lacks the last writes or those of seconds, with a clock of its own. Tokens begin with the clock and so may fall. An owner that is
+    // used again may enter a hold of its own that came back, and renew what it had lost.
     Scenario {
         name: "forgets-with-clocks",
         faults: &[
@@ -99,7 +101,7 @@ pub const ALL: &[Scenario] = &[
         last: Some(Fault::OldSnapshot),
         expects_trouble: true,
         asked: &["P7"],
-        excused: &["P2", "P3"],
+        excused: &["P2", "P3", "P4"],
         ..PLAIN
     },
     // What was released, undone and given up comes back, the last time right before everybody has to get on. An answer that was under way when its grant was
@@ -167,7 +169,7 @@ pub const PLANTED: &[(&str, Mutant)] = &[
         within(
             "comes-back",
             "fair-ghost-not-withdrawn",
-            What::GhostsUnheard,
+            What::Client(Rule::WithdrawStrays),
         ),
     ),
     (
@@ -175,7 +177,7 @@ pub const PLANTED: &[(&str, Mutant)] = &[
         within(
             "comes-back",
             "semaphore-ghost-not-withdrawn",
-            What::GhostsUnheard,
+            What::Client(Rule::WithdrawStrays),
         ),
     ),
     (

@@ -94,6 +94,12 @@ fn classify_err(message: &str) -> Class {
     if message.starts_with("max number of clients") {
         return Class::Retry(Obstacle::NotNow);
     }
+    // Redis 7.0 and Valkey deny a command inside a script in words, too.
+    if message.starts_with("The user executing the script can't")
+        || message.starts_with("ACL failure in script")
+    {
+        return Class::Fatal(Refusal::Permission);
+    }
     let Some((_, inner)) = message.rsplit_once("@user_script:") else {
         return Class::Unknown;
     };
@@ -132,6 +138,12 @@ mod tests {
     #[test]
     fn codes_of_all_servers_l45() {
         use Class::{Fatal, Halted, Retry, Unknown};
+        for denied in [
+            "The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:33.",
+            "ACL failure in script: User app has no permissions to run the 'hset' command script: 0a1b, on @user_script:33.",
+        ] {
+            assert_eq!(classify("ERR", denied), Halted(Refusal::Permission), "{denied}");
+        }
         let wrapped = "Error running script (call to f_1): @user_script:12: @user_script: 12: -OOM command not allowed";
         let wrong =
             "Error running script (call to f_1): @user_script:1: WRONGTYPE Operation against a key";

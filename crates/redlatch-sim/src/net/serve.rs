@@ -110,9 +110,6 @@ impl Net {
                 .rposition(|link| link.node == node && link.session == Some(delivery.session));
             let Some(id) = to else { continue };
             state.overhear(id, &delivery.push);
-            if state.spoilt.ghosts && self.watch.is_ghost(&delivery.push) {
-                continue;
-            }
             if matches!(delivery.push, Push::Message { .. }) && state.roll(Fault::MessageLost) {
                 self.watch.fault(Fault::MessageLost, self.exec.now(), || {
                     format!("a message on connection {id} is lost")

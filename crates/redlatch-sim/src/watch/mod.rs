@@ -23,7 +23,7 @@ use std::{
 
 use redlatch_core::{
     LossCause,
-    seam::{Command, Push, Reply},
+    seam::{Command, Reply},
 };
 
 use self::register::Register;
@@ -74,10 +74,7 @@ impl Watch {
         let mut checkers = checker::general(names);
         checkers.extend(kind.checkers(names));
         let state = State {
-            view: View {
-                remembers: options.mutant.is_some_and(|mutant| mutant.spoils().ghosts),
-                ..View::new(Arc::clone(&exec), names, conditions)
-            },
+            view: View::new(Arc::clone(&exec), names, conditions),
             record: Record::new(options.told, conditions.expects_trouble, scenario),
             checkers,
             register: Register::new(names),
@@ -258,21 +255,6 @@ impl Watch {
     pub fn forgot(&self, copy: Option<u64>) {
         self.state()
             .note(&self.exec, |_| Some(Event::Forgot { copy }));
-    }
-
-    /// A planted fault: tells whether a message calls for a waiter that was granted or given up before.
-    pub fn is_ghost(&self, push: &Push) -> bool {
-        let Push::Message { channel, payload } = push else {
-            return false;
-        };
-        let payload = String::from_utf8_lossy(payload);
-        let Some((_, number)) = payload.rsplit_once(' ') else {
-            return false;
-        };
-        let channel = String::from_utf8_lossy(channel);
-        let over = &self.state().view.over;
-        let mut parts = channel.split([':', '{']);
-        parts.any(|client| over.contains(&format!("{client}:{number}")))
     }
 
     /// Says who waits for what, and since when.

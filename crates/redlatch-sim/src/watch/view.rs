@@ -145,9 +145,6 @@ pub struct View {
     /// When a subscription last came or went.
     pub resubscribed: u64,
     pub(super) subscribed: BTreeMap<ProcId, bool>,
-    /// A planted fault needs to know which attempts are over.
-    pub(super) remembers: bool,
-    pub(super) over: BTreeSet<String>,
 }
 
 impl Conditions {
@@ -180,8 +177,6 @@ impl View {
             healed: None,
             resubscribed: 0,
             subscribed: BTreeMap::new(),
-            remembers: false,
-            over: BTreeSet::new(),
         }
     }
 
@@ -218,11 +213,6 @@ impl View {
     /// Takes note of what a script has done.
     pub(super) fn saw(&mut self, seen: &[Seen]) {
         for seen in seen {
-            if let Seen::Granted { attempt, .. } | Seen::Ended { attempt, .. } = seen
-                && self.remembers
-            {
-                self.over.insert(attempt.clone());
-            }
             if let Seen::Forced {
                 name, hold, ended, ..
             } = seen

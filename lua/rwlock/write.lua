@@ -11,7 +11,7 @@
 --       8 serial  the upgradable hold that is to become the writer, or '' for any of the owner's or none
 --       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, token}  as for a plain lock; the token names the hold, too
---       {now, 'busy', remaining, holder, called, entered}  as for rwlock/read
+--       {now, 'busy', remaining, holder, called, entered}  as for rwlock/read; entered = 2 if it waits as an upgrade, and not in the queue
 --       {now, 'more'}         many waiters were dead, or many readers: ask again
 --       {now, 'reader'}       the owner holds the read lock, which would keep it from writing for ever
 --       {now, 'lost'}         the upgradable hold is over
@@ -121,6 +121,7 @@ if not free or first and first ~= member then
   local entered = 0
   if waiter ~= '' then
     if own == 1 then
+      entered = 2
       local last = (now + waiter) .. ''
       call('HSET', key, 'x', last .. ' ' .. member, 'n', s.flag and s.flag > last and s.flag or last)
       -- When its hold is over it is no upgrade any more, and nobody calls it.

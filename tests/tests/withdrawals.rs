@@ -118,11 +118,62 @@ async fn waiters(kind: Kind, client: &Client, n: usize) -> Vec<JoinHandle<Result
     tasks
 }
 
+/// Makes a client wait for objects of every kind, each of another name.
+async fn wait_for_every_kind(holder: &Client, client: &Client) {
+    let (lock, fair) = (holder.lock("a"), holder.fair_lock("b"));
+    let sides = holder.read_write_lock("c");
+    let semaphore = holder.semaphore("d").permits_if_unset(1);
+    let permits = holder.permit_expirable_semaphore("e").permits_if_unset(1);
+    let held = (
+        lock.lock().await.unwrap(),
+        fair.lock().await.unwrap(),
+        sides.write().await.unwrap(),
+        semaphore.acquire().await.unwrap(),
+    );
+    let id = permits.acquire().await.unwrap();
+    let wait = 10 * MS;
+    let busy = (
+        client.lock("a").try_lock_for(wait).await.unwrap().is_none(),
+        client
+            .fair_lock("b")
+            .try_lock_for(wait)
+            .await
+            .unwrap()
+            .is_none(),
+        client
+            .read_write_lock("c")
+            .try_read_for(wait)
+            .await
+            .unwrap()
+            .is_none(),
+        client
+            .read_write_lock("c")
+            .try_write_for(wait)
+            .await
+            .unwrap()
+            .is_none(),
+        client
+            .semaphore("d")
+            .try_acquire_for(wait)
+            .await
+            .unwrap()
+            .is_none(),
+    );
+    assert_eq!(busy, (true, true, true, true, true));
+    let more = client.permit_expirable_semaphore("e");
+    assert!(more.try_acquire_for(wait).await.unwrap().is_none());
+    drop(held);
+    permits.release(&id).await.unwrap();
+    holder.settled().await;
+    client.settled().await;
+}
+
 /// Twenty entries of waiters that have gone come back in front of one that waits.
 async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
     let backend = Backend::embedded();
     let (holder, ghosts) = (backend.client().await, backend.client().await);
     let other = backend.client().await;
+    wait_for_every_kind(&holder, &ghosts).await;
     let guard = kind.hold(&holder).await;
     let gone = waiters(kind, &ghosts, 20).await;
     let before = server(&backend).snapshot();

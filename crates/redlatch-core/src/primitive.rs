@@ -241,6 +241,8 @@ pub enum Answer {
         called: Option<u64>,
         /// This waiter was not in the queue before; it is now.
         entered: bool,
+        /// The server waits for the end of others beside a hold of its owner, and has it in no queue: it looks by itself.
+        beside: bool,
     },
     /// The server removed many waiters that had died, and is not through: ask again at once.
     Unfinished,

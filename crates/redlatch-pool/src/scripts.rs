@@ -65,6 +65,7 @@ impl AcquireScript<'_> {
                 holder: String::new(),
                 called: number(&items, 3)?,
                 entered: items.number::<u8>(4)? == 1,
+                beside: false,
             },
             "more" => Answer::Unfinished,
             "late" => Answer::Late,

@@ -123,6 +123,7 @@ impl AcquireScript<'_> {
                 holder: items.text(3)?.to_owned(),
                 called: maybe(&items, 4)?,
                 entered: items.number::<u8>(5)? == 1,
+                beside: items.number::<u8>(5)? == 2,
             },
             "more" => Answer::Unfinished,
             "late" => Answer::Late,

@@ -167,13 +167,17 @@ impl Withdrawals {
 
     async fn withdraw(&self, net: &Net, stray: &Stray) -> Result<(), Error> {
         let kinds: Vec<_> = lock(&self.kinds).values().cloned().collect();
-        let mut asked = BTreeSet::new();
+        let mut asked = Vec::new();
         for primitive in kinds {
-            // Kinds that are sides of one object share a script.
-            let list = self.call(stray, primitive.as_ref(), Withdraw::List);
-            if !list.is_some_and(|list| asked.insert(list.script().name())) {
+            let Some(list) = self.call(stray, primitive.as_ref(), Withdraw::List) else {
+                continue;
+            };
+            // Kinds that are sides of one object ask the same.
+            let list = list.evalsha(0);
+            if asked.contains(&list) {
                 continue;
             }
+            asked.push(list);
             // The kind under a key is what the server says.
             if self.withdraw_as(net, stray, primitive.as_ref()).await? {
                 return Ok(());

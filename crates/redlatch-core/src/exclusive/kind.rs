@@ -137,6 +137,7 @@ impl Kind {
                     None
                 },
                 entered: items.len() > 6 && items.number::<u8>(6)? == 1,
+                beside: false,
             },
             "more" => Answer::Unfinished,
             "late" => Answer::Late,

@@ -142,7 +142,11 @@ mod tests {
             "The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:33.",
             "ACL failure in script: User app has no permissions to run the 'hset' command script: 0a1b, on @user_script:33.",
         ] {
-            assert_eq!(classify("ERR", denied), Halted(Refusal::Permission), "{denied}");
+            assert_eq!(
+                classify("ERR", denied),
+                Halted(Refusal::Permission),
+                "{denied}"
+            );
         }
         let wrapped = "Error running script (call to f_1): @user_script:12: @user_script: 12: -OOM command not allowed";
         let wrong =

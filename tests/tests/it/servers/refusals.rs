@@ -189,7 +189,8 @@ async fn asked_with_pauses(
     backend.pass(SECOND.saturating_sub(began.elapsed())).await;
     assert!(!waiter.is_finished(), "{code}");
     let asked = proxy.requests() - asked;
-    assert!(asked < 60, "{asked} requests in {:?}", began.elapsed());
+    // A connection that is made anew costs some more than a request that is sent again.
+    assert!(asked < 80, "{asked} requests in {:?}", began.elapsed());
     guard.check().unwrap();
     end(server);
     let healed = Instant::now();

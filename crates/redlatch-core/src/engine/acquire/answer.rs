@@ -73,6 +73,7 @@ impl Run<'_> {
                 holder,
                 called,
                 entered,
+                beside,
             } => {
                 self.contended = true;
                 if let Some(place) = &self.place {
@@ -83,7 +84,8 @@ impl Run<'_> {
                         // It had a place and lost it, and so may have the others: each asks for a new one.
                         place.call_all(Call::Again);
                     }
-                    self.queued = self.is_queued();
+                    // The server may know its owner for a holder for longer than the owner does.
+                    self.queued = self.is_queued() && !beside;
                     self.recalled = false;
                 }
                 self.excused = self.holds();

@@ -418,8 +418,12 @@ impl World {
                 let known = known.any(|(member, _)| *member == ask.member);
                 // One that was dead may have been removed and enters anew.
                 if !known {
-                    let entered = ask.register.is_some() && !upgrades;
-                    assert_eq!(answer[5], u8::from(entered).to_string(), "{}", self.story());
+                    let entered = match (ask.register, upgrades) {
+                        (None, _) => "0",
+                        (Some(_), false) => "1",
+                        (Some(_), true) => "2",
+                    };
+                    assert_eq!(answer[5], entered, "{}", self.story());
                 }
                 self.looked = Some(ask.member.clone());
                 self.answered(attempt, None);

@@ -110,11 +110,9 @@ async fn scripts_come_back_after_a_failover_l44(binary: ServerBinary) {
     after.reset_stats();
     take_and_free(&client.lock("x"), 2).await;
     let stats = after.commandstats();
-    assert_eq!(
-        stats.get("eval"),
-        Some(&2),
-        "acquire and release, once each: {stats:?}"
-    );
+    // Acquire and release, once each; and a look at the queue, if the connection was made while the name was asked for.
+    let evals = stats.get("eval").copied().unwrap_or(0);
+    assert!((2..=3).contains(&evals), "{stats:?}");
     let guard = client.lock("x").lock().await.unwrap();
     after.script_flush();
     guard.extend(60 * SECOND).await.unwrap();

@@ -372,6 +372,7 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     clients[0].settled().await;
     let busy = others[0].lock("n001").lock().await.unwrap();
     let before = fleet.0[0].script_calls();
+    let began = tokio::time::Instant::now();
     let waiting = tokio::spawn(all.lock().into_future());
     fleet.pass(100 * MS).await;
     assert!(locks[0].is_locked().await.unwrap());
@@ -380,7 +381,9 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     let guard = waiting.await.unwrap().unwrap();
     // Two looks of this test and a release beside: all at once, the first, the second, perhaps once more when subscribed, the second when woken, the rest at once.
     let cost = fleet.0[0].script_calls() - before - 3;
-    assert!((5..=6).contains(&cost), "{cost}");
+    // A busy machine may need so long that it looks by the clock as well, every 1.6 s at the soonest.
+    let looks = began.elapsed().as_millis() as u64 / 1_600;
+    assert!((5..=6 + looks).contains(&cost), "{cost}, {looks}");
     guard.release().await;
     fleet.assert_nothing_left(&clients).await;
 }

@@ -54,7 +54,8 @@ impl Clocks {
         self.difference
             .store(whole_millis(difference), Ordering::Relaxed);
         drop(seen);
-        if difference != before {
+        // Each reading tells a little more or less; that is no news.
+        if difference.abs_diff(before) > before / 10 {
             observe::clocks_differ(difference, self.allowance);
         }
     }

@@ -124,7 +124,7 @@ fn contention_costs_a_bounded_number_of_commands_more() {
 }
 
 #[test]
-fn many_undone_attempts_cost_the_next_one_six_commands_at_most_b6() {
+fn many_undone_attempts_cost_the_next_one_six_commands_at_most() {
     let mut bed = Bed::new(Model::default());
     let mut worst = 0;
     for n in 0..10_000_u64 {

@@ -7,7 +7,14 @@
 )]
 #![cfg(all(unix, feature = "servers"))]
 
-use std::{future::IntoFuture, time::Duration};
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use redlatch::{Client, LockGuard};
@@ -39,6 +46,8 @@ async fn holds_outlast_a_storm_of_cancelled_waits() {
         let before = resident();
         let begun = tokio::time::Instant::now();
         let lock = client.read_write_lock(&name);
+        let alive = Arc::new(AtomicUsize::new(0));
+        let under_way = Arc::clone(&alive);
         // They begin within two seconds, and give up after a tenth of one, answered or not.
         let storm = tokio::spawn(async move {
             let begun = tokio::time::Instant::now();
@@ -48,22 +57,26 @@ async fn holds_outlast_a_storm_of_cancelled_waits() {
                 if n % 20 == 0 {
                     tokio::time::sleep_until(at).await;
                 }
-                let lock = lock.clone();
+                let (lock, under_way) = (lock.clone(), Arc::clone(&under_way));
+                under_way.fetch_add(1, Ordering::Relaxed);
                 storm.spawn(async move {
                     let waited = lock.read().into_future();
                     let waited = tokio::time::timeout(Duration::from_millis(100), waited);
                     // A machine that is too busy may be told so before its time is up.
                     assert!(!matches!(waited.await, Ok(Ok(_))), "nobody is let in");
+                    under_way.fetch_sub(1, Ordering::Relaxed);
                 });
                 while storm.try_join_next().is_some() {}
             }
             storm.join_all().await;
         });
         let mut most = (0, 0);
+        let mut most_alive = 0;
         let mut given_up = None;
         while given_up.is_none() || client.tables().partings > 0 {
             most = most.max((client.tables().partings, 0));
             most.1 = most.1.max(resident());
+            most_alive = most_alive.max(alive.load(Ordering::Relaxed));
             if storm.is_finished() {
                 given_up = given_up.or_else(|| Some(begun.elapsed()));
             }
@@ -72,7 +85,7 @@ async fn holds_outlast_a_storm_of_cancelled_waits() {
         storm.await.unwrap();
         let given_up = given_up.unwrap();
         println!(
-            "{binary}: {waits} given up in {given_up:?}, undone after {:?}; at most {} queued; {} kB before, {} kB at most",
+            "{binary}: {waits} given up in {given_up:?}, undone after {:?}; at most {most_alive} under way, {} undos queued; {} kB before, {} kB at most",
             begun.elapsed(),
             most.0,
             before,

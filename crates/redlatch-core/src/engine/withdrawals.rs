@@ -88,7 +88,18 @@ impl Withdrawals {
         let mut rounds = FuturesUnordered::new();
         let mut busy: BTreeSet<Key> = BTreeSet::new();
         let mut waiting: BTreeMap<Key, Cause> = BTreeMap::new();
+        // Another server may have taken over at each connection. Connections that break all the time
+        // cost one look at each name per second nevertheless.
+        let mut next_look = net.world.now();
+        let mut look_due = false;
         loop {
+            if look_due && net.world.now() >= next_look {
+                look_due = false;
+                next_look = net.world.now() + LOOKS_APART;
+                for key in self.turns.keys() {
+                    waiting.insert(key, Cause::Connected);
+                }
+            }
             while busy.len() < AT_A_TIME {
                 let next = waiting.keys().find(|key| !busy.contains(*key)).cloned();
                 let Some((key, cause)) = next.and_then(|key| waiting.remove_entry(&key)) else {
@@ -108,12 +119,9 @@ impl Withdrawals {
                     for stray in strays {
                         self.remember(&mut waiting, stray);
                     }
-                    if connected {
-                        for key in self.turns.keys() {
-                            waiting.insert(key, Cause::Connected);
-                        }
-                    }
+                    look_due |= connected;
                 }
+                () = net.world.runtime.sleep_until(next_look), if look_due => {}
             }
         }
     }
@@ -251,6 +259,9 @@ impl Withdrawals {
         })
     }
 }
+
+/// Between looks at all names after connections.
+const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// Objects that are looked at at a time.
 const AT_A_TIME: usize = 64;

@@ -555,6 +555,7 @@ impl Client {
 
     /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise. For the crates of this family.
     #[doc(hidden)]
+    #[inline]
     pub fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
     }

@@ -353,7 +353,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets which rules the client keeps. For the simulator.
+    /// Sets which rules the client keeps. Only the simulator's build has this method.
+    #[cfg(redlatch_sim)]
     #[doc(hidden)]
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {

@@ -79,10 +79,13 @@ pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
 ///
 /// # Panics
 ///
-/// If the script has no such text as the mutant replaces.
+/// If the script has no such text as the mutant replaces, or if this build cannot plant the mutant.
 pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report> {
     // Outside of the seeds, where a panic would count as a find.
     mutant.forgery();
+    if let Err(message) = mutant.check() {
+        panic!("{message}");
+    }
     let options = Options {
         kind: Some(kind),
         mutant: Some(mutant),

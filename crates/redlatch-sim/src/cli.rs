@@ -95,6 +95,7 @@ impl Args {
                     let name = value()?;
                     let (kind, mutant) =
                         mutants::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?;
+                    mutant.check()?;
                     parsed.options.kind.get_or_insert(kind);
                     if let Some(scenario) = mutant.within.and_then(scenarios::find) {
                         parsed.options.scenario.get_or_insert(scenario);
@@ -226,6 +227,13 @@ fn hunt_mutants(args: &Args) -> bool {
     let wanted = args.options.kind.map(|kind| kind.name());
     let hunted =
         || mutants::all().filter(|(kind, _)| wanted.is_none_or(|name| name == kind.name()));
+    if let Some(Err(message)) = hunted()
+        .map(|(_, mutant)| mutant.check())
+        .find(Result::is_err)
+    {
+        println!("{message}");
+        return false;
+    }
     let survivors = batch::hunt_all(hunted(), args.first, count, |line| println!("{line}"));
     println!("{} mutants, {} survived", hunted().count(), survivors.len());
     survivors.is_empty()

@@ -1,9 +1,6 @@
 //! Planted faults: each must be found, or the simulator does not see what it claims to.
 
-use redlatch_core::{
-    rules::{Rule, Rules},
-    seam::Command,
-};
+use redlatch_core::{rules::Rule, seam::Command};
 use redlatch_lua::Source;
 
 use crate::{
@@ -101,12 +98,23 @@ impl Mutant {
         }
     }
 
-    /// Returns the rules that its clients keep.
-    pub const fn rules(self) -> Option<Rules> {
+    /// Returns the rule that its clients break.
+    pub const fn breaks(self) -> Option<Rule> {
         match self.what {
-            What::Client(rule) => Some(Rules::all_but(rule)),
+            What::Client(rule) => Some(rule),
             _ => None,
         }
+    }
+
+    /// Fails if this build of the library has no switch for the fault.
+    pub fn check(self) -> Result<(), String> {
+        if cfg!(redlatch_sim) || self.breaks().is_none() {
+            return Ok(());
+        }
+        Err(format!(
+            "{} needs a build with --cfg redlatch_sim, as `cargo xtask sim` makes it",
+            self.name
+        ))
     }
 }
 

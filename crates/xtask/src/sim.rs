@@ -1,4 +1,8 @@
 //! The simulator, built with optimisation: a debug build has too few seeds per second.
+//!
+//! The flag `--cfg redlatch_sim` gives the library the switches by which rules are broken.
+
+use std::env;
 
 use crate::{
     command::{self, cargo},
@@ -27,7 +31,13 @@ fn run(args: &[&str]) -> Result<(), String> {
         "--release",
         "--package",
         "redlatch-sim",
+        // Other flags would make other builds begin anew.
+        "--target-dir",
+        "target/sim",
         "--",
     ];
-    command::run(&mut cargo(&[&cargo_args[..], args].concat()))
+    let mut cargo = cargo(&[&cargo_args[..], args].concat());
+    let flags = env::var("RUSTFLAGS").unwrap_or_default();
+    cargo.env("RUSTFLAGS", format!("{flags} --cfg redlatch_sim"));
+    command::run(&mut cargo)
 }

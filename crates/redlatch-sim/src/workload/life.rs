@@ -96,6 +96,11 @@ impl Life {
             self.runtime.repeat_identity(self.shared.seed);
         }
         let builder: ClientBuilder = ClientBuilder::at(address_of(node), Login::default());
+        #[cfg(redlatch_sim)]
+        let builder = match self.shared.broken {
+            Some(rule) => builder.rules(redlatch_core::rules::Rules::all_but(rule)),
+            None => builder,
+        };
         builder
             .server_clock_allowance(Duration::from_millis(allowance))
             .transport(Arc::new(transport))
@@ -105,7 +110,6 @@ impl Life {
             .patience(Duration::from_millis(plan.patience))
             .token_retention(Duration::from_millis(plan.retention))
             .self_check(plan.self_check)
-            .rules(self.shared.rules)
             .connect()
             .await
     }

@@ -170,7 +170,7 @@ impl World {
                 counts: (0..plan.clients).map(|_| AtomicUsize::new(0)).collect(),
                 changed: Notify::new(),
             },
-            rules: options.mutant.and_then(Mutant::rules).unwrap_or_default(),
+            broken: options.mutant.and_then(Mutant::breaks),
             spoilt,
             scenario: options.scenario,
             seed,

@@ -41,8 +41,8 @@ pub struct Shared {
     pub plan: Plan,
     /// The faults of the safety phase.
     pub faults: Faults,
-    /// The rules that clients keep.
-    pub rules: redlatch_core::rules::Rules,
+    /// The rule that clients break.
+    pub broken: Option<redlatch_core::rules::Rule>,
     /// What a planted fault has spoilt around the clients.
     pub spoilt: Spoilt,
     /// What the seed is put into.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use redlatch::seam::{Command, Reply};
-use redlatch_core::script::listed;
+use redlatch_core::family::listed;
 use redlatch_embedded::{EmbeddedServer, calls};
 
 /// Copies of every call of one script that clients have sent since this began to watch.

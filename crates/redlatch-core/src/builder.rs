@@ -9,9 +9,8 @@ use std::{
 };
 
 use crate::{
-    AcquireOptions, Client, Durability, Error, ErrorKind, Held, Owner, OwnerChoice, Wait,
-    WaitStrategy,
-    engine::invalid_lease,
+    Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
+    engine::{AcquireOptions, OwnerChoice, Wait, invalid_lease},
     primitive::Primitive,
     protocol::lease::{Lease, LeaseError},
 };

@@ -10,7 +10,8 @@ use futures_util::future::{join, try_join_all};
 use redlatch_lua::CORE;
 
 use crate::{
-    Client, Error, ErrorKind, LinkClass,
+    Client, Error, ErrorKind,
+    net::LinkClass,
     protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
@@ -202,7 +203,9 @@ impl Client {
                 break;
             }
             // The digits of an id with some more are a name.
-            if let Ok(name) = crate::Name::parse(&format!("{}-{n}", self.id().as_str())) {
+            if let Ok(name) =
+                crate::protocol::name::Name::parse(&format!("{}-{n}", self.id().as_str()))
+            {
                 let key = self.key(&name);
                 found.entry(router.node(key.slot())).or_insert(key);
             }

@@ -15,13 +15,13 @@ use tokio::{
 };
 
 use crate::{
-    ClientBuilder, Error, ErrorKind, LinkClass, LossCause, Metadata, Owner, Token, check,
+    ClientBuilder, Error, ErrorKind, LossCause, Metadata, Owner, Token, check,
     config::Config,
     engine::{
         Ahead, Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals,
     },
     life::{End, Life},
-    net::{Clocks, Hub, Net, Reach, Router, WakeRoutes, Wakes, World},
+    net::{Clocks, Hub, LinkClass, Net, Reach, Router, WakeRoutes, Wakes, World},
     observe,
     owner::{ClientId, Numbers},
     presence::Presence,
@@ -326,10 +326,8 @@ impl Client {
         &self.0.address
     }
 
-    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same number can be named in one script. For the crates of
-    /// this family.
-    #[doc(hidden)]
-    pub fn place(&self, key: &Key) -> u16 {
+    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same number can be named in one script.
+    pub(crate) fn place(&self, key: &Key) -> u16 {
         if self.net().router.is_cluster() {
             key.slot()
         } else {
@@ -386,45 +384,41 @@ impl Client {
         self.runtime().now()
     }
 
-    /// Returns the key of `name`. For the crates of this family.
-    #[doc(hidden)]
-    pub fn key(&self, name: &Name) -> Key {
+    /// Returns the key of `name`.
+    pub(crate) fn key(&self, name: &Name) -> Key {
         Key::new(&self.0.prefix, name)
     }
 
-    /// Sends a script that is idempotent until it is answered, as long as the client is patient. For the crates of this family.
+    /// Sends a script that is idempotent until it is answered, as long as the client is patient.
     ///
     /// # Cancel safety
     ///
     /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
-    #[doc(hidden)]
-    pub async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
+    pub(crate) async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
         self.check_closing()?;
         self.net()
             .insist(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
             .await
     }
 
-    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed. For the crates of this family.
+    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed.
     ///
     /// # Cancel safety
     ///
     /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
-    #[doc(hidden)]
-    pub async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
+    pub(crate) async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
         self.check_closing()?;
         self.net()
             .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
             .await
     }
 
-    /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection. For the crates of this family.
+    /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost; ask again.
-    #[doc(hidden)]
-    pub async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
+    pub(crate) async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
         self.check_open()?;
         let deadline = self.now() + REQUEST_TIMEOUT;
         let net = self.net();
@@ -432,48 +426,42 @@ impl Client {
         session.server_age(deadline).await
     }
 
-    /// Pauses on this client's clock. For the crates of this family.
+    /// Pauses on this client's clock.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost.
-    #[doc(hidden)]
-    pub async fn pause(&self, span: Duration) {
+    pub(crate) async fn pause(&self, span: Duration) {
         self.alarm(self.now() + span).await;
     }
 
-    /// Draws 64 random bits. For the crates of this family.
-    #[doc(hidden)]
-    pub fn random(&self) -> u64 {
+    /// Draws 64 random bits.
+    pub(crate) fn random(&self) -> u64 {
         self.runtime().random()
     }
 
-    /// Tells a hold of this client that it was ended by force. For the crates of this family.
-    #[doc(hidden)]
-    pub fn revoked(&self, key: &Key, token: Token) {
+    /// Tells a hold of this client that it was ended by force.
+    pub(crate) fn revoked(&self, key: &Key, token: Token) {
         self.revoked_hold(key, Side::Exclusive, token.as_u64());
     }
 
-    /// Tells a hold of this client that it was ended by force, where holds are named by serials. For the crates of this family.
-    #[doc(hidden)]
-    pub fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
+    /// Tells a hold of this client that it was ended by force, where holds are named by serials.
+    pub(crate) fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
         self.0.holds.revoked(key, side, serial);
     }
 
-    /// Returns the address of the waiter of `owner` that came first for `key` in this process. For the crates of this family.
-    #[doc(hidden)]
-    pub fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
+    /// Returns the address of the waiter of `owner` that came first for `key` in this process.
+    pub(crate) fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
         let own = owner.client() == self.id();
         self.turns().address(key, owner.number()).filter(|_| own)
     }
 
-    /// Reads what the client of `owner` said about itself. For the crates of this family.
+    /// Reads what the client of `owner` said about itself.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost; ask again.
-    #[doc(hidden)]
-    pub async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
+    pub(crate) async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
         self.check_process()?;
         self.0
             .presence
@@ -482,35 +470,29 @@ impl Client {
     }
 
     /// Returns the channel that everybody hears who waits for something about the object at `key`: one message reaches all of them, in all
-    /// clients. In the key's slot. For the crates of this family.
-    #[doc(hidden)]
-    pub fn broadcast_channel(&self, key: &Key) -> Arc<str> {
+    /// clients. In the key's slot.
+    pub(crate) fn broadcast_channel(&self, key: &Key) -> Arc<str> {
         key.broadcast_channel()
     }
 
-    /// Returns the command that publishes on a broadcast channel. For the crates of this family.
-    #[doc(hidden)]
-    pub fn publish_verb(&self) -> &'static str {
+    /// Returns the command that publishes on a broadcast channel.
+    pub(crate) fn publish_verb(&self) -> &'static str {
         "PUBLISH"
     }
 
     /// Returns the lease that servers are asked for, where a holder believes in one of `span`: the
-    /// clock of a server that takes over may be ahead. For the crates of this family.
-    #[doc(hidden)]
-    pub fn lease_on_server(&self, span: Duration) -> Duration {
+    /// clock of a server that takes over may be ahead.
+    pub(crate) fn lease_on_server(&self, span: Duration) -> Duration {
         span + self.0.net.world.clocks.allowance()
     }
 
-    /// Returns what a holder may believe in of a lease that lasts `span` on the server. For the
-    /// crates of this family.
-    #[doc(hidden)]
-    pub fn lease_of_holder(&self, span: Duration) -> Duration {
+    /// Returns what a holder may believe in of a lease that lasts `span` on the server.
+    pub(crate) fn lease_of_holder(&self, span: Duration) -> Duration {
         span.saturating_sub(self.0.net.world.clocks.allowance())
     }
 
-    /// Returns how long the token of a freed name is kept. For the crates of this family.
-    #[doc(hidden)]
-    pub fn retention(&self) -> Duration {
+    /// Returns how long the token of a freed name is kept.
+    pub(crate) fn retention(&self) -> Duration {
         self.0.retention
     }
 }
@@ -553,10 +535,9 @@ impl Client {
         &self.0.watchdog
     }
 
-    /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise. For the crates of this family.
-    #[doc(hidden)]
+    /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise.
     #[inline]
-    pub fn keeps(&self, rule: Rule) -> bool {
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
     }
 
@@ -570,15 +551,13 @@ impl Client {
         self.0.trust
     }
 
-    /// Returns how long this client goes on without an answer. For the crates of this family.
-    #[doc(hidden)]
-    pub fn patience(&self) -> Duration {
+    /// Returns how long this client goes on without an answer.
+    pub(crate) fn patience(&self) -> Duration {
         self.0.patience
     }
 
-    /// Returns the lease of acquisitions that name none. For the crates of this family.
-    #[doc(hidden)]
-    pub fn default_lease(&self) -> Lease {
+    /// Returns the lease of acquisitions that name none.
+    pub(crate) fn default_lease(&self) -> Lease {
         self.0.lease
     }
 

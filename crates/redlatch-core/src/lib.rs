@@ -9,6 +9,8 @@ mod config;
 mod engine;
 mod error;
 pub mod exclusive;
+#[doc(hidden)]
+pub mod family;
 mod life;
 mod member;
 mod net;
@@ -17,6 +19,7 @@ mod owner;
 mod presence;
 #[doc(hidden)]
 pub mod primitive;
+#[doc(hidden)]
 pub mod protocol;
 #[doc(hidden)]
 pub mod rules;
@@ -26,31 +29,22 @@ pub mod script;
 pub mod seam;
 mod sync;
 pub mod transport;
-#[doc(hidden)]
-pub mod watched;
+mod watched;
 
-#[doc(hidden)]
-pub use builder::AcquireMany;
 pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
 pub use config::ClientBuilder;
-pub use engine::{AcquireOptions, Held, OwnerChoice, Released, Wait, WatchOptions};
-#[doc(hidden)]
-pub use engine::{Changed, Portion, REMEMBERED, Together};
+pub use engine::{Held, Released};
 pub use error::{Error, ErrorKind};
 pub use member::{Lockable, Member};
-pub use net::LinkClass;
-pub use owner::{AttemptId, ClientId, Owner};
+pub use owner::{ClientId, Owner};
 pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
-    acquisition::{Discipline, WaitStrategy},
+    acquisition::WaitStrategy,
     backoff::{Backoff, Jitter},
     durability::Durability,
     hold::{HoldState, LossCause},
-    lease::Lease,
-    name::{Key, Name, NameError, Prefix},
+    name::Prefix,
     time::Moment,
 };
-#[doc(hidden)]
-pub use scan::Scan;

@@ -343,7 +343,7 @@ mod tests {
     use redlatch_lua::REENTRANT;
 
     use super::*;
-    use crate::{Name, Prefix};
+    use crate::{Prefix, protocol::name::Name};
 
     static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use redlatch_core::{
-    protocol::time::Moment,
+    Moment,
     seam::{Command, Outcome, Push, Reply, Runtime},
 };
 use tokio::sync::{mpsc, oneshot};

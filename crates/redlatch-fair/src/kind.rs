@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use redlatch_core::{Discipline, exclusive::Kind};
+use redlatch_core::family::{Discipline, Kind};
 use redlatch_lua::FAIR;
 
 /// Every waiter has a place of its own in a queue on the server.

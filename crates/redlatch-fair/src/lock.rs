@@ -5,6 +5,7 @@ use std::{fmt, ops::Deref, time::Duration};
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
     exclusive::{Exclusive, Locks},
+    family::Internals,
 };
 
 use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
@@ -36,7 +37,7 @@ use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
 /// use std::time::Duration;
-/// use redlatch_core::Client;
+/// use redlatch_core::{Client};
 /// use redlatch_fair::FairLock;
 ///
 /// let client = Client::connect("redis://localhost").await?;

@@ -3,8 +3,8 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    Error, Key,
-    script::{Items, Script, ScriptCall},
+    Error,
+    family::{Items, Key, Script, ScriptCall},
     seam::Value,
 };
 use redlatch_lua::FAIR;

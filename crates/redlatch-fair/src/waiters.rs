@@ -10,7 +10,11 @@ use std::{
 
 use futures_core::Stream;
 use futures_util::stream;
-use redlatch_core::{Client, Error, Key, Metadata, exclusive::Exclusive};
+use redlatch_core::{
+    Client, Error, Metadata,
+    exclusive::Exclusive,
+    family::{Internals, Key},
+};
 
 use crate::scripts::{Listed, WaitersScript};
 

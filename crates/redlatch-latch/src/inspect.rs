@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use redlatch_core::{Client, Error, Token, protocol::lookout::Fate, watched::Watched};
+use redlatch_core::{
+    Client, Error, Token,
+    family::{Fate, Internals, Watched},
+};
 
 use crate::{
     latch::Latch,

@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Client, Error, ErrorKind, Key, Name, NameError, protocol::lookout::Sight, script::ScriptCall,
-    seam::Value, watched::Watched,
+    Client, Error, ErrorKind,
+    family::{Internals, Key, Name, NameError, ScriptCall, Sight, Watched},
+    seam::Value,
 };
 
 use crate::{
@@ -36,7 +37,7 @@ use crate::{
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::Client;
+/// use redlatch_core::{Client};
 /// use redlatch_latch::CountDownLatch;
 ///
 /// let client = Client::connect("redis://localhost").await?;

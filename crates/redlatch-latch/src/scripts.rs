@@ -3,9 +3,8 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    AttemptId, Changed, Error, ErrorKind, Key, REMEMBERED,
-    protocol::lookout::Fate,
-    script::{Items, Script, ScriptCall, millis},
+    Error, ErrorKind,
+    family::{AttemptId, Changed, Fate, Items, Key, REMEMBERED, Script, ScriptCall, millis},
     seam::Value,
 };
 use redlatch_lua::LATCH;

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use redlatch_core::{Error, ErrorKind, Lease, watched::Watched};
+use redlatch_core::{
+    Error, ErrorKind,
+    family::{Internals, Lease, Watched},
+};
 
 use crate::{CountDownLatch, scripts::SetScript};
 

@@ -8,7 +8,8 @@ use std::{
 };
 
 use redlatch_core::{
-    Error, ErrorKind, Wait as HowLong, WaitStrategy, WatchOptions, watched::Watched,
+    Error, ErrorKind, WaitStrategy,
+    family::{Internals, Wait as HowLong, WatchOptions, Watched},
 };
 
 use crate::{CountDownLatch, scripts::Counted};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use redlatch_core::{
     Error, ErrorKind, Lockable, Member,
-    primitive::{Primitive, Side},
-    rules::Rule,
+    family::{Internals, Primitive, Rule, Side},
 };
 
 /// Members without duplicates, in order.

@@ -10,8 +10,9 @@ use std::{
 
 use futures_util::future::{Either, join_all, select};
 use redlatch_core::{
-    Acquire, AcquireMany, AcquireOptions, Client, Error, ErrorKind, Held, HoldState, Lockable,
-    Member, Moment, Owner, OwnerChoice, Together, TryAcquire, TryAcquireFor, Wait, rules::Rule,
+    Acquire, Client, Error, ErrorKind, Held, HoldState, Lockable, Member, Moment, Owner,
+    TryAcquire, TryAcquireFor,
+    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Together, Wait},
 };
 
 use crate::{MultiGuard, bundle::Bundle, members::Members};

@@ -8,8 +8,9 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use redlatch_core::{
-    Acquire, AcquireMany, AcquireOptions, Backoff, Client, Error, ErrorKind, Held, Lockable,
-    Member, Moment, OwnerChoice, TryAcquire, TryAcquireFor, Wait, WaitStrategy, rules::Rule,
+    Acquire, Backoff, Client, Error, ErrorKind, Held, Lockable, Member, Moment, TryAcquire,
+    TryAcquireFor, WaitStrategy,
+    family::{AcquireMany, AcquireOptions, Internals, OwnerChoice, Rule, Wait},
 };
 
 use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle, multi::Wrong};

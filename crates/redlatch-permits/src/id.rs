@@ -2,7 +2,7 @@
 
 use std::{error, fmt, str::FromStr};
 
-use redlatch_core::AttemptId;
+use redlatch_core::family::AttemptId;
 
 /// A permit that was given out, by name: whoever has it may extend it and give it back.
 ///

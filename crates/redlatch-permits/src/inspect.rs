@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch_core::{Error, Metadata};
+use redlatch_core::{Error, Metadata, family::Internals};
 use redlatch_pool::Pool;
 
 use crate::PermitId;

@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use redlatch_core::{Client, Error, ErrorKind, Lease, LossCause, primitive::Renewed};
+use redlatch_core::{
+    Client, Error, ErrorKind, LossCause,
+    family::{Lease, Renewed},
+};
 use redlatch_pool::{Flavour, Pool, SetPermits, Totals, TrySetPermits, Verdict};
 
 use crate::{
@@ -31,7 +34,7 @@ use crate::{
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
 /// use std::time::Duration;
-/// use redlatch_core::Client;
+/// use redlatch_core::{Client};
 /// use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 ///
 /// let client = Client::connect("redis://localhost").await?;

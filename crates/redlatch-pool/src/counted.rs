@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use redlatch_core::{
-    AttemptId, Discipline, Error, Key,
-    primitive::{
-        AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed,
-        WithdrawRequest, Withdrawn,
+    Error,
+    family::{
+        AcquireRequest, Answer, AttemptId, Discipline, Key, Parted, Primitive, ReleaseRequest,
+        RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn,
     },
-    script::ScriptCall,
     seam::Value,
 };
 

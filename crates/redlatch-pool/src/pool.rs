@@ -6,8 +6,8 @@ use std::{
 };
 
 use redlatch_core::{
-    AttemptId, Client, Error, ErrorKind, Key, Name, NameError, primitive::Primitive,
-    primitive::Renewed,
+    Client, Error, ErrorKind,
+    family::{AttemptId, Internals, Key, Name, NameError, Primitive, Renewed},
 };
 
 use crate::{

@@ -3,12 +3,12 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    AttemptId, Changed, Error, ErrorKind, Key, LossCause, REMEMBERED, Token,
-    primitive::{
-        AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
-        WithdrawRequest, Withdrawn,
+    Error, ErrorKind, LossCause, Token,
+    family::{
+        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, Parted, REMEMBERED,
+        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn,
+        millis,
     },
-    script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };
 use redlatch_lua::POOL;

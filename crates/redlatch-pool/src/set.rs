@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch_core::{Error, ErrorKind, Lease};
+use redlatch_core::{Error, ErrorKind, family::Lease};
 
 use crate::Pool;
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use redlatch_core::{Discipline, exclusive::Kind};
+use redlatch_core::family::{Discipline, Kind};
 use redlatch_lua::REENTRANT;
 
 /// One waiter of each client stands for all of its own, and a newcomer may be faster.

@@ -33,7 +33,7 @@ use crate::{LockGuard, kind::LOCK};
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
 /// use std::time::Duration;
-/// use redlatch_core::Client;
+/// use redlatch_core::{Client};
 /// use redlatch_reentrant::Lock;
 ///
 /// let client = Client::connect("redis://localhost").await?;

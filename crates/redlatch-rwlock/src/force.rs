@@ -6,7 +6,10 @@ use std::{
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use redlatch_core::{Error, primitive::Side};
+use redlatch_core::{
+    Error,
+    family::{Internals, Side},
+};
 
 use crate::{
     Access, ReadWriteHolder, ReadWriteLock, inspect,

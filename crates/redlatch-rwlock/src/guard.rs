@@ -3,8 +3,8 @@
 use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Acquire, AcquireOptions, Error, ErrorKind, Held, OwnerChoice, Released, Token, TryAcquire,
-    TryAcquireFor, Wait,
+    Acquire, Error, ErrorKind, Held, Released, Token, TryAcquire, TryAcquireFor,
+    family::{AcquireOptions, Internals, OwnerChoice, Wait},
 };
 
 use crate::{ReadWriteLock, kind::Way};

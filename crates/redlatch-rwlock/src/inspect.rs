@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch_core::{Client, Error, Metadata, Token};
+use redlatch_core::{Client, Error, Metadata, Token, family::Internals};
 
 use crate::scripts::{self, Inspected, Names};
 

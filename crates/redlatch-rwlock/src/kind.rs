@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use redlatch_core::{
-    AttemptId, Client, Discipline, Error, Key, Name, Token,
-    primitive::{
-        AcquireRequest, Answer, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed, Side,
-        WithdrawRequest, Withdrawn,
+    Client, Error, Token,
+    family::{
+        AcquireRequest, Answer, AttemptId, Discipline, Internals, Key, Name, Parted, Primitive,
+        ReleaseRequest, RenewRequest, Renewed, ScriptCall, Side, WithdrawRequest, Withdrawn,
     },
-    script::ScriptCall,
     seam::Value,
 };
 

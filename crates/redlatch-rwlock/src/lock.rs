@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Acquire, Client, Error, ErrorKind, Name, NameError, Owner, TryAcquire, TryAcquireFor,
-    primitive::Primitive,
+    Acquire, Client, Error, ErrorKind, Owner, TryAcquire, TryAcquireFor,
+    family::{Name, NameError, Primitive},
 };
 
 use crate::{
@@ -39,7 +39,7 @@ use crate::{
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::Client;
+/// use redlatch_core::{Client};
 /// use redlatch_rwlock::ReadWriteLock;
 ///
 /// let client = Client::connect("redis://localhost").await?;

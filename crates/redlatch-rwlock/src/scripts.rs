@@ -6,12 +6,11 @@ use std::{
 };
 
 use redlatch_core::{
-    AttemptId, Error, ErrorKind, Key, LossCause, Token,
-    primitive::{
-        AcquireRequest, Answer, Grant, Parted, ReleaseRequest, RenewRequest, Renewed, Side,
-        WithdrawRequest, Withdrawn,
+    Error, ErrorKind, LossCause, Token,
+    family::{
+        AcquireRequest, Answer, AttemptId, Grant, Items, Key, Parted, ReleaseRequest, RenewRequest,
+        Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
     },
-    script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };
 use redlatch_lua::RWLOCK;

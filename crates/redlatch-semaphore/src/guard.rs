@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::future::{Either, join_all, select_all};
 use redlatch_core::{
-    Client, Error, ErrorKind, Held, HoldState, LossCause, Moment, Portion, Released,
+    Client, Error, ErrorKind, Held, HoldState, LossCause, Moment, Released, family::Portion,
 };
 use redlatch_pool::Renewed;
 

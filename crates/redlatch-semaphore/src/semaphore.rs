@@ -33,7 +33,7 @@ use crate::{PermitHolder, SemaphorePermit, inspect};
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::Client;
+/// use redlatch_core::{Client};
 /// use redlatch_semaphore::Semaphore;
 ///
 /// let client = Client::connect("redis://localhost").await?;

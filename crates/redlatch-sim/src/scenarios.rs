@@ -3,7 +3,7 @@
 //!
 //! A seed without a scenario does not depend on anything in here.
 
-use redlatch_core::rules::Rule;
+use redlatch_core::family::Rule;
 use redlatch_lua::LATCH;
 
 use crate::{

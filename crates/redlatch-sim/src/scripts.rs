@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use redlatch_core::{
-    script::listed,
+    family::listed,
     seam::{Command, Reply, Value},
 };
 use redlatch_lua::Source;

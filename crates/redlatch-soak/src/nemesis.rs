@@ -12,7 +12,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::server::{ClientType, Cluster, Reply, Server};
 
 use crate::{

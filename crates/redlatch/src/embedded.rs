@@ -28,7 +28,8 @@
 use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, Key, Name, Prefix,
+    Error, Prefix,
+    family::{Key, Name},
     seam::{Address, Login, Runtime, ServerError},
 };
 pub use redlatch_embedded::{

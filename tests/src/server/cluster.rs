@@ -5,7 +5,7 @@ mod split;
 
 use std::{collections::BTreeMap, thread, time::Duration};
 
-use redlatch_core::protocol::slot::{SLOTS, slot_of};
+use redlatch_core::family::{SLOTS, slot_of};
 
 use super::{Reply, Server, ServerBinary, ServerOptions, bus::Bus};
 use crate::wait::{GENEROUS, eventually_blocking};

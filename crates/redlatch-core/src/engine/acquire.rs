@@ -61,12 +61,12 @@ struct Run<'a> {
 }
 
 impl Client {
-    /// Acquires `primitive`; `None` if another holds it and the caller's time is up. For the crates of this family.
+    /// Acquires `primitive`; `None` if another holds it and the caller's time is up.
     ///
     /// # Cancel safety
     ///
     /// Dropped at any await, whatever was taken is given back in the background, and the local turn passes on.
-    pub async fn acquire(
+    pub(crate) async fn acquire(
         &self,
         primitive: &Arc<dyn Primitive>,
         options: &AcquireOptions,

@@ -27,17 +27,17 @@ pub enum Changed<R> {
 pub const REMEMBERED: Duration = Duration::from_secs(30);
 
 impl Client {
-    /// Sends a change until it is answered, as long as the client is patient and for 20 s at most. For the crates of this family.
+    /// Sends a change until it is answered, as long as the client is patient and for 20 s at most.
     ///
     /// `build` makes the call, dated, from the id that its script remembers for [`REMEMBERED`]; `read` reads the answer.
     ///
     /// # Cancel safety
     ///
     /// Dropped, the change may be made once or not at all; if so, at most 5 s after it was last sent.
-    pub async fn change<R>(
+    pub(crate) async fn change<R>(
         &self,
-        build: impl Fn(&AttemptId) -> ScriptCall + Send,
-        read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send,
+        build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
+        read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
     ) -> Result<R, Error> {
         self.check_closing()?;
         let deadline = self.now() + self.patience().min(INSIST);

@@ -22,7 +22,7 @@ use crate::{
     script::CallOutcome,
 };
 
-/// What became of one attempt at several names. For the crates of this family.
+/// What became of one attempt at several names.
 #[derive(Debug)]
 pub enum Together {
     /// All are held.
@@ -35,12 +35,12 @@ pub enum Together {
 
 impl Client {
     /// Acquires all of `primitives`, which are of one kind and in one [place](Self::place), by one script, or none. Asks once, whatever the options say of
-    /// waiting; those who wait in this process go first, unless the caller does not wait at all. For the crates of this family.
+    /// waiting; those who wait in this process go first, unless the caller does not wait at all.
     ///
     /// # Cancel safety
     ///
     /// Dropped at any await, whatever was taken is given back in the background.
-    pub async fn acquire_together(
+    pub(crate) async fn acquire_together(
         &self,
         primitives: &[Arc<dyn Primitive>],
         options: &AcquireOptions,

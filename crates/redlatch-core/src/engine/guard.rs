@@ -14,7 +14,8 @@ use std::{
 
 use super::{Hold, Parting, Released, attempt::Delivered, release};
 use crate::{
-    AttemptId, Client, Error, LossCause, Owner,
+    Client, Error, LossCause, Owner,
+    owner::AttemptId,
     primitive::{Grant, Primitive, Renewed, Token},
     protocol::{
         hold::HoldState,

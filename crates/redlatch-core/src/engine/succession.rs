@@ -128,7 +128,7 @@ const MOST: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Name, protocol::name::Prefix};
+    use crate::protocol::name::{Name, Prefix};
 
     #[test]
     fn a_name_is_taken_once_and_their_number_is_bounded() {

@@ -24,7 +24,7 @@ use crate::{
     watched::Watched,
 };
 
-/// What a caller wants of one wait for the end of a phase. For the crates of this family.
+/// What a caller wants of one wait for the end of a phase.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
     /// Which phase, if it is known; else the one that is found.
@@ -71,7 +71,7 @@ enum Consulted {
 }
 
 impl Client {
-    /// Waits until a phase of `watched` is over; `false` if the caller's time is up before. For the crates of this family.
+    /// Waits until a phase of `watched` is over; `false` if the caller's time is up before.
     ///
     /// Watchers of one object in one client share their looks at it. A message is a hint: it makes one of them look, and what the server
     /// answers releases all of them.
@@ -79,7 +79,7 @@ impl Client {
     /// # Cancel safety
     ///
     /// Nothing is taken and nothing is registered; the subscription ends with the last watcher.
-    pub async fn watch(
+    pub(crate) async fn watch(
         &self,
         watched: &Arc<dyn Watched>,
         options: &WatchOptions,

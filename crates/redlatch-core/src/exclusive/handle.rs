@@ -8,12 +8,15 @@ use super::{
     kind::queued_address,
 };
 use crate::{
-    Client, Error, ErrorKind, Key, Lockable, Member, Name, NameError, Owner,
+    Client, Error, ErrorKind, Lockable, Member, Owner,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Parted, Primitive, ReleaseRequest, RenewRequest,
         Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
-    protocol::acquisition::Discipline,
+    protocol::{
+        acquisition::Discipline,
+        name::{Key, Name, NameError},
+    },
     script::ScriptCall,
     seam::Value,
 };

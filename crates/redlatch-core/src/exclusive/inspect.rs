@@ -11,7 +11,11 @@ use futures_core::Stream;
 use futures_util::stream;
 
 use super::{Kind, kind::Inspected};
-use crate::{Client, Error, ErrorKind, Key, Metadata, Name, Scan, Token};
+use crate::{
+    Client, Error, ErrorKind, Metadata, Token,
+    protocol::name::{Key, Name},
+    scan::Scan,
+};
 
 /// A lock that somebody holds, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 use redlatch_lua::Exclusive as Sources;
 
 use crate::{
-    Error, ErrorKind, Key, LossCause, Token,
+    Error, ErrorKind, LossCause, Token,
     primitive::{
         AcquireRequest, Answer, AnswerForAll, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
         Waiting, WithdrawRequest, Withdrawn,
     },
-    protocol::acquisition::Discipline,
+    protocol::{acquisition::Discipline, name::Key},
     script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };

@@ -23,7 +23,7 @@ pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication, shortfall};
 pub(crate) use hub::{Hub, Listener, Reach, Topic};
 pub(crate) use link::{Limit, Link, Session};
-pub use router::LinkClass;
+pub(crate) use router::LinkClass;
 pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
 pub(crate) use strays::Strays;

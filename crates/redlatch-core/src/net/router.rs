@@ -26,7 +26,7 @@ use crate::{
 /// What a link is used for. Links of different classes to one node do not hold each other up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum LinkClass {
+pub(crate) enum LinkClass {
     /// Scripts and queries.
     Command,
     /// Scripts that are followed by `WAIT`, which blocks its connection.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch_core::{
-    protocol::time::Moment,
+    Moment,
     seam::{BoxFuture, Command, Reply, Runtime, Value},
 };
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};

@@ -7,7 +7,7 @@ use redlatch::{
     Client, ErrorKind,
     seam::{BoxFuture, Runtime},
 };
-use redlatch_core::protocol::time::Moment;
+use redlatch_core::Moment;
 use redlatch_embedded::EmbeddedTransport;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{

@@ -1,6 +1,6 @@
 //! The planted faults that the plain lock has to give away: in its scripts, and in the rules of the client that all kinds share.
 
-use redlatch_core::rules::Rule;
+use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
 use crate::mutants::{Mutant, client, detached, ids_collide, script};

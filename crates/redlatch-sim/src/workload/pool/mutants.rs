@@ -1,6 +1,6 @@
 //! The planted faults that the semaphores have to give away.
 
-use redlatch_core::rules::Rule;
+use redlatch_core::family::Rule;
 use redlatch_lua::{POOL, Source};
 
 use crate::mutants::{Mutant, client, script};

@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, ops::Deref};
 
-use redlatch_core::{Error, Held, Owner, Portion, Released, WaitStrategy};
+use redlatch_core::{Error, Held, Owner, Released, WaitStrategy, family::Portion};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_pool::{
     AcquirePermits, Flavour, Pool, Renewed, TryAcquirePermits, TryAcquirePermitsFor,

@@ -1,6 +1,6 @@
 //! The planted faults that a lock over a quorum has to give away.
 
-use redlatch_core::rules::Rule;
+use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
 use crate::{

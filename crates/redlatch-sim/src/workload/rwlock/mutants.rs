@@ -1,6 +1,6 @@
 //! The planted faults that the read-write lock has to give away.
 
-use redlatch_core::rules::Rule;
+use redlatch_core::family::Rule;
 use redlatch_lua::{RWLOCK, Source};
 
 use crate::mutants::{Mutant, client, script};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::{backend::Backend, server::ServerBinary};
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use redlatch::{Client, HoldState, LockGuard, LossCause, Released};
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
     server::{Cluster, ClusterOptions, Replicated, ServerBinary, ServerOptions},

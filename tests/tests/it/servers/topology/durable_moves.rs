@@ -1,7 +1,7 @@
 //! Grants that replicas have to confirm, in a slot that moves: those of the server that executes are asked, and no others.
 
 use redlatch::{Client, Durability, Error, ErrorKind, HoldState, LockGuard, Released};
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
     server::{Cluster, ClusterOptions, Server, ServerBinary},

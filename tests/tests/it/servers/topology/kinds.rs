@@ -1,7 +1,7 @@
 //! Latch and semaphores whose keys are in two places, while their slot moves.
 
 use redlatch::{HoldState, Released, permits::PermitRelease};
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     server::ServerBinary,

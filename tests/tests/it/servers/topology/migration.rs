@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlatch::{Client, HoldState, LockGuard, Released};
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     server::{Server, ServerBinary, ServerKind, Version},

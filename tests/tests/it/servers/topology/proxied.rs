@@ -1,7 +1,7 @@
 //! Proxies in front of the nodes of a cluster: replies that are lost, and a node that is mute for one client.
 
 use redlatch::{Client, HoldState, Released};
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},

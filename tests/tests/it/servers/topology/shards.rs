@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use redlatch::{Client, Released};
-use redlatch_core::protocol::slot::slot_of;
+use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::assert_tables_empty,
     server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},

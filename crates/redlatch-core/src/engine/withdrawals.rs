@@ -91,14 +91,12 @@ impl Withdrawals {
         // Another server may have taken over at each connection. Connections that break all the time
         // cost one look at each name per second nevertheless.
         let mut next_look = net.world.now();
-        let mut look_due = false;
+        let mut postponed: BTreeSet<Key> = BTreeSet::new();
         loop {
-            if look_due && net.world.now() >= next_look {
-                look_due = false;
+            if !postponed.is_empty() && net.world.now() >= next_look {
                 next_look = net.world.now() + LOOKS_APART;
-                for key in self.turns.keys() {
-                    waiting.insert(key, Cause::Connected);
-                }
+                let due = std::mem::take(&mut postponed);
+                waiting.extend(due.into_iter().map(|key| (key, Cause::Connected)));
             }
             while busy.len() < AT_A_TIME {
                 let next = waiting.keys().find(|key| !busy.contains(*key)).cloned();
@@ -119,9 +117,11 @@ impl Withdrawals {
                     for stray in strays {
                         self.remember(&mut waiting, stray);
                     }
-                    look_due |= connected;
+                    if connected {
+                        postponed.extend(self.turns.keys());
+                    }
                 }
-                () = net.world.runtime.sleep_until(next_look), if look_due => {}
+                () = net.world.runtime.sleep_until(next_look), if !postponed.is_empty() => {}
             }
         }
     }

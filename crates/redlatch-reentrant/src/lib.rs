@@ -10,7 +10,7 @@ pub use guard::LockGuard;
 pub use lock::{Lock, locks};
 pub use striped::StripedLock;
 
-/// Returns the text of the script that renews, for tests that tell it from others.
+/// Returns the text of the renewal script, for tests that have to recognise it.
 #[doc(hidden)]
 pub fn renewal_script() -> &'static str {
     kind::LOCK.renewal()

@@ -11,24 +11,30 @@ use crate::{LockGuard, kind::LOCK};
 
 /// A reentrant lock under one name, shared by all processes that use the same server and prefix.
 ///
-/// The handle is cheap to make and to clone and does no I/O. A name that is not allowed is told by the first call that talks to the server.
+/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
+/// request reports an invalid name.
 ///
-/// * **Exclusion** is by [`Owner`](redlatch_core::Owner): every acquisition has a fresh one and excludes every other, also inside one process and one task.
-/// * **Re-entry**: pass the owner of the hold, or work inside its scope. All guards of a hold share one lease and one token; the name is free
-///   when the last is gone. A guard gives its hold up a little before the server does; an owner that acquires again in between is given the same
-///   hold and token with the new guard, and the old guard stays lost.
-/// * **Order**: within a client first come, first served; between clients a newcomer may be faster than a waiter.
-/// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see that from
-///   [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
-/// * **Loss**: a guard knows its own deadline and tells of its end before the server can give the name away, also with the server gone.
-/// * **Failover, restarts without persistence, clocks that are set** can make two holders; the later one has the greater token, unless
-///   the server lost its data and has an earlier clock than before.
+/// * **Exclusion** is by [`Owner`](redlatch_core::Owner): every acquisition has a fresh owner and
+///   excludes every other, even within one process and one task.
+/// * **Re-entry**: pass the owner of the hold, or work inside its scope. All guards of a hold share
+///   one lease and one token; the name is free when the last guard has gone. A guard gives its hold
+///   up a little before the server does. An owner that acquires again in between gets the same hold
+///   and token with a new guard; the old guard stays lost.
+/// * **Order**: first come, first served within a client. Between clients, a new caller may be
+///   faster than a waiter.
+/// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see
+///   that from [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
+/// * **Loss**: a guard knows its own deadline. It reports a loss before the server can give the
+///   name away, even if the server is unreachable.
+/// * **Failover, restarts without persistence, clocks that are set** can lead to two holders. The
+///   later one has the greater token, unless the server lost its data and its clock was set back.
 ///
-/// Unlike `tokio::sync::Mutex` it guards no data, holding it can end without your doing, and talking to the server can fail.
+/// Unlike `tokio::sync::Mutex`, the lock contains no data, a hold can be lost, and each request can
+/// fail.
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.lock(name)` makes one; without that crate:
+/// `redlatch`'s `client.lock(name)` creates one. Without that crate:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
@@ -46,20 +52,22 @@ use crate::{LockGuard, kind::LOCK};
 /// # }
 /// ```
 ///
-/// What can be asked of it, whoever holds: see [`Exclusive`], to which it derefs.
+/// The lock derefs to [`Exclusive`], which has the methods to inspect it and to force a release.
 #[derive(Clone)]
 pub struct Lock(Exclusive);
 
 impl Lock {
-    /// Makes a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
+    /// Creates a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
     ///
-    /// Does no I/O. A name that is not allowed is told by the first call that would talk to the server, as `InvalidName`.
-    /// A well-formed `{tag}` in the name is kept, so that names with that tag share a hash slot.
+    /// Does no I/O. The first call that would send a request reports an invalid name as
+    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
+    /// a hash slot.
     pub fn new(client: &Client, name: &str) -> Self {
         Self(Exclusive::new(client, &LOCK, name))
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the lock is for. Names are never used as labels.
+    /// Labels this handle's metrics and events with `class`, for example what the lock is for.
+    /// Names are never used as labels.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         Self(self.0.class(class))
@@ -67,39 +75,45 @@ impl Lock {
 
     /// Acquires the lock, waiting until it is free.
     ///
-    /// Awaiting the returned builder does it: `lock.lock().await?`, `lock.lock().lease(d).await?`.
+    /// Await the returned builder: `lock.lock().await?`, `lock.lock().lease(d).await?`.
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when the lock is free; one more for each time it is not, and one every two seconds
-    /// while waiting. Of the waiters of one client, only the first asks.
+    /// Two commands for acquire and release when the lock is free. One more for each try that finds
+    /// it held, and one every two seconds while it waits. Only the first waiter of a client sends
+    /// requests.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`, `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`,
-    /// `Auth`, `Closed` (also when the client closes meanwhile), `Protocol`. After the client's patience without an answer: `Unavailable`,
-    /// `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it; that grant is then given back in the background.
+    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
+    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed` (also when the
+    /// client closes during the call), `Protocol`. After the client's `patience` without an answer:
+    /// `Unavailable`, `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it;
+    /// the grant is then released in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it leaves nothing: what was taken is given back in the background, and the local turn passes on. Its place
-    /// among the waiters is lost.
+    /// The future may be dropped at any await. A grant is released in the background, the next
+    /// local waiter takes over, and the place among the waiters is lost.
     pub fn lock(&self) -> Acquire<LockGuard> {
         Acquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock if it is free now; `None` if another owner has it.
+    /// Acquires the lock if it is free now. Returns `None` if another owner has it.
     ///
-    /// Gets one answer of the server, past the waiters of this process; an answer that gets lost is asked for again, for as long as the client is patient.
-    /// Errors and cancel safety as [`lock`](Self::lock). One command, and one for the release.
+    /// Sends one request, ahead of the waiters of this process. A lost answer is requested again
+    /// within the client's `patience`. Errors and cancel safety as [`lock`](Self::lock). Costs one
+    /// command, and one for the release.
     pub fn try_lock(&self) -> TryAcquire<LockGuard> {
         TryAcquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock, waiting up to `wait`; `None` if another owner had it whenever this looked.
+    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner had it at each
+    /// try.
     ///
-    /// Ends at its time, whatever happens; if the server did not answer then, it is an error and not `None`. A `wait` of zero is
-    /// [`try_lock`](Self::try_lock): it takes the time that one answer needs. Otherwise as [`lock`](Self::lock).
+    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
+    /// and not `None`. A `wait` of zero is [`try_lock`](Self::try_lock), which takes until the
+    /// answer to one request. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<LockGuard> {
         TryAcquireFor::new(self.client(), self.primitive(), wait)
     }
@@ -127,7 +141,7 @@ impl fmt::Debug for Lock {
     }
 }
 
-/// Finds the plain locks that somebody holds and whose name matches `pattern`; see [`Locks`].
+/// Finds held plain locks whose name matches `pattern`; see [`Locks`].
 pub fn locks(client: &Client, pattern: &str) -> Locks {
     Locks::new(client, &LOCK, pattern)
 }

@@ -6,17 +6,21 @@ use redlatch_core::{Client, Error, ErrorKind};
 
 use crate::Lock;
 
-/// `n` locks that stand for any number of keys: each key belongs to one of them, the same in every process.
+/// `n` locks that stand for any number of keys. Each key belongs to one of them, the same one in
+/// every process.
 ///
-/// For many keys of which few are in use at a time, such as the rows of a table: the server keeps at most `n` names, and a lock over
-/// everything is a lock over `n`. Two keys that share a stripe exclude each other, so take one key's lock at a time, or several of them
-/// as members of a multi-lock, which takes a stripe once.
+/// Use it for many keys of which few are in use at a time, such as the rows of a table. The server
+/// keeps at most `n` names, and a lock over all keys is a lock over `n` names. Two keys that share
+/// a stripe exclude each other, so take one key's lock at a time, or several of them as members of
+/// a multi-lock, which takes a stripe once.
 ///
-/// The stripe of a key is part of the protocol between processes: FNV-1a of its bytes, 64 bits, mixed by the finalizer of MurmurHash3, modulo `n`. It never changes;
-/// a better one would get other names. The stripes of `accounts` by 64 are called `accounts/s1/64/0` to `accounts/s1/64/63`, so that
-/// handles with another `n` use other names, and do not exclude these.
+/// The stripe of a key is part of the protocol between processes: FNV-1a of its bytes, 64 bits,
+/// mixed by the finalizer of MurmurHash3, modulo `n`. It never changes; a better mapping would use
+/// other names. The stripes of `accounts` by 64 are called `accounts/s1/64/0` to
+/// `accounts/s1/64/63`, so that handles with another `n` use other names, and do not exclude these.
 ///
-/// Sources: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash Algorithm"; A. Appleby, MurmurHash3 (`fmix64`).
+/// Sources: G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake, "The FNV Non-Cryptographic Hash
+/// Algorithm"; A. Appleby, MurmurHash3 (`fmix64`).
 ///
 /// # Examples
 ///
@@ -38,7 +42,8 @@ pub struct StripedLock {
 }
 
 impl StripedLock {
-    /// Makes a handle of `stripes` locks, one at least, under `name`. Does no I/O. A name that is not allowed is told by the first acquisition.
+    /// Creates a handle of `stripes` locks, at least one, under `name`. Does no I/O. The first
+    /// acquisition reports an invalid name.
     ///
     /// # Errors
     ///
@@ -85,7 +90,7 @@ impl StripedLock {
     }
 
     fn stripe(&self, index: u32) -> Lock {
-        // An empty name stays a wrong one.
+        // An empty name stays invalid.
         let name = match self.name.as_str() {
             "" => String::new(),
             name => format!("{name}/s1/{}/{index}", self.stripes),

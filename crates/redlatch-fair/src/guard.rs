@@ -4,13 +4,17 @@ use std::{fmt, ops::Deref};
 
 use redlatch_core::{Error, Held, Released};
 
-/// A hold of a [`FairLock`](crate::FairLock). Dropping it releases in the background; [`release`](Self::release) also tells what became of it.
+/// A hold of a [`FairLock`](crate::FairLock). Dropping it releases in the background;
+/// [`release`](Self::release) also returns the outcome.
 ///
-/// It owns what it needs, is `Send`, and may be dropped anywhere, also during a panic and outside of a runtime. A drop only queues the
-/// release: if the process exits right after, it may never be sent, and the name stays taken until the lease ends. Where that matters, await
-/// [`release`](Self::release), or end the program with [`Client::close`](redlatch_core::Client::close).
+/// The guard is `'static` and `Send`, and may be dropped anywhere, even during a panic or outside
+/// of a runtime. A drop only queues the release. If the process exits right afterwards, the release
+/// may never be sent, and the name stays held until the lease ends. Where that matters, await
+/// [`release`](Self::release), or end the program with
+/// [`Client::close`](redlatch_core::Client::close).
 ///
-/// Its state is what this process knows: nothing but [`extend`](Held::extend) and [`release`](Self::release) talks to the server.
+/// Its state is the knowledge of this process. Only [`extend`](Held::extend) and
+/// [`release`](Self::release) send requests.
 ///
 /// # Examples
 ///
@@ -19,9 +23,9 @@ use redlatch_core::{Error, Held, Released};
 /// # async fn store(_: u32, _: redlatch_core::Token) {}
 /// # async fn example(lock: redlatch_fair::FairLock) -> Result<(), redlatch_core::Error> {
 /// let guard = lock.lock().await?;
-/// // Dropped at its next await, should the lock be lost.
+/// // `run` drops the future at its next await if the lock is lost.
 /// let value = guard.run(load()).await?;
-/// // Before a step that must not happen without the lock.
+/// // Check before a step that must not happen without the lock.
 /// guard.check()?;
 /// store(value, guard.token()).await;
 /// println!("{}", guard.release().await?);
@@ -32,18 +36,19 @@ use redlatch_core::{Error, Held, Released};
 pub struct FairLockGuard(Held);
 
 impl FairLockGuard {
-    /// Releases this guard and says what became of it. Costs one command.
+    /// Releases this guard and returns the outcome. Costs one command.
     ///
-    /// A hold that was lost before is an answer and not an error; see [`Released`].
+    /// An earlier loss of the hold is an outcome and not an error; see [`Released`].
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client is patient; the release goes on in the
-    /// background. `Permission`, and `Closed` when the client has been closed, which released it already if the server could be reached.
+    /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
+    /// `patience`; the release continues in the background. `Permission`. `Closed` when the client
+    /// has been closed, which has already released the hold if the server was reachable.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the release goes on in the background.
+    /// A dropped future leaves the release to the background.
     pub async fn release(self) -> Result<Released, Error> {
         self.0.release().await
     }

@@ -10,29 +10,38 @@ use redlatch_core::{
 
 use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 
-/// A lock under one name, shared by all processes that use the same server and prefix, that is served in order of arrival.
+/// A lock under one name, shared by all processes that use the same server and prefix. Waiters are
+/// served in order of arrival.
 ///
-/// The handle is cheap to make and to clone and does no I/O. A name that is not allowed is told by the first call that talks to the server.
+/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
+/// request reports an invalid name.
 ///
-/// * **Exclusion** is by [`Owner`](redlatch_core::Owner): every acquisition has a fresh one and excludes every other, also inside one process and one task.
-/// * **Re-entry**: pass the owner of the hold, or work inside its scope. All guards of a hold share one lease and one token; the name is free
-///   when the last is gone. A guard gives its hold up a little before the server does; an owner that acquires again in between is given the same
-///   hold and token with the new guard, and the old guard stays lost.
-/// * **Order**: that in which the first requests of waiters arrive at the server. A [`try_lock`](Self::try_lock) never overtakes somebody who waits.
-///   A waiter's place is lost when its client is not heard of for 5 s, or when it does not come for 5 s after its turn was told; if it lives, it gets a
-///   new place at the end. A server that loses its data loses the order, and the waiters queue again.
-/// * **A waiter that dies** is passed over: the first in the queue costs the others 5 s at most, and all that died with it cost nothing more.
-/// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see that from
-///   [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
-/// * **Loss**: a guard knows its own deadline and tells of its end before the server can give the name away, also with the server gone.
-/// * **Failover, restarts without persistence, clocks that are set** can make two holders; the later one has the greater token, unless
-///   the server lost its data and has an earlier clock than before.
+/// * **Exclusion** is by [`Owner`](redlatch_core::Owner): every acquisition has a fresh owner and
+///   excludes every other, even within one process and one task.
+/// * **Re-entry**: pass the owner of the hold, or work inside its scope. All guards of a hold share
+///   one lease and one token; the name is free when the last guard has gone. A guard gives its hold
+///   up a little before the server does. An owner that acquires again in between gets the same hold
+///   and token with a new guard; the old guard stays lost.
+/// * **Order**: by the arrival of the waiters' first requests at the server. A
+///   [`try_lock`](Self::try_lock) never overtakes a waiter. A waiter loses its place if its client
+///   sends nothing for 5 s, or if the waiter does not ask within 5 s after its notification. A
+///   living waiter then gets a new place at the end. A server that loses its data loses the order,
+///   and the waiters queue again.
+/// * **A waiter that dies** is skipped. It costs the others 5 s at most, and waiters that died
+///   together cost it once.
+/// * **A holder that dies** holds until its lease ends, 30 s by default; the next holder can see
+///   that from [`Held::is_after_abandonment`](redlatch_core::Held::is_after_abandonment).
+/// * **Loss**: a guard knows its own deadline. It reports a loss before the server can give the
+///   name away, even if the server is unreachable.
+/// * **Failover, restarts without persistence, clocks that are set** can lead to two holders. The
+///   later one has the greater token, unless the server lost its data and its clock was set back.
 ///
-/// Unlike `tokio::sync::Mutex` it guards no data, holding it can end without your doing, and talking to the server can fail.
+/// Unlike `tokio::sync::Mutex`, the lock contains no data, a hold can be lost, and each request can
+/// fail.
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.fair_lock(name)` makes one; without that crate:
+/// `redlatch`'s `client.fair_lock(name)` creates one. Without that crate:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
@@ -50,20 +59,22 @@ use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 /// # }
 /// ```
 ///
-/// What can be asked of it, whoever holds: see [`Exclusive`], to which it derefs.
+/// The lock derefs to [`Exclusive`], which has the methods to inspect it and to force a release.
 #[derive(Clone)]
 pub struct FairLock(Exclusive);
 
 impl FairLock {
-    /// Makes a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
+    /// Creates a handle of the lock called `name`: 1 to 512 bytes of UTF-8.
     ///
-    /// Does no I/O. A name that is not allowed is told by the first call that would talk to the server, as `InvalidName`.
-    /// A well-formed `{tag}` in the name is kept, so that names with that tag share a hash slot.
+    /// Does no I/O. The first call that would send a request reports an invalid name as
+    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
+    /// a hash slot.
     pub fn new(client: &Client, name: &str) -> Self {
         Self(Exclusive::new(client, &FAIR_LOCK, name))
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the lock is for. Names are never used as labels.
+    /// Labels this handle's metrics and events with `class`, for example what the lock is for.
+    /// Names are never used as labels.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         Self(self.0.class(class))
@@ -71,56 +82,64 @@ impl FairLock {
 
     /// Acquires the lock, waiting until it is free.
     ///
-    /// Awaiting the returned builder does it: `lock.lock().await?`, `lock.lock().lease(d).await?`.
+    /// Await the returned builder: `lock.lock().await?`, `lock.lock().lease(d).await?`.
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when the lock is free. With waiters three: to queue, to take it when called, to release; and one every two
-    /// seconds per client, which its first waiter sends for all. None of them costs more in a long queue than the logarithm of its length.
+    /// Two commands for acquire and release when the lock is free. With waiters three: queue,
+    /// acquire after the notification, release. In addition one every two seconds per client, which
+    /// its first waiter sends for all. The cost of a command grows with the logarithm of the
+    /// queue's length at most.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`, `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`,
-    /// `Auth`, `Closed` (also when the client closes meanwhile), `Protocol`. After the client's patience without an answer: `Unavailable`,
-    /// `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it; that grant is then given back in the background.
+    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
+    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed` (also when the
+    /// client closes during the call), `Protocol`. After the client's `patience` without an answer:
+    /// `Unavailable`, `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it;
+    /// the grant is then released in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it leaves nothing: what was taken is given back in the background, and its place
-    /// in the queue is given up; if it had been called, the next one is.
+    /// The future may be dropped at any await. A grant is released in the background, and the place
+    /// in the queue is given up. If the waiter had been notified, the next one is notified.
     pub fn lock(&self) -> Acquire<FairLockGuard> {
         Acquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock if it is free now and nobody waits for it; `None` otherwise.
+    /// Acquires the lock if it is free now and nobody waits for it. Returns `None` otherwise.
     ///
-    /// Gets one answer of the server, past the waiters of this process; an answer that gets lost is asked for again, for as long as the client is patient.
-    /// Errors and cancel safety as [`lock`](Self::lock). One command, and one for the release.
+    /// Sends one request, ahead of the waiters of this process. A lost answer is requested again
+    /// within the client's `patience`. Errors and cancel safety as [`lock`](Self::lock). Costs one
+    /// command, and one for the release.
     pub fn try_lock(&self) -> TryAcquire<FairLockGuard> {
         TryAcquire::new(self.client(), self.primitive())
     }
 
-    /// Acquires the lock, waiting up to `wait`; `None` if its turn did not come.
+    /// Acquires the lock and waits up to `wait`. Returns `None` if its turn did not come.
     ///
-    /// Ends at its time, whatever happens; if the server did not answer then, it is an error and not `None`. A `wait` of zero is
-    /// [`try_lock`](Self::try_lock): it takes the time that one answer needs. Otherwise as [`lock`](Self::lock).
+    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
+    /// and not `None`. A `wait` of zero is [`try_lock`](Self::try_lock), which takes until the
+    /// answer to one request. Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<FairLockGuard> {
         TryAcquireFor::new(self.client(), self.primitive(), wait)
     }
 }
 
 impl FairLock {
-    /// Lists who waits, those who came first first, with what their clients say about themselves: a stream that asks for 128 waiters at a time and for
-    /// each client's record once.
+    /// Lists the waiters in order, with the descriptions of their clients. The stream requests 128
+    /// waiters at a time, and each client's record once.
     ///
-    /// Waiters that come or go meanwhile may be missed; nobody comes twice.
+    /// Waiters that come or go in the meantime may be missed. No waiter is listed twice.
     pub fn waiters(&self) -> Waiters {
         Waiters::new(&self.0)
     }
 
-    /// Returns how many are before `owner`, which waits in this process; `None` if it does not wait. Costs one command.
+    /// Returns the number of waiters before `owner`, which waits in this process. Returns `None` if
+    /// it does not wait. Costs one command.
     ///
-    /// An upper bound: those who died are counted until somebody comes across them. If `owner` waits several times, the first counts.
+    /// The number is an upper bound: dead waiters are counted until a script removes them. If
+    /// `owner` waits several times, the first counts.
     ///
     /// # Errors
     ///
@@ -163,7 +182,7 @@ impl fmt::Debug for FairLock {
     }
 }
 
-/// Finds the fair locks that somebody holds and whose name matches `pattern`; see [`Locks`].
+/// Finds held fair locks whose name matches `pattern`; see [`Locks`].
 pub fn fair_locks(client: &Client, pattern: &str) -> Locks {
     Locks::new(client, &FAIR_LOCK, pattern)
 }

@@ -1,4 +1,5 @@
-//! The scripts that only the fair lock has: the only place that knows the order of their keys and arguments.
+//! The scripts that only the fair lock has. No other file knows the order of their keys and
+//! arguments.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -88,7 +89,8 @@ impl PositionScript<'_> {
     }
 }
 
-/// Reads the owner from a member of the queue, `<verb> <prefix>:w:<client>[{<tag>}] <attempt> <owner>`.
+/// Reads the owner from a member of the queue, `<verb> <prefix>:w:<client>[{<tag>}] <attempt>
+/// <owner>`.
 fn owner_of(member: &str) -> Option<String> {
     let mut words = member.split(' ');
     let channel = words.nth(1)?.split('{').next()?;

@@ -1,4 +1,4 @@
-//! Who waits for a fair lock.
+//! The waiters of a fair lock.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,23 +18,26 @@ use redlatch_core::{
 
 use crate::scripts::{Listed, WaitersScript};
 
-/// Somebody who waits for a fair lock, as the server knows it.
+/// A waiter of a fair lock, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
-    /// Who waits, `<client>:<n>`.
+    /// The owner, `<client>:<n>`.
     pub owner: String,
-    /// How many were before it when this was looked up, the dead counted until somebody comes across them.
+    /// The number of waiters before it at the time of the request. Dead waiters are counted until a
+    /// script removes them.
     pub position: u64,
     /// For how long it has waited, by the server's clock.
     pub waiting: Duration,
-    /// For how long it counts as alive if nothing more is heard of its client; zero for one that is dead and will be passed over.
+    /// For how long it counts as alive if its client sends nothing more. Zero for a dead waiter,
+    /// which will be skipped.
     pub alive_for: Duration,
-    /// Host, process and application; `None` if the client's record is gone.
+    /// Host, process and application. `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
 }
 
-/// The waiters of a fair lock, those who came first first. A stream; see [`FairLock::waiters`](crate::FairLock::waiters).
+/// The waiters of a fair lock in order, as a stream; see
+/// [`FairLock::waiters`](crate::FairLock::waiters).
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Waiters(Pin<Box<dyn Stream<Item = Result<Waiter, Error>> + Send>>);
 
@@ -66,8 +69,8 @@ impl Waiters {
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the server did not answer for as long
-    /// as the client is patient.
+    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or
+    /// `OutcomeUnknown` when the server did not answer within the client's `patience`.
     ///
     /// # Cancel safety
     ///
@@ -94,11 +97,11 @@ impl fmt::Debug for Waiters {
 struct Walk {
     client: Client,
     key: Key,
-    /// Ticket of the last one found.
+    /// Ticket of the last waiter found.
     after: Option<u64>,
     found: VecDeque<Listed>,
     position: u64,
-    /// What clients say about themselves, asked once for each.
+    /// The descriptions of clients, requested once for each.
     records: BTreeMap<String, Option<Metadata>>,
     ended: bool,
 }
@@ -141,5 +144,5 @@ impl Walk {
     }
 }
 
-/// Waiters that one command asks for.
+/// Number of waiters per command.
 const STEP: usize = 128;

@@ -1,4 +1,4 @@
-//! Looking at a latch from outside.
+//! The state of a latch, as an observer sees it.
 
 use std::time::Duration;
 
@@ -18,20 +18,22 @@ use crate::{
 pub struct LatchInfo {
     /// The name.
     pub name: String,
-    /// What is left to be counted; zero if it is open.
+    /// The remaining count; zero if the latch is open.
     pub count: u32,
-    /// What it was set to.
+    /// The count at the setting.
     pub initial: u32,
-    /// The number of this generation: greater for each time it is set, and the server's time in µs as a rule.
+    /// The number of this generation. Each setting has a greater one, as a rule the server's time
+    /// in µs.
     pub generation: Token,
-    /// How long ago it was set, by the server's clock. Derived from the generation, and so too short after the server's clock was set back.
+    /// The time since it was set, by the server's clock. It is derived from the generation, and too
+    /// short after the server's clock was set back.
     pub age: Duration,
-    /// How long the latch lives on; `None` if it was set without a TTL.
+    /// The remaining TTL; `None` if it was set without one.
     pub remaining: Option<Duration>,
 }
 
 impl LatchInfo {
-    /// Tells whether it is open.
+    /// Returns true if the latch is open.
     pub const fn is_open(&self) -> bool {
         self.count == 0
     }
@@ -63,7 +65,7 @@ pub(crate) async fn info(client: &Client, latch: &Latch) -> Result<Option<LatchI
     }))
 }
 
-/// The fate of a generation with so much left.
+/// The state of a generation with this remaining count.
 pub(crate) const fn fate_of(left: u32) -> Fate {
     if left == 0 {
         Fate::Over

@@ -16,24 +16,29 @@ use crate::{
 
 /// A countdown latch under one name, shared by all processes that use the same server and prefix.
 ///
-/// Set to a count, counted down by whoever has done a part, and open when nothing is left: then everybody goes on who waits, and who comes later does not
-/// wait. The handle is cheap to make and to clone and does no I/O. A name that is not allowed is told by the first call that talks to the server.
+/// A latch is set to a count, and parties count it down. At zero it is open: all waiters continue,
+/// and later callers do not wait. The handle is cheap to make and to clone and does no I/O. The
+/// first call that would send a request reports an invalid name.
 ///
-/// * **Once**: a count-down counts once, however often its request is sent, doubled or delayed on the way, for it carries an id that the server
-///   remembers for longer than any copy may act.
-/// * **Generations**: an open latch can be set anew. Who waits, waits for the generation that was there when it asked, and goes on when that has opened, also if
-///   the next has begun meanwhile. A count-down counts in the generation that is there when it arrives.
-/// * **Nobody set it**: waiting, counting and looking fail with [`ErrorKind::NotSet`].
-/// * **Deleted, or ended by its TTL, or lost by the server**: who waits for it gets [`ErrorKind::Deleted`].
-/// * **Nothing is held.** A party that dies before it has counted keeps the latch shut; [`wait_for`](Self::wait_for) or a
-///   [TTL](TrySetCount::ttl) bounds the wait of the others. A waiter that dies leaves nothing behind.
-/// * **It stays** until it is deleted, open or not, unless it was set with a TTL: an open latch is what tells latecomers that they need not wait.
-/// * **Failover, restarts without persistence** can lose counts, which keeps it shut, or the latch, which is told to who waits. Who comes later finds
-///   what the server remembers, which may be an earlier generation that was open.
+/// * **Once**: a count-down counts once, however often its request is sent, duplicated or delayed.
+///   It carries an id that the server remembers for longer than any copy may act.
+/// * **Generations**: an open latch can be set again. A waiter waits for the generation that it
+///   found, and continues when that one has opened, even if the next has begun. A count-down counts
+///   in the generation that it finds on arrival.
+/// * **Not set**: waiting, counting and inspecting fail with [`ErrorKind::NotSet`].
+/// * **Deleted, expired, or lost by the server**: waiters get [`ErrorKind::Deleted`].
+/// * **Nothing is held.** A party that dies before its count-down keeps the latch closed;
+///   [`wait_for`](Self::wait_for) or a [TTL](TrySetCount::ttl) bounds the wait of the others. A
+///   waiter that dies leaves nothing behind.
+/// * **It stays** until it is deleted, open or not, unless it was set with a TTL. An open latch
+///   tells later callers that they need not wait.
+/// * **Failover, restarts without persistence** can lose counts, which keeps the latch closed, or
+///   the latch itself, which waiters are told. A later caller finds the state that the server
+///   remembers, possibly an earlier, open generation.
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.countdown_latch(name)` makes one; without that crate:
+/// `redlatch`'s `client.countdown_latch(name)` creates one. Without that crate:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
@@ -42,9 +47,9 @@ use crate::{
 ///
 /// let client = Client::connect("redis://localhost").await?;
 /// let ready = CountDownLatch::new(&client, "import:ready");
-/// // Whoever is first sets it; the others find it set.
+/// // The first party sets the count. For the others it is already set.
 /// ready.try_set_count(4).await?;
-/// // Each of the four: ready, and on when all are.
+/// // Each of the four parties continues when all are ready.
 /// ready.count_down_and_wait(1).await?;
 /// # Ok(())
 /// # }
@@ -55,7 +60,7 @@ pub struct CountDownLatch {
     latch: Result<Arc<Latch>, NameError>,
 }
 
-/// What the engine knows of a latch.
+/// The latch's implementation of the core's `Watched`.
 #[derive(Clone, Debug)]
 pub(crate) struct Latch {
     key: Key,
@@ -64,10 +69,11 @@ pub(crate) struct Latch {
 }
 
 impl CountDownLatch {
-    /// Makes a handle of the latch called `name`: 1 to 512 bytes of UTF-8.
+    /// Creates a handle of the latch called `name`: 1 to 512 bytes of UTF-8.
     ///
-    /// Does no I/O. A name that is not allowed is told by the first call that would talk to the server, as `InvalidName`.
-    /// A well-formed `{tag}` in the name is kept, so that names with that tag share a hash slot.
+    /// Does no I/O. The first call that would send a request reports an invalid name as
+    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
+    /// a hash slot.
     pub fn new(client: &Client, name: &str) -> Self {
         let latch = Name::parse(name).map(|name| Arc::new(Latch::new(client, &name)));
         Self {
@@ -76,7 +82,8 @@ impl CountDownLatch {
         }
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the latch is for. Names are never used as labels.
+    /// Labels this handle's metrics and events with `class`, for example what the latch is for.
+    /// Names are never used as labels.
     #[must_use]
     pub fn class(mut self, class: &str) -> Self {
         self.latch = self.latch.map(|latch| {
@@ -88,41 +95,51 @@ impl CountDownLatch {
         self
     }
 
-    /// Sets the count, unless the latch is set already and not open; `false` if it is.
+    /// Sets the count. Returns `false`, and changes nothing, if the latch is already set and not
+    /// open.
     ///
-    /// Awaiting the returned builder does it: `latch.try_set_count(4).await?`, `latch.try_set_count(4).ttl(d).await?`. That begins a new
-    /// generation. 0 to `u32::MAX`; with 0 the latch is open at once, so that a computed number of parties needs no special case.
+    /// Await the returned builder: `latch.try_set_count(4).await?`,
+    /// `latch.try_set_count(4).ttl(d).await?`. The setting begins a new generation. The count is 0
+    /// to `u32::MAX`. With 0 the latch is open at once, so that a computed number of parties needs
+    /// no special case.
     ///
-    /// Of those that set it at the same time one is told `true`. One command.
+    /// Of several parties that set it at the same time, one gets `true`. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` when it may have been
-    /// set, if the server did not answer for as long as the client is patient, 20 s at most.
+    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`,
+    /// `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may have been set,
+    /// when the server did not answer within the client's `patience`, 20 s at most.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the count may be set or not; if it was not sent yet, it will not be, and if it was, it acts within 5 s or never.
+    /// After a drop, the count may be set or not. An unsent request is not sent. A sent one acts
+    /// within 5 s or never.
     pub fn try_set_count(&self, count: u32) -> TrySetCount {
         TrySetCount::new(self, count)
     }
 
-    /// Counts `n` down, once, and returns what is left; zero says that the latch is open.
+    /// Counts `n` down, once, and returns the remaining count. Zero means that the latch is open.
     ///
-    /// Counting further than to zero, or with the latch open, stops at zero and is no error: parties need not agree on who is last. `n` of 0 counts nothing and only looks.
-    /// One command. Works on a full server.
+    /// Counting beyond zero, or on an open latch, stops at zero and is no error, so parties need
+    /// not agree on the last one. With `n` of 0 nothing is counted. Costs one command. Works on a
+    /// full server.
     ///
-    /// An answer that was lost is asked for again; it then tells what is left by that time, which is zero as well if the latch was deleted meanwhile.
+    /// A lost answer is requested again. It then has the count at that time, which is also zero if
+    /// the latch was deleted in the meantime.
     ///
     /// # Errors
     ///
-    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; `InvalidName`, `WrongKind`, `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`; `Unavailable` if it surely
-    /// has not counted, and `OutcomeUnknown` if it may have, when the server did not answer for as long as the client is patient, 20 s at most. After `OutcomeUnknown`, counting again
-    /// may count twice: [`count`](Self::count) tells more.
+    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; `InvalidName`, `WrongKind`,
+    /// `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`; `Unavailable` if it has certainly not
+    /// counted, and `OutcomeUnknown` if it may have, when the server did not answer within the
+    /// client's `patience`, 20 s at most. After `OutcomeUnknown`, counting again may count twice:
+    /// [`count`](Self::count) tells more.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it may count or not, once at most; if it was not sent yet it will not, and if it was, it acts within 5 s or never.
+    /// After a drop, the call may count or not, once at most. An unsent request is not sent. A sent
+    /// one acts within 5 s or never.
     pub async fn count_down(&self, n: u32) -> Result<u32, Error> {
         if n == 0 {
             return self.count().await;
@@ -134,57 +151,70 @@ impl CountDownLatch {
         }
     }
 
-    /// Counts `n` down, once, and waits until the latch is open. Awaiting the returned builder does it.
+    /// Counts `n` down, once, and waits until the latch is open. Await the returned builder.
     ///
-    /// Waits for the generation that it counted in, also if the answer to the count-down was lost. One command if it opens the latch itself; else two and a subscription, and one look
-    /// every two seconds and client and one when a message comes.
+    /// Waits for the generation that it counted in, even if the answer to the count-down was lost.
+    /// Costs one command if it opens the latch itself. Otherwise two and a subscription, one
+    /// re-check every two seconds per client, and one for each message.
     ///
     /// # Errors
     ///
-    /// As [`count_down`](Self::count_down) and [`wait`](Self::wait). [`Error::is_not_executed`] does not tell whether it has counted.
+    /// As [`count_down`](Self::count_down) and [`wait`](Self::wait). [`Error::is_not_executed`]
+    /// says nothing about the count-down.
     ///
     /// # Cancel safety
     ///
-    /// As [`count_down`](Self::count_down): dropped, it may have counted. Nothing is left of the wait.
+    /// As [`count_down`](Self::count_down): after a drop, it may have counted. Nothing remains of
+    /// the wait.
     pub fn count_down_and_wait(&self, n: u32) -> CountDownAndWait {
         CountDownAndWait::new(self, n)
     }
 
-    /// Waits until the latch is open; returns at once if it is. Awaiting the returned builder does it.
+    /// Waits until the latch is open. Returns at once if it is. Await the returned builder.
     ///
-    /// It waits for the generation it finds: if that opens and the latch is set anew, this returns all the same.
+    /// The call waits for the generation that it finds. If that one opens and the latch is set
+    /// again, the call returns all the same.
     ///
     /// # Cost
     ///
-    /// One command if the latch is open. If not, a second one and a subscription, shared with all who wait for this latch in this client, and one look
-    /// every two seconds *for all of them*. When the latch opens, one message reaches the client, which then looks once for all of them.
+    /// One command if the latch is open. Otherwise a second one and a subscription, shared with all
+    /// waiters of this latch in this client, and one re-check every two seconds *for all of them*.
+    /// When the latch opens, one message reaches the client, which then re-checks once for all of
+    /// them.
     ///
     /// # Errors
     ///
-    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; [`Deleted`](ErrorKind::Deleted) if it is deleted while this waits, ends by its TTL, or the server lost it. Also
-    /// `InvalidName`, `WrongKind`, `TooManyWaiters`, `Permission`, `Auth`, `Closed` (also when the client closes meanwhile), `Protocol`; `Unavailable` or
-    /// `OutcomeUnknown` when the server did not answer for as long as the client is patient.
+    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; [`Deleted`](ErrorKind::Deleted)
+    /// if it is deleted during the wait, expires, or is lost by the server. Also `InvalidName`,
+    /// `WrongKind`, `TooManyWaiters`, `Permission`, `Auth`, `Closed` (also when the client closes
+    /// during the call), `Protocol`; `Unavailable` or `OutcomeUnknown` when the server did not
+    /// answer within the client's `patience`.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it leaves nothing: waiting takes nothing and registers nothing on the server. The subscription ends with the last who waits.
+    /// The future may be dropped at any await. A wait takes and registers nothing on the server.
+    /// The subscription ends with the last waiter.
     pub fn wait(&self) -> Wait {
         Wait::new(self)
     }
 
-    /// Waits until the latch is open, for `wait` at most; `false` if it was not whenever this looked.
+    /// Waits until the latch is open, at most for `wait`. Returns `false` if it was closed at each
+    /// look.
     ///
-    /// Ends at its time, whatever happens; if the server has not answered by then it is an error and not `false`. A `wait` of zero looks once and takes the
-    /// time that one answer needs. Otherwise as [`wait`](Self::wait).
+    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
+    /// and not `false`. A `wait` of zero is one request, and takes until its answer. Otherwise as
+    /// [`wait`](Self::wait).
     pub fn wait_for(&self, wait: Duration) -> WaitFor {
         WaitFor::new(self, wait)
     }
 
-    /// Returns what is left to be counted; zero if the latch is open. Costs one command. Stale as soon as it is known.
+    /// Returns the remaining count; zero if the latch is open. Costs one command. The result may be
+    /// outdated on arrival.
     ///
     /// # Errors
     ///
-    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; otherwise as [`info`](Self::info).
+    /// [`NotSet`](ErrorKind::NotSet) if nobody has set the latch; otherwise as
+    /// [`info`](Self::info).
     ///
     /// # Cancel safety
     ///
@@ -196,12 +226,14 @@ impl CountDownLatch {
         }
     }
 
-    /// Returns what is left, what it was set to, since when and for how long; `None` if nobody has set the latch. Costs one command.
+    /// Returns the remaining count, the count at the setting, the time since then and the TTL.
+    /// Returns `None` if nobody has set the latch. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the
-    /// server did not answer for as long as the client is patient.
+    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`;
+    /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
+    /// `patience`.
     ///
     /// # Cancel safety
     ///
@@ -210,19 +242,22 @@ impl CountDownLatch {
         inspect::info(&self.client, self.latch()?).await
     }
 
-    /// Removes the latch, open or not; `false` if there is none. Everybody who waits for it is told at once, with [`Deleted`](ErrorKind::Deleted).
+    /// Removes the latch, open or not. Returns `false` if there is none. All waiters get
+    /// [`Deleted`](ErrorKind::Deleted) at once.
     ///
-    /// One command. Works on a full server. That there was a latch is remembered for the client's token retention, so that no waiter takes the next one for
-    /// this.
+    /// Costs one command. Works on a full server. The server remembers the removed latch for the
+    /// client's token retention, so that no waiter mistakes the next latch for it.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind`, `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` when it may be deleted, if the server did not answer for
-    /// as long as the client is patient, 20 s at most.
+    /// `InvalidName`, `WrongKind`, `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`;
+    /// `Unavailable`, or `OutcomeUnknown` if it may be deleted, when the server did not answer
+    /// within the client's `patience`, 20 s at most.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the latch may be deleted or not; if it was not sent yet it will not be, and if it was, it acts within 5 s or never.
+    /// After a drop, the latch may be deleted or not. An unsent request is not sent. A sent one
+    /// acts within 5 s or never.
     pub async fn delete(&self) -> Result<bool, Error> {
         let latch = self.latch()?;
         let trace = self.client.retention();
@@ -239,7 +274,7 @@ impl CountDownLatch {
         self.client.change(call, DeleteScript::decode).await
     }
 
-    /// Returns the name as it was given; `None` if it is not allowed.
+    /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
         self.latch.as_ref().ok().map(|latch| latch.key.name())
     }

@@ -1,4 +1,4 @@
-//! The scripts of the latch: the only place that knows the order of their keys and arguments.
+//! The scripts of the latch. No other file knows the order of their keys and arguments.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -31,7 +31,7 @@ impl SetScript<'_> {
             .arg(millis(REMEMBERED))
     }
 
-    /// Tells whether it was set by this call or an earlier copy of it.
+    /// Returns true if this call or an earlier copy of it set the latch.
     pub(crate) fn decode(reply: &Value) -> Result<Changed<bool>, Error> {
         let items = Items::new(&SET, reply)?;
         Ok(match items.text(1)? {
@@ -54,7 +54,7 @@ pub(crate) struct CountDownScript<'a> {
 /// What `latch/count_down.lua` did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// It counted; `generation` is known unless a later one has begun.
+    /// It has counted. `generation` is known unless a later one has begun.
     Left { left: u32, generation: Option<u64> },
     /// It had counted, and the latch was deleted since.
     Deleted,
@@ -105,7 +105,7 @@ impl DeleteScript<'_> {
             .arg(self.channel)
     }
 
-    /// Tells whether there was a latch that this call or an earlier copy of it has removed.
+    /// Returns true if this call or an earlier copy of it removed a latch.
     pub(crate) fn decode(reply: &Value) -> Result<Changed<bool>, Error> {
         let items = Items::new(&DELETE, reply)?;
         Ok(match items.text(1)? {
@@ -122,7 +122,7 @@ pub(crate) struct LookScript<'a> {
     pub(crate) generations: &'a [u64],
 }
 
-/// What `latch/look.lua` found; the fates are those of the generations that were asked for, in order.
+/// What `latch/look.lua` found. The fates are those of the requested generations, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     Set {
@@ -185,7 +185,7 @@ fn wrong_kind(found: &str) -> Error {
     )
 }
 
-/// The answers that all changes have in common.
+/// The answers that all changes share.
 fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
     match items.text(1)? {
         "late" => Ok(Changed::Late),
@@ -194,7 +194,7 @@ fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
     }
 }
 
-/// Reads a number that may be left out, as ''.
+/// Reads an optional number; '' stands for none.
 fn optional(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     match items.text(at) {
         Ok("") => Ok(None),

@@ -31,10 +31,11 @@ impl TrySetCount {
         }
     }
 
-    /// Lets the latch end by itself after `ttl`, open or not: 1 s to 365 days, else `InvalidOption`. Default: it stays until it is deleted.
+    /// Lets the latch expire after `ttl`, open or not: 1 s to 365 days, else `InvalidOption`.
+    /// Default: the latch stays until it is deleted.
     ///
-    /// Counted from when it is set, and not prolonged by anything: counting down leaves it alone, setting it anew replaces it. Who waits
-    /// then gets `Deleted`.
+    /// The time counts from the setting, and nothing prolongs it. A count-down does not change it;
+    /// a new setting replaces it. Waiters get `Deleted` at its end.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -64,7 +65,7 @@ impl TrySetCount {
 }
 
 impl IntoFuture for TrySetCount {
-    /// Whether the count was set.
+    /// True if this call set the count.
     type Output = Result<bool, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -73,5 +74,5 @@ impl IntoFuture for TrySetCount {
     }
 }
 
-/// Shortest life of a latch that ends by itself.
+/// Shortest TTL of a latch.
 const MIN_TTL: Duration = Duration::from_secs(1);

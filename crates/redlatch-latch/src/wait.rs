@@ -1,4 +1,4 @@
-//! The builders of a wait. Awaiting one runs it.
+//! The builders of a wait. Await a builder to run it.
 
 use std::{
     future::{Future, IntoFuture},
@@ -14,7 +14,7 @@ use redlatch_core::{
 
 use crate::{CountDownLatch, scripts::Counted};
 
-/// What the builders have in common.
+/// The options that the builders share.
 #[derive(Clone, Debug)]
 struct Request {
     latch: CountDownLatch,
@@ -53,7 +53,8 @@ impl Request {
 macro_rules! strategy {
     ($builder:ident) => {
         impl $builder {
-            /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
+            /// Sets how to wait. Default: the client's,
+            /// [`ClientBuilder::wait_strategy`](redlatch_core::ClientBuilder::wait_strategy).
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.request.strategy = Some(strategy);
                 self
@@ -69,7 +70,7 @@ pub struct Wait {
     request: Request,
 }
 
-/// A wait until the latch is open, for a while; await it. See [`CountDownLatch::wait_for`].
+/// A bounded wait until the latch is open; await it. See [`CountDownLatch::wait_for`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is waited for until this is awaited"]
 pub struct WaitFor {
@@ -77,7 +78,8 @@ pub struct WaitFor {
     wait: Duration,
 }
 
-/// A count-down and the wait until the latch is open; await it. See [`CountDownLatch::count_down_and_wait`].
+/// A count-down and the wait until the latch is open; await it. See
+/// [`CountDownLatch::count_down_and_wait`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is counted until this is awaited"]
 pub struct CountDownAndWait {
@@ -137,7 +139,7 @@ impl IntoFuture for Wait {
 }
 
 impl IntoFuture for WaitFor {
-    /// Whether the latch is open.
+    /// True if the latch is open.
     type Output = Result<bool, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

@@ -1,4 +1,4 @@
-//! The builders of an acquisition of permits. Awaiting one runs it.
+//! The builders of an acquisition of permits. Await a builder to run it.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use redlatch_core::{Acquire, Error, Held, TryAcquire, TryAcquireFor, WaitStrateg
 
 use crate::Pool;
 
-/// Permits whose lease is renewed while their guard lives.
+/// An acquisition of permits whose lease is renewed while their guard lives.
 pub trait Renewed {}
 
 macro_rules! builders {
@@ -27,7 +27,8 @@ macro_rules! builders {
                 self
             }
 
-            /// Has the permits for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews them; extending them does.
+            /// Holds the permits for `lease` from the grant: 50 ms to 365 days. The lease is not
+            /// renewed; an extension moves its end.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0 = self.0.lease(lease);
                 self
@@ -35,14 +36,16 @@ macro_rules! builders {
         }
 
         impl<G: Renewed> $builder<G> {
-            /// Has the permits with a lease of `lease` that is renewed every third of it while the guard lives: 1 s to 365 days. The default, with the client's
-            /// default lease of 30 s.
+            /// Holds the permits with a lease that is renewed after each third of it while the
+            /// guard lives: 1 s to 365 days. This is the default, with the client's default lease
+            /// of 30 s.
             pub fn renewed_lease(mut self, lease: Duration) -> Self {
                 self.0 = self.0.renewed_lease(lease);
                 self
             }
 
-            /// Stops renewing after `max`, although the guard lives: permits that were forgotten come back. Default: never.
+            /// Stops the renewal after `max`, even if the guard lives, so that forgotten permits
+            /// come back. Default: never.
             pub fn max_hold(mut self, max: Duration) -> Self {
                 self.0 = self.0.max_hold(max);
                 self
@@ -75,14 +78,16 @@ macro_rules! builders {
 builders! {
     /// An acquisition that waits; await it.
     AcquirePermits, Acquire, G;
-    /// An acquisition that does not wait; await it. `None` if there are too few, or others wait for them.
+    /// An acquisition that does not wait; await it. Gives `None` if there are too few permits, or
+    /// others wait for them.
     TryAcquirePermits, TryAcquire, Option<G>;
-    /// An acquisition that waits for a while; await it. `None` if there were too few whenever this looked.
+    /// An acquisition with a bounded wait; await it. Gives `None` if there were too few permits at
+    /// each look.
     TryAcquirePermitsFor, TryAcquireFor, Option<G>;
 }
 
 impl<G: From<Held>> AcquirePermits<G> {
-    /// Starts a builder; for the crates of this family.
+    /// Creates a builder, for the crates of this family.
     #[doc(hidden)]
     pub fn new(pool: &Pool, permits: u32) -> Self {
         Self(Acquire::new(pool.client(), pool.primitive(permits)).fresh_owner())
@@ -90,7 +95,7 @@ impl<G: From<Held>> AcquirePermits<G> {
 }
 
 impl<G: From<Held>> TryAcquirePermits<G> {
-    /// Starts a builder; for the crates of this family.
+    /// Creates a builder, for the crates of this family.
     #[doc(hidden)]
     pub fn new(pool: &Pool, permits: u32) -> Self {
         Self(TryAcquire::new(pool.client(), pool.primitive(permits)).fresh_owner())
@@ -98,7 +103,7 @@ impl<G: From<Held>> TryAcquirePermits<G> {
 }
 
 impl<G: From<Held>> TryAcquirePermitsFor<G> {
-    /// Starts a builder; for the crates of this family.
+    /// Creates a builder, for the crates of this family.
     #[doc(hidden)]
     pub fn new(pool: &Pool, permits: u32, wait: Duration) -> Self {
         let primitive = pool.primitive(permits);

@@ -1,4 +1,4 @@
-//! What the engine knows of an acquisition from a pool.
+//! The pool's implementation of the core's `Primitive`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     scripts::{AcquireScript, ReleaseScript, RenewScript, Verdict, WithdrawScript},
 };
 
-/// So many permits of one pool.
+/// A number of permits of one pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     pub(crate) flavour: Flavour,
@@ -99,7 +99,8 @@ impl Primitive for Counted {
 
     fn released(&self, reply: &Value) -> Result<Parted, Error> {
         let verdicts = ReleaseScript::decode(reply)?;
-        // Permits that are holds of their own are ended together only by an undo, whose answer nobody reads.
+        // Permits that are holds of their own end together only by an undo, whose answer is not
+        // read.
         Ok(verdicts
             .first()
             .map_or(Parted::Gone, |verdict| Verdict::parted(*verdict)))

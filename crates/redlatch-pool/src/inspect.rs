@@ -1,30 +1,30 @@
-//! What a pool looks like from outside.
+//! The state of a pool, as an observer sees it.
 
 use std::time::Duration;
 
-/// How many permits there are, as the server knows it. Stale as soon as it is known.
+/// The numbers of permits, as the server knows them. The result may be outdated on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// How many there are.
+    /// The number of permits.
     pub permits: u32,
-    /// How many can be had; zero also while more are out than there are.
+    /// The number available; also zero while more are out than there are.
     pub available: u32,
-    /// How many are out. More than there are after the number was lowered.
+    /// The number given out; larger than the total after that was lowered.
     pub acquired: u32,
-    /// Waiters in the queue, of all clients; those that died are counted for a while.
+    /// Waiters in the queue, of all clients. Dead ones are counted for a while.
     pub waiters: u64,
-    /// How long it lasts until it ends by itself; `None` if it was given no time.
+    /// The remaining TTL; `None` if it has none.
     pub remaining: Option<Duration>,
 }
 
-/// Permits that are out together.
+/// Permits that were given out together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// Its name, `<client>:<n>` with perhaps more after it.
+    /// Its name, `<client>:<n>`, perhaps with a suffix.
     pub id: String,
-    /// How many permits.
+    /// The number of permits.
     pub permits: u32,
-    /// How long they last if nobody extends or renews them.
+    /// The remaining lease.
     pub remaining: Duration,
 }

@@ -19,12 +19,12 @@ use crate::{
     },
 };
 
-/// What sort of pool it is.
+/// The sort of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flavour {
-    /// As it stands in events and metrics.
+    /// Its name in events and metrics.
     pub kind: &'static str,
-    /// As the server stores it.
+    /// Its name on the server.
     pub stored: &'static str,
     /// Each permit is a hold of its own, `<attempt>:<n>`.
     pub each: bool,
@@ -40,14 +40,14 @@ pub struct Pool {
     key: Result<Key, NameError>,
 }
 
-/// Most holds that one call names.
+/// Largest number of holds per call.
 const CHUNK: usize = 256;
 
-/// Most permits with an id that one call gives out.
+/// Largest number of permits with ids per call.
 pub const AT_ONCE: u32 = 1_000;
 
 impl Pool {
-    /// Makes a handle. Does no I/O; a name that is not allowed is told by the first call.
+    /// Creates a handle. Does no I/O; the first call reports an invalid name.
     pub fn new(client: &Client, flavour: Flavour, name: &str) -> Self {
         Self {
             client: client.clone(),
@@ -65,7 +65,7 @@ impl Pool {
         self
     }
 
-    /// Names the size that the pool gets if nobody has set it.
+    /// Sets the size that the pool gets if it has none.
     #[must_use]
     pub const fn size(mut self, size: u32) -> Self {
         self.size = Some(size);
@@ -77,12 +77,12 @@ impl Pool {
         &self.client
     }
 
-    /// Returns the name as it was given; `None` if it is not allowed.
+    /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
         self.key.as_ref().ok().map(Key::name)
     }
 
-    /// Returns what the engine has to know to acquire `need` permits.
+    /// Returns the primitive that acquires `need` permits.
     pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
         let key = self.checked()?;
         if need == 0 {
@@ -103,54 +103,54 @@ impl Pool {
         }))
     }
 
-    /// Sets the size; with `ttl`, also for how long the pool lasts, zero for ever.
+    /// Sets the size. With `ttl`, also sets the life of the pool; zero is for ever.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change has been made once or not at all.
+    /// After a drop, the change has been made once or not at all.
     pub async fn set(&self, size: u32, ttl: Option<Duration>) -> Result<(), Error> {
         self.changed(Change::Set(size), ttl).await.map(drop)
     }
 
-    /// Sets the size if nobody has; tells whether this did.
+    /// Sets the size if it is not set. Returns true if this call set it.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change has been made once or not at all.
+    /// After a drop, the change has been made once or not at all.
     pub async fn try_set(&self, size: u32, ttl: Option<Duration>) -> Result<bool, Error> {
         let made = self.change(Change::TrySet(size), ttl).await?;
         Ok(made != Made::Set)
     }
 
-    /// Adds to the size; returns it.
+    /// Adds to the size, and returns the new size.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change has been made once or not at all.
+    /// After a drop, the change has been made once or not at all.
     pub async fn add(&self, change: i64) -> Result<u32, Error> {
         self.changed(Change::Add(change), None).await
     }
 
-    /// Takes away what is available; returns how many that were.
+    /// Removes all available permits, and returns their number.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change has been made once or not at all.
+    /// After a drop, the change has been made once or not at all.
     pub async fn drain(&self) -> Result<u32, Error> {
         self.changed(Change::Drain, None).await
     }
 
-    /// Deletes the pool; tells whether there was one.
+    /// Deletes the pool. Returns true if there was one.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change has been made once or not at all.
+    /// After a drop, the change has been made once or not at all.
     pub async fn delete(&self) -> Result<bool, Error> {
         let made = self.change(Change::Delete, None).await?;
         Ok(made != Made::Unset)
     }
 
-    /// Returns how many permits there are and how many are out.
+    /// Returns the number of permits, and the number given out.
     ///
     /// # Cancel safety
     ///
@@ -172,7 +172,8 @@ impl Pool {
         }
     }
 
-    /// Lists holds, those that end first in front, as far as the index knows. Those taken or ended meanwhile may be missed, or come twice.
+    /// Lists holds, ordered by their end as the index knows it. Holds that begin or end in the
+    /// meantime may be missed or listed twice.
     ///
     /// # Cancel safety
     ///
@@ -200,11 +201,13 @@ impl Pool {
         }
     }
 
-    /// Ends holds by name, one verdict each, with whether a copy of the request may have been executed before; `void`: whose acquire that undoes, and until when copies of it may act.
+    /// Ends holds by name. Returns an outcome for each, and whether an earlier copy of the request
+    /// may have been executed. `void` names the acquire that this undoes, and the time until which
+    /// its copies may act.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, holds may have been ended or not; nobody goes on with it.
+    /// After a drop, holds may have been ended or not. Nothing continues in the background.
     pub async fn end(
         &self,
         holds: &[String],
@@ -230,18 +233,19 @@ impl Pool {
         Ok(all)
     }
 
-    /// Makes one hold last at least `lease` from now, as its holder counts it.
+    /// Extends one hold to at least `lease` from now, as its holder counts it.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change has been made once or not at all.
+    /// After a drop, the change has been made once or not at all.
     pub async fn extend(&self, hold: &str, lease: Duration) -> Result<Renewed, Error> {
         let key = self.checked()?;
         let kind = self.flavour.stored;
         let lease = self.client.lease_on_server(lease);
         let script = RenewScript { key, kind, lease };
         let call = script.call(&[hold.to_owned()]);
-        // The first try may come too late to act when the server's time was not heard for long; its answer tells it.
+        // The first try may be too late to act if the client's knowledge of the server's time is
+        // old. Its answer has the time.
         for _ in 0..2 {
             match RenewScript::decode(&self.client.query(&call).await?, 0)? {
                 Renewed::Late => {}
@@ -255,7 +259,7 @@ impl Pool {
         Err(Error::new(ErrorKind::Unavailable, message))
     }
 
-    /// Returns how long holds last, zero for those that are over or unknown.
+    /// Returns the remaining time of each hold; zero if it is over or unknown.
     ///
     /// # Cancel safety
     ///
@@ -292,7 +296,7 @@ impl Pool {
             change,
             ttl,
         };
-        // One id for all calls: a late copy of one that was not through must not do it once more.
+        // One id for all calls, so that a late copy of an unanswered one changes nothing again.
         let mut first: Option<AttemptId> = None;
         loop {
             let asked = OnceLock::new();

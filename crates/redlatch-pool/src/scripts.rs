@@ -1,4 +1,4 @@
-//! The scripts of the pool: the only place that knows the order of their keys and arguments.
+//! The scripts of the pool. No other file knows the order of their keys and arguments.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -104,7 +104,7 @@ impl<'a> RenewScript<'a> {
         holds.iter().fold(call, ScriptCall::arg)
     }
 
-    /// Reads what became of the hold at `at`.
+    /// Reads the outcome of the hold at `at`.
     pub(crate) fn decode(reply: &Value, at: usize) -> Result<Renewed, Error> {
         let items = Items::new(&RENEW, reply)?;
         if items.text(1)? == "late" {
@@ -126,25 +126,25 @@ impl<'a> RenewScript<'a> {
 pub(crate) struct ReleaseScript<'a> {
     pub(crate) key: &'a Key,
     pub(crate) kind: &'a str,
-    /// Whose acquire it undoes, and the last server time at which a copy of that may act.
+    /// The acquire that it undoes, and the last server time at which a copy of that may act.
     pub(crate) void: Option<(String, u64)>,
     pub(crate) retention: Duration,
-    /// The queue's member to strike out.
+    /// The queue's member to remove.
     pub(crate) waiter: String,
     pub(crate) left: u32,
     pub(crate) forgotten: u32,
 }
 
-/// What became of one hold that was to end.
+/// The outcome of one hold that was to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// This took permits back; the hold has so many left.
+    /// This call took permits back; the hold has this many left.
     Released(u32),
-    /// It had no more than it may keep.
+    /// The hold had no more than it may keep.
     Already(u32),
-    /// Its lease was over.
+    /// The hold's lease was over.
     Expired,
-    /// Nothing is known of it.
+    /// The hold is unknown.
     Gone,
 }
 
@@ -231,11 +231,11 @@ pub(crate) struct ChangeScript<'a> {
     pub(crate) key: &'a Key,
     pub(crate) kind: &'a str,
     pub(crate) change: Change,
-    /// How long the pool lasts; zero for ever, `None` as it is.
+    /// The TTL of the pool; zero for ever, `None` to leave it.
     pub(crate) ttl: Option<Duration>,
 }
 
-/// A change of how many permits there are.
+/// A change of the number of permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Set(u32),
@@ -248,15 +248,15 @@ pub(crate) enum Change {
 /// What `pool/change.lua` did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// It made the change; the number is the size after it, or what was drained.
+    /// The change was made; the number is the size after it, or the number of drained permits.
     Done(u32),
-    /// It is set.
+    /// The number is already set.
     Set,
-    /// Nobody has set it.
+    /// The number is not set.
     Unset,
-    /// The size, which would have become too small or too great.
+    /// The present size; the new one would be too small or too large.
     OutOfRange(u32),
-    /// There is more to tidy up.
+    /// More expired entries have to be removed first.
     More,
 }
 
@@ -307,7 +307,7 @@ pub(crate) struct InspectScript<'a> {
 pub(crate) enum Inspected {
     Set(Totals),
     Unset,
-    /// There is more to tidy up.
+    /// More expired entries have to be removed first.
     More,
 }
 
@@ -356,7 +356,7 @@ impl HoldsScript<'_> {
             .arg(self.count.to_string())
     }
 
-    /// Returns how many were looked at, and those of them that live.
+    /// Returns the number of examined holds, and the living ones among them.
     pub(crate) fn decode(&self, reply: &Value) -> Result<(usize, Vec<Hold>), Error> {
         let items = Items::new(&HOLDS, reply)?;
         if items.text(1).is_ok_and(|verdict| verdict == "kind") {
@@ -388,7 +388,7 @@ impl LookScript<'_> {
         holds.iter().fold(call, ScriptCall::arg)
     }
 
-    /// Returns how long each lasts; zero if it is over or unknown.
+    /// Returns the remaining time of each; zero if it is over or unknown.
     pub(crate) fn decode(&self, reply: &Value) -> Result<Vec<Duration>, Error> {
         let items = Items::new(&LOOK, reply)?;
         if items.text(1).is_ok_and(|verdict| verdict == "kind") {
@@ -404,7 +404,7 @@ pub(crate) fn unset() -> Error {
     Error::new(ErrorKind::NotSet, message)
 }
 
-/// Starts a call that may call waiters.
+/// Starts a call that may notify waiters.
 fn queued(script: &'static Script, key: &Key) -> ScriptCall {
     ScriptCall::new(script, key)
         .key(key.as_str())
@@ -417,7 +417,7 @@ fn optional(size: Option<u32>) -> String {
     size.map(|size| size.to_string()).unwrap_or_default()
 }
 
-/// Reads a span that may be left out.
+/// Reads an optional span.
 fn span(items: &Items<'_>, at: usize) -> Result<Option<Duration>, Error> {
     match items.text(at) {
         Ok("") => Ok(None),
@@ -425,7 +425,7 @@ fn span(items: &Items<'_>, at: usize) -> Result<Option<Duration>, Error> {
     }
 }
 
-/// Reads a number that may be left out.
+/// Reads an optional number.
 fn number(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     match items.text(at) {
         Ok("") => Ok(None),
@@ -433,7 +433,7 @@ fn number(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Reads a reply that is none of a script's own.
+/// Reads a reply that no script makes itself.
 fn other<R>(items: &Items<'_>, kind: &str) -> Result<R, Error> {
     if items.text(1)? != "kind" {
         return Err(items.bad());

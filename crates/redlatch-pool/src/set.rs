@@ -1,4 +1,4 @@
-//! The builders that set how many permits there are.
+//! The builders that set the number of permits.
 
 use std::{
     future::{Future, IntoFuture},
@@ -10,12 +10,12 @@ use redlatch_core::{Error, ErrorKind, family::Lease};
 
 use crate::Pool;
 
-/// Sets how many permits there are; await it.
+/// Sets the number of permits; await it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct SetPermits(Setting);
 
-/// Sets how many permits there are if nobody has; await it. `false` if somebody had.
+/// Sets the number of permits if it is not set; await it. Gives `false` if it was set.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is set until this is awaited"]
 pub struct TrySetPermits(Setting);
@@ -31,7 +31,7 @@ struct Setting {
 macro_rules! settings {
     ($($builder:ident),*) => {$(
         impl $builder {
-            /// Starts the builder; for the crates of this family.
+            /// Creates the builder, for the crates of this family.
             #[doc(hidden)]
             pub fn new(pool: &Pool, permits: u32) -> Self {
                 Self(Setting {
@@ -42,17 +42,19 @@ macro_rules! settings {
                 })
             }
 
-            /// Lets the whole object end by itself after `ttl`: 1 s to 365 days, else `InvalidOption`. Default: as it is, and for ever if it is new.
+            /// Lets the whole object expire after `ttl`: 1 s to 365 days, else `InvalidOption`.
+            /// Default: unchanged, and for ever if the object is new.
             ///
-            /// Counted from when this is set, and not prolonged by anything. It ends later if permits are out that were promised for longer; permits given out after that
-            /// end with it, and their guards know. Then it is as if nobody had ever set it.
+            /// The time counts from this setting, and nothing prolongs it. The object expires later
+            /// if given-out permits have longer leases. Permits given out afterwards end with it,
+            /// and their guards know. Then the number of permits is not set.
             pub fn ttl(mut self, ttl: Duration) -> Self {
                 self.0.wrong = ttl < MIN_TTL || ttl > Lease::MAX;
                 self.0.ttl = Some(ttl);
                 self
             }
 
-            /// Lets it last until it is deleted, whatever was set before.
+            /// Removes a TTL: the object lasts until it is deleted.
             pub const fn for_ever(mut self) -> Self {
                 self.0.wrong = false;
                 self.0.ttl = Some(Duration::ZERO);
@@ -87,7 +89,7 @@ impl IntoFuture for SetPermits {
 }
 
 impl IntoFuture for TrySetPermits {
-    /// Whether this set it.
+    /// True if this call set it.
     type Output = Result<bool, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -99,5 +101,5 @@ impl IntoFuture for TrySetPermits {
     }
 }
 
-/// Shortest life of a pool that ends by itself.
+/// Shortest TTL of a pool.
 const MIN_TTL: Duration = Duration::from_secs(1);

@@ -14,14 +14,19 @@ use redlatch_core::{
 };
 use redlatch_pool::Renewed;
 
-/// Permits of a [`Semaphore`](crate::Semaphore). Dropping it gives them back in the background; [`release`](Self::release) also tells what became of them.
+/// Permits of a [`Semaphore`](crate::Semaphore). Dropping it gives them back in the background;
+/// [`release`](Self::release) also returns the outcome.
 ///
-/// It owns what it needs, is `Send`, and may be dropped anywhere, also during a panic and outside of a runtime. A drop only queues the release: if the process exits right
-/// after, it may never be sent, and the permits come back when their lease ends. Where that matters, await [`release`](Self::release), or end the program with
+/// The guard is `'static` and `Send`, and may be dropped anywhere, even during a panic or outside
+/// of a runtime. A drop only queues the release. If the process exits right afterwards, the release
+/// may never be sent, and the permits come back when their lease ends. Where that matters, await
+/// [`release`](Self::release), or end the program with
 /// [`Client::close`](redlatch_core::Client::close).
 ///
-/// Permits of one acquisition have one lease, however they are split; a guard into which permits of several were merged is lost as soon as any of them is.
-/// Its state is what this process knows: nothing but [`extend`](Self::extend), [`release`](Self::release) and [`forget`](Self::forget) talks to the server.
+/// Permits of one acquisition have one lease, even after a split. A guard with merged permits of
+/// several acquisitions is lost as soon as any of them is. Its state is the knowledge of this
+/// process. Only [`extend`](Self::extend), [`release`](Self::release) and [`forget`](Self::forget)
+/// send requests.
 ///
 /// # Examples
 ///
@@ -45,7 +50,7 @@ pub struct SemaphorePermit {
 }
 
 impl SemaphorePermit {
-    /// Returns how many permits it has.
+    /// Returns the number of its permits.
     pub fn num_permits(&self) -> u32 {
         self.portions.iter().map(Portion::units).sum()
     }
@@ -55,16 +60,16 @@ impl SemaphorePermit {
         &self.name
     }
 
-    /// Returns the client that has them.
+    /// Returns the client that holds them.
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Takes `n` permits away into a guard of their own. Asks nobody.
+    /// Splits `n` permits off into a guard of their own. Sends no request.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` if it has fewer; it then keeps them all.
+    /// `InvalidOption` if it has fewer; this guard then keeps all of them.
     pub fn split(&mut self, n: u32) -> Result<Self, Error> {
         let has = self.num_permits();
         if n > has {
@@ -93,11 +98,11 @@ impl SemaphorePermit {
         })
     }
 
-    /// Takes in the permits of another guard of the same client and semaphore. Asks nobody.
+    /// Merges the permits of another guard of the same client and semaphore. Sends no request.
     ///
     /// # Errors
     ///
-    /// Gives `other` back if it is of another client or semaphore.
+    /// Returns `other` if it belongs to another client or semaphore.
     pub fn merge(&mut self, mut other: Self) -> Result<(), Self> {
         if self.client.id() != other.client.id() || self.name != other.name {
             return Err(other);
@@ -112,7 +117,8 @@ impl SemaphorePermit {
         Ok(())
     }
 
-    /// Returns the state at this instant, the worst of its permits. Asks nobody: compares this client's clock.
+    /// Returns the state at this instant, the worst of its permits. Sends no request; it reads this
+    /// client's clock.
     pub fn state(&self) -> HoldState {
         let mut worst = HoldState::Held;
         for portion in &self.portions {
@@ -125,7 +131,8 @@ impl SemaphorePermit {
         worst
     }
 
-    /// Fails with the cause if permits are lost; call it before each step that relies on them. Asks nobody.
+    /// Fails with the cause if permits are lost. Call it before each step that relies on them.
+    /// Sends no request.
     ///
     /// # Errors
     ///
@@ -134,26 +141,28 @@ impl SemaphorePermit {
         self.portions.iter().try_for_each(|portion| portion.check())
     }
 
-    /// Returns the deadline by this client's clock, [`Client::now`], if nothing renews the permits. Only looks: they may be lost before, which
-    /// [`check`](Self::check) tells.
+    /// Returns the deadline by this client's clock, [`Client::now`], if the permits are not
+    /// renewed. They may be lost earlier, which [`check`](Self::check) reports.
     pub fn valid_until(&self) -> Moment {
         let deadlines = self.portions.iter().map(|portion| portion.valid_until());
         deadlines.min().unwrap_or(Moment::FAR_FUTURE)
     }
 
-    /// Returns how long the permits may be relied on if nothing renews them; zero once any is lost.
+    /// Returns how long the permits may be relied on without a renewal; zero once any is lost.
     pub fn remaining(&self) -> Duration {
         let spans = self.portions.iter().map(|portion| portion.remaining());
         spans.min().unwrap_or(Duration::MAX)
     }
 
-    /// Resolves when permits are lost, without any reply having to arrive: its timer is set to 2 ms before the deadline.
+    /// Resolves when permits are lost. It needs no reply: its timer is set to 2 ms before the
+    /// deadline.
     ///
-    /// Never resolves once all permits of their acquisition have been given back. The future owns what it needs and does not keep the permits.
+    /// Never resolves after all permits of their acquisition have been returned. The future is
+    /// `'static` and does not keep the permits.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; call it again.
+    /// A dropped future loses nothing; call it again.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         if self.portions.is_empty() {
             return Either::Left(pending());
@@ -163,7 +172,8 @@ impl SemaphorePermit {
         Either::Right(async move { first.await.0 })
     }
 
-    /// Runs `future` for as long as the permits last. When any is lost, `future` is dropped at its next await. Each poll compares the clock first.
+    /// Runs `future` while the permits last. When any is lost, `future` is dropped at its next
+    /// await. Each poll checks the clock first.
     ///
     /// # Errors
     ///
@@ -171,7 +181,7 @@ impl SemaphorePermit {
     ///
     /// # Cancel safety
     ///
-    /// As `future` itself; the guard stays as it is.
+    /// As `future` itself. The guard is unchanged.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         let mut future = pin!(future);
         let mut lost = pin!(self.lost());
@@ -186,16 +196,19 @@ impl SemaphorePermit {
         .await
     }
 
-    /// Makes the permits last at least `span` from now, once: 50 ms to 365 days. Never shortens. Costs one command for each acquisition they are from.
+    /// Extends the permits to at least `span` from now, once: 50 ms to 365 days. Never shortens a
+    /// lease. Costs one command for each of their acquisitions.
     ///
     /// # Errors
     ///
-    /// `InvalidLease`; `Lost` if permits are lost; `OutOfRange` if the semaphore ends before; `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server
-    /// did not answer before the deadline, or for as long as the client is patient.
+    /// `InvalidLease`; `Lost` if permits are lost; `OutOfRange` if the semaphore ends before;
+    /// `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server did not answer
+    /// before the deadline, or within the client's `patience`.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the guard keeps the deadline it had; the leases on the server are what they were or longer.
+    /// After a drop, the guard keeps its deadline. The leases on the server are unchanged or
+    /// longer.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         for portion in &self.portions {
             portion.extend(span).await?;
@@ -203,36 +216,41 @@ impl SemaphorePermit {
         Ok(())
     }
 
-    /// Gives the permits back and says what became of them. Costs one command for each acquisition they are from.
+    /// Returns the permits, and reports the outcome. Costs one command for each of their
+    /// acquisitions.
     ///
-    /// [`Released::Free`] if nothing of their acquisitions is left, `StillHeld(n)` if split guards have n more. That they had been lost before is an answer and
-    /// not an error; of several, the answer about those is given.
+    /// [`Released::Free`] if nothing of their acquisitions is left, `StillHeld(n)` if split guards
+    /// have n more. An earlier loss is an outcome and not an error; of several acquisitions, the
+    /// outcome of a lost one is returned.
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client is patient; the release goes on in the background.
-    /// `Permission`, and `Closed` when the client has been closed, which released it already if the server could be reached.
+    /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
+    /// `patience`; the release continues in the background. `Permission`. `Closed` when the client
+    /// has been closed, which has already released the hold if the server was reachable.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the release goes on in the background.
+    /// A dropped future leaves the release to the background.
     pub async fn release(mut self) -> Result<Released, Error> {
         let portions = std::mem::take(&mut self.portions);
         let all = join_all(portions.into_iter().map(Portion::release)).await;
         combined(all)
     }
 
-    /// Gives the permits up for good: the semaphore has so many less from now on, exactly once, as with [`add_permits`](crate::Semaphore::add_permits) of
-    /// less than zero. Costs one command for each acquisition they are from.
+    /// Removes the permits for good, exactly once. The total falls by their number, as with a
+    /// negative [`add_permits`](crate::Semaphore::add_permits). Costs one command for each of their
+    /// acquisitions.
     ///
     /// # Errors
     ///
-    /// `Lost` if the permits had come back before, because their lease had ended: then the semaphore has as many as before. Otherwise as
-    /// [`release`](Self::release); what had no answer goes on in the background.
+    /// `Lost` if the permits had already come back because their lease had ended; the total is then
+    /// unchanged. Otherwise as [`release`](Self::release); unanswered requests continue in the
+    /// background.
     ///
     /// # Cancel safety
     ///
-    /// Dropped after its first poll, it goes on in the background.
+    /// After its first poll, a dropped future continues in the background.
     pub async fn forget(mut self) -> Result<(), Error> {
         let portions = std::mem::take(&mut self.portions);
         let all = join_all(portions.into_iter().map(Portion::forget)).await;
@@ -250,7 +268,7 @@ impl SemaphorePermit {
     }
 }
 
-/// Makes one answer of those for the permits of several acquisitions.
+/// Combines the outcomes of several acquisitions into one.
 fn combined(all: Vec<Result<Released, Error>>) -> Result<Released, Error> {
     let mut left = 0;
     let mut worst = None;

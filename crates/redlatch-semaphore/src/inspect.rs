@@ -1,21 +1,21 @@
-//! Looking at a semaphore from outside.
+//! The holders of a semaphore, as an observer sees them.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use redlatch_core::{Error, Metadata, family::Internals};
 use redlatch_pool::Pool;
 
-/// Permits that one acquisition has, and what its client says about itself.
+/// The permits of one acquisition, and the description of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitHolder {
     /// The acquisition, `<client>:<n>`.
     pub id: String,
-    /// How many permits it has.
+    /// The number of its permits.
     pub permits: u32,
-    /// How long it has them if they are not renewed.
+    /// The remaining lease.
     pub remaining: Duration,
-    /// Host, process and application; `None` if the client's record is gone.
+    /// Host, process and application. `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
 }
 

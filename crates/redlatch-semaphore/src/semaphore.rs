@@ -12,24 +12,34 @@ use crate::{PermitHolder, SemaphorePermit, inspect};
 
 /// A semaphore under one name, shared by all processes that use the same server and prefix.
 ///
-/// The handle is cheap to make and to clone and does no I/O. A name that is not allowed is told by the first call that talks to the server.
+/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
+/// request reports an invalid name.
 ///
-/// * **How many** permits there are is set on the server, by [`set_permits`](Self::set_permits), or by the first acquisition over a handle that
-///   [names a number](Self::permits_if_unset). If nobody has, acquiring fails with `NotSet` instead of waiting for ever.
-/// * **Order**: first come, first served, over all clients, by arrival at the server. Who needs many is not overtaken by those who need few: permits that come back are kept for
-///   whoever is first. Nobody overtakes, `try_acquire` neither; but who fits beside all who came before is not made to wait for them.
-/// * **Re-entry**: none. Every acquisition counts, also inside one task; two that each take half and then wait for more wait for each other.
-/// * **A holder that dies** has its permits until their lease ends, 30 s by default; then they are given out again.
-/// * **Loss**: a guard knows its own deadline and tells of its end before the server can give the permits to others, also with the server gone.
-/// * **Resizing** takes effect at once. Permits that are out stay out: lowered below what is out, none is given out until enough have come back, and waiters that need more than there are get
+/// * **The number of permits** is set on the server, by [`set_permits`](Self::set_permits), or by
+///   the first acquisition over a handle that [has a default](Self::permits_if_unset). If nobody
+///   has set it, acquiring fails with `NotSet` instead of waiting for ever.
+/// * **Order**: first come, first served, over all clients, by arrival at the server. Small
+///   requests do not overtake a large one: returned permits are reserved for the first waiter.
+///   `try_acquire` does not overtake either. A caller does not wait if there are permits for it and
+///   for all before it.
+/// * **Re-entry**: none. Every acquisition counts, even within one task. Two callers that each hold
+///   half and then wait for more block each other.
+/// * **A holder that dies** keeps its permits until their lease ends, 30 s by default. Then they
+///   are given out again.
+/// * **Loss**: a guard knows its own deadline. It reports a loss before the server can give the
+///   permits to others, even if the server is unreachable.
+/// * **Resizing** takes effect at once. Given-out permits stay valid. If the number falls below
+///   them, none is given out until enough have come back. Waiters that need more than the total get
 ///   `OutOfRange`.
-/// * **Failover, restarts without persistence, clocks that are set** can let more out than there are, and an empty server knows no number.
+/// * **Failover, restarts without persistence, clocks that are set** can give out more permits than
+///   there are, and an empty server has no number.
 ///
-/// Unlike `tokio::sync::Semaphore`, permits can be lost without your doing, talking to the server can fail, and it is not closed but [deleted](Self::delete).
+/// Unlike with `tokio::sync::Semaphore`, permits can be lost, each request can fail, and the
+/// semaphore is not closed but [deleted](Self::delete).
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.semaphore(name)` makes one; without that crate:
+/// `redlatch`'s `client.semaphore(name)` creates one. Without that crate:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
@@ -48,77 +58,92 @@ use crate::{PermitHolder, SemaphorePermit, inspect};
 pub struct Semaphore(Pool);
 
 impl Semaphore {
-    /// Makes a handle of the semaphore called `name`: 1 to 512 bytes of UTF-8.
+    /// Creates a handle of the semaphore called `name`: 1 to 512 bytes of UTF-8.
     ///
-    /// Does no I/O. A name that is not allowed is told by the first call that would talk to the server, as `InvalidName`.
-    /// A well-formed `{tag}` in the name is kept, so that names with that tag share a hash slot.
+    /// Does no I/O. The first call that would send a request reports an invalid name as
+    /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
+    /// a hash slot.
     pub fn new(client: &Client, name: &str) -> Self {
         Self(Pool::new(client, FLAVOUR, name))
     }
 
-    /// Labels this handle's metrics and events with `class`, for example what the semaphore is for. Names are never used as labels.
+    /// Labels this handle's metrics and events with `class`, for example what the semaphore is for.
+    /// Names are never used as labels.
     #[must_use]
     pub fn class(self, class: &str) -> Self {
         Self(self.0.class(class))
     }
 
-    /// Names how many permits there are if nobody has set it: the first acquisition over such a handle sets it. Costs nothing. A number that
-    /// was set counts, whatever handles name.
+    /// Sets the default number of permits, which the first acquisition over such a handle sets if
+    /// there is none. Costs nothing. A number on the server takes precedence.
     #[must_use]
     pub fn permits_if_unset(self, permits: u32) -> Self {
         Self(self.0.size(permits))
     }
 
-    /// Acquires one permit, waiting until it can be had. As [`acquire_many`](Self::acquire_many).
+    /// Acquires one permit, and waits until one is available. As
+    /// [`acquire_many`](Self::acquire_many).
     pub fn acquire(&self) -> AcquirePermits<SemaphorePermit> {
         self.acquire_many(1)
     }
 
-    /// Acquires `n` permits together, waiting until they can be had and all who came before are served.
+    /// Acquires `n` permits together, and waits until they are available and all earlier waiters
+    /// are served.
     ///
-    /// Awaiting the returned builder does it: `semaphore.acquire_many(3).await?`, `semaphore.acquire().renewed_lease(d).await?`.
+    /// Await the returned builder: `semaphore.acquire_many(3).await?`,
+    /// `semaphore.acquire().renewed_lease(d).await?`.
     ///
     /// # Cost
     ///
-    /// Two commands for acquire and release when there is room; two for an acquire that has to wait and is called once, and one every two seconds for all that wait in
-    /// this client.
+    /// Two commands for acquire and release when permits are available. Two for an acquire that
+    /// waits and is notified once, and one every two seconds for all waiters of this client.
     ///
     /// # Errors
     ///
-    /// Never for contention. At once: `NotSet` if nobody has set how many there are, `OutOfRange` if it is fewer than `n`, both also while it waits; `InvalidOption` for 0 permits;
-    /// `InvalidName`, `InvalidLease`, `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed` (also when the client closes meanwhile), `Protocol`. After the
-    /// client's patience without an answer: `Unavailable`, `NotEnoughReplicas`, or `OutcomeUnknown` when the server may have granted it; that grant is
-    /// then given back in the background.
+    /// Never for contention. At once: `NotSet` if the number of permits is not set, `OutOfRange` if
+    /// it is less than `n`, both also during the wait; `InvalidOption` for 0 permits;
+    /// `InvalidName`, `InvalidLease`, `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`,
+    /// `Auth`, `Closed` (also when the client closes during the call), `Protocol`. After the
+    /// client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
+    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
+    /// background.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it leaves nothing: what was taken is given back in the background, and whoever is next is called. Its place in the queue is lost.
+    /// The future may be dropped at any await. Granted permits are returned in the background, the
+    /// next waiter is notified, and the place in the queue is lost.
     pub fn acquire_many(&self, n: u32) -> AcquirePermits<SemaphorePermit> {
         AcquirePermits::new(&self.0, n)
     }
 
-    /// Acquires one permit if it can be had now. As [`try_acquire_many`](Self::try_acquire_many).
+    /// Acquires one permit if one is available now. As
+    /// [`try_acquire_many`](Self::try_acquire_many).
     pub fn try_acquire(&self) -> TryAcquirePermits<SemaphorePermit> {
         self.try_acquire_many(1)
     }
 
-    /// Acquires `n` permits if they can be had now without overtaking anybody; `None` if not.
+    /// Acquires `n` permits if they are available now without overtaking a waiter. Returns `None`
+    /// if not.
     ///
-    /// Gets one answer of the server; an answer that gets lost is asked for again, for as long as the client is patient. Errors and cancel safety as
-    /// [`acquire_many`](Self::acquire_many). One command, and one for the release.
+    /// Sends one request. A lost answer is requested again within the client's `patience`. Errors
+    /// and cancel safety as [`acquire_many`](Self::acquire_many). Costs one command, and one for
+    /// the release.
     pub fn try_acquire_many(&self, n: u32) -> TryAcquirePermits<SemaphorePermit> {
         TryAcquirePermits::new(&self.0, n)
     }
 
-    /// Acquires one permit, waiting up to `wait`. As [`try_acquire_many_for`](Self::try_acquire_many_for).
+    /// Acquires one permit and waits up to `wait`. As
+    /// [`try_acquire_many_for`](Self::try_acquire_many_for).
     pub fn try_acquire_for(&self, wait: Duration) -> TryAcquirePermitsFor<SemaphorePermit> {
         self.try_acquire_many_for(1, wait)
     }
 
-    /// Acquires `n` permits, waiting up to `wait`; `None` if they could not be had in that time.
+    /// Acquires `n` permits and waits up to `wait`. Returns `None` if they did not become
+    /// available.
     ///
-    /// Ends at its time, whatever happens; if the server did not answer then, it is an error and not `None`. A `wait` of zero is
-    /// [`try_acquire_many`](Self::try_acquire_many): it takes the time that one answer needs. Otherwise as [`acquire_many`](Self::acquire_many).
+    /// Ends after `wait` in any case. If the server did not answer by then, the result is an error
+    /// and not `None`. A `wait` of zero is [`try_acquire_many`](Self::try_acquire_many), which
+    /// takes until the answer to one request. Otherwise as [`acquire_many`](Self::acquire_many).
     pub fn try_acquire_many_for(
         &self,
         n: u32,
@@ -127,33 +152,39 @@ impl Semaphore {
         TryAcquirePermitsFor::new(&self.0, n, wait)
     }
 
-    /// Sets how many permits there are, whatever it was before. Awaiting the returned builder does it, exactly once however often it has to be sent. One command.
+    /// Sets the number of permits, whatever it was before. Await the returned builder. The change
+    /// is made exactly once, however often the request is sent. Costs one command.
     ///
-    /// What that does to permits that are out and to waiters: see [`Semaphore`].
+    /// For the effect on given-out permits and on waiters, see [`Semaphore`].
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`, `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` when it may be
-    /// set, if the server did not answer for as long as the client is patient, 20 s at most.
+    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`,
+    /// `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may be set, when
+    /// the server did not answer within the client's `patience`, 20 s at most.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it may be set or not; if it was not sent yet it will not be, and if it was, it acts within 5 s or never.
+    /// After a drop, the number may be set or not. An unsent request is not sent. A sent one acts
+    /// within 5 s or never.
     pub fn set_permits(&self, permits: u32) -> SetPermits {
         SetPermits::new(&self.0, permits)
     }
 
-    /// Sets how many permits there are if nobody has; `false` if somebody had. Otherwise as [`set_permits`](Self::set_permits).
+    /// Sets the number of permits if it is not set. Returns `false` if it was set. Otherwise as
+    /// [`set_permits`](Self::set_permits).
     pub fn try_set_permits(&self, permits: u32) -> TrySetPermits {
         TrySetPermits::new(&self.0, permits)
     }
 
-    /// Adds `change` permits, or takes so many away if it is negative, exactly once; returns how many there are then. One command.
+    /// Adds `change` permits, or removes them if it is negative, exactly once. Returns the new
+    /// number. Costs one command.
     ///
     /// # Errors
     ///
-    /// `NotSet` if nobody has set how many there are; `OutOfRange` if there would be less than none or more than 4294967295. Otherwise as
-    /// [`set_permits`](Self::set_permits); after `OutcomeUnknown`, adding again may add twice.
+    /// `NotSet` if the number is not set; `OutOfRange` if it would be negative or more than
+    /// 4294967295. Otherwise as [`set_permits`](Self::set_permits); after `OutcomeUnknown`, adding
+    /// again may add twice.
     ///
     /// # Cancel safety
     ///
@@ -162,8 +193,9 @@ impl Semaphore {
         self.0.add(change).await
     }
 
-    /// Takes away all permits that can be had at this moment, exactly once, and returns how many those were: there are then as many as are out. One command, and more only
-    /// after many leases have ended.
+    /// Removes all permits that are available at this moment, exactly once, and returns their
+    /// number. The new total is the number given out. Costs one command, and more only after many
+    /// leases have ended.
     ///
     /// # Errors
     ///
@@ -176,9 +208,11 @@ impl Semaphore {
         self.0.drain().await
     }
 
-    /// Deletes the semaphore; `false` if nobody had set it. Waiters get `NotSet` at once. One command.
+    /// Deletes the semaphore. Returns `false` if the number was not set. Waiters get `NotSet` at
+    /// once. Costs one command.
     ///
-    /// **Permits that are out are forgotten**: their guards are told at their next renewal, or at their deadline. If somebody sets the semaphore before that, more are out than there are.
+    /// **Given-out permits are forgotten.** Their guards learn of it at their next renewal, or at
+    /// their deadline. If the number is set again before that, more permits are out than there are.
     ///
     /// # Errors
     ///
@@ -191,7 +225,8 @@ impl Semaphore {
         self.0.delete().await
     }
 
-    /// Returns how many permits could be had at this moment if nobody waited. As [`totals`](Self::totals).
+    /// Returns the number of permits that are available at this moment, waiters disregarded. As
+    /// [`totals`](Self::totals).
     ///
     /// # Errors
     ///
@@ -204,7 +239,7 @@ impl Semaphore {
         Ok(self.totals().await?.available)
     }
 
-    /// Returns how many permits there are, those included that are out. As [`totals`](Self::totals).
+    /// Returns the total number of permits, including those given out. As [`totals`](Self::totals).
     ///
     /// # Errors
     ///
@@ -217,23 +252,27 @@ impl Semaphore {
         Ok(self.totals().await?.permits)
     }
 
-    /// Returns how many permits there are, how many are out, and how many wait. Stale as soon as it is known.
+    /// Returns the total number of permits, the number given out, and the number of waiters. The
+    /// result may be outdated on arrival.
     ///
-    /// One command, and one more for every 64 holders whose lease has ended since somebody last looked.
+    /// Costs one command, and one more for every 64 holders whose lease has ended since the last
+    /// look of any client.
     ///
     /// # Errors
     ///
-    /// `NotSet` if nobody has set how many there are and the handle names no number; `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the
-    /// server did not answer for as long as the client is patient.
+    /// `NotSet` if the number is not set and the handle has no default; `InvalidName`, `WrongKind`,
+    /// `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the server did not
+    /// answer within the client's `patience`.
     ///
     /// # Cancel safety
     ///
-    /// It only looks, and takes back what has ended.
+    /// It only reads, and removes expired holds.
     pub async fn totals(&self) -> Result<Totals, Error> {
         self.0.totals().await
     }
 
-    /// Returns who has permits, with what their clients say about themselves. One command for 256 holders, and one for each client among them.
+    /// Returns the holders of permits, with the descriptions of their clients. Costs one command
+    /// per 256 holders, and one per client among them.
     ///
     /// # Errors
     ///
@@ -246,7 +285,7 @@ impl Semaphore {
         inspect::holders(&self.0).await
     }
 
-    /// Returns the name as it was given; `None` if it is not allowed.
+    /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
         self.0.name()
     }

@@ -1,4 +1,4 @@
-//! The builders of an acquisition of permits with ids. Awaiting one runs it.
+//! The builders of an acquisition of permits with ids. Await a builder to run it.
 
 use std::{
     future::{Future, IntoFuture},
@@ -11,7 +11,7 @@ use redlatch_pool::{AcquirePermits, Pool, TryAcquirePermits, TryAcquirePermitsFo
 
 use crate::PermitId;
 
-/// The ids of what an acquisition took.
+/// The ids of the acquired permits.
 struct Taken(Vec<PermitId>);
 
 impl Taken {
@@ -44,7 +44,8 @@ macro_rules! builders {
         pub struct $builder($inner<Taken>);
 
         impl $builder {
-            /// Sets how long the permits last unless they are extended: 50 ms to 365 days. Default: the client's default lease, 30 s unless it was set.
+            /// Sets the lease of the permits: 50 ms to 365 days. Default: the client's default
+            /// lease, 30 s unless it was set.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0 = self.0.lease(lease);
                 self
@@ -72,15 +73,19 @@ macro_rules! builders {
 builders! {
     /// An acquisition of one permit that waits; await it. Gives its id.
     AcquireId, AcquirePermits, PermitId, |taken: Result<Taken, Error>| taken.and_then(Taken::one);
-    /// An acquisition of one permit that does not wait; await it. `None` if there is none, or others wait for it.
+    /// An acquisition of one permit that does not wait; await it. Gives `None` if none is
+    /// available, or others wait for it.
     TryAcquireId, TryAcquirePermits, Option<PermitId>, |taken: Result<Option<Taken>, Error>| taken?.map(Taken::one).transpose();
-    /// An acquisition of one permit that waits for a while; await it. `None` if there was none whenever this looked.
+    /// An acquisition of one permit with a bounded wait; await it. Gives `None` if none was
+    /// available at each look.
     TryAcquireIdFor, TryAcquirePermitsFor, Option<PermitId>, |taken: Result<Option<Taken>, Error>| taken?.map(Taken::one).transpose();
-    /// An acquisition that waits; await it. Gives as many ids as permits were asked for.
+    /// An acquisition that waits; await it. Gives an id for each requested permit.
     AcquireIds, AcquirePermits, Vec<PermitId>, |taken: Result<Taken, Error>| Ok(taken?.0);
-    /// An acquisition that does not wait; await it. `None` if there are too few, or others wait for them.
+    /// An acquisition that does not wait; await it. Gives `None` if there are too few permits, or
+    /// others wait for them.
     TryAcquireIds, TryAcquirePermits, Option<Vec<PermitId>>, |taken: Result<Option<Taken>, Error>| Ok(taken?.map(|taken| taken.0));
-    /// An acquisition that waits for a while; await it. `None` if there were too few whenever this looked.
+    /// An acquisition with a bounded wait; await it. Gives `None` if there were too few permits at
+    /// each look.
     TryAcquireIdsFor, TryAcquirePermitsFor, Option<Vec<PermitId>>, |taken: Result<Option<Taken>, Error>| Ok(taken?.map(|taken| taken.0));
 }
 

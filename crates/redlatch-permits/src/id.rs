@@ -4,16 +4,18 @@ use std::{error, fmt, str::FromStr};
 
 use redlatch_core::family::AttemptId;
 
-/// A permit that was given out, by name: whoever has it may extend it and give it back.
+/// The name of a given-out permit. Any process that has it may extend and return the permit.
 ///
-/// It is text of 36 to 90 characters, `<32 hexadecimal digits>:<n>:<n>` with perhaps a third number, made by [`Display`](fmt::Display) and read by
-/// [`FromStr`]; with the feature `serde`, serde writes and reads it as that text. It does not say of which semaphore it is. It is hard to
-/// guess but no secret: it shows up in [`holders`](crate::PermitExpirableSemaphore::holders).
+/// The text form has 36 to 90 characters, `<32 hexadecimal digits>:<n>:<n>`, perhaps with a third
+/// number. It is written by [`Display`](fmt::Display) and read by [`FromStr`]; with the feature
+/// `serde`, serde uses the same text. The id does not name its semaphore. It is hard to guess but
+/// no secret, since it is listed in [`holders`](crate::PermitExpirableSemaphore::holders).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId {
-    /// As the server knows it, `<client>:<n>:<n>`.
+    /// Its name on the server, `<client>:<n>:<n>`.
     hold: String,
-    /// The last server time at which a copy of its acquire may act, if copies were under way when it was given out.
+    /// The last server time at which a copy of its acquire may act, if copies were under way when
+    /// it was given out.
     void_by: Option<u64>,
 }
 
@@ -30,7 +32,8 @@ impl PermitId {
         &self.hold
     }
 
-    /// Returns by which attempt it was taken, and until when copies of that may act, if there were any.
+    /// Returns the attempt that took it, and the time until which copies of that may act, if there
+    /// were any.
     pub(crate) fn void(&self) -> Option<(String, u64)> {
         let (attempt, _) = self.hold.rsplit_once(':')?;
         Some((attempt.to_owned(), self.void_by?))
@@ -83,13 +86,13 @@ impl FromStr for PermitId {
     }
 }
 
-/// Reads a number that is written as we write them: one permit has one id.
+/// Reads a number in its canonical form, since one permit has one id.
 fn number<N: FromStr + ToString>(text: &str) -> Option<N> {
     let number: N = text.parse().ok()?;
     (number.to_string() == text).then_some(number)
 }
 
-/// Why text is no id of a permit.
+/// The reason why a text is no permit id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParsePermitIdError {
@@ -99,7 +102,7 @@ pub enum ParsePermitIdError {
     Attempt,
     /// The number after that is missing or malformed.
     Permit,
-    /// What follows is no number of 13 digits, or more follows.
+    /// The rest is not a number of 13 digits, or more follows.
     Tail,
 }
 

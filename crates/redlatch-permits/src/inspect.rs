@@ -1,4 +1,4 @@
-//! Looking at permits from outside.
+//! Given-out permits, as an observer sees them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,15 +7,16 @@ use redlatch_pool::Pool;
 
 use crate::PermitId;
 
-/// A permit that is out, and what the client that took it says about itself.
+/// A given-out permit, and the description of the client that took it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PermitHolder {
     /// Its id.
     pub id: PermitId,
-    /// How long it lasts if nobody extends it.
+    /// The remaining lease.
     pub remaining: Duration,
-    /// Host, process and application of the client that took it; `None` if that client's record is gone.
+    /// Host, process and application of the client that took it; `None` if that client's record is
+    /// gone.
     pub metadata: Option<Metadata>,
 }
 
@@ -23,7 +24,7 @@ pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
     let mut clients = BTreeMap::new();
     let mut holders = Vec::new();
     for hold in pool.holds().await? {
-        // Another release may name its holds differently.
+        // Another version may name its holds differently.
         let Ok(id) = hold.id.parse() else { continue };
         let client = hold.id.split(':').next().unwrap_or_default().to_owned();
         if !clients.contains_key(&client) {

@@ -1,4 +1,4 @@
-//! Holds that stand or fall together: a number of them has to be there.
+//! Holds of which a number has to last.
 
 use std::{
     future::{Future, poll_fn},
@@ -10,7 +10,7 @@ use std::{
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use redlatch_core::{Error, ErrorKind, Held, HoldState, LossCause, Released};
 
-/// Some holds, of which `needed` have to last.
+/// Holds of which `needed` have to last.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     holds: Vec<Held>,
@@ -22,7 +22,7 @@ impl Bundle {
         Self { holds, needed }
     }
 
-    /// Changes how many have to last.
+    /// Changes the number that has to last.
     pub(crate) const fn needs(mut self, needed: usize) -> Self {
         self.needed = needed;
         self
@@ -43,7 +43,8 @@ impl Bundle {
         &self.holds
     }
 
-    /// Returns the state of the whole: lost with the cause of the first loss found when fewer than needed are left.
+    /// Returns the state of the whole: lost, with the cause of the first loss found, when fewer
+    /// than needed are left.
     pub(crate) fn state(&self) -> HoldState {
         let (mut held, mut unknown, mut cause) = (0, 0, LossCause::Expired);
         for hold in &self.holds {
@@ -69,7 +70,8 @@ impl Bundle {
         }
     }
 
-    /// Returns how long enough of them may be relied on: the time left of the one that makes up the number.
+    /// Returns how long enough of them may be relied on: the remaining time of the hold that
+    /// completes the number.
     pub(crate) fn remaining(&self) -> Duration {
         let mut left: Vec<_> = self.holds.iter().map(Held::remaining).collect();
         left.sort_unstable();
@@ -77,7 +79,7 @@ impl Bundle {
         at.and_then(|at| left.get(at)).copied().unwrap_or_default()
     }
 
-    /// Resolves when fewer than needed are left, each told by its own clock.
+    /// Resolves when fewer than needed are left, each by its own clock.
     pub(crate) fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         let mut losses: FuturesUnordered<_> = self.holds.iter().map(Held::lost).collect();
         let spare = self.holds.len() - self.needed.min(self.holds.len());
@@ -97,7 +99,7 @@ impl Bundle {
         let mut future = pin!(future);
         let mut lost = pin!(self.lost());
         poll_fn(|context: &mut Context<'_>| {
-            // Compares clocks, and so notices a loss that no timer has told yet.
+            // Checks the clocks, and so notices a loss before its timer fires.
             self.check()?;
             if let Poll::Ready(cause) = lost.as_mut().poll(context) {
                 return Poll::Ready(Err(Error::lost(cause)));

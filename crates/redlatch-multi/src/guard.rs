@@ -6,10 +6,11 @@ use redlatch_core::{Error, Held, HoldState, LossCause, Released, Token};
 
 use crate::bundle::Bundle;
 
-/// All members of a [`MultiLock`](crate::MultiLock), held as one: the loss of any is the loss of the whole. Dropping it releases all of them in
-/// the background; [`release`](Self::release) also tells what became of each.
+/// All members of a [`MultiLock`](crate::MultiLock), held as one. The loss of any member is the
+/// loss of the whole. Dropping it releases all of them in the background;
+/// [`release`](Self::release) also returns the outcome of each.
 ///
-/// After a loss the members that are left are still held, and renewed, until this guard goes.
+/// After a loss, the remaining members are still held and renewed until this guard is dropped.
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct MultiGuard(Bundle);
 
@@ -19,29 +20,30 @@ impl MultiGuard {
         Self(Bundle::new(holds, needed))
     }
 
-    /// Returns the members' guards, in the order in which they were taken: by kind, then by name, in a cluster by hash slot in between.
+    /// Returns the members' guards, in the order of acquisition: by kind, in a cluster by hash
+    /// slot, then by name.
     pub fn members(&self) -> &[Held] {
         self.0.holds()
     }
 
-    /// Takes the guard apart: each member is held by itself from then on.
+    /// Splits the guard: each member is held by itself from then on.
     pub fn into_members(self) -> Vec<Held> {
         self.0.into_holds()
     }
 
-    /// Returns the fencing token of the member called `name`; of the first, if several of different servers are. A read side has the token of the last
-    /// write.
+    /// Returns the fencing token of the member called `name`; of the first one, if members of
+    /// different servers share the name. A read side has the token of the last write.
     pub fn token(&self, name: &str) -> Option<Token> {
         let member = self.members().iter().find(|member| member.name() == name);
         member.map(Held::granted_token)
     }
 
-    /// Returns the state at this instant: lost if any member is. Asks nobody.
+    /// Returns the state at this instant: lost if any member is. Sends no request.
     pub fn state(&self) -> HoldState {
         self.0.state()
     }
 
-    /// Fails with the cause if any member is lost. Asks nobody.
+    /// Fails with the cause if any member is lost. Sends no request.
     ///
     /// # Errors
     ///
@@ -50,21 +52,23 @@ impl MultiGuard {
         self.0.check()
     }
 
-    /// Returns how long all members may be relied on if nothing renews them; zero once one is lost.
+    /// Returns how long all members may be relied on without a renewal; zero once one is lost.
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
     }
 
-    /// Resolves when any member is lost, without any reply having to arrive. Owns what it needs and keeps nothing held.
+    /// Resolves when any member is lost. It needs no reply. The future is `'static` and keeps
+    /// nothing held.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; call it again.
+    /// A dropped future loses nothing; call it again.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         self.0.lost()
     }
 
-    /// Runs `future` for as long as all members are held; dropped at its next await when one is lost. Each poll compares the clock first.
+    /// Runs `future` while all members are held, and drops it at its next await when one is lost.
+    /// Each poll checks the clock first.
     ///
     /// # Errors
     ///
@@ -72,33 +76,35 @@ impl MultiGuard {
     ///
     /// # Cancel safety
     ///
-    /// As `future` itself; the guard stays as it is.
+    /// As `future` itself. The guard is unchanged.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         self.0.run(future).await
     }
 
-    /// Makes each member's lease last at least `span` from now, once: 50 ms to 365 days. Costs one command per member, all at once.
+    /// Extends each member's lease to at least `span` from now, once: 50 ms to 365 days. Costs one
+    /// command per member, all at once.
     ///
     /// # Errors
     ///
-    /// The first of what [`Held::extend`] fails with; other members may have been extended.
+    /// The first error of [`Held::extend`]; other members may have been extended.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, each member keeps the deadline it had or got.
+    /// After a drop, each member has its old or its new deadline.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         self.0.extend(span).await
     }
 
-    /// Releases all members at once and says what became of each, by name in the order of [`members`](Self::members). Costs one command per member.
+    /// Releases all members at once, and returns the outcome of each, by name in the order of
+    /// [`members`](Self::members). Costs one command per member.
     ///
     /// # Errors
     ///
-    /// Per member, as its own release: what was not answered goes on in the background.
+    /// Per member, as its own release; unanswered releases continue in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the releases go on in the background.
+    /// A dropped future leaves the releases to the background.
     pub async fn release(self) -> Vec<(String, Result<Released, Error>)> {
         let names: Vec<_> = self
             .members()

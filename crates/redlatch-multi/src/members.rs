@@ -1,4 +1,4 @@
-//! The members of a multi-lock, in the one order in which everybody takes them.
+//! The members of a multi-lock, in the one order in which every process takes them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use redlatch_core::{
 pub(crate) struct Members(Vec<Member>);
 
 impl Members {
-    /// Sorts members; of members that are the same thing one is left, and of two sides of one object the exclusive one, which includes the other.
+    /// Sorts members and removes duplicates. Of two sides of one object, the exclusive one remains,
+    /// which includes the other.
     pub(crate) fn collect(members: &[&dyn Lockable]) -> Result<Self, Error> {
         let members: Result<Vec<_>, _> = members.iter().map(|member| member.member()).collect();
         let mut members = members?;
@@ -33,7 +34,7 @@ impl Members {
         Ok(Self(members))
     }
 
-    /// A name has one kind, so of two kinds one could never be taken.
+    /// A name has one kind, so one of two kinds could never be acquired.
     fn check_kinds(members: &[Member]) -> Result<(), Error> {
         for (at, member) in members.iter().enumerate() {
             let same = |other: &&Member| home(other) == home(member);
@@ -50,12 +51,12 @@ impl Members {
         Ok(())
     }
 
-    /// Returns the member at a place in the order.
+    /// Returns the member at a position of the order.
     pub(crate) fn get(&self, at: usize) -> Option<&Member> {
         self.0.get(at)
     }
 
-    /// Returns what one script may take, of the members from this place on.
+    /// Returns the members from this position on that one script may take.
     pub(crate) fn run(&self, at: usize) -> Vec<Arc<dyn Primitive>> {
         let rest = &self.0[at..];
         let first = &rest[0];
@@ -78,10 +79,11 @@ impl Members {
     }
 }
 
-/// Where a member stands in the order. What comes first is the same in every process, whatever each calls the server: kind, slot and key.
+/// The position of a member in the order. Kind, slot and key come first, since they are the same in
+/// every process, whatever address it uses for the server.
 ///
-/// Kinds and slots come before keys so that members which one script can take stand next to each other. Where all slots are on one server they make no
-/// difference to that, and none here.
+/// Kinds and slots come before keys, so that members which one script can take are adjacent. Slots
+/// are ignored where all of them are on one server.
 fn place(member: &Member) -> (&str, u16, &str, (&str, u32)) {
     let (key, address) = home(member);
     (
@@ -92,12 +94,12 @@ fn place(member: &Member) -> (&str, u16, &str, (&str, u32)) {
     )
 }
 
-/// What makes two members be of one name: the key, and the database it is in.
+/// The identity of a name: the key, and its database.
 fn home(member: &Member) -> (&str, (&str, u32)) {
     let client = member.client();
     let key = member.primitive().key().as_str();
     (key, (client.address(), client.database()))
 }
 
-/// Most members that are taken by one script, which holds up the server while it runs: some 10 µs for each.
+/// Largest number of members per script. A script blocks the server for some 10 µs per member.
 const MOST_TOGETHER: usize = 100;

@@ -1,4 +1,4 @@
-//! The handle of a multi-lock, and how its members are taken.
+//! The handle of a multi-lock, and the acquisition of its members.
 
 use std::{
     fmt,
@@ -19,19 +19,25 @@ use crate::{MultiGuard, bundle::Bundle, members::Members};
 
 /// Several locks held as one: all of them or none.
 ///
-/// Members may be of any kind that is [`Lockable`], of one client or of several. They are taken in one order (by kind, then by key), whatever
-/// order they are given in, so that two multi-locks that overlap never wait for each other in a circle. The same member twice is one member: the same
-/// name and kind at the same address. Of the two sides of a read-write lock the write side is taken, which includes the other. One name as two kinds is an
-/// error, `WrongKind`, before anything is sent.
+/// Members may be of any kind that is [`Lockable`], of one client or of several. They are acquired
+/// in one order (by kind, then by key), whatever the order of the arguments, so that overlapping
+/// multi-locks cannot deadlock. A repeated member (same name, kind and address) counts once. Of the
+/// two sides of a read-write lock, the write side is acquired, which includes the other. One name
+/// as two kinds is `WrongKind`, before any request is sent.
 ///
-/// * **Plain locks, and fair ones,** of one client are taken by one script if all are free; in a cluster those that share a hash slot, `{tag}`s help. If one is busy, it
-///   is waited for alone, in its turn.
-/// * While it waits for one member it holds those before it, and its watchdog renews them. A member that is lost meanwhile makes it give back
-///   everything and begin anew.
-/// * **Mixed orders**: code that takes some of the same names one by one, in another order, can wait in a circle with it; give such waits a deadline.
-/// * **Two addresses of one server** are two members to it, and it would wait for itself. Use one client per server.
-/// * **One name on several servers** is ordered by their addresses, which all processes have to write alike.
-/// * A fixed lease is counted for all members from when the last was granted: those before it are extended then.
+/// * **Plain locks, and fair ones,** of one client are acquired by one script if all are free; in a
+///   cluster those that share a hash slot, for example by a `{tag}`. A busy member is awaited
+///   alone, in its turn.
+/// * During the wait for one member, those before it are held and renewed. If one of them is lost,
+///   all are released, and the acquisition begins again.
+/// * **Mixed orders**: code that acquires some of the same names one by one, in another order, can
+///   deadlock with it. Give such waits a deadline.
+/// * **Two addresses of one server** are two members, and the acquisition would wait for itself.
+///   Use one client per server.
+/// * **One name on several servers** is ordered by their addresses, which all processes have to
+///   write in the same way.
+/// * A fixed lease counts for all members from the last grant: the members before it are then
+///   extended.
 ///
 /// # Examples
 ///
@@ -51,57 +57,64 @@ pub struct MultiLock {
     members: Result<Arc<Multi>, Error>,
 }
 
-/// Members to be taken as one.
+/// Members to be acquired as one.
 #[derive(Debug)]
 struct Multi(Members);
 
 impl MultiLock {
-    /// Makes a handle. Does no I/O; what is wrong with a member, or that there is none, is told by the first acquisition.
+    /// Creates a handle. Does no I/O. The first acquisition reports an invalid member, or a lack of
+    /// members.
     pub fn new(members: &[&dyn Lockable]) -> Self {
         Self {
             members: Members::collect(members).map(|members| Arc::new(Multi(members))),
         }
     }
 
-    /// Acquires all members, waiting until they are free. Awaiting the returned builder does it.
+    /// Acquires all members, and waits until they are free. Await the returned builder.
     ///
     /// # Cost
     ///
-    /// One command for all plain locks of one client, if all are free, and one for all fair locks; in a cluster one for those of each hash slot. One for each side
-    /// of a read-write lock. The order may put members of other clients in between, which costs one command more for each time.
+    /// One command for all plain locks of one client, if all are free, and one for all fair locks;
+    /// in a cluster one for those of each hash slot. One for each side of a read-write lock.
+    /// Members of other clients may come in between, which costs one command more each time.
     ///
-    /// If one is busy, it and those of its kind before it cost what each costs alone. With a fixed lease, one command more for each member that was not
-    /// taken by the last one. The release: one command for each member, all at once.
+    /// A busy member, and those of its kind before it, cost as much as each alone. With a fixed
+    /// lease, one command more for each member that the last command did not acquire. The release
+    /// costs one command for each member, all at once.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` without members, and what a member's own acquisition fails with; then nothing is held. An owner is used for the members of
-    /// its own client; the others get a fresh one. `ForeignOwner` if it belongs to none of the members' clients.
+    /// `InvalidOption` without members, and the errors of a member's own acquisition; then nothing
+    /// is held. An owner applies to the members of its own client; the others get a fresh one.
+    /// `ForeignOwner` if it belongs to none of the members' clients.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it leaves nothing: what was taken is given back in the background, all at once.
+    /// The future may be dropped at any await. Acquired members are released in the background, all
+    /// at once.
     pub fn lock(&self) -> Acquire<MultiGuard> {
         Acquire::many(self.many())
     }
 
-    /// Acquires all members if all are free now; `None` if another has one of them. Otherwise as [`lock`](Self::lock).
+    /// Acquires all members if all are free now. Returns `None` if another owner has one of them.
+    /// Otherwise as [`lock`](Self::lock).
     pub fn try_lock(&self) -> TryAcquire<MultiGuard> {
         TryAcquire::many(self.many())
     }
 
-    /// Acquires all members, waiting up to `wait` for all together; `None` if one was held by another whenever this looked. A `wait` of zero is
-    /// [`try_lock`](Self::try_lock). Otherwise as [`lock`](Self::lock).
+    /// Acquires all members, and waits up to `wait` for all together. Returns `None` if another
+    /// owner had one of them at each try. A `wait` of zero is [`try_lock`](Self::try_lock).
+    /// Otherwise as [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<MultiGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
 
-    /// Returns the number of members, duplicates counted once; zero if something is wrong with them.
+    /// Returns the number of members, duplicates counted once; zero if they are invalid.
     pub fn len(&self) -> usize {
         self.members.as_ref().map_or(0, |multi| multi.0.len())
     }
 
-    /// Tells whether there is no member that can be taken.
+    /// Returns true if there is no valid member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -122,7 +135,7 @@ impl fmt::Debug for MultiLock {
     }
 }
 
-/// Members that cannot be taken.
+/// Invalid members.
 #[derive(Debug)]
 pub(crate) struct Wrong(pub(crate) Error);
 
@@ -144,11 +157,11 @@ impl AcquireMany<MultiGuard> for Multi {
     }
 }
 
-/// What became of one go at all members.
+/// The outcome of one try at all members.
 enum Taken {
     All(Vec<Held>),
     Busy,
-    /// A member was lost while another was waited for.
+    /// A member was lost during the wait for another.
     Lost,
 }
 
@@ -168,10 +181,12 @@ impl Multi {
         }
     }
 
-    /// Takes one member after the other, and those together that one script can take. What it has goes back, in the background, when it does not get all.
+    /// Acquires members in order, with one script for those that it can take together. If it does
+    /// not get all, the acquired members are released in the background.
     ///
-    /// Nobody waits for members that are taken together: of those the busy one and what is before it are taken alone, in order, and the rest together again. So
-    /// whoever waits for a member holds only such as are before it.
+    /// Members that are taken together are never awaited. If one is busy, it and those before it
+    /// are acquired alone, in order, and the rest together again. So a waiter holds only members
+    /// that come before the awaited one.
     async fn take_in_turn(
         &self,
         options: &AcquireOptions,
@@ -179,7 +194,8 @@ impl Multi {
         deadline: &Deadline,
     ) -> Result<Taken, Error> {
         let mut bundle = Bundle::new(Vec::new(), 0);
-        // How many were granted by the last request, and up to where members are taken alone.
+        // The number of members of the last grant, and the position up to which members are
+        // acquired alone.
         let (mut last, mut alone) = (0, 0);
         while let Some(member) = self.0.get(bundle.holds().len()) {
             let at = bundle.holds().len();
@@ -229,7 +245,7 @@ impl Multi {
         }
     }
 
-    /// Resolves when something is lost that is held already.
+    /// Resolves when a held member is lost.
     fn lost(&self, bundle: &Bundle) -> impl Future<Output = ()> + Send + use<> {
         let lost = self.watches().then(|| bundle.lost());
         async move {
@@ -246,14 +262,14 @@ impl Multi {
     }
 }
 
-/// Extends what was granted before the last members, if nothing renews it.
+/// Extends the members that were granted before the last ones, if they are not renewed.
 async fn even_out(bundle: &Bundle, last: usize, options: &AcquireOptions) -> Result<(), Error> {
     let Some(lease) = options.lease.filter(|lease| !lease.is_renewed()) else {
         return Ok(());
     };
     let earlier = &bundle.holds()[..bundle.holds().len() - last];
     let extended = join_all(earlier.iter().map(|held| held.extend(lease.span()))).await;
-    // One that is lost is seen by its state.
+    // A lost member shows in its state.
     if bundle.check().is_ok() {
         extended.into_iter().collect::<Result<(), _>>()?;
     }
@@ -304,7 +320,7 @@ impl Owners {
     }
 }
 
-/// When the time for all members together is over, by the clock of the first one's client.
+/// The end of the time for all members together, by the clock of the first one's client.
 struct Deadline(Option<(Client, Moment)>);
 
 impl Deadline {
@@ -323,7 +339,7 @@ impl Deadline {
             .is_some_and(|(client, until)| client.now() >= *until)
     }
 
-    /// Fails when the time is over before `future` is done.
+    /// Fails if the time ends before `future`.
     async fn bound(&self, future: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
         let Some((client, until)) = &self.0 else {
             return future.await;

@@ -1,24 +1,25 @@
-//! What the nodes of a red-lock answered.
+//! The answers of the nodes of a red-lock.
 
 use std::{error, fmt};
 
 use redlatch_core::{Error, ErrorKind};
 
-/// What one node answered to one attempt.
+/// The answer of one node to one attempt.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NodeOutcome {
-    /// It granted.
+    /// The node granted the lock.
     Granted,
-    /// Another holds the name there.
+    /// Another owner holds the name there.
     Busy,
-    /// It did not answer in its time; what it may grant yet is given back.
+    /// The node did not answer in time; a late grant is released.
     Late,
-    /// The others had settled it before this one answered; what it may grant yet is given back.
+    /// The other nodes decided before this one answered; a late grant is released.
     NotAwaited,
-    /// It has been running for less than the lease, and may have forgotten a hold that lives; what it granted was given back.
+    /// The node has been running for less than the lease, and may have forgotten a living hold. Its
+    /// grant was released.
     TooYoung,
-    /// It could not be asked.
+    /// The node could not be asked.
     Failed(Error),
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for NodeOutcome {
     }
 }
 
-/// What each node answered: the source of the error of a red-lock that too few nodes could serve.
+/// The answer of each node. It is the source of the error if too few nodes could serve a red-lock.
 #[derive(Clone, Debug)]
 pub struct NodeOutcomes(pub(crate) Vec<(String, NodeOutcome)>);
 
@@ -47,7 +48,7 @@ impl NodeOutcomes {
             .map(|(node, outcome)| (node.as_str(), outcome))
     }
 
-    /// Counts the nodes that no later attempt will find in a better state.
+    /// Counts the nodes whose state no later attempt can find improved.
     pub(crate) fn hopeless(&self) -> usize {
         let hopeless = |(_, outcome): &&(String, NodeOutcome)| {
             let NodeOutcome::Failed(error) = outcome else {
@@ -71,7 +72,7 @@ impl NodeOutcomes {
         self.0.iter().filter(failed).count()
     }
 
-    /// Counts the nodes that could not serve the attempt, whoever holds the name.
+    /// Counts the nodes that could not serve the attempt.
     pub(crate) fn unserved(&self) -> usize {
         let unserved = |(_, outcome): &&(String, NodeOutcome)| {
             matches!(

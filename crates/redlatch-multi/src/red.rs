@@ -1,4 +1,4 @@
-//! The handle of a red-lock, and how a quorum is taken.
+//! The handle of a red-lock, and the acquisition of a quorum.
 
 use std::{fmt, future::Future, pin::Pin, pin::pin, sync::Arc, time::Duration};
 
@@ -17,20 +17,25 @@ use crate::{NodeOutcome, NodeOutcomes, RedGuard, RedLockBuilder, bundle::Bundle,
 
 /// A lock over a majority of independent servers.
 ///
-/// Each member is a lock of the same name on a server of its own: at least three masters that share nothing and replicate nothing. Whoever holds it on a
-/// quorum holds it; a minority of servers may be away, slow or wiped.
+/// Each member is a lock of the same name on a server of its own: at least three masters that share
+/// nothing and replicate nothing. An owner that holds it on a quorum holds it; a minority of
+/// servers may be unreachable, slow or wiped.
 ///
-/// * **An attempt** asks all nodes at once, each for its own time at most. Once a quorum has granted, the others get as long again and not less than 10 ms.
-///   What is not a quorum is given back everywhere at once, also on nodes that answer later.
-/// * **Validity**: each node's hold ends, by this process's clock, a lease after its request was sent, less the margin for clock drift. The whole is
-///   valid for as long as a quorum of nodes is. Renewals run per node.
-/// * **Waiting** is by asking again after a pause with full jitter, so that an even split resolves itself.
-/// * **A node that was restarted** less than a lease ago is not counted, since it may have forgotten a hold; see
-///   [`durable_nodes`](RedLockBuilder::durable_nodes).
-/// * **What it does not give**: fencing tokens, re-entry, an order of waiters, and safety against clocks or processes that break the bounds.
+/// * **An attempt** asks all nodes at once, each with its own time-out. Once a quorum has granted,
+///   the others get the same time again, at least 10 ms. Without a quorum, all grants are released
+///   at once, also on nodes that answer later.
+/// * **Validity**: each node's hold ends, by this process's clock, a lease after its request was
+///   sent, less the margin for clock drift. The lock is valid while a quorum of nodes is. Renewals
+///   run per node.
+/// * **Waiting** means asking again after a pause with full jitter, so that an even split resolves
+///   itself.
+/// * **A node that was restarted** less than a lease ago does not count, since it may have
+///   forgotten a hold; see [`durable_nodes`](RedLockBuilder::durable_nodes).
+/// * **It lacks** fencing tokens, re-entry, an order of waiters, and safety against clocks or
+///   processes that break the bounds.
 ///
-/// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of per attempt. The project's page on
-/// red-lock says what its published criticism means here.
+/// Source: the Redlock algorithm as Redis documents it, with the validity rule per node instead of
+/// per attempt. The project's page on red-lock discusses the published criticism.
 #[derive(Clone)]
 pub struct RedLock(pub(crate) Result<Arc<Red>, Error>);
 
@@ -45,44 +50,51 @@ pub(crate) struct Red {
 }
 
 impl RedLock {
-    /// Makes a red-lock over the same name on at least three independent servers, with the default settings. What is wrong with it is told by
-    /// [`RedLockBuilder::build`], or here by the first acquisition.
+    /// Creates a red-lock over the same name on at least three independent servers, with the
+    /// default settings. The first acquisition reports invalid settings; [`RedLockBuilder::build`]
+    /// reports them at once.
     pub fn new(nodes: &[&dyn Lockable]) -> Self {
         Self(Self::builder(nodes).check().map(Arc::new))
     }
 
-    /// Starts to set up a red-lock.
+    /// Returns a builder of a red-lock.
     pub fn builder(nodes: &[&dyn Lockable]) -> RedLockBuilder {
         RedLockBuilder::new(nodes)
     }
 
-    /// Acquires on a quorum of nodes, waiting until that is possible. Awaiting the returned builder does it.
+    /// Acquires on a quorum of nodes, and waits until that is possible. Await the returned builder.
     ///
     /// # Cost
     ///
-    /// One command per node for each attempt, one per node for the release; one more per node and connection to ask how long it has been running.
+    /// One command per node for each attempt, and one per node for the release. One more per node
+    /// and connection asks for its uptime.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an owner: there is no re-entry. `Unavailable`, with
-    /// [`NodeOutcomes`] as its source, after the patience of the first node's client without an attempt that a quorum of nodes could serve; at once when so many
-    /// clients may not do it, or know the name as another kind, that none ever will. `Closed` or `Forked` at once when so many clients are.
+    /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an
+    /// owner: there is no re-entry. `Unavailable`, with [`NodeOutcomes`] as its source, after the
+    /// `patience` of the first node's client without an attempt that a quorum of nodes could serve;
+    /// at once if so many clients lack the rights, or know the name as another kind, that no
+    /// attempt can succeed. `Closed` or `Forked` at once if so many clients are.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, it leaves nothing: what was taken, or is granted later, is given back in the background.
+    /// The future may be dropped at any await. Grants, including late ones, are released in the
+    /// background.
     pub fn lock(&self) -> Acquire<RedGuard> {
         Acquire::many(self.many())
     }
 
-    /// Acquires on a quorum of nodes if that is possible now; `None` if others hold it on too many. Otherwise as [`lock`](Self::lock), but
-    /// too few nodes are an error at once.
+    /// Acquires on a quorum of nodes if that is possible now. Returns `None` if others hold it on
+    /// too many. Otherwise as [`lock`](Self::lock), but too few nodes are an error at once.
     pub fn try_lock(&self) -> TryAcquire<RedGuard> {
         TryAcquire::many(self.many())
     }
 
-    /// Acquires on a quorum of nodes, waiting up to `wait`; `None` if others held it on too many in the last attempt that had its full time,
-    /// `Unavailable` if too few nodes could serve that. A `wait` of zero is [`try_lock`](Self::try_lock). Otherwise as [`lock`](Self::lock).
+    /// Acquires on a quorum of nodes, and waits up to `wait`. Returns `None` if others held it on
+    /// too many in the last attempt that had its full time, `Unavailable` if too few nodes could
+    /// serve that. A `wait` of zero is [`try_lock`](Self::try_lock). Otherwise as
+    /// [`lock`](Self::lock).
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<RedGuard> {
         TryAcquireFor::many(self.many(), wait)
     }
@@ -114,7 +126,7 @@ impl AcquireMany<RedGuard> for Red {
     }
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 enum Attempt {
     Granted(RedGuard),
     /// Others hold it on too many nodes.
@@ -161,7 +173,7 @@ impl Red {
                 Attempt::Granted(guard) => return Ok(Some(guard)),
                 Attempt::Busy if over => return Ok(None),
                 Attempt::Busy => (served, busy) = (now, true),
-                // The end of the wait came between, which says nothing of the nodes.
+                // The wait ended first, which says nothing about the nodes.
                 Attempt::Unserved(_) if over && busy && hurried => return Ok(None),
                 Attempt::Unserved(outcomes)
                     if over
@@ -199,9 +211,9 @@ impl Red {
         let mut outcomes = vec![NodeOutcome::NotAwaited; self.nodes.len()];
         let mut granted: Vec<(usize, Held)> = Vec::new();
         let mut refused = 0;
-        // Without a majority left there is nothing to wait for.
+        // Without a possible majority, a wait is pointless.
         while refused <= self.nodes.len() - self.quorum {
-            // An answer that is here counts, also when the time is over.
+            // An answer that has arrived counts, even after the time.
             let over = pin!(client.pause(until - client.now()));
             let answer = match select(asked.next(), over).await {
                 Either::Right(_) => {
@@ -226,7 +238,7 @@ impl Red {
                 until = until.min(now + (now - started).max(GRACE));
             }
         }
-        // What was not answered is undone from here on.
+        // Unanswered requests are undone from here on.
         drop(asked);
         Ok(self.judge(granted, outcomes, options))
     }
@@ -260,7 +272,7 @@ impl Red {
             std::mem::forget(bundle);
             return Attempt::Busy;
         }
-        // Dropping the bundle gives back what there is, everywhere at once.
+        // Dropping the bundle releases all grants at once.
         if outcomes.unserved() > self.nodes.len() - self.quorum {
             return Attempt::Unserved(outcomes);
         }
@@ -295,7 +307,7 @@ impl Red {
             self.quorum,
             self.nodes.len()
         );
-        // Clients that take no work any more are no trouble of the nodes.
+        // A closed client says nothing about its node.
         let spare = self.nodes.len() - self.quorum;
         let kinds = [ErrorKind::Closed, ErrorKind::Forked];
         let kind = kinds
@@ -304,7 +316,8 @@ impl Red {
         Error::with_source(kind.unwrap_or(ErrorKind::Unavailable), message, outcomes)
     }
 
-    /// Returns the client whose clock and alarms it goes by: one that is open, since the alarms of a closed one go off at once.
+    /// Returns an open client, whose clock and alarms are used. The alarms of a closed client fire
+    /// at once.
     fn clock(&self) -> &Client {
         let mut clients = self.nodes.iter().map(|node| node.client());
         let open = clients.find(|client| !client.is_closed());
@@ -317,7 +330,7 @@ impl Red {
         self.node_timeout.unwrap_or(default)
     }
 
-    /// Returns how many nodes have to hold it; one too few where `rule` is not kept.
+    /// Returns the quorum; one too few where `rule` is not kept.
     fn enough(&self, rule: Rule) -> usize {
         self.quorum - usize::from(!self.nodes[0].client().keeps(rule))
     }
@@ -334,7 +347,7 @@ impl Red {
     }
 }
 
-/// The time is over for those who have not answered.
+/// The time of the silent nodes is over.
 fn late(outcomes: &mut [NodeOutcome]) {
     for outcome in outcomes {
         if let NodeOutcome::NotAwaited = outcome {

@@ -1,4 +1,4 @@
-//! How a red-lock is set up.
+//! The builder of a red-lock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     red::{MIN_NODE_TIMEOUT, Red, wrong},
 };
 
-/// Sets up a [`RedLock`].
+/// Builds a [`RedLock`].
 #[derive(Clone, Debug)]
 pub struct RedLockBuilder {
     nodes: Result<Vec<Member>, Error>,
@@ -33,14 +33,15 @@ impl RedLockBuilder {
         }
     }
 
-    /// Sets how many nodes have to hold it: more than half, at most all. Default: the smallest majority.
+    /// Sets the quorum: more than half of the nodes, at most all. Default: the smallest majority.
     #[must_use]
     pub const fn quorum(mut self, quorum: usize) -> Self {
         self.quorum = Some(quorum);
         self
     }
 
-    /// Sets how long one attempt waits for one node, at least 1 ms. Default: a fiftieth of the lease, 50 ms to 500 ms.
+    /// Sets the time-out of one node in one attempt, at least 1 ms. Default: a fiftieth of the
+    /// lease, 50 ms to 500 ms.
     #[must_use]
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
@@ -54,34 +55,37 @@ impl RedLockBuilder {
         self
     }
 
-    /// Says that nodes lose nothing when they restart (an append-only file that is synced with every write), so that one that just did may be counted.
-    /// Wrong where it is not true: two can then hold it.
+    /// Declares that nodes lose nothing at a restart (an append-only file that is synced with every
+    /// write), so that a restarted node counts at once. If that is false, two owners can hold the
+    /// lock.
     #[must_use]
     pub const fn durable_nodes(mut self) -> Self {
         self.durable = true;
         self
     }
 
-    /// Sets the longest lease with which anybody holds this name, also by an extension: a server that has been running for less is not counted, since it may have
-    /// forgotten a hold that lives. Default: the default lease of the first node's client, or the lease that is asked for if that is longer.
+    /// Sets the longest lease of any holder of this name, including extensions. A server that has
+    /// been running for less does not count, since it may have forgotten a living hold. Default:
+    /// the default lease of the first node's client, or the requested lease if that is longer.
     ///
-    /// Set it where some hold it for longer than others. Longer leases are refused once it is set, longer extensions in any case. Says nothing about
-    /// [durable](Self::durable_nodes) nodes.
+    /// Set it where leases differ. Longer leases are refused once it is set, longer extensions in
+    /// any case. It does not concern [durable](Self::durable_nodes) nodes.
     #[must_use]
     pub const fn longest_lease(mut self, lease: Duration) -> Self {
         self.longest = Some(lease);
         self
     }
 
-    /// Finishes.
+    /// Builds the lock.
     ///
-    /// Nodes are told apart by their addresses. One server behind two of them is still not counted twice, as it grants the name to one and tells the other that it is held; it makes
-    /// a quorum harder to get. Only clients with different prefixes would be granted both.
+    /// Addresses identify nodes. One server behind two addresses is not counted twice, since it
+    /// grants the name to one and reports it as held to the other; it makes a quorum harder to
+    /// reach. Only clients with different prefixes would get both.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no majority or more than all, and a time per node under 1 ms;
-    /// `InvalidName`.
+    /// `InvalidOption` for fewer than three nodes, two nodes at one address, a quorum that is no
+    /// majority or more than all, and a time per node under 1 ms; `InvalidName`.
     pub fn build(self) -> Result<RedLock, Error> {
         self.check().map(|red| RedLock(Ok(Arc::new(red))))
     }

@@ -6,13 +6,14 @@ use redlatch_core::{Error, ErrorKind, Held, HoldState, LossCause, Released};
 
 use crate::{NodeOutcomes, bundle::Bundle};
 
-/// A name held on a quorum of independent servers. Dropping it releases everywhere in the background; [`release`](Self::release) also tells what
-/// became of it on each node.
+/// A hold of one name on a quorum of independent servers. Dropping it releases everywhere in the
+/// background; [`release`](Self::release) also returns the outcome on each node.
 ///
-/// Each node's hold has its own deadline by this process's clock, and its own renewal; the whole is lost when fewer than a quorum are left.
+/// Each node's hold has its own deadline by this process's clock, and its own renewal. The red-lock
+/// is lost when fewer than a quorum are left.
 ///
-/// There is no fencing token: the tokens of independent servers cannot be compared. See the project's page on red-lock for what to do
-/// where two holders must not write.
+/// There is no fencing token, since the tokens of independent servers cannot be compared. The
+/// project's page on red-lock says what to do where two holders must not write.
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct RedGuard {
     bundle: Bundle,
@@ -42,23 +43,24 @@ impl RedGuard {
         self.bundle.holds()
     }
 
-    /// Returns what each node answered when this was acquired.
+    /// Returns each node's answer to the acquisition.
     pub const fn outcomes(&self) -> &NodeOutcomes {
         &self.outcomes
     }
 
-    /// Returns on how many nodes it is held at this instant, as far as this process knows.
+    /// Returns the number of nodes that hold it at this instant, as far as this process knows.
     pub fn nodes_held(&self) -> usize {
         let lives = |hold: &&Held| !matches!(hold.state(), HoldState::Lost(_));
         self.bundle.holds().iter().filter(lives).count()
     }
 
-    /// Returns the state at this instant: lost when fewer than a quorum of nodes are left. Asks nobody.
+    /// Returns the state at this instant: lost when fewer than a quorum of nodes are left. Sends no
+    /// request.
     pub fn state(&self) -> HoldState {
         self.bundle.state()
     }
 
-    /// Fails with a cause if fewer than a quorum of nodes are left. Asks nobody.
+    /// Fails with a cause if fewer than a quorum of nodes are left. Sends no request.
     ///
     /// # Errors
     ///
@@ -67,21 +69,24 @@ impl RedGuard {
         self.bundle.check()
     }
 
-    /// Returns how long a quorum may be relied on if nothing renews it: the time left on the last node that makes it up.
+    /// Returns how long a quorum may be relied on without a renewal: the remaining time of its last
+    /// node.
     pub fn remaining(&self) -> Duration {
         self.bundle.remaining()
     }
 
-    /// Resolves when fewer than a quorum of nodes are left, without any reply having to arrive. Owns what it needs and keeps nothing held.
+    /// Resolves when fewer than a quorum of nodes are left. It needs no reply. The future is
+    /// `'static` and keeps nothing held.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; call it again.
+    /// A dropped future loses nothing; call it again.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         self.bundle.lost()
     }
 
-    /// Runs `future` for as long as a quorum lasts; dropped at its next await when it does not. Each poll compares the clock first.
+    /// Runs `future` while a quorum lasts, and drops it at its next await when none is left. Each
+    /// poll checks the clock first.
     ///
     /// # Errors
     ///
@@ -89,20 +94,23 @@ impl RedGuard {
     ///
     /// # Cancel safety
     ///
-    /// As `future` itself; the guard stays as it is.
+    /// As `future` itself. The guard is unchanged.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         self.bundle.run(future).await
     }
 
-    /// Makes the lease last at least `span` from now, once, on a quorum of nodes: 50 ms to 365 days. Costs one command per node, all at once.
+    /// Extends the lease to at least `span` from now, once, on a quorum of nodes: 50 ms to 365
+    /// days. Costs one command per node, all at once.
     ///
     /// # Errors
     ///
-    /// `InvalidLease` for more than the [longest lease](crate::RedLockBuilder::longest_lease), unless nodes are durable. What [`Held::extend`] fails with on one of the nodes, when fewer than a quorum could be extended; some may have been.
+    /// `InvalidLease` for more than the [longest lease](crate::RedLockBuilder::longest_lease),
+    /// unless nodes are durable. An error of [`Held::extend`] on one of the nodes, if fewer than a
+    /// quorum could be extended; some may have been.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, each node keeps the deadline it had or got.
+    /// After a drop, each node has its old or its new deadline.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         if let Some(longest) = self.longest.filter(|&longest| span > longest) {
             let message = format!(
@@ -113,15 +121,16 @@ impl RedGuard {
         self.bundle.extend(span).await
     }
 
-    /// Releases on all nodes at once and says what became of it on each that granted. Costs one command per node.
+    /// Releases on all nodes at once, and returns the outcome on each that granted. Costs one
+    /// command per node.
     ///
     /// # Errors
     ///
-    /// Per node, as its own release: what was not answered goes on in the background.
+    /// Per node, as its own release; unanswered releases continue in the background.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the releases go on in the background.
+    /// A dropped future leaves the releases to the background.
     pub async fn release(self) -> Vec<(String, Result<Released, Error>)> {
         self.nodes
             .into_iter()

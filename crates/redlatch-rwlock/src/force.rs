@@ -1,4 +1,4 @@
-//! Ending holds by force.
+//! Forced ends of holds.
 
 use std::{
     future::{Future, IntoFuture},
@@ -18,7 +18,8 @@ use crate::{
 
 /// A forced release; await it. See [`ReadWriteLock::force_release`].
 ///
-/// Gives how many holds there were to be ended. Costs one command per hold, and those of [`ReadWriteLock::holders`] unless one holder is named.
+/// Gives the number of ended holds. Costs one command per hold, and those of
+/// [`ReadWriteLock::holders`] unless one holder is named.
 ///
 /// # Errors
 ///
@@ -26,7 +27,7 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Dropped, each hold may have been ended or not.
+/// After a drop, each hold may have been ended or not.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is released until this is awaited"]
 pub struct ForceEnd {
@@ -44,13 +45,13 @@ impl ForceEnd {
         }
     }
 
-    /// Ends only this hold, and no later one of its owner. Default: all that are found when this is awaited.
+    /// Ends only this hold, and no later one of its owner. Default: all holds that the call finds.
     pub fn holder(mut self, holder: &ReadWriteHolder) -> Self {
         self.holder = Some(holder.clone());
         self
     }
 
-    /// Forbids renewal instead of ending: each hold is over when its lease ends, and exclusion is kept.
+    /// Forbids renewal instead: each hold ends with its lease, and exclusion is kept.
     pub const fn after_lease(mut self) -> Self {
         self.how = Force::AfterLease;
         self
@@ -95,7 +96,7 @@ impl ForceEnd {
 }
 
 impl IntoFuture for ForceEnd {
-    /// How many holds there were to be ended.
+    /// The number of holds that were ended.
     type Output = Result<usize, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
@@ -104,5 +105,5 @@ impl IntoFuture for ForceEnd {
     }
 }
 
-/// Holds that are ended at the same time.
+/// Number of holds that are ended at the same time.
 const AT_ONCE: usize = 64;

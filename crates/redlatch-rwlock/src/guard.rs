@@ -9,19 +9,23 @@ use redlatch_core::{
 
 use crate::{ReadWriteLock, kind::Way};
 
-/// A read hold. Dropping it releases in the background; [`release`](Self::release) also tells what became of it.
+/// A read hold. Dropping it releases in the background; [`release`](Self::release) also returns the
+/// outcome.
 ///
-/// What [`LockGuard`](https://docs.rs/redlatch-reentrant) promises of drop and loss holds for it, too; all of [`Held`]'s methods are its own.
+/// What [`LockGuard`](https://docs.rs/redlatch-reentrant) promises of drop and loss holds for it,
+/// too; all of [`Held`]'s methods are its own.
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct ReadGuard(Held);
 
-/// A read hold of the one owner at a time who may become the writer.
+/// A read hold with the right to become the writer. One owner at a time has it.
 ///
-/// Beside it others may read, and while it lasts nobody else can write: what it reads stays true until it upgrades.
+/// Others may read beside it, and nobody else can write while it lasts. The data that it reads
+/// stays true until it upgrades.
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct UpgradableReadGuard(Held);
 
-/// The write hold. Dropping it releases in the background; [`release`](Self::release) also tells what became of it.
+/// The write hold. Dropping it releases in the background; [`release`](Self::release) also returns
+/// the outcome.
 ///
 /// Its [`token`](Held::token) is greater than that of every write before it.
 #[must_use = "a guard that is dropped at once releases at once"]
@@ -30,18 +34,20 @@ pub struct WriteGuard(Held);
 macro_rules! guards {
     ($($guard:ident),*) => {$(
         impl $guard {
-            /// Releases this guard and says what became of it. Costs one command.
+            /// Releases this guard and returns the outcome. Costs one command.
             ///
-            /// A hold that was lost before is an answer and not an error; see [`Released`].
+            /// An earlier loss of the hold is an outcome and not an error; see [`Released`].
             ///
             /// # Errors
             ///
-            /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client is patient; the release goes on in the
-            /// background. `Permission`, and `Closed` when the client has been closed, which released it already if the server could be reached.
+            /// `Unavailable` or `OutcomeUnknown` when the server did not answer within the client's
+            /// `patience`; the release continues in the background. `Permission`. `Closed` when the
+            /// client has been closed, which has already released the hold if the server was
+            /// reachable.
             ///
             /// # Cancel safety
             ///
-            /// Dropped, the release goes on in the background.
+            /// A dropped future leaves the release to the background.
             pub async fn release(self) -> Result<Released, Error> {
                 self.0.release().await
             }
@@ -77,15 +83,18 @@ macro_rules! guards {
 guards!(ReadGuard, UpgradableReadGuard, WriteGuard);
 
 impl ReadGuard {
-    /// Returns the token of the last write before this guard was granted. Nobody else has written since, nor will while it lasts.
+    /// Returns the token of the last write before this guard was granted. Nobody else has written
+    /// since, nor will while it lasts.
     ///
-    /// What is stored with the token under which it was read is fresh if and only if the token is still the same. Where the server knows of no
-    /// write, because there was none or because it was forgotten, the first reader gets a token that is greater than all before, and
-    /// later ones get the same, until a write. So what cannot be shown to be fresh counts as stale.
+    /// A copy that is stored with its token is fresh if and only if the token is still the same.
+    /// Where the server knows of no write, because there was none or because it was forgotten, the
+    /// first reader gets a token that is greater than all before, and later ones get the same,
+    /// until a write. So a copy that is not provably fresh counts as stale.
     ///
-    /// This needs a server that does not forget what it has acknowledged. After a failover that loses a write, or a restart from an
-    /// earlier state, the token is that of an earlier write, and a copy from before the lost write passes for fresh until the next
-    /// write. Where that matters, store the token with the data as well and compare, or ask for
+    /// This needs a server that does not forget acknowledged writes. After a failover that loses a
+    /// write, or a restart from an earlier state, the token is that of an earlier write, and a copy
+    /// from before the lost write counts as fresh until the next write. Where that matters, store
+    /// the token with the data as well and compare, or ask for
     /// [durability](redlatch_core::Durability) on the writes.
     pub const fn token(&self) -> Token {
         self.0.granted_token()
@@ -93,16 +102,18 @@ impl ReadGuard {
 }
 
 impl UpgradableReadGuard {
-    /// Returns the token of the last write before this hold, see [`ReadGuard::token`]. That of a write it was upgraded to is
-    /// [`WriteGuard`]'s own.
+    /// Returns the token of the last write before this hold, see [`ReadGuard::token`]. That of a
+    /// write it was upgraded to is [`WriteGuard`]'s own.
     pub const fn token(&self) -> Token {
         self.0.granted_token()
     }
 
-    /// Becomes the writer as well, waiting for the other readers to leave; new ones are held back meanwhile. Await the returned builder.
+    /// Becomes the writer as well, and waits for the other readers to leave. New readers are
+    /// blocked in the meantime. Await the returned builder.
     ///
-    /// This guard stays: when the write guard goes, the hold is an upgradable read again, and nobody else has written in between. The builder's owner
-    /// is this guard's; another one set there gets `Lost`.
+    /// This guard stays: when the write guard is dropped, the hold is an upgradable read again, and
+    /// nobody else has written in between. The builder's owner is this guard's; any other gets
+    /// `Lost`.
     ///
     /// # Errors
     ///
@@ -110,20 +121,22 @@ impl UpgradableReadGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, this guard is the upgradable read that it was, and readers are held back no longer.
+    /// The future may be dropped at any await. This guard is then the same upgradable read, and
+    /// readers are no longer blocked.
     pub fn upgrade(&self) -> Acquire<WriteGuard> {
         let lock = ReadWriteLock::of(&self.0);
         Acquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
     }
 
-    /// Becomes the writer as well if nobody else reads; `None` if somebody does. Otherwise as [`upgrade`](Self::upgrade).
+    /// Becomes the writer as well if nobody else reads. Returns `None` otherwise. Otherwise as
+    /// [`upgrade`](Self::upgrade).
     pub fn try_upgrade(&self) -> TryAcquire<WriteGuard> {
         let lock = ReadWriteLock::of(&self.0);
         TryAcquire::new(lock.client(), lock.hold(self.way())).owner(self.owner())
     }
 
-    /// Becomes the writer as well, waiting up to `wait` for the other readers to leave; `None` if they did not. Otherwise as
-    /// [`upgrade`](Self::upgrade).
+    /// Becomes the writer as well, and waits up to `wait` for the other readers to leave. Returns
+    /// `None` if they did not. Otherwise as [`upgrade`](Self::upgrade).
     pub fn try_upgrade_for(&self, wait: Duration) -> TryAcquireFor<WriteGuard> {
         let lock = ReadWriteLock::of(&self.0);
         TryAcquireFor::new(lock.client(), lock.hold(self.way()), wait).owner(self.owner())
@@ -135,19 +148,22 @@ impl UpgradableReadGuard {
 }
 
 impl WriteGuard {
-    /// Becomes a reader, in one step on the server: nobody can write in between, and waiting readers come in. With the same lease. One command.
+    /// Becomes a reader, in one step on the server. Nobody can write in between, and waiting
+    /// readers are admitted. The lease stays the same. Costs one command.
     ///
-    /// If the owner has other write guards, it goes on writing beside the new read guard. The read guard's token is this write's.
-    /// What else the write was acquired with does not pass on: the read guard has no `max_hold`, and its renewals wait for no replicas.
+    /// If the owner has other write guards, it goes on writing beside the new read guard. The read
+    /// guard's token is this write's. Other options of the write do not apply: the read guard has
+    /// no `max_hold`, and its renewals wait for no replicas.
     ///
     /// # Errors
     ///
-    /// `Lost` if the write is over; `Closed`, `Permission`, `ServerFull`; `Unavailable` or `OutcomeUnknown` when the server did not answer for as
-    /// long as the client is patient. In each case this guard is released, as if it had been dropped.
+    /// `Lost` if the write is over; `Closed`, `Permission`, `ServerFull`; `Unavailable` or
+    /// `OutcomeUnknown` when the server did not answer within the client's `patience`. In each case
+    /// this guard is released as by a drop.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, both the write and the read are given back in the background.
+    /// After a drop, both the write and the read are released in the background.
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         self.0.check()?;
         let lock = ReadWriteLock::of(&self.0);
@@ -170,7 +186,7 @@ impl WriteGuard {
 }
 
 impl ReadWriteLock {
-    /// Returns the lock that `held` is a hold of.
+    /// Returns the lock of `held`.
     fn of(held: &Held) -> Self {
         let class: Arc<str> = held.primitive().class();
         Self::new(held.client(), held.name()).class(&class)

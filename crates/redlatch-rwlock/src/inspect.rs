@@ -1,4 +1,4 @@
-//! Looking at a read-write lock from outside.
+//! The state of a read-write lock, as an observer sees it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,21 +12,24 @@ use crate::scripts::{self, Inspected, Names};
 pub struct ReadWriteInfo {
     /// The name.
     pub name: String,
-    /// The token of the last write; `None` if the server knows of none, or if nobody has read or written for long.
+    /// The token of the last write; `None` if the server knows of none, or if nobody has read or
+    /// written for long.
     pub token: Option<Token>,
-    /// Who writes, `<client>:<n>`.
+    /// The writer, `<client>:<n>`.
     pub writer: Option<String>,
-    /// How many owners read. Of holds that may have ended at most 64 are looked at; the rest are counted.
+    /// The number of readers. At most 64 holds that may have ended are examined; the rest are
+    /// counted.
     pub readers: u64,
-    /// Who of them may become the writer.
+    /// The reader that may become the writer.
     pub upgradable: Option<String>,
-    /// Waiters that want to write, to read upgradably or to upgrade, of all clients. One that died may be counted for a while.
+    /// Waiters that want to write, to read upgradably or to upgrade, of all clients. Dead ones may
+    /// be counted for a while.
     pub waiting_writers: u64,
-    /// Waiters that want to read, of all clients. One that died may be counted for a while.
+    /// Waiters that want to read, of all clients. Dead ones may be counted for a while.
     pub waiting_readers: u64,
 }
 
-/// What a holder may do.
+/// The rights of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Access {
@@ -38,25 +41,25 @@ pub enum Access {
     Write,
 }
 
-/// A holder and what its client says about itself.
+/// A holder and the description of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadWriteHolder {
-    /// What it may do. An owner that reads and writes is listed twice.
+    /// Its rights. An owner that reads and writes is listed twice.
     pub access: Access,
     /// The holder, `<client>:<n>`.
     pub owner: String,
-    /// How many guards hold, as the server counts them.
+    /// The number of guards, as the server counts them.
     pub count: u32,
     /// The token of a writer's hold, or of the last write before a reader's.
     pub token: Token,
-    /// How long it has been held, by the server's clock. Too short after the server's clock was set back.
+    /// The age of the hold, by the server's clock. Too short after the server's clock was set back.
     pub age: Duration,
-    /// How long the lease lasts if it is not renewed.
+    /// The remaining lease.
     pub remaining: Duration,
-    /// Host, process and application; `None` if the client's record is gone.
+    /// Host, process and application. `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
-    /// Which hold, in the server's words.
+    /// The name of the hold on the server.
     pub(crate) serial: u64,
 }
 
@@ -77,7 +80,7 @@ pub(crate) async fn info(client: &Client, names: &Names) -> Result<ReadWriteInfo
     })
 }
 
-/// Lists all holders, without what their clients say.
+/// Lists all holders, without the descriptions of their clients.
 pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWriteHolder>, Error> {
     let found = look(client, names, "").await?;
     let mut all = Vec::new();
@@ -93,7 +96,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
             serial: token.as_u64(),
         });
     }
-    // A walk over a hash that changes may show a hold twice.
+    // A scan of a changing hash may return a hold twice.
     let mut readers = BTreeMap::new();
     let mut cursor = Some("0".to_owned());
     while let Some(at) = cursor {
@@ -118,7 +121,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
     Ok(all)
 }
 
-/// Lists all holders and asks once for each of their clients.
+/// Lists all holders, and requests each of their clients' records once.
 pub(crate) async fn holders(client: &Client, names: &Names) -> Result<Vec<ReadWriteHolder>, Error> {
     let mut all = list(client, names).await?;
     let mut known = BTreeMap::<String, Option<Metadata>>::new();

@@ -1,4 +1,4 @@
-//! What the ways to hold a read-write lock are to the engine.
+//! The read-write lock's implementation of the core's `Primitive`.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub(crate) enum Way {
     Write,
     /// As writer, by the owner of the upgradable hold with this serial.
     Upgrade(u64),
-    /// As reader, by the writer whose attempt this ends; with the last server time at which a copy of that may act, if copies may be under way.
+    /// As reader, by the writer whose attempt this ends. Has the last server time at which a copy
+    /// of that may act, if copies may be under way.
     Downgrade(AttemptId, Token, Option<u64>),
 }
 
@@ -84,14 +85,14 @@ impl Primitive for Hold {
 
     fn line(&self) -> Side {
         match self.way {
-            // It comes in alone, in its turn.
+            // It enters alone, in its turn.
             Way::Upgradable => Side::Exclusive,
             _ => self.side(),
         }
     }
 
     fn form(&self) -> u64 {
-        // Its waiters are told apart from readers.
+        // Its waiters differ from readers.
         u64::from(matches!(self.way, Way::Upgradable))
     }
 

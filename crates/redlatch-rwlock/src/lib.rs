@@ -15,7 +15,7 @@ pub use inspect::{Access, ReadWriteHolder, ReadWriteInfo};
 pub use lock::ReadWriteLock;
 pub use side::ReadWriteSide;
 
-/// Returns the text of the script that renews, for tests that tell it from others.
+/// Returns the text of the renewal script, for tests that have to recognise it.
 #[doc(hidden)]
 pub fn renewal_script() -> &'static str {
     redlatch_lua::RWLOCK.renew.text

@@ -1,4 +1,4 @@
-//! The scripts of the read-write lock: the only place that knows the order of their keys and arguments.
+//! The scripts of the read-write lock. No other file knows the order of their keys and arguments.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -27,11 +27,11 @@ static HOLDERS: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.holders)
 static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdraw));
 static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
 
-/// What every call of one lock names.
+/// The parts that every call of one lock has.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) key: Key,
-    /// How and where all waiting readers are told.
+    /// The verb and the channel of the broadcast to waiting readers.
     pub(crate) verb: &'static str,
     pub(crate) channel: Arc<str>,
 }
@@ -58,7 +58,7 @@ impl Names {
     }
 }
 
-/// A waiter as its queue has it.
+/// A waiter, as a member of its queue.
 fn member(way: &Way, address: &str) -> String {
     match way {
         Way::Upgradable if !address.is_empty() => format!("{address} u"),
@@ -263,7 +263,7 @@ impl ReleaseScript<'_> {
 pub(crate) struct Inspected {
     pub(crate) now: u64,
     pub(crate) token: Option<Token>,
-    /// Owner, attempts and time left.
+    /// Owner, attempts and remaining time.
     pub(crate) writer: Option<(String, u32, Duration)>,
     pub(crate) readers: u64,
     pub(crate) upgradable: Option<String>,
@@ -362,7 +362,7 @@ pub(crate) struct ForceScript<'a> {
     pub(crate) retention: Duration,
 }
 
-/// How a hold is ended by force.
+/// The ways to end a hold by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Force {
     Now,
@@ -387,7 +387,7 @@ impl ForceScript<'_> {
         self.names.tell(call)
     }
 
-    /// Tells whether the hold was there to be ended, by this call or by an earlier copy of it.
+    /// Returns true if the hold existed, for this call or for an earlier copy of it.
     pub(crate) fn decode(reply: &Value) -> Result<bool, Error> {
         let items = Items::new(&FORCE, reply)?;
         match items.text(1)? {
@@ -437,7 +437,7 @@ pub(crate) fn wrong_kind(found: &str) -> Error {
     )
 }
 
-/// Reads a number that an empty text may stand for.
+/// Reads an optional number; an empty text stands for none.
 fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     match items.text(at) {
         Ok("") => Ok(None),
@@ -445,5 +445,6 @@ fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     }
 }
 
-/// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read holds.
+/// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read
+/// holds.
 const PARTS: [&str; 4] = ["q", "r", "l", "d"];

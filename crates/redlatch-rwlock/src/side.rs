@@ -4,11 +4,12 @@ use redlatch_core::{Error, Lockable, Member};
 
 use crate::{ReadWriteLock, kind::Way};
 
-/// The read side or the write side of a read-write lock, to be a member of a lock over several: what [`ReadWriteLock::read_side`] and
-/// [`ReadWriteLock::write_side`] give.
+/// The read side or the write side of a read-write lock, to be a member of a lock over several:
+/// what [`ReadWriteLock::read_side`] and [`ReadWriteLock::write_side`] give.
 ///
-/// There is none for the upgradable side: an upgrade waits for readers while the other members are held, outside of the one order in which everybody takes
-/// them, and so could wait in a circle. Take the write side, or upgrade before the others are taken.
+/// The upgradable side cannot be a member. An upgrade waits for readers while the other members are
+/// held, outside of the common order, and could deadlock. Take the write side, or upgrade before
+/// you acquire the others.
 #[derive(Clone, Debug)]
 pub struct ReadWriteSide {
     lock: ReadWriteLock,
@@ -21,7 +22,8 @@ impl ReadWriteLock {
         self.side(Way::Read)
     }
 
-    /// Returns its write side, as a member of a lock over several. Does no I/O. It includes the read side: of both only this one is taken.
+    /// Returns its write side, as a member of a lock over several. Does no I/O. It includes the
+    /// read side: if both are members, only this one is acquired.
     pub fn write_side(&self) -> ReadWriteSide {
         self.side(Way::Write)
     }

@@ -1,20 +1,22 @@
--- Marks of undone attempts, which keep late copies of an attempt from acting. Goes in front of the scripts that set marks or look for
--- them; it has no effect by itself.
+-- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
+-- precedes the scripts that set or read marks, and does nothing by itself.
 --
--- K  v            `<first> <last> <marks in the last> <end of the first> <end of the last>`, the chunks there are; absent without marks
---    v<i>         `<end> <attempt> …`, chunk i: attempts whose marks are over at its end (ms), 64 at most
+-- K  v            `<first> <last> <marks in the last> <end of the first> <end of the last>`, the
+--                 list of chunks; absent without marks
+--    v<i>         `<end> <attempt> …`, chunk i: at most 64 attempts; their marks are over at the
+--                 chunk's end (ms)
 --    v:<attempt>  ms until which copies of the attempt may act
 --
--- A script looks for a mark only if there is `v`, by its name. Marks that are over are harmless. Whoever takes the name or sets a mark
--- removes those of one chunk, so that the cost of a script does not depend on how many there are.
--- Times are text of 13 digits and compared as such.
+-- A script reads a mark by its name, and only if `v` exists. Expired marks are harmless. Each
+-- script that takes the name or sets a mark removes the marks of one expired chunk, so that its
+-- cost does not grow with their number. Times are text of 13 digits and compared as text.
 
--- How many marks a chunk has, and for how much longer than its first mark it lasts, in ms.
+-- Size of a chunk, and the ms by which it outlasts its first mark.
 local MARKS = 64
 local MARKS_SPAN = 500
 
--- Removes the marks of the first chunk if all of them are over; returns `v` as it is from now on. O(1), with a chunk that is over O(64).
--- Begins with HDEL, which a full server takes.
+-- Removes the marks of the first chunk if all of them are over. Returns the new `v`. O(1), with an
+-- expired chunk O(64). Begins with HDEL, which a full server accepts.
 local function marks_sweep(key, v, now)
   local first, last, count, over, newest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   if over and over >= now then
@@ -31,7 +33,7 @@ local function marks_sweep(key, v, now)
   if fields[1] then
     local ends = redis.call('HMGET', key, unpack(fields))
     for i = 1, #fields do
-      -- One that was prolonged stands in a later chunk, too.
+      -- A prolonged mark is in a later chunk as well.
       if ends[i] and ends[i] < now then
         gone[#gone + 1] = fields[i]
       end
@@ -53,8 +55,9 @@ local function marks_sweep(key, v, now)
   return v
 end
 
--- Marks an attempt of which copies may act until `void`, so that they do not. `v` is that field, `kind` is entered as k. O(1) and what a sweep
--- costs. Begins with HDEL, which a full server takes. Leaves the key's end to the caller.
+-- Marks an attempt whose copies could act until `void`. `v` is that field; `kind` becomes field k.
+-- O(1), plus the removal of a chunk. Begins with HDEL, which a full server accepts. The caller sets
+-- the key's TTL.
 local function marks_add(key, v, kind, attempt, void, now)
   redis.call('HDEL', key, '')
   v = v and marks_sweep(key, v, now)

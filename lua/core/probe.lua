@@ -1,7 +1,7 @@
--- Tries every command that the scripts of the family use, to find rights that are missing before they are needed.
+-- Tries every command of the family's scripts, to find missing rights before they are needed.
 --
--- KEYS  1 a key that nobody else uses; it is gone afterwards
--- ARGV  verb, channel, …  where messages go; nothing for a client that wants none
+-- KEYS  1 a key that nobody else uses; it is removed afterwards
+-- ARGV  verb, channel, …  where to publish; nothing for a client without messages
 -- Reply {now, refusal, …}  the error of each command that was refused
 -- Cost  O(1).
 local time = redis.call('TIME')

@@ -1,6 +1,7 @@
--- Publishes messages. Goes in front of every script that does.
+-- Publishes messages. This part precedes every script that publishes.
 
--- Publishes `message`. Verb and channel may come from a sorted set, which others may write to: nothing but a message is ever sent.
+-- Publishes `message`. Verb and channel may come from a sorted set that others can write to, so
+-- this function sends messages and nothing else.
 local function publish(verb, channel, message)
   if verb == 'PUBLISH' or verb == 'SPUBLISH' then
     redis.pcall(verb, channel, message)

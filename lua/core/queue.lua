@@ -1,29 +1,33 @@
--- The waiters of one object, served in the order in which they came. Goes behind core/publish.lua and in front of every script that reads or
--- writes such a queue; it has no effect by itself.
+-- The waiters of one object, served in order of arrival. This part follows core/publish.lua and
+-- precedes every script that uses such a queue. It does nothing by itself.
 --
--- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of arrival
--- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
--- K  fields: n  ms until which anybody may wait; nobody does if it is absent or over
---            y  `<ms> <member>`, who was called last, and until when it may take its time to come
+-- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of
+--    arrival
+-- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
+--    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
+-- K  fields
+--      n  ms until which there may be waiters; none if it is absent or over
+--      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
 --
--- A waiter is dead when its client has not been heard of for long, or when it was called and did not come. Dead ones at the front are removed by
--- whoever looks, 64 at most in one script.
--- Times are text of 13 digits and compared as such. Tickets have 16 digits and never pass through `..`.
+-- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
+-- Each script that looks removes dead waiters at the front, 64 at most. Times are text of 13 digits
+-- and compared as text. Tickets have 16 digits and never pass through `..`.
 
--- How long a waiter that is called may take to come, in ms.
+-- How long a notified waiter may take to come, in ms.
 local GRACE = 5000
 
 local function queue_client(member)
   return string.match(member, '^%u+ ([^ {]+)')
 end
 
--- Tells whether `called`, the field y, names `member`.
+-- Returns true if `called`, the field y, names `member`.
 local function queue_is_called(called, member)
   return called and string.sub(called, 15) == member
 end
 
--- Returns the first member that is alive and until when it is, in ms; nil when there is none; nil, true when too many dead ones were in front of it.
--- O(log n) and O(dead, at most 64). Writes nothing unless some are dead.
+-- Returns the first living member, and the ms until which it is alive. Returns nil if there is
+-- none, and nil, true if too many dead ones precede it. O(log n) and O(dead, at most 64). Writes
+-- only if some are dead.
 local function queue_head(q, l, now, called)
   local removed = 0
   local count = 0
@@ -52,8 +56,8 @@ local function queue_head(q, l, now, called)
   return nil, true
 end
 
--- Enters the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until which K surely lives. A full server refuses the first write.
--- O(log clients).
+-- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
+-- which K certainly lives. A full server refuses the first write. O(log clients).
 local function queue_touch(k, q, l, now, member, alive, flag, ends)
   local last = alive
   if flag and flag > alive then
@@ -71,8 +75,8 @@ local function queue_touch(k, q, l, now, member, alive, flag, ends)
   return last
 end
 
--- Enters a waiter, whose client was entered as alive, behind all others; returns 1, or 0 if it is there already, and the field y as it is from now on.
--- Q lives until `last`. O(log n).
+-- Adds a waiter, whose client is recorded as alive, behind all others. Returns 1, or 0 if it is
+-- there already, and the new field y. Q lives until `last`. O(log n).
 local function queue_enter(k, q, now, micros, member, last, called)
   if redis.call('ZSCORE', q, member) then
     return 0, called
@@ -86,14 +90,14 @@ local function queue_enter(k, q, now, micros, member, last, called)
     redis.call('PEXPIRE', q, last - now)
   end
   if queue_is_called(called, member) then
-    -- It was called, did not come, and comes now: at the end, like everybody.
+    -- It was notified and did not come in time: it joins at the end.
     redis.call('HDEL', k, 'y')
     called = false
   end
   return 1, called
 end
 
--- Tells a waiter that its turn has come. Begins with a write that a full server takes.
+-- Notifies a waiter of its turn. Begins with a write that a full server accepts.
 local function queue_call(k, now, member)
   redis.call('HDEL', k, '')
   redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
@@ -101,7 +105,8 @@ local function queue_call(k, now, member)
   publish(verb, channel, k .. ' ' .. n)
 end
 
--- Makes some living client look, when the dead at the front are too many for one script: one of those who came last.
+-- Makes a living client look when too many dead waiters are at the front for one script: one of
+-- those that came last.
 local function queue_call_any(k, q, l, now)
   for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
     local verb, channel = string.match(member, '^(%u+) (%S+)')
@@ -113,9 +118,11 @@ local function queue_call_any(k, q, l, now)
   end
 end
 
--- Returns the ms until which anybody before the first waiter of `client`, and among the first 16, counts as alive, where the head does until `alive`. When
--- that time is over and nobody has come, it is the client's turn to look. nil if that waiter is the head itself; also if it is not among the first 16,
--- unless `now` is given and 16 clients at most are alive: then all of them may look, and that is no herd.
+-- Returns the ms until which any of those before the first waiter of `client` counts as alive, if
+-- that waiter is among the first 16. The head is alive until `alive`. After that time, if nobody
+-- has come, the client should look. Returns nil if that waiter is the head itself. Also nil if it
+-- is not among the first 16, unless `now` is given and at most 16 clients are alive: then all of
+-- them may look.
 local function queue_before(q, l, client, alive, now)
   local members = redis.call('ZRANGE', q, 0, 15)
   local ahead, found = {}, false

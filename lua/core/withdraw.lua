@@ -1,8 +1,8 @@
--- Waiters of one client that wait no longer. A server may remember them after a failover, a restart
--- or an undo that it has forgotten. Goes behind the pieces of a kind and in front of its withdraw.lua;
--- it has no effect by itself.
+-- Entries of one client's waiters that no longer wait. A server may have them after a failover, a
+-- restart, or a forgotten undo. This part follows the parts of a kind and precedes its
+-- withdraw.lua. It does nothing by itself.
 
--- How many members of a queue one script looks at.
+-- Number of members of a queue that one script examines.
 local LOOKED_AT = 1024
 
 -- Returns the number of `member` if it is a waiter of `client`, else nil.
@@ -14,7 +14,8 @@ local function withdraw_number(member, client)
   return nil
 end
 
--- Appends the numbers of the waiters of `client` to `found`, as far as they are among the first in the queue. O(log n + 1024).
+-- Appends the numbers of the waiters of `client` to `found`, among the first 1024 of the queue.
+-- O(log n + 1024).
 local function withdraw_list(queue, client, found)
   local members = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1)
   for i = 1, #members do
@@ -25,7 +26,8 @@ local function withdraw_list(queue, client, found)
   end
 end
 
--- Strikes out the waiters of `client` whose number is in the set `gone`, as far as they are among the first in the queue. O(log n + 1024).
+-- Removes the waiters of `client` whose number is in the set `gone`, among the first 1024 of the
+-- queue. O(log n + 1024).
 local function withdraw_strike(queue, client, gone)
   local members = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1)
   for i = 1, #members do

@@ -1,30 +1,35 @@
--- Takes m names for one owner, exclusively: all of them or none. Goes behind core/marks.lua and the kind.lua of its kind, which has KIND,
--- PARTS and `wait`.
+-- Takes m names for one owner, exclusively: all of them or none. This script follows core/marks.lua
+-- and the kind.lua of its kind, which has KIND, PARTS and `wait`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
 -- ARGV  1 by      last server time in ms at which this may act
---       2 owner   who is to hold, `<client>:<n>`
+--       2 owner   the new holder, `<client>:<n>`
 --       3 attempt `<client>:<n>`, never used twice
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
---       6 waiter  ms the waiter stays registered when it has to wait, or '' not to register
---       7 address where a wake goes and whose it is, `<verb> <channel> <n>`, or ''
--- Reply {now, 'granted', count, token, abandoned, lasts, …}  for one name what the kind adds, else four more items per further name; abandoned = 1 if the holder before never released,
---                            lasts = ms from now if that is less than the lease asked for (its renewal is forbidden), else ''
---                            One name whose kind adds nothing: the same items as one text, with a space between any two. A list costs the server more
---                            than a µs to write, and the client as much to read.
---       {now, 'busy', i, look ms, holder, …}          name i is held by another owner, or another's turn; look = ms until it is worth
---                            to look again; see the kind
---       {now, 'more'}                                 too much to tidy up for one call: ask again at once
---       {now, 'late'}                                 by has passed
---       {now, 'void'}                                 this attempt was undone
---       {now, 'kind', i, kind}                        name i is something else
--- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and what the kind says; while marks of undone attempts are
---       kept, HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 that are over; see core/marks.lua.
+--       6 waiter  ms the waiter stays registered if it has to wait, or '' not to register
+--       7 address for the notification, `<verb> <channel> <n>`, or ''
+-- Reply {now, 'granted', count, token, abandoned, lasts, …}
+--                for one name, then what the kind adds; for more names, four more items each.
+--                abandoned = 1 if the previous holder never released, lasts = ms from now if that
+--                is less than the requested lease (its renewal is forbidden), else ''.
+--                For one name whose kind adds nothing: the same items as one text, separated by
+--                spaces. A list costs the server more than a µs to write, and the client as much
+--                to read.
+--       {now, 'busy', i, look ms, holder, …}
+--                another owner has name i, or it is another's turn; look = ms until the next
+--                re-check is useful; see the kind
+--       {now, 'more'}           too much to remove in one call: ask again at once
+--       {now, 'late'}           `by` has passed
+--       {now, 'void'}           this attempt was undone
+--       {now, 'kind', i, kind}  name i is of another kind
+-- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share;
+--       with void marks HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 expired ones; see
+--       core/marks.lua.
 --
--- Times are compared as text of equal length, which spares the conversions, and `..` makes text of ms, which have 13 digits;
--- it must not be used for tokens, which have 16.
+-- Times are compared as text of equal length, which saves conversions. `..` may be used on ms,
+-- which have 13 digits, and not on tokens, which have 16.
 local call = redis.call
 local time = call('TIME')
 if #time[1] ~= 10 then
@@ -63,7 +68,7 @@ local replies = m > 1 and {}
 for i = 1, m do
   local key, f = KEYS[i], names[i]
   local count, token, abandoned, lasts, last = 1, f[3], 0, '', f[3]
-  -- Who waits may need the key longer than this hold does.
+  -- Waiters may need the key for longer than this hold.
   local life = ttl
   if f[6] and f[6] - now > ttl + 0 then
     life = f[6] - now
@@ -74,23 +79,23 @@ for i = 1, m do
       token = string.format('%.0f', last + 1)
     end
     if f[2] then
-      -- A release that came after the end has emptied the set.
+      -- A release after the end has emptied the set.
       if call('HGET', key, 'h') ~= ' ' then
         abandoned = 1
-        -- A copy of this attempt shall get the same answer.
+        -- A copy of this attempt gets the same answer.
         call('HSET', key, 'b', token)
       end
       call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
     elseif last then
-      -- No owner beside a token: that token was released, and z remembers it for a release sent again.
+      -- A token without an owner was released; z keeps it for a repeated release.
       call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', last)
     else
       call('HSET', key, 'k', KIND, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
     end
     call('PEXPIRE', key, life)
   else
-    -- Re-entry: the attempt joins the set, the lease never gets shorter.
-    -- h attempts, f token whose renewal is forbidden, b token that followed a holder who died
+    -- Re-entry: the attempt joins the set; the lease never gets shorter. h attempts, f token whose
+    -- renewal is forbidden, b token after a holder that died
     local h = call('HMGET', key, 'h', 'f', 'b')
     local held = h[1]
     if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
@@ -98,7 +103,7 @@ for i = 1, m do
     end
     local later = ends
     if f[4] > ends or h[2] == token then
-      -- Longer already, or its renewal is forbidden.
+      -- The lease is longer already, or its renewal is forbidden.
       later = f[4]
       if f[4] < ends then
         lasts = f[4] - now

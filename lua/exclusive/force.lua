@@ -1,17 +1,18 @@
--- Ends the hold with this token whoever has it, at once or by forbidding its renewal. Goes behind the kind.lua of its kind, which has KIND
--- and `wake`.
+-- Ends the hold with this token, at once or by forbidding its renewal. This script follows the
+-- kind.lua of its kind, which has KIND and `wake`.
 --
--- KEYS  1 K, then the indexes of its waiters (may be left out, then nobody is woken)
--- ARGV  1 token   the hold that is meant; a later one is not touched
+-- KEYS  1 K, then the indexes of its waiters (optional; without them nobody is notified)
+-- ARGV  1 token   token of the hold; a later hold is not touched
 --       2 how     'now' frees the name; 'after' lets the lease run out
---       3 keep    ms the token is kept once the name is free
+--       3 keep    ms the token is kept after the name is free
 -- Reply {now, 'done'}      the hold is ended, or will end with its lease
 --       {now, 'already'}   it was forced before
 --       {now, 'gone'}      no live hold has this token
 --       {now, 'kind', kind}
--- Cost  O(1): TIME, HMGET, HDEL, HSET, PEXPIRE; with waiters what waking one costs, see the kind.
+-- Cost  O(1): TIME, HMGET, HDEL, HSET, PEXPIRE; with waiters the cost of a notification, see the
+--       kind.
 --
--- Begins with HDEL, which a full server takes.
+-- Begins with HDEL, which a full server accepts.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, token = KEYS[1], ARGV[1]
@@ -29,7 +30,8 @@ if ARGV[2] == 'after' then
   return {now, 'done'}
 end
 
--- The hold is over from now on; its owner stays, so that its release and the next holder learn how it ended.
+-- The hold is over from now on. Its owner field stays, so that its release and the next holder
+-- learn how it ended.
 redis.call('HDEL', key, '')
 redis.call('HSET', key, 'u', now, 'f', token)
 local life = ARGV[3]

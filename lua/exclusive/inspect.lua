@@ -1,4 +1,5 @@
--- Shows what one owner holds, or nobody. Writes nothing. Goes behind the kind.lua of its kind, which has KIND and `waiting`.
+-- Shows the holder of a name. Writes nothing. This script follows the kind.lua of its kind, which
+-- has KIND and `waiting`.
 --
 -- KEYS  1 K, then the indexes of its waiters
 -- Reply {now, 'free'}

@@ -1,29 +1,32 @@
--- Ends what one attempt has on m names: its hold, its place among the waiters, its late copies.
--- A release, the undo of an abandoned acquire and a waiter's leave are the same act. Goes behind core/marks.lua and the kind.lua of its
--- kind, which has KIND and `wake`.
+-- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
+-- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
+-- script follows core/marks.lua and the kind.lua of its kind, which has KIND and `wake`.
 --
 -- KEYS  1..m      K of each name
---       m+1..     the indexes of its waiters, first Q of each; may be left out (a slot on the move), then nobody is woken
+--       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
+--                 without them nobody is notified
 -- ARGV  1 owner   `<client>:<n>`
 --       2 attempt `<client>:<n>`, or '' to end no hold
---       3 void    last ms at which a copy of the acquire may act, or '' when none is under way
---       4 keep    ms the token is kept once the name is free
---       5 address the waiter to strike out, `<verb> <channel> <n>`, or ''; after a `+` one that asks right behind this, to strike out if this frees the name
+--       3 void    last ms at which a copy of the acquire may act, or '' without copies
+--       4 keep    ms the token is kept after the name is free
+--       5 address the waiter to remove, `<verb> <channel> <n>`, or ''; behind a `+` the next local
+--         waiter, to remove if this call frees the name
 --       6..5+m    token of each hold, or '' where it is not known
--- Reply {now, verdict, left, …}  two items per name; left = attempts that still hold. One name: the same items as one text, with a space between any two,
---                                and what the kind says of those who wait
---       released  this ended the attempt's hold
---       expired   so it did, but the lease had run out before
---       already   it had ended cleanly before
---       revoked   it had been ended by force
+-- Reply {now, verdict, left, …}
+--                two items per name; left = attempts that still hold. For one name: the same items
+--                as one text, separated by spaces, and the kind's report on waiters
+--       released  this call ended the attempt's hold
+--       expired   the same, but the lease had already ended
+--       already   the hold had ended cleanly before
+--       revoked   the hold had been ended by force
 --       taken     the name has passed to a later hold
---       gone      nothing is known of it
---       kind      the name is something else
--- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters what waking one costs, see the kind; with copies under way
---       + HDEL, HGET, HMGET, HSET, see core/marks.lua.
+--       gone      the hold is unknown
+--       kind      the name is of another kind
+-- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters the cost of a notification, see
+--       the kind; with copies on the way + HDEL, HGET, HMGET, HSET, see core/marks.lua.
 --
--- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
--- ends what that attempt has. Begins with writes that a full server takes.
+-- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
+-- that attempt has. Begins with writes that a full server accepts.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
@@ -51,7 +54,7 @@ for i = 1, m do
         live = false
         call('HDEL', key, 'o', 'h', 'u')
       else
-        -- What is over keeps its owner, so that a copy of this gets the same answer.
+        -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
         call('HDEL', key, '')
         call('HSET', key, 'h', rest)
       end
@@ -77,7 +80,7 @@ for i = 1, m do
         verdict = 'gone'
       end
     end
-    -- Who waits may need the key longer than the token does.
+    -- Waiters may need the key for longer than the token.
     local life = keep
     if f[6] and f[6] - now > keep + 0 then
       life = f[6] - now

@@ -1,4 +1,5 @@
--- Moves the end of m holds of one owner, each for itself. Never creates and never shortens. Goes behind a line that says KIND.
+-- Moves the end of m holds of one owner, each by itself. Never creates a key and never shortens a
+-- lease. This script follows a line that sets KIND.
 --
 -- KEYS  1..m      K of each name
 -- ARGV  1 by      last server time in ms at which this may act
@@ -7,10 +8,10 @@
 --       4 ttl     ms, lease + retention of the token
 --       5..4+m    token of each hold
 -- Reply {now, verdict, …}  one item per name: renewed, expired, taken, revoked, gone, kind
---       {now, 'late'}      by has passed
+--       {now, 'late'}      `by` has passed
 -- Cost  O(m): TIME, and per name HMGET, PEXPIRE, HSET.
 --
--- Begins with PEXPIRE, which a full server takes; the HSET after it then passes too.
+-- Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

@@ -1,14 +1,17 @@
--- What is special about the fair lock: it serves waiters in order. Goes behind core/queue.lua and in front of the scripts in `exclusive`.
+-- The fair lock's way to wait: in order. This part follows core/queue.lua and precedes the scripts
+-- in `exclusive`.
 --
 -- Q, L  of each name, see core/queue.lua
 local KIND = 'fair:1'
 local PARTS = 3
 
--- Lets name i be taken if it is free and nobody who is alive came before; else returns the answer, with the waiter entered if it asks for that.
--- The answer is {now, 'busy', i, look, holder, called, entered}: look = '' to leave it to others; called = n of the head, if the name is free
--- and the head is a waiter of the same client; entered = 1 if this waiter was not in the queue before.
--- A grant has one item more: 1 if this waiter was the first in the queue.
--- Whoever finds the name free and the head not called calls it. O(log waiters) and O(dead, at most 64), at most 30 commands and 2 for each dead.
+-- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
+-- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
+-- holder, called, entered}: look = '' to leave re-checks to others; called = n of the head, if the
+-- name is free and the head is a waiter of the same client; entered = 1 if this waiter was not in
+-- the queue before. A grant has one item more: 1 if this waiter was the first in the queue. A
+-- script that finds the name free and the head not notified notifies it. O(log waiters) and O(dead,
+-- at most 64), at most 30 commands and 2 for each dead one.
 local function wait(i, m, f, now, micros)
   local held = f[2] and f[4] > now
   if not held and f[6] <= now then
@@ -67,7 +70,8 @@ local function wait(i, m, f, now, micros)
   return {now, 'busy', i, look, '', ring, entered}
 end
 
--- Calls the first waiter of name i, unless it was called before. O(log waiters) and O(dead, at most 64).
+-- Notifies the first waiter of name i, unless it was notified before. O(log waiters) and O(dead, at
+-- most 64).
 local function wake(i, m, now)
   local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
   local called = redis.call('HGET', key, 'y')
@@ -84,7 +88,7 @@ local function wake(i, m, now)
   end
 end
 
--- Returns how many wait; those who died are counted until somebody comes across them. O(1): ZCARD.
+-- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.
 local function waiting()
   return redis.call('ZCARD', KEYS[2])
 end

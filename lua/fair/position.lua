@@ -1,8 +1,10 @@
--- Tells how many are before a waiter of one fair lock. Writes nothing. Goes behind a line that says KIND.
+-- Returns the number of waiters before one waiter of a fair lock. Writes nothing. This script
+-- follows a line that sets KIND.
 --
 -- KEYS  1 K, 2 Q
 -- ARGV  1 address the waiter, `<verb> <channel> <n> <owner>`
--- Reply {now, 'at', before}   before = those in front of it, the dead counted until somebody comes across them
+-- Reply {now, 'at', before}   before = waiters in front of it; dead ones count until a script
+--                             removes them
 --       {now, 'none'}         it does not wait
 --       {now, 'kind', kind}
 -- Cost  O(log waiters): TIME, HGET, ZRANK.

@@ -1,9 +1,12 @@
--- Shows waiters of one fair lock, those who came first first. Writes nothing. Goes behind core/queue.lua and fair/kind.lua.
+-- Lists waiters of one fair lock in order. Writes nothing. This script follows core/queue.lua and
+-- fair/kind.lua.
 --
 -- KEYS  1 K, 2 Q, 3 L
--- ARGV  1 after   ticket of the last waiter that is known already, or ''
---       2 count   how many at most
--- Reply {now, 'waiters', member, ticket, alive, …}  three items per waiter; alive = ms for which it counts as alive, 0 for a dead one
+-- ARGV  1 after   ticket of the last known waiter, or ''
+--       2 count   largest number of waiters
+-- Reply {now, 'waiters', member, ticket, alive, …}
+--                three items per waiter; alive = ms for which it counts as alive, 0 for a dead
+--                waiter
 --       {now, 'kind', kind}
 -- Cost  O(log waiters + count): TIME, HMGET, ZRANGE, ZSCORE for each waiter.
 local time = redis.call('TIME')

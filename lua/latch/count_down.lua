@@ -1,23 +1,25 @@
--- Counts a latch down by n, and opens it when nothing is left.
+-- Counts a latch down by n, and opens it at zero.
 --
--- KEYS  1 K, 2 O the operations that have run; their fields stand in set.lua
+-- KEYS  1 K, 2 O the operations that have run; set.lua lists the fields
 -- ARGV  1 by      last server time in ms at which this may act
 --       2 op      `<client>:<n>`, never used twice
---       3 n       1 to 4294967295; what is more than left is not counted
+--       3 n       1 to 4294967295; the excess over the rest is not counted
 --       4 keep    ms an operation is remembered; the same for all
 --       5 verb and 6 channel of the message that the latch is open, `open <g>`
--- Reply {now, 'counted', left, g}   this op has counted, once; g = the generation it counted in, or '' if a later one has begun since, which
---                                   means that it opened: then left is 0
---       {now, 'deleted'}            an earlier copy had counted, and its generation was deleted before it opened, or nothing says
---                                   that it opened
+-- Reply {now, 'counted', left, g}
+--                this op has counted, once; g = its generation, or '' if a later one has begun
+--                since, which means that it opened: then left is 0
+--       {now, 'deleted'}
+--                an earlier copy had counted, and its generation was deleted before it opened, or
+--                no record that it opened
 --       {now, 'unset'}              there is no latch
---       {now, 'late'}               by has passed
---       {now, 'kind', kind}         the name is something else
--- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE, ZADD, HSET; the one that opens + PUBLISH; once there are old ones
---       + ZRANGEBYSCORE, ZREM of 32 at most.
+--       {now, 'late'}               `by` has passed
+--       {now, 'kind', kind}         the name is of another kind
+-- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE, ZADD, HSET; the last
+--       count-down + PUBLISH; with old operations + ZRANGEBYSCORE, ZREM of 32 at most.
 --
--- A refusal is remembered too: a copy that comes late must not count when its caller was told that there is no latch.
--- Begins with PEXPIRE, which a full server takes, and then the rest.
+-- A refusal is remembered too: a late copy must not count after its caller was told that there is
+-- no latch. Begins with PEXPIRE, which a full server accepts, and then the rest.
 local call = redis.call
 local time = call('TIME')
 if #time[1] ~= 10 then
@@ -38,7 +40,7 @@ end
 
 local known = call('ZSCORE', ops, op)
 if known then
-  -- When it counted. What counts stands between the beginning of its generation and that of the next.
+  -- The time of the count. It lies between the beginnings of its generation and of the next.
   local at = known - keep * 1000
   if f[3] and at >= f[2] + 0 then
     return {now, 'counted', f[3], f[2]}

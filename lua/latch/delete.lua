@@ -1,20 +1,21 @@
--- Removes a latch. Who waits for it is told.
+-- Removes a latch, and tells its waiters.
 --
--- KEYS  1 K, 2 O the operations that have run; their fields stand in set.lua
+-- KEYS  1 K, 2 O the operations that have run; set.lua lists the fields
 -- ARGV  1 by      last server time in ms at which this may act
 --       2 op      `<client>:<n>`, never used twice
 --       3 keep    ms an operation is remembered; the same for all
---       4 trace   ms it is remembered that there was a latch
+--       4 trace   ms for which the removed latch is remembered
 --       5 verb and 6 channel of the message that the latch is gone, `deleted <g>`
--- Reply {now, 'deleted'}      this op, or an earlier copy of it, has removed the latch
+-- Reply {now, 'deleted'}      this op, or an earlier copy of it, removed the latch
 --       {now, 'unset'}        there is none
---       {now, 'late'}         by has passed
---       {now, 'kind', kind}   the name is something else
--- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE × 2, ZADD, HDEL, HSET, PUBLISH; once there are old ones
---       + ZRANGEBYSCORE, ZREM of 32 at most.
+--       {now, 'late'}         `by` has passed
+--       {now, 'kind', kind}   the name is of another kind
+-- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE × 2, ZADD, HDEL,
+--       HSET, PUBLISH; with old operations + ZRANGEBYSCORE, ZREM of 32 at most.
 --
--- What stays for a while is the number of the last generation, so that the next has a greater one, and which generations opened.
--- A refusal is remembered too. Begins with PEXPIRE, which a full server takes, and then the rest.
+-- The number of the last generation stays for a while, so that the next one is greater, and so does
+-- the record of open generations. A refusal is remembered too. Begins with PEXPIRE, which a full
+-- server accepts, and then the rest.
 local call = redis.call
 local time = call('TIME')
 if #time[1] ~= 10 then

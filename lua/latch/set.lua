@@ -1,29 +1,33 @@
--- Sets the count of a latch that nobody has set, or that is open, or that was deleted. That begins a new generation.
+-- Sets the count of a latch that is not set, open or deleted. The setting begins a new generation.
 --
 -- KEYS  1 K, 2 O the operations that have run: sorted set, id -> µs until which it is remembered
 -- ARGV  1 by      last server time in ms at which this may act
 --       2 op      `<client>:<n>`, never used twice
 --       3 count   0 to 4294967295; 0 opens it at once
---       4 ttl     ms after which the latch is gone, or '' for never
+--       4 ttl     ms after which the latch expires, or '' for never
 --       5 keep    ms an operation is remembered; the same for all
--- Reply {now, 'set', g}       this op, or an earlier copy of it, has set the latch; g = the generation that began, '' for a copy
---       {now, 'refused', ''}  it was set before and is not open
---       {now, 'late'}         by has passed
---       {now, 'kind', kind}   the name is something else
--- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, HSET, PEXPIRE or PERSIST, ZADD, PEXPIRE; once there are old ones
---       + ZRANGEBYSCORE, ZREM of 32 at most.
+-- Reply {now, 'set', g}       this op, or an earlier copy of it, set the latch; g = the new
+--                             generation, '' for a copy
+--       {now, 'refused', ''}  the latch was set before and is not open
+--       {now, 'late'}         `by` has passed
+--       {now, 'kind', kind}   the name is of another kind
+-- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, HSET, PEXPIRE or PERSIST,
+--       ZADD, PEXPIRE; with old operations + ZRANGEBYSCORE, ZREM of 32 at most.
 --
--- A refusal is remembered too: a copy that comes late must not set what its caller was told is not set.
--- Begins with HSET, which a full server refuses.
+-- A refusal is remembered too: a late copy must not set the latch after its caller was told of the
+-- refusal. Begins with HSET, which a full server refuses.
 --
 -- K  k kind
---    g generation, in µs and rising     c count left, '0' once it is open; absent once it was deleted
---    n count it was set to              e ms at which it ends, or ''
+--    g generation, in µs and rising
+--    c count left, '0' once it is open; absent once it was deleted
+--    n count it was set to
+--    e ms at which it expires, or ''
 --    t when an operation last ran, in µs and never falling; no two generations share one
---    r ` <g>-<t> …`, the last 64 generations before the present one that opened, and when an operation last ran in each
--- Whoever asks about a generation is told that it opened only if K says so: the present one by c, an earlier one by r. All
--- others count as deleted, for the server may have forgotten them.
--- Numbers of 16 digits never pass through `..` but as text.
+--    r ` <g>-<t> …`, the last 64 generations before the present one that opened, and when an
+--      operation last ran in each
+-- A generation counts as open only if K says so: the present one by c, an earlier one by r. All
+-- others count as deleted, since the server may have forgotten them. Numbers of 16 digits pass
+-- through `..` only as text.
 local call = redis.call
 local time = call('TIME')
 if #time[1] ~= 10 then
@@ -55,7 +59,7 @@ else
   end
   local ends = ttl ~= '' and (now + ttl) .. '' or ''
   if f[2] then
-    -- The one before has opened. One entry has 34 characters.
+    -- The previous generation has opened. One entry has 34 characters.
     local opened = string.sub((f[5] or ' ') .. f[4] .. '-' .. f[3] .. ' ', -34 * 64 - 1)
     call('HSET', key, 'k', 'latch:1', 'g', stamp, 'c', count, 'n', count, 'e', ends, 't', stamp, 'r', opened)
   else
@@ -68,7 +72,7 @@ else
   end
 end
 
--- The PEXPIRE makes a full server take the rest.
+-- After this PEXPIRE, a full server accepts the rest.
 local there = call('PEXPIRE', ops, keep)
 call('ZADD', ops, stamp + keep * 1000, op)
 if there == 0 then

@@ -1,4 +1,4 @@
--- Gives out n permits, as one hold or as n holds of one each, or enters a waiter.
+-- Gives out n permits, as one hold or as n holds of one each, or queues a waiter.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
 -- ARGV  1 by      last server time in ms at which this may act
@@ -6,23 +6,27 @@
 --       3 attempt `<client>:<n>`, never used twice
 --       4 n       permits, 1 or more
 --       5 lease   ms
---       6 size    that the pool gets if nobody has set it, or ''
---       7 waiter  ms the waiter's client counts as alive when there are too few, or '' not to wait
---       8 address where a call goes and whose it is, `<verb> <channel> <n>`, or ''
---       9 each    '' for one hold, called as the attempt is; '1' for n holds of one permit, `<attempt>:<0 to n-1>`
--- Reply {now, 'granted', n, token, lasts, place}   lasts = ms from now if that is less than the lease asked for (the pool ends), else '';
---                                           place = 1 if this waiter was in the queue, 0 if not; left out in the answer to a copy
---       {now, 'busy', remaining, called, entered}    remaining = ms until it is worth to look again, '' if that is for others to find out;
---                                           called = n of the waiter of this client whose turn it is, or '';
---                                           entered = 1 if this waiter was not in the queue before
---       {now, 'more'}                       there is more to tidy up; call again
---       {now, 'large', size}                n is more than there are
---       {now, 'unset'}                      nobody has set the size
---       {now, 'late'}                       by has passed
+--       6 size    default size of a pool without one, or ''
+--       7 waiter  ms the waiter's client counts as alive if there are too few, or '' not to wait
+--       8 address for the notification, `<verb> <channel> <n>`, or ''
+--       9 each    '' for one hold, named like the attempt; '1' for n holds of one permit,
+--                 `<attempt>:<0 to n-1>`
+-- Reply {now, 'granted', n, token, lasts, place}
+--                lasts = ms from now if that is less than the requested lease (the pool expires),
+--                else ''; place = 1 if this waiter was in the queue, 0 if not; absent in the answer
+--                to a copy
+--       {now, 'busy', remaining, called, entered}
+--                remaining = ms until the next re-check, '' to leave that to others; called = n of
+--                the waiter of this client whose turn it is, or ''; entered = 1 if this waiter was
+--                not in the queue before
+--       {now, 'more'}                       too much to remove in one call: ask again at once
+--       {now, 'large', size}                n is more than the size
+--       {now, 'unset'}                      the size is not set
+--       {now, 'late'}                       `by` has passed
 --       {now, 'void'}                       this attempt was undone
---       {now, 'kind', kind}                 the name is something else
--- Cost  O(log n): TIME, HMGET, HSET, ZADD when there is room and nobody waits; O(n) with `each`. When there is not, or somebody waits, also what reaping
---       costs, and O(log n + 16) for the queue.
+--       {now, 'kind', kind}                 the name is of another kind
+-- Cost  O(log n): TIME, HMGET, HSET, ZADD when there is room and nobody waits; O(n) with `each`.
+--       Otherwise also the removal of expired holds, and O(log n + 16) for the queue.
 local call = redis.call
 local time = call('TIME')
 if #time[1] ~= 10 then
@@ -51,7 +55,7 @@ if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
 if f[8] and f[8] <= now then
-  -- It has ended, and marks of undone attempts may be left.
+  -- The pool has expired, and void marks may be left.
   pool_delete(k, d, ARGV[2], f[4], 10000)
   f = {f[4] and ARGV[2], false, false, f[4]}
 end
@@ -82,7 +86,7 @@ for i = 1, #ids do
   end
 end
 if granted then
-  -- A copy of what was granted.
+  -- A copy of a granted acquire.
   if longer[1] then
     if latest < span then
       longer[#longer + 1], longer[#longer + 2] = 'u', span
@@ -102,7 +106,7 @@ if need > size then
   return {now, 'large', size}
 end
 if over[1] then
-  -- Its lease ended before this copy came.
+  -- Its lease ended before this copy arrived.
   call('HDEL', k, unpack(over))
   call('HSET', k, 'c', out)
 end
@@ -180,7 +184,7 @@ local entered = 0
 if last then
   entered = queue_enter(k, q, now, micros, member, last, f[6])
   if queue_is_called(f[6], member) then
-    -- It was called and came.
+    -- It was notified and came.
     call('HDEL', k, 'y')
     f[6] = false
   end

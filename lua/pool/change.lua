@@ -1,27 +1,33 @@
--- Changes how many permits there are, or deletes the pool; each operation counts once, however often it is sent.
+-- Changes the number of permits, or deletes the pool. Each operation counts once, however often it
+-- is sent.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
---       5 O the operations that have run: hash, id -> `<verdict> <number>`; 6 P sorted set, id -> ms until which it is remembered
+--       5 O the operations that have run: hash, id -> `<verdict> <number>`; 6 P sorted set, id ->
+--         ms until which it is remembered
 -- ARGV  1 by      last server time in ms at which this may act
 --       2 kind    of the pool
 --       3 op      `<client>:<n>`, never used twice
 --       4 keep    ms an operation is remembered; the same for all
---       5 verb    'set' the size; 'try', set it if nobody has; 'add' to it; 'drain', take away what is available; 'delete'
+--       5 verb    'set' the size; 'try', set it if it is not set; 'add' to it; 'drain', remove the
+--                 available permits; 'delete'
 --       6 number  permits, for 'add' perhaps negative
---       7 ttl     ms from now after which the pool ends, not before the last lease given out; '0' never; '' as it is
+--       7 ttl     ms from now after which the pool expires, not before the last lease; '0' never;
+--                 '' unchanged
 -- Reply {now, verdict, number}
---       done    number = the size after it; for 'drain' the permits taken away
+--       done    number = the size after it; for 'drain' the removed permits
 --       set     'try' found it set
 --       unset   nobody has set it
 --       below, above   the size would be less than 0, or more than 4294967295; number = the size
---       {now, 'more'}         there is more to tidy up; call again
---       {now, 'late'}         by has passed
---       {now, 'kind', kind}   the name is something else
--- Cost  O(log n): TIME, HMGET, HGET, HSET × 2, ZADD, PEXPIRE × 2, ZRANGEBYSCORE and the removal of 32 old operations at most; 'drain' + what reaping costs;
---       a new end + PEXPIRE × 2; a smaller size + a look at 256 waiters; with waiters + O(log n + 16) and a PUBLISH for each that is called, 16 at most.
+--       {now, 'more'}         too much to remove in one call: ask again at once
+--       {now, 'late'}         `by` has passed
+--       {now, 'kind', kind}   the name is of another kind
+-- Cost  O(log n): TIME, HMGET, HGET, HSET × 2, ZADD, PEXPIRE × 2, ZRANGEBYSCORE and the removal of
+--       at most 32 old operations; 'drain' + expired holds; a new end + PEXPIRE × 2; a smaller size
+--       + a look at 256 waiters; with waiters + O(log n + 16) and a PUBLISH for each notified one,
+--       16 at most.
 --
--- A refusal is remembered too: a copy that comes late must not do what its caller was told is not done.
--- Begins with HSET, which a full server refuses.
+-- A refusal is remembered too: a late copy must not make the change after its caller was told of
+-- the refusal. Begins with HSET, which a full server refuses.
 local call = redis.call
 local time = call('TIME')
 if #time[1] ~= 10 then
@@ -39,7 +45,7 @@ if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
 if f[7] and f[7] <= now then
-  -- It has ended, and marks of undone attempts may be left.
+  -- The pool has expired, and void marks may be left.
   pool_delete(k, d, ARGV[2], f[8], 10000)
   f = {false, false, false, false, false, false, false, f[8]}
 end
@@ -121,7 +127,7 @@ elseif ttl == '0' or not f[2] then
 end
 if f[4] then
   if after < size then
-    -- Whoever needs more than there is comes for its error.
+    -- A waiter that needs more than the size gets its error.
     local members = call('ZRANGE', q, 0, 255)
     for i = 1, #members do
       if pool_need(members[i]) > after then

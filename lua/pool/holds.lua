@@ -1,11 +1,12 @@
--- Lists holds, those that end first in front, as far as the index knows. Writes nothing.
+-- Lists holds, ordered by their end as the index knows it. Writes nothing.
 --
 -- KEYS  1 K, 2 D; see shared.lua
 -- ARGV  1 kind   of the pool
 --       2 from   how many to skip
---       3 count  how many to look at, 256 at most
--- Reply {now, seen, hold, permits, remaining ms, …}   seen = how many were looked at, less than count at the end; three items per hold that lives
---       {now, 'kind', kind}    the name is something else
+--       3 count  how many to examine, 256 at most
+-- Reply {now, seen, hold, permits, remaining ms, …}
+--                seen = number examined, less than count at the end; three items per living hold
+--       {now, 'kind', kind}    the name is of another kind
 -- Cost  O(log n + count): TIME, HGET, ZRANGE, HMGET.
 local call = redis.call
 local time = call('TIME')

@@ -1,13 +1,15 @@
--- Shows how many permits there are and how many are out, after having taken back what can be.
+-- Shows the number of permits, and the number given out, after the removal of expired holds.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
 -- ARGV  1 kind   of the pool
---       2 size   that the pool gets when it is first used, or ''
--- Reply {now, 'set', size, out, waiters, ends}   waiters = members of the queue, dead ones too; ends = ms until the pool ends, or ''
---       {now, 'unset'}         nobody has set the size
---       {now, 'more'}          there is more to tidy up; call again
---       {now, 'kind', kind}    the name is something else
--- Cost  O(log n): TIME, HMGET, ZRANGEBYSCORE, ZCARD and what reaping costs.
+--       2 size   default size of a pool without one, or ''
+-- Reply {now, 'set', size, out, waiters, ends}
+--                waiters = members of the queue, dead ones too; ends = ms until the pool expires,
+--                or ''
+--       {now, 'unset'}         the size is not set
+--       {now, 'more'}          too much to remove in one call: ask again at once
+--       {now, 'kind', kind}    the name is of another kind
+-- Cost  O(log n): TIME, HMGET, ZRANGEBYSCORE, ZCARD, and the removal of expired holds.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

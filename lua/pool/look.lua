@@ -4,7 +4,7 @@
 -- ARGV  1 kind   of the pool
 --       2.. holds, 256 at most
 -- Reply {now, remaining ms, …}   one item per hold, 0 if it is over or unknown
---       {now, 'kind', kind}      the name is something else
+--       {now, 'kind', kind}      the name is of another kind
 -- Cost  O(holds): TIME, HMGET.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

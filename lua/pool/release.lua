@@ -1,25 +1,30 @@
--- Takes permits back: of each hold all but as many as it may keep. A release, the undo of an abandoned acquire and a waiter's leave are the same act.
+-- Takes permits back: of each hold all but those that it may keep. Release, undo of an abandoned
+-- acquire, and leave of a waiter are the same operation.
 --
--- KEYS  1 K, 2 D, 3 Q, 4 L; all but the first may be left out (a slot on the move), then nobody is called; see shared.lua
+-- KEYS  1 K, 2 D, 3 Q, 4 L; all but the first optional (a slot on the move), then nobody is
+--       notified; see shared.lua
 -- ARGV  1 kind      of the pool
 --       2 attempt   whose acquire this undoes, or ''
---       3 void      last ms at which a copy of the acquire may act, or '' when none is under way
+--       3 void      last ms at which a copy of the acquire may act, or '' without copies
 --       4 keep      ms a key without a size is kept
---       5 waiter    the queue's member to strike out, or ''
+--       5 waiter    the queue's member to remove, or ''
 --       6 left      permits that each hold may keep
---       7 forgotten how many permits of each hold are gone for good, since it began; the size shrinks by them, once
+--       7 forgotten permits of each hold that are gone for good, since it began; the size falls by
+--         them, once
 --       8.. holds, 1000 at most
--- Reply {now, verdict, left, …}   two items per hold; left = permits it has
---       released  this took permits back
---       already   it had no more than it may keep
---       expired   its lease was over, all of it is back
---       gone      nothing is known of it
---       kind      the name is something else
--- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; a waiter's + ZREM; with waiters + O(log n + 16) and a PUBLISH for each that is called, 16 at most;
---       with copies under way + HDEL, HMGET, HSET, see core/marks.lua.
+-- Reply {now, verdict, left, …}   two items per hold; left = permits that it has
+--       released  this call took permits back
+--       already   the hold had no more than it may keep
+--       expired   its lease was over, and all of it is back
+--       gone      the hold is unknown
+--       kind      the name is of another kind
+-- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + O(log n
+--       + 16) and a PUBLISH for each notified one, 16 at most; with copies on the way + HDEL,
+--       HMGET, HSET, see core/marks.lua.
 --
--- Needs no `by`: a hold's name is never used again, what it may keep only falls, and what is forgotten only rises, so that these requests may come at any
--- time, any number of times and in any order. Begins with HDEL, which a full server takes.
+-- Needs no `by`: a hold's name is never used again, the permits that it may keep only fall, and the
+-- forgotten ones only rise. These requests may come late, repeatedly, and in any order. Begins with
+-- HDEL, which a full server accepts.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
@@ -91,13 +96,13 @@ if void ~= '' and void >= now then
   if not f[2] then
     call('PEXPIRE', k, ARGV[4])
   elseif f[7] and f[7] <= void then
-    -- The pool ends before its marks are over.
+    -- The pool expires before its marks.
     call('PEXPIRE', k, void - now + 1)
   end
 end
 
 if ARGV[5] ~= '' and l then
-  -- Also when nobody waits any more: places outlive a pool that was deleted.
+  -- Also without waiters, since places outlive a deleted pool.
   call('ZREM', q, ARGV[5])
 end
 if f[4] and l then

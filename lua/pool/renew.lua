@@ -1,4 +1,4 @@
--- Moves the end of holds, each for itself. Never creates and never shortens.
+-- Moves the end of holds, each by itself. Never creates a hold and never shortens a lease.
 --
 -- KEYS  1 K
 -- ARGV  1 by      last server time in ms at which this may act
@@ -6,14 +6,14 @@
 --       3 lease   ms from now
 --       4.. holds, 256 at most
 -- Reply {now, verdict, lasts, …}   two items per hold
---       renewed  it lasts at least so long, or lasts ms if that is not '' (the pool ends)
+--       renewed  it lasts for the lease, or for lasts ms if that is not '' (the pool expires)
 --       expired  its lease was over
---       gone     nothing is known of it
---       kind     the name is something else
---       {now, 'late'}      by has passed
+--       gone     the hold is unknown
+--       kind     the name is of another kind
+--       {now, 'late'}      `by` has passed
 -- Cost  O(holds): TIME, HMGET, HDEL, HSET.
 --
--- Begins with HDEL, which a full server takes; the HSET after it then passes too.
+-- Begins with HDEL, which a full server accepts; the HSET after it is then accepted too.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

@@ -1,15 +1,23 @@
--- What the scripts of a pool of permits share. Goes behind core/queue.lua and core/marks.lua and in front of those that give out or take back permits.
+-- The functions that the scripts of a pool share. This part follows core/queue.lua and
+-- core/marks.lua, and precedes the scripts that give out or take back permits.
 --
--- K  hash  k kind          s size, absent if nobody has set it        c permits out, those counted in whose lease is over and not reaped
---          u ms, the latest end of any lease so far                   e ms at which the pool ends, absent if never
---          h:<hold>        `<ms until> <permits> <forgotten>`, a hold: permits given out together
---          n, y            the queue's, see core/queue.lua            v, v<i>, v:<attempt>  marks of undone attempts, see core/marks.lua
--- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K, and whoever reaps repairs this
+-- K  hash
+--      k         kind
+--      s         size, absent if it is not set
+--      c         permits out, including those of expired holds that are not yet removed
+--      u         ms, the latest end of any lease so far
+--      e         ms at which the pool expires, absent if never
+--      h:<hold>  `<ms until> <permits> <forgotten>`, a hold: permits given out together
+--      n, y      the queue's, see core/queue.lua
+--      v, v<i>, v:<attempt>  void marks, see core/marks.lua
+-- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K,
+--    and the removal of expired holds corrects this
 -- Q, L  the queue; a member is `<verb> <channel> <n> <need>`
--- K and D last until the pool is deleted, unless it was given a time.
+-- K and D last until the pool is deleted, unless it has a TTL.
 
--- Takes back what holds have whose lease is over, 64 of them at most. Returns how many permits are out after that, whether there may be more to take
--- back, and whether anything was. Begins with HDEL, which a full server takes. O(log n + 64).
+-- Removes expired holds, at most 64. Returns the number of permits out, whether there may be more
+-- to remove, and whether any was removed. Begins with HDEL, which a full server accepts. O(log n +
+-- 64).
 local function reap(k, d, now, out)
   local ids = redis.call('ZRANGEBYSCORE', d, '-inf', now, 'LIMIT', 0, 64)
   if not ids[1] then
@@ -47,8 +55,8 @@ local function reap(k, d, now, out)
   return out, #ids == 64, over[2] ~= nil
 end
 
--- Deletes K and D. Marks of undone attempts outlive the pool, for a copy may still come: `v` is their list, and K lives on for `keep` ms if there are any.
--- O(marks).
+-- Deletes K and D. Void marks outlive the pool, since a copy may still come: `v` is their list, and
+-- K lives for another `keep` ms if there are any. O(marks).
 local function pool_delete(k, d, kind, v, keep)
   local first, last = string.match(v or '', '^(%d+) (%d+)')
   local parts = {}
@@ -88,8 +96,8 @@ local function pool_ring(k, member)
   publish(verb, channel, k .. ' ' .. n)
 end
 
--- Returns what is left of `room` once all who wait before `me` have what they need, as far as that can be told from the first 16; nil if it cannot, or if less
--- than `need` is left.
+-- Returns the rest of `room` after the needs of all waiters before `me`, judged by the first 16.
+-- Returns nil if those do not suffice to tell, or if less than `need` is left.
 local function pool_left(q, l, now, room, size, me, need)
   local members = redis.call('ZRANGE', q, 0, 15)
   for i = 1, #members do
@@ -98,7 +106,7 @@ local function pool_left(q, l, now, room, size, me, need)
       return room
     end
     local other = pool_need(member)
-    -- Who needs more than there is gets an error, and who is dead gets nothing.
+    -- A waiter that needs more than the size gets an error, and a dead one gets nothing.
     if other <= size then
       local alive = redis.call('ZSCORE', l, queue_client(member))
       if alive and alive > now then
@@ -115,9 +123,10 @@ local function pool_left(q, l, now, room, size, me, need)
   return room
 end
 
--- Calls the first waiters, 16 at most, as far as `room` suffices for all of them together; who needs more than there is comes for its error. With `all`
--- those are called too that were called before: there is more room than there was. Returns whether it took anybody out of the queue. Publishes, and so comes
--- after all other writes.
+-- Notifies the first waiters, at most 16, as far as `room` suffices for all of them together. A
+-- waiter that needs more than the size is notified to get its error. With `all`, waiters that were
+-- notified before are notified again, since there is more room. Returns true if a waiter left the
+-- queue. Publishes, so it runs after all other writes.
 local function pool_serve(k, q, l, now, called, room, size, all)
   local head, more = queue_head(q, l, now, called)
   if not head then

@@ -1,16 +1,20 @@
--- Strikes out waiters of one client that wait no longer, and calls those for whom there is room. Goes behind core/withdraw.lua, too.
+-- Removes entries of one client's waiters that no longer wait, and notifies those that can be
+-- served. This script follows core/withdraw.lua as well.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
--- ARGV  1 what    'list' tells which waiters the client has, 'strike' strikes out those that are named
+-- ARGV  1 what    'list' returns the client's waiters, 'strike' removes the named ones
 --       2 client  channel of the client, up to a brace
 --       3 kind    of the pool
 --       4..       numbers of waiters, 1024 at most
--- Reply {now, 'found', number, …}  to 'list': the client's waiters, those among the first 1024 in Q
---       {now, 'struck'}            to 'strike': they wait no longer; those for whom there is room were called
---       {now, 'kind', kind}        the name is something else, or nothing
--- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each that is struck out, and O(log n + 16) for calling.
+-- Reply {now, 'found', number, …}  to 'list': the client's waiters among the first 1024 of Q
+--       {now, 'struck'}
+--                to 'strike': they are removed; the waiters that can be served were notified
+--       {now, 'kind', kind}        the name is of another kind, or free
+-- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and O(log n + 16) for
+--       notifications.
 --
--- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server takes.
+-- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
+-- accepts.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

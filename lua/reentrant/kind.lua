@@ -1,11 +1,13 @@
--- What is special about the plain lock: how it waits. Goes behind core/publish.lua and in front of the scripts in `exclusive`.
+-- The plain lock's way to wait. This part follows core/publish.lua and precedes the scripts in
+-- `exclusive`.
 --
--- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one for each name
+-- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
+--    for each name
 local KIND = 'lock:1'
 local PARTS = 2
 
--- Registers a waiter for name i, if it asks for that. A newcomer may take what is free.
--- The answer's look is what is left of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
+-- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
+-- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
 local function wait(i, m, f, now)
   if not f[2] or f[4] <= now then
     return nil
@@ -23,8 +25,8 @@ local function wait(i, m, f, now)
   return {now, 'busy', i, f[4] - now, f[2]}
 end
 
--- Wakes one waiter of name i that is alive, and says so: its channel, and how many are left. O(log waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD,
--- PUBLISH.
+-- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
+-- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
 local function wake(i, m, now)
   local key, queue = KEYS[i], KEYS[m + i]
   redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
@@ -39,7 +41,7 @@ local function wake(i, m, now)
   end
 end
 
--- Returns how many waiters are alive. O(log waiters): ZCOUNT.
+-- Returns the number of living waiters. O(log waiters): ZCOUNT.
 local function waiting(now)
   return redis.call('ZCOUNT', KEYS[2], now, '+inf')
 end

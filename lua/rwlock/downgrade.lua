@@ -1,14 +1,15 @@
--- Makes a reader of a writer, in one step: lets its owner in to read and ends the write that one attempt has.
+-- Turns a writer into a reader, in one step: admits its owner as a reader and ends the write of one
+-- attempt.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 by      last server time in ms at which this may act
---       2 owner   who writes, `<client>:<n>`
+--       2 owner   the writer, `<client>:<n>`
 --       3 attempt of the read, `<client>:<n>`, never used twice
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
 --       6 attempt of the write, which ends
 --       7 token   of the write
---       8 void    last ms at which a copy of the write's acquire may act, or '' when none is under way
+--       8 void    last ms at which a copy of the write's acquire may act, or '' without copies
 --       9 verb and 10 channel of the message to all waiting readers
 -- Reply {now, 'granted', count, token, abandoned, lasts, serial}  as for rwlock/read
 --       {now, 'lost', cause}     the write is over: expired, taken, revoked, gone
@@ -33,7 +34,7 @@ elseif is_void(s, attempt) then
   return {now, 'void'}
 end
 local writes = s.writer == owner and s.ends > now and s.token == id
--- An earlier copy, or an attempt whose answer came too late, has been here; nobody has written since.
+-- An earlier copy, or an attempt whose answer came too late, has run; nobody has written since.
 local reads = lasts(s.own, now) and string.sub(s.own, 32, 47) == id and s.token == id
 if not (writes or reads) then
   if s.token and s.token > id then

@@ -1,19 +1,21 @@
--- Ends one hold of a read-write lock whoever has it, at once or by forbidding its renewal.
+-- Ends one hold of a read-write lock, at once or by forbidding its renewal.
 --
--- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 may be left out, then nobody is woken
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 optional, then nobody is notified
 -- ARGV  1 side    'w' the writer's, 'r' a reader's
 --       2 owner   of the reader's hold
---       3 id      token or serial of the hold that is meant; a later one is not touched
+--       3 id      token or serial of the hold; a later hold is not touched
 --       4 how     'now' ends it; 'after' lets the lease run out
---       5 keep    ms the token is kept once nobody holds
+--       5 keep    ms the token is kept after the last hold
 --       6 verb and 7 channel of the message to all waiting readers
--- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if nobody is known to hold
+-- Reply {now, 'done', idle}  the hold is ended, or will end with its lease; idle = 1 if no hold is
+--                            known
 --       {now, 'already'}   it was forced before
---       {now, 'gone'}      no live hold is named so
+--       {now, 'gone'}      no living hold has this name
 --       {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE, for a reader ZCARD and ZADD; with waiters as rwlock/release.
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, PEXPIRE, for a reader ZCARD and ZADD; with waiters as
+--       rwlock/release.
 --
--- Begins with HDEL, which a full server takes.
+-- Begins with HDEL, which a full server accepts.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, id, how = KEYS[1], ARGV[3], ARGV[4]
@@ -31,7 +33,8 @@ if ARGV[1] == 'w' then
   call('HDEL', key, '')
   call('HSET', key, 'f', id)
   if how == 'now' then
-    -- It is over from now on; its owner stays, so that its release and the next holder learn how it ended.
+    -- The hold is over from now on. Its owner field stays, so that its release and the next holder
+    -- learn how it ended.
     call('HSET', key, 'u', now)
     s.ends, changed = now, true
   end
@@ -47,7 +50,8 @@ else
   end
   call('HDEL', key, '')
   if how == 'now' then
-    -- It stays as a note for its owner until its lease would have ended, which D knows since then.
+    -- It stays as a note for its owner until its lease would have ended; D has that time from now
+    -- on.
     if KEYS[5] then
       mend(s, KEYS[5])
       call('ZADD', KEYS[5], string.sub(hold, 1, 13), ARGV[2])

@@ -2,8 +2,9 @@
 --
 -- KEYS  1 K, see rwlock/state.lua
 -- ARGV  1 cursor  '0' to begin, then as replied
--- Reply {now, 'holds', cursor, …}  '0' at the end; five items per live hold: owner, count, serial, token, ms left, kind ('r' or 'u'); one that lasts all the while
---                                  comes at least once
+-- Reply {now, 'holds', cursor, …}
+--                '0' at the end; five items per live hold: owner, count, serial, token, ms left,
+--                kind ('r' or 'u'); a hold that lasts throughout is listed at least once
 --       {now, 'kind', kind}
 -- Cost  O(1) per hold: TIME, HGET, HSCAN of about 256 fields.
 local time = call('TIME')

@@ -1,11 +1,14 @@
--- Shows one read-write lock, and what one owner has of it. Writes nothing.
+-- Shows one read-write lock, and the holds of one owner. Writes nothing.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 owner   whose holds are counted, or ''
--- Reply {now, 'state', token, writer, count, remaining, readers, upgradable, waiting writers, waiting readers, own writes, own reads}
---                 token = the last write's, or ''; writer = owner or '', with its attempts and ms left; upgradable = owner or ''; what waits in Q counts as writer
+-- Reply {now, 'state', token, writer, count, remaining, readers, upgradable, waiting writers,
+--        waiting readers, own writes, own reads}
+--                token = the last write's, or ''; writer = owner or '', with its attempts and ms
+--                left; upgradable = owner or ''; every waiter in Q counts as writer
 --       {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, ZCARD, ZRANGEBYSCORE and HGET for each of at most 64 that may have ended; behind those, holds that have ended count as if they lasted.
+-- Cost  O(log n): TIME, HMGET, ZCARD, ZRANGEBYSCORE and HGET for each of at most 64 that may have
+--       ended; beyond those, ended holds count as living.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, index = KEYS[1], KEYS[5]
@@ -14,7 +17,7 @@ if s.kind and s.kind ~= 'rw:1' then
   return {now, 'kind', s.kind}
 end
 if call('ZCARD', index) < s.count then
-  -- The index has lost holds: they are counted one by one.
+  -- The index has lost holds, so they are counted one by one.
   s.count = 0
   local fields = call('HGETALL', key)
   for i = 1, #fields, 2 do

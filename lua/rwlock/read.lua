@@ -2,23 +2,28 @@
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 by      last server time in ms at which this may act
---       2 owner   who is to hold, `<client>:<n>`
+--       2 owner   the new holder, `<client>:<n>`
 --       3 attempt `<client>:<n>`, never used twice
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
---       6 waiter  ms the waiter's client counts as alive when busy, or '' not to wait
---       7 member  the waiter, `<verb> <channel> <n>`, with ` u` behind it if upgradable; or ''
+--       6 waiter  ms the waiter's client counts as alive if busy, or '' not to wait
+--       7 member  the waiter, `<verb> <channel> <n>`, followed by ` u` if upgradable; or ''
 --       8 kind    'r', or 'u' for upgradable
 --       9 verb and 10 channel of the message to all waiting readers
--- Reply {now, 'granted', count, token, abandoned, lasts, serial}  token of the last write; abandoned = 1 if its holder never released; lasts = ms from now
---                             if that is less than was asked for (renewal is forbidden), else ''; serial names the read hold
---       {now, 'busy', remaining, holder, called, entered}  remaining = ms until it is worth to look, or ''; holder = who writes, or ''; called = n of a waiter of this
---                             client that may come, or ''; entered = 1 if the waiter was not in the queue
---       {now, 'more'}         many waiters were dead: ask again
+-- Reply {now, 'granted', count, token, abandoned, lasts, serial}
+--                token of the last write; abandoned = 1 if its holder never released; lasts = ms
+--                from now if that is less than requested (renewal is forbidden), else ''; serial
+--                names the read hold
+--       {now, 'busy', remaining, holder, called, entered}
+--                remaining = ms until the next re-check, or ''; holder = the writer, or ''; called
+--                = n of a waiter of this client that may enter, or ''; entered = 1 if the waiter
+--                was not in the queue
+--       {now, 'more'}         too many dead waiters: ask again
 --       {now, 'reader'}       the owner holds the read lock and asks for an upgradable one
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HSET, ZADD, and per key PTTL and PEXPIRE; with other readers + ZRANGEBYSCORE, 3 for each of at most two that are due; with waiters +
---       queue_head of Q and R and what coming in takes out of its queue.
+-- Cost  O(log n): TIME, HMGET, HSET, ZADD, and per key PTTL and PEXPIRE; with other readers +
+--       ZRANGEBYSCORE, 3 for each of at most two due ones; with waiters + queue_head of Q and R,
+--       and the removal from the queue.
 local time = call('TIME')
 if #time[1] ~= 10 then
   return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
@@ -43,7 +48,7 @@ if holds and kind == 'u' and string.lower(string.sub(s.own, 49, 49)) ~= 'u' then
   return {now, 'reader'}
 end
 
--- Who or what is in the way, and until when at least.
+-- The obstacle, and the earliest time of its end.
 local way, until_ms, called = '', '', ''
 local waited = s.flag and s.flag > now
 local free = holds or writes and s.writer == owner
@@ -92,15 +97,16 @@ if not free then
       if kind == 'u' then
         queue, summoned = writers, s.called
       else
-        -- One of those that did not come in time gets a new place.
+        -- A reader that did not come in time gets a new place.
         strike_out_missing(s, readers, now)
         if s.batch and ticket <= string.sub(s.batch, 32) then
-          -- Tickets may be ahead of the clock: it comes after those of the batch.
+          -- Tickets may be ahead of the clock: it joins behind the batch.
           ticket = string.format('%.0f', string.sub(s.batch, 32) + 1)
         end
       end
       entered = wait_in(s, queue, clients, now, ticket, member, waiter, summoned)
-      -- The first of its queue looks when the way may be free; the first of another client after it, when that one does not.
+      -- The first of its queue re-checks when it may be able to enter; the first of another client
+      -- does so later, in case that one does not.
       local at, alive = queue_head(queue, clients, now, summoned)
       if at and at ~= member then
         until_ms = queue_before(queue, clients, queue_client(member), alive) or ''
@@ -113,7 +119,7 @@ if not free then
       called = string.match(first, '^%S+ %S+ (%d+)')
     end
     if first and first ~= member and not (writes or upgrading) then
-      -- The one before it may have died, and then nobody has called it.
+      -- The one before it may have died, and then it was not notified.
       call_first(s, readers, index, now, first, queue_head(readers, clients, now))
     end
     if announce then
@@ -134,7 +140,7 @@ if waited then
   if announce then
     publish(ARGV[9], ARGV[10], '')
   elseif not (holds or writes or in_batch) then
-    -- Who found the way free by looking opens it for the others.
+    -- A reader that entered by a re-check opens the batch for the others.
     go_on(s, writers, readers, clients, index, now, false, ARGV[9], ARGV[10])
   end
 end

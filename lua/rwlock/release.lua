@@ -1,28 +1,34 @@
--- Ends what one attempt has on a read-write lock: its hold, its place among the waiters, its late copies.
--- A release, the undo of an abandoned acquire and a waiter's leave are the same act.
+-- Ends everything that one attempt has on a read-write lock: its hold, its place among the waiters,
+-- its late copies. Release, undo of an abandoned acquire, and leave of a waiter are the same
+-- operation.
 --
--- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 may be left out (a slot on the move), then nobody is woken
+-- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua; 2 to 5 optional (a slot on the move);
+--       without them nobody is notified
 -- ARGV  1 owner   `<client>:<n>`
 --       2 attempt `<client>:<n>`
---       3 void    last ms at which a copy of the acquire may act, or '' when none is under way
---       4 keep    ms the token is kept once nobody holds
---       5 member  the waiter to strike out, or ''
+--       3 void    last ms at which a copy of the acquire may act, or '' without copies
+--       4 keep    ms the token is kept after the last hold
+--       5 member  the waiter to remove, or ''
 --       6 side    'w' what a writer has, 'r' what a reader has
 --       7 id      token or serial of the hold, or '' where it is not known
 --       8 verb and 9 channel of the message to all waiting readers
--- Reply {now, verdict, left, idle}  left = attempts of the owner that still hold on this side; idle = 1 if nobody is known to hold
---       released  this ended the attempt's hold
---       expired   so it did, but the lease had run out before
---       already   it had ended cleanly before
---       revoked   it had been ended by force
+-- Reply {now, verdict, left, idle}
+--                left = attempts of the owner that still hold on this side; idle = 1 if no hold is
+--                known
+--       released  this call ended the attempt's hold
+--       expired   the same, but the lease had already ended
+--       already   the hold had ended cleanly before
+--       revoked   the hold had been ended by force
 --       taken     a later hold has been granted
---       gone      nothing is known of it
---       kind      the name is something else
--- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R, ZRANGE, HSET, PUBLISH, ZREM of its own place; with a
---       writer among them and other readers + ZRANGEBYSCORE and 2 for each of at most 8 that are due; with copies under way + HGET, HDEL, HSET.
+--       gone      the hold is unknown
+--       kind      the name is of another kind
+-- Cost  O(log n): TIME, HMGET, HDEL, HSET, ZREM, PEXPIRE; with waiters + queue_head of Q and R,
+--       ZRANGE, HSET, PUBLISH, ZREM of its own place; with a writer among them and other readers +
+--       ZRANGEBYSCORE and 2 for each of at most 8 due ones; with copies on the way + HGET, HDEL,
+--       HSET.
 --
--- Needs no `by`: an attempt's id is never used again, so at any time and any number of times this only
--- ends what that attempt has. Begins with writes that a full server takes.
+-- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
+-- that attempt has. Begins with writes that a full server accepts.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -37,7 +43,8 @@ local function has(attempts)
   return attempts and string.find(attempts, ' ' .. attempt .. ' ', 1, true)
 end
 
--- Returns the verdict and how many attempts are left, and whether this has changed who may come in: 'write' if a write ended.
+-- Returns the verdict, the number of remaining attempts, and whether others may enter because of
+-- this: 'write' if a write ended.
 local function release_write()
   local live = s.writer and s.ends > now
   local verdict = 'gone'
@@ -93,7 +100,7 @@ local function release_read()
     if index then
       call('ZREM', index, owner)
     end
-    -- The dead may be counted still.
+    -- Dead readers may still be counted.
     local last = s.count == 0 or s.upgrader or index and s.flag and s.flag > now and readers_are_out(s, index, now, 0)
     if s.upgradable == owner then
       call('HDEL', key, 'g')
@@ -130,7 +137,7 @@ end
 local waited = s.flag and s.flag > now
 local idle = is_idle(s, now)
 if idle and not waited then
-  -- What is left is to be remembered for a while and no longer.
+  -- The rest is remembered for a limited time.
   call('PEXPIRE', key, keep)
 end
 if waited and writers then

@@ -1,4 +1,4 @@
--- Moves the end of one hold of a read-write lock. Never creates and never shortens.
+-- Moves the end of one hold of a read-write lock. Never creates a hold and never shortens a lease.
 --
 -- KEYS  1 K, see rwlock/state.lua
 -- ARGV  1 by      last server time in ms at which this may act
@@ -8,10 +8,11 @@
 --       5 side    'w' the writer's hold, 'r' a reader's
 --       6 id      its token or serial
 -- Reply {now, verdict}   renewed, expired, taken, revoked, gone, kind
---       {now, 'late'}    by has passed
+--       {now, 'late'}    `by` has passed
 -- Cost  O(1): TIME, HMGET, PTTL, PEXPIRE, HSET.
 --
--- Begins with PEXPIRE, which a full server takes; the HSET after it then passes too. Moves a reader's end in K alone, so that it works while a slot is on the move.
+-- Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too. Moves a
+-- reader's end in K alone, so that it works while a slot migrates.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 if now > ARGV[1] or #ARGV[1] ~= 13 then

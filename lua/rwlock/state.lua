@@ -1,42 +1,52 @@
--- A read-write lock on the server, and what its scripts share. Stands behind core/queue.lua and core/marks.lua and in front of each of them; it has no effect by itself.
+-- A read-write lock on the server, and the functions that its scripts share. This part follows
+-- core/queue.lua and core/marks.lua, precedes each script, and does nothing by itself.
 --
--- K  hash, the truth
+-- K  hash, the authority
 --      k   kind, `rw:1`
 --    the writer, as in a plain lock
 --      o   owner, h its attempts ` a b `, u until (ms), t token; without o, t is the last token
---      z   last token that was released, f token that was forced, a token that followed a writer who died
+--      z   last token that was released, f token that was forced, a token after a writer that died
 --    the readers
---      r<owner>  one read hold: `<until ms> <serial> <token> <kind>` and its attempts ` a b `, all at fixed places up to the attempts. The token is the last write's when
---                its owner last came in. Kinds: r read, u upgradable; R and U the same, not to be renewed any more; f ended by force (not counted)
---      c   `<last serial> <last serial that was released> <count>`: read holds that are not known to be over
+--      r<owner>  one read hold: `<until ms> <serial> <token> <kind>` and its attempts ` a b `, all
+--                at fixed places up to the attempts. The token is the last write's when its owner
+--                last came in. Kinds: r read, u upgradable; R and U the same, not to be renewed any
+--                more; f ended by force (not counted)
+--      c   `<last serial> <last serial that was released> <count>`: read holds that are not known
+--          to be over
 --      g   owner of the upgradable hold; stale if that hold is gone
 --    who waits
 --      n, y  see core/queue.lua; y is about Q
---      b   `<token> <until ms> <ticket>`, the readers who go before the next writer: those with tickets up to this one, until then
---      x   `<until ms> <member>`, the upgradable reader who waits to become the writer
---    v, v<i>, v:<attempt>  marks of undone attempts, see core/marks.lua
--- Q  sorted set, waiting writers and upgradable readers (member ends in ` u`), in order; see core/queue.lua
+--      b   `<token> <until ms> <ticket>`, the batch of readers that go before the next writer:
+--          tickets up to this one, until then
+--      x   `<until ms> <member>`, the upgradable reader that waits to become the writer
+--    v, v<i>, v:<attempt>  void marks, see core/marks.lua
+-- Q  sorted set, waiting writers and upgradable readers (member ends in ` u`), in order; see
+--    core/queue.lua
 -- R  sorted set, waiting readers, in order
 -- L  sorted set, clients of both; see core/queue.lua
 -- D  sorted set, owner of a read hold -> ms until which it lasts at least; an index
 --
--- A renewal moves a reader's end in K alone. Whoever needs to know who is left looks at the first of D, and moves up or removes what it finds there.
--- Who may come in:
---   a reader: nobody writes, no upgradable reader waits to write, and the first in Q is no writer; or it is among the readers of b
---   an upgradable reader: nobody writes, no other upgradable hold, and it is the first in Q or Q is empty
---   a writer: nobody writes, no reader is in, none of b is waiting, and it is the first in Q or Q is empty
---   an upgrade: nobody else is in, and none of b is waiting
+-- A renewal moves a reader's end in K alone. A script that has to know the remaining readers
+-- examines the first members of D, and moves them up or removes them. Who may enter:
+--   a reader: nobody writes, no upgradable reader waits to write, and the first in Q is no writer;
+--     or the reader is in the batch b
+--   an upgradable reader: nobody writes, no other upgradable hold, and it is first in Q or Q is
+--     empty
+--   a writer: nobody writes or reads, nobody of the batch b waits, and it is first in Q or Q is
+--     empty
+--   an upgrade: nobody else holds, and nobody of the batch b waits
 --   an owner that holds already
--- Serials have 16 digits like tokens, come from the same clock and never pass through `..` as numbers.
+-- Serials have 16 digits like tokens, come from the same clock and never pass through `..` as
+-- numbers.
 local call = redis.call
 
--- A serial or token that is less than all others.
+-- A serial or token below all others.
 local NONE = '0000000000000000'
 
--- An end that is over by any clock.
+-- An end in the past by any clock.
 local OVER = '0000000000000'
 
--- Reads K as `owner` needs to know it.
+-- Reads K for `owner`.
 local function look(key, owner)
   local f = call('HMGET', key, 'k', 'o', 'u', 't', 'h', 'v', 'n', 'c', 'b', 'g', 'x', 'y', 'r' .. owner)
   local c = f[8] or (NONE .. ' ' .. NONE .. ' 0')
@@ -50,40 +60,40 @@ local function counter(s)
   return s.last .. ' ' .. s.released .. ' ' .. s.count
 end
 
--- Tells whether a read hold lasts.
+-- Returns true if a read hold lasts.
 local function lasts(hold, now)
   return hold and string.sub(hold, 1, 13) > now and string.sub(hold, 49, 49) ~= 'f'
 end
 
--- Tells whether nobody is known to hold.
+-- Returns true if no hold is known.
 local function is_idle(s, now)
   return s.count == 0 and not (s.writer and s.ends > now)
 end
 
--- Returns how many attempts a list has.
+-- Returns the number of attempts of a list.
 local function size(attempts)
   local _, spaces = string.gsub(attempts, ' ', ' ')
   return spaces - 1
 end
 
--- Tells whether an attempt was undone.
+-- Returns true if an attempt was undone.
 local function is_void(s, attempt)
   return s.voids and call('HGET', s.key, 'v:' .. attempt)
 end
 
--- Marks an attempt of which copies may act until `void`, so that they do not.
+-- Marks an attempt whose copies could act until `void`.
 local function mark_void(s, attempt, void, now)
   marks_add(s.key, s.voids, 'rw:1', attempt, void, now)
 end
 
--- Makes a key live for `ttl` ms at least.
+-- Prolongs the TTL of a key to at least `ttl` ms.
 local function prolong(key, ttl)
   local left = call('PTTL', key)
   call('PEXPIRE', key, math.max(left, ttl))
 end
 
--- Removes read holds that have ended, of the first `most` that D knows to be due. Returns how many were due, and until when the longest of them lasts that
--- has not ended.
+-- Removes ended read holds among the first `most` that are due in D. Returns the number of due
+-- ones, and the latest end of those that still last.
 local function reap(s, index, now, most)
   local longest
   local due = call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, most)
@@ -113,7 +123,8 @@ local function reap(s, index, now, most)
   return #due, longest
 end
 
--- Writes D anew where it has lost holds: it lives as long as the last acquisition made it, and renewals move K alone. O(holds).
+-- Rebuilds D after it has lost holds. D lives as long as the last acquisition made it, and renewals
+-- move K alone. O(holds).
 local function mend(s, index)
   if call('ZCARD', index) >= s.count then
     return
@@ -128,7 +139,8 @@ local function mend(s, index)
   prolong(index, call('PTTL', s.key))
 end
 
--- Takes an owner in as a reader, or one more of its attempts. Returns count, token, abandoned, lasts, serial.
+-- Admits an owner as a reader, or one more of its attempts. Returns count, token, abandoned, lasts,
+-- serial.
 local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   local ends = (now + lease) .. ''
   local hold, held = s.own, ' '
@@ -147,7 +159,7 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
     if serial <= s.last then
       serial = string.format('%.0f', s.last + 1)
     end
-    -- The one that is over was counted, unless it was ended by force.
+    -- The ended hold was counted, unless it was ended by force.
     if not hold or string.sub(hold, 49, 49) == 'f' then
       s.count = s.count + 1
     end
@@ -161,7 +173,7 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   end
   local write = {'r' .. owner, ends .. ' ' .. serial .. ' ' .. (token or micros) .. ' ' .. kind .. held, 'c', counter(s)}
   if not token then
-    -- Nobody knows of a write. What is read from here on is told from what was read before by a token of its own.
+    -- No write is known. A new token separates the data read from now on from data read before.
     token = micros
     write[5], write[6], write[7], write[8] = 't', token, 'k', 'rw:1'
   elseif not s.kind then
@@ -169,18 +181,19 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   end
   if kind == 'u' then
     write[#write + 1], write[#write + 2] = 'g', owner
-    -- The upgradable hold before it may be among the dead that go below, and does not take this one's mark along.
+    -- The previous upgradable hold may be among the dead ones removed below, and must not take this
+    -- one's mark along.
     s.upgradable = owner
   end
   if s.writer and s.ends <= now and s.ends ~= OVER then
-    -- The clock of another server may be behind: what is over here is over there.
+    -- The clock of another server may be behind: an end here has to be an end there.
     write[#write + 1], write[#write + 2] = 'u', OVER
     s.ends = OVER
   end
   call('HSET', s.key, unpack(write))
   call('ZADD', index, ends, owner)
   if s.count > 1 then
-    -- Two for one: dead readers do not pile up where nobody writes.
+    -- Two removals per reader: dead readers do not accumulate where nobody writes.
     reap(s, index, now, 2)
     if s.reaped then
       call('HSET', s.key, 'c', counter(s))
@@ -191,26 +204,28 @@ local function let_read(s, index, now, micros, owner, attempt, lease, ttl, kind)
   return size(held), token, abandoned, short, serial
 end
 
--- Tells whether the readers of the batch may still come.
+-- Returns true if the readers of the batch may still come.
 local function batch_open(s, now)
   return s.batch and string.sub(s.batch, 18, 30) > now
 end
 
--- Strikes out the readers who could come before the next writer and did not; else each writer after it would wait for them again. O(log n) and O(struck out).
+-- Removes the readers of the batch that did not come; otherwise each later writer would wait for
+-- them again. O(log n) and O(removed).
 local function strike_out_missing(s, readers, now)
   if s.batch and not batch_open(s, now) then
     call('ZREMRANGEBYSCORE', readers, '-inf', string.sub(s.batch, 32))
   end
 end
 
--- Opens the way for all readers that wait, before the next writer; the caller tells them.
+-- Opens a batch of all waiting readers, before the next writer. The caller notifies them.
 local function open_batch(s, readers, now)
   local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
   s.batch = (s.token or NONE) .. ' ' .. (now + GRACE) .. ' ' .. newest
   call('HSET', s.key, 'b', s.batch)
 end
 
--- Does for a writer who died what its release would have done, once: opens the way for the readers that wait. Returns whether they are to be told.
+-- Does once what the release of a dead writer would have done: opens a batch of the waiting
+-- readers. Returns true if they have to be notified.
 local function settle_death(s, readers, clients, now)
   if not s.writer or s.ends > now or s.batch and string.sub(s.batch, 1, 16) == s.token then
     return false
@@ -227,7 +242,7 @@ local function settle_death(s, readers, clients, now)
   return false
 end
 
--- Returns the first waiting reader if it is one of those who go before the next writer.
+-- Returns the first waiting reader if it is in the batch.
 local function batch_reader(s, readers, reader, now)
   if reader and batch_open(s, now) then
     return call('ZSCORE', readers, reader) <= string.sub(s.batch, 32)
@@ -235,13 +250,13 @@ local function batch_reader(s, readers, reader, now)
   return false
 end
 
--- Tells whether the upgradable hold is taken.
+-- Returns true if the upgradable hold is taken.
 local function upgradable_taken(s, now)
   local hold = s.upgradable and call('HGET', s.key, 'r' .. s.upgradable)
   return lasts(hold, now) and string.lower(string.sub(hold, 49, 49)) == 'u'
 end
 
--- Returns until when an upgradable reader waits to write; nil if none does.
+-- Returns the time until which an upgradable reader waits to write; nil if none does.
 local function upgrading_until(s, now)
   local until_ms = s.upgrader and string.sub(s.upgrader, 1, 13)
   if until_ms and until_ms > now and upgradable_taken(s, now) then
@@ -250,7 +265,7 @@ local function upgrading_until(s, now)
   return nil
 end
 
--- Tells the upgradable reader who waits to write that it may look.
+-- Notifies the upgradable reader that waits to write.
 local function tell_upgrader(s)
   local verb, channel, n = string.match(s.upgrader, '^%d+ (%u+) (%S+) (%d+)')
   publish(verb, channel, s.key .. ' ' .. n)
@@ -260,7 +275,7 @@ local function is_upgradable(member)
   return string.sub(member, -2) == ' u'
 end
 
--- Enters a waiter into its queue and its client as alive; returns 1 if it was not there.
+-- Adds a waiter to its queue, and records its client as alive. Returns 1 if it was not there.
 local function wait_in(s, queue, clients, now, micros, member, waiter, called)
   local last = queue_touch(s.key, queue, clients, now, member, (now + waiter) .. '', s.flag)
   local entered = queue_enter(s.key, queue, now, micros, member, last, called)
@@ -271,14 +286,15 @@ local function wait_in(s, queue, clients, now, micros, member, waiter, called)
   return entered
 end
 
--- Calls a waiter once.
+-- Notifies a waiter once.
 local function call_once(s, now, member)
   if not (queue_is_called(s.called, member) and string.sub(s.called, 1, 13) > now) then
     queue_call(s.key, now, member)
   end
 end
 
--- Tells whether nobody reads beside `own` holds, as far as a look at 8 of those that are due can tell; if they were all dead it may be so.
+-- Returns true if nobody reads beside `own` holds, judged by 8 of the due ones. If all of those are
+-- dead, the result is true as well.
 local function readers_are_out(s, index, now, own)
   if s.count > own then
     local due, longest = reap(s, index, now, 8)
@@ -290,7 +306,8 @@ local function readers_are_out(s, index, now, own)
   return true
 end
 
--- Calls the first waiting reader by itself, if the next writer waits for it: its client may not know that it waits.
+-- Notifies the first waiting reader by itself, if the next writer waits for it, since its client
+-- may not know that it waits.
 local function call_batch_reader(s, readers, clients, now)
   local reader = queue_head(readers, clients, now)
   if reader and batch_reader(s, readers, reader, now) then
@@ -299,7 +316,8 @@ local function call_batch_reader(s, readers, clients, now)
   end
 end
 
--- Calls the first in Q if nobody writes or waits to upgrade and nothing else holds it back. `reader` is the first in R.
+-- Notifies the first in Q if nobody writes or waits to upgrade, and it may enter. `reader` is the
+-- first in R.
 local function call_first(s, readers, index, now, first, reader)
   local free
   if is_upgradable(first) then
@@ -312,8 +330,8 @@ local function call_first(s, readers, index, now, first, reader)
   end
 end
 
--- Sees to it that those come in whom nothing holds back any more. `ended`: a write has ended. O(log n) and O(dead waiters, at most 128), and where a writer waits
--- O(readers who are due, at most 8).
+-- Notifies all waiters that may enter from now on. `ended`: a write has ended. O(log n) and O(dead
+-- waiters, at most 128), and with a waiting writer O(due readers, at most 8).
 local function go_on(s, writers, readers, clients, index, now, ended, verb, channel)
   if s.writer and s.ends > now then
     return
@@ -326,7 +344,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
   end
   local stale = s.upgrader and string.sub(s.upgrader, 1, 13) > now
   if stale then
-    -- Its hold is over: from its next look on it waits in Q, or not at all.
+    -- Its hold is over: after its next look it waits in Q, or not at all.
     call('HDEL', s.key, 'x')
   end
   local first, _, many = queue_head(writers, clients, now, s.called)
@@ -337,7 +355,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
   if ended and s.writer then
     announce = settle_death(s, readers, clients, now)
   end
-  -- Also after a death that was settled before: a place in Q may have gone just now, with what was left of it.
+  -- Also after a death that was handled before: a place in Q may have gone just now.
   if not announce and reader and (ended and not s.writer or not writes) then
     local newest = call('ZRANGE', readers, 0, 0, 'REV', 'WITHSCORES')[2]
     if not batch_open(s, now) or string.sub(s.batch, 32) < newest then
@@ -359,7 +377,7 @@ local function go_on(s, writers, readers, clients, index, now, ended, verb, chan
   end
 end
 
--- Takes an attempt away from the writer. Returns whether the write has ended with it.
+-- Removes an attempt of the writer. Returns true if the write has ended with it.
 local function end_write(s, attempt, now)
   local from, to = string.find(s.attempts, ' ' .. attempt .. ' ', 1, true)
   s.attempts = string.sub(s.attempts, 1, from) .. string.sub(s.attempts, to + 1)
@@ -368,7 +386,7 @@ local function end_write(s, attempt, now)
     s.writer, s.ends, s.attempts = false, false, false
     return true
   end
-  -- What is over keeps its owner, so that a copy of this gets the same answer.
+  -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
   call('HDEL', s.key, '')
   call('HSET', s.key, 'h', s.attempts)
   return false

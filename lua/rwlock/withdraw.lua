@@ -1,16 +1,22 @@
--- Strikes out waiters of one client that wait no longer, and lets those come whom nothing holds back. Goes behind core/withdraw.lua, too.
+-- Removes entries of one client's waiters that no longer wait, and notifies those that may enter.
+-- This script follows core/withdraw.lua as well.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
--- ARGV  1 what    'list' tells which waiters the client has, 'strike' strikes out those that are named
+-- ARGV  1 what    'list' returns the client's waiters, 'strike' removes the named ones
 --       2 client  channel of the client, up to a brace
 --       3 verb and 4 channel of the message to all waiting readers
 --       5..       numbers of waiters, 1024 at most
--- Reply {now, 'found', number, …}  to 'list': the client's waiters, those among the first 1024 of Q and of R, and one that waits to upgrade
---       {now, 'struck'}            to 'strike': they wait no longer; who may come was called
---       {now, 'kind', kind}        the name is something else, or nothing
--- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each that is struck out, and what a release costs that calls others.
+-- Reply {now, 'found', number, …}
+--                to 'list': the client's waiters among the first 1024 of Q and of R, and one that
+--                waits to upgrade
+--       {now, 'struck'}
+--                to 'strike': they are removed; the waiters that may enter were notified
+--       {now, 'kind', kind}        the name is of another kind, or free
+-- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and the cost of a release
+--       with notifications.
 --
--- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server takes.
+-- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
+-- accepts.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -1,23 +1,25 @@
--- Takes a read-write lock to write, also for an owner that has it as upgradable reader.
+-- Takes a read-write lock to write, also for an owner with the upgradable hold.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
 -- ARGV  1 by      last server time in ms at which this may act
---       2 owner   who is to hold, `<client>:<n>`
+--       2 owner   the new holder, `<client>:<n>`
 --       3 attempt `<client>:<n>`, never used twice
 --       4 lease   ms
 --       5 ttl     ms, lease + retention of the token
---       6 waiter  ms the waiter's client counts as alive when busy, or '' not to wait
+--       6 waiter  ms the waiter's client counts as alive if busy, or '' not to wait
 --       7 member  the waiter, `<verb> <channel> <n>`, or ''
---       8 serial  the upgradable hold that is to become the writer, or '' for any of the owner's or none
+--       8 serial  the upgradable hold that becomes the writer, or '' for any of the owner's or none
 --       9 verb and 10 channel of the message to all waiting readers
--- Reply {now, 'granted', count, token, abandoned, lasts, token}  as for a plain lock; the token names the hold, too
---       {now, 'busy', remaining, holder, called, entered}  as for rwlock/read; entered = 2 if it waits as an upgrade, and not in the queue
---       {now, 'more'}         many waiters were dead, or many readers: ask again
---       {now, 'reader'}       the owner holds the read lock, which would keep it from writing for ever
+-- Reply {now, 'granted', count, token, abandoned, lasts, token}
+--                as for a plain lock; the token names the hold, too
+--       {now, 'busy', remaining, holder, called, entered}
+--                as for rwlock/read; entered = 2 if it waits as an upgrade and not in the queue
+--       {now, 'more'}         too many dead waiters or readers: ask again
+--       {now, 'reader'}       the owner holds the read lock, and would wait for itself
 --       {now, 'lost'}         the upgradable hold is over
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
--- Cost  O(log n): TIME, HMGET, HSET, PTTL, PEXPIRE; with readers + ZCARD, ZRANGEBYSCORE and 2 for each of at most 64 that are due; with waiters + queue_head of
---       Q and R and what coming in takes out of Q.
+-- Cost  O(log n): TIME, HMGET, HSET, PTTL, PEXPIRE; with readers + ZCARD, ZRANGEBYSCORE and 2 for
+--       each of at most 64 due ones; with waiters + queue_head of Q and R, and the removal from Q.
 local time = call('TIME')
 if #time[1] ~= 10 then
   return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
@@ -41,7 +43,7 @@ local writes = s.writer and s.ends > now
 local waited = s.flag and s.flag > now
 
 if writes and s.writer == owner then
-  -- Re-entry: the attempt joins the set, the lease never gets shorter.
+  -- Re-entry: the attempt joins the set; the lease never gets shorter.
   local f = call('HMGET', key, 'f', 'a')
   local held, short = s.attempts, ''
   if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
@@ -84,7 +86,7 @@ if s.count > own then
   end
 end
 
--- Until when at least something is in the way, and whose turn it is.
+-- The earliest time at which it may enter, and whose turn it is.
 local until_ms, free, announce, missing, called = '', false, false, false, ''
 local first, first_until, many
 if waited then
@@ -124,7 +126,7 @@ if not free or first and first ~= member then
       entered = 2
       local last = (now + waiter) .. ''
       call('HSET', key, 'x', last .. ' ' .. member, 'n', s.flag and s.flag > last and s.flag or last)
-      -- When its hold is over it is no upgrade any more, and nobody calls it.
+      -- After the end of its hold it is no upgrade any more, and is not notified.
       local held = string.sub(s.own, 1, 13)
       if until_ms == '' or held < until_ms then
         until_ms = held
@@ -137,12 +139,13 @@ if not free or first and first ~= member then
     end
   end
   if first and first ~= member then
-    -- Somebody else is first: it looks when the way may be free. The first of another client looks when that one does not.
+    -- Another waiter is first and re-checks when it may enter. The first of another client
+    -- re-checks later, in case that one does not.
     until_ms = waiter ~= '' and queue_before(writers, clients, queue_client(member), first_until) or ''
     if queue_is_called(s.called, first) and queue_client(first) == queue_client(member) then
       called = string.match(first, '^%S+ %S+ (%d+)')
     end
-    -- The one before it may have died, and then nobody has called it.
+    -- The one before it may have died, and then it was not notified.
     if not writes then
       call_first(s, readers, index, now, first, queue_head(readers, clients, now))
     end
@@ -162,15 +165,15 @@ if s.token and token <= s.token then
 end
 local abandoned = 0
 if s.writer then
-  -- A release that came after the end has emptied the set.
+  -- A release after the end has emptied the set.
   if s.attempts ~= ' ' then
     abandoned = 1
-    -- A copy of this attempt shall get the same answer.
+    -- A copy of this attempt gets the same answer.
     call('HSET', key, 'a', token)
   end
   call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
 elseif s.token then
-  -- No owner beside a token: that token was released, and z remembers it for a release sent again.
+  -- A token without an owner was released; z keeps it for a repeated release.
   call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', s.token)
 else
   call('HSET', key, 'k', 'rw:1', 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
@@ -182,7 +185,7 @@ end
 if s.voids then
   marks_sweep(key, s.voids, now)
 end
--- One that waits to upgrade may have come as a writer, before its owner could read.
+-- A waiting upgrade may have queued as a writer, before its owner could read.
 if waited and member ~= '' then
   call('ZREM', writers, member)
 end

@@ -3,7 +3,7 @@ use crate::Source;
 /// The scripts of the core itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Core {
-    /// Finds rights that are missing.
+    /// Finds missing rights.
     pub probe: Source,
 }
 

@@ -1,19 +1,20 @@
 use crate::Source;
 
-/// What every kind that one owner holds at a time has: the scripts in `exclusive`, each behind what is special about the kind.
+/// The scripts of a kind that one owner holds at a time: those in `exclusive`, each behind the part of
+/// its kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Exclusive {
-    /// Takes m names, or enters a waiter.
+    /// Takes m names, or queues a waiter.
     pub acquire: Source,
     /// Moves the end of m holds.
     pub renew: Source,
-    /// Ends what an attempt has.
+    /// Ends everything that an attempt has.
     pub release: Source,
     /// Shows one name.
     pub inspect: Source,
-    /// Ends a hold whoever has it.
+    /// Ends a hold by force.
     pub force: Source,
-    /// Strikes out waiters that wait no longer.
+    /// Removes entries of waiters that no longer wait.
     pub withdraw: Source,
 }
 
@@ -30,7 +31,8 @@ impl Exclusive {
     }
 }
 
-/// Puts the texts in `$prelude` in front of each script in `exclusive`. `$renewal` goes in front of the one that renews, which knows no waiters.
+/// Puts the texts in `$prelude` in front of each script in `exclusive`. `$renewal` precedes the one
+/// that renews, which has no waiters.
 macro_rules! exclusive {
     ($kind:literal, renewal: $renewal:expr, prelude: $($prelude:expr),+) => {
         crate::Exclusive {

@@ -3,11 +3,11 @@ use crate::{Exclusive, Source, exclusive::exclusive};
 /// The scripts of the fair lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Fair {
-    /// What it has in common with every kind that one owner holds at a time.
+    /// The scripts that it shares with other locks of one owner.
     pub exclusive: Exclusive,
-    /// Shows waiters in order.
+    /// Lists waiters in order.
     pub waiters: Source,
-    /// Tells how many are before a waiter.
+    /// Returns the number of waiters before one.
     pub position: Source,
 }
 

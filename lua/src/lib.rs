@@ -17,12 +17,12 @@ pub use pool::{POOL, Pool};
 pub use reentrant::REENTRANT;
 pub use rwlock::{RWLOCK, Rwlock};
 
-/// One Lua script: its name, its text, and what it may be handed.
+/// One Lua script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// `<primitive>/<file>`, as it shows in traces.
+    /// The name in traces, `<primitive>/<file>`.
     pub name: &'static str,
-    /// The text that goes to the server.
+    /// The text that is sent to the server, comments included.
     pub text: &'static str,
 }
 

@@ -3,21 +3,21 @@ use crate::Source;
 /// The scripts of a pool of leased permits, for the semaphores.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// Gives out permits, or enters a waiter.
+    /// Gives out permits, or queues a waiter.
     pub acquire: Source,
     /// Moves the end of holds.
     pub renew: Source,
     /// Takes permits back.
     pub release: Source,
-    /// Changes how many there are.
+    /// Changes the number of permits.
     pub change: Source,
-    /// Shows how many there are.
+    /// Shows the number of permits.
     pub inspect: Source,
     /// Lists holds.
     pub holds: Source,
     /// Shows single holds.
     pub look: Source,
-    /// Strikes out waiters that wait no longer.
+    /// Removes entries of waiters that no longer wait.
     pub withdraw: Source,
 }
 

@@ -3,23 +3,23 @@ use crate::Source;
 /// The scripts of the read-write lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Rwlock {
-    /// Lets a reader in, or registers a waiter.
+    /// Admits a reader, or queues a waiter.
     pub read: Source,
-    /// Lets a writer in, or registers a waiter.
+    /// Admits a writer, or queues a waiter.
     pub write: Source,
-    /// Makes a reader of a writer.
+    /// Turns a writer into a reader.
     pub downgrade: Source,
     /// Moves the end of a hold.
     pub renew: Source,
-    /// Ends what an attempt has.
+    /// Ends everything that an attempt has.
     pub release: Source,
     /// Shows one lock.
     pub inspect: Source,
     /// Lists readers.
     pub holders: Source,
-    /// Ends a hold whoever has it.
+    /// Ends a hold by force.
     pub force: Source,
-    /// Strikes out waiters that wait no longer.
+    /// Removes entries of waiters that no longer wait.
     pub withdraw: Source,
 }
 

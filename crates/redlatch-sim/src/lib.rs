@@ -2,7 +2,7 @@
 //!
 //! The production links, router, script sender, hub, acquire loop, watchdog, releaser and guards run unchanged on a seeded
 //! single-threaded executor, over the embedded engine and a network that fails. One number decides everything that happens.
-//! `docs/RELIABILITY.md` says what it shows and what it cannot.
+//! `docs/reliability/simulator.md` says what it shows and what it cannot.
 
 pub mod batch;
 pub mod cli;

@@ -1,8 +1,8 @@
 //! Development tasks, started with `cargo xtask <task>`.
 //!
 //! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
-//! * `sim`: runs the simulator, optimised; see `docs/RELIABILITY.md`.
-//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see there too.
+//! * `sim`: runs the simulator, optimised; see `docs/reliability/simulator.md`.
+//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!

@@ -6,9 +6,9 @@
 // It is a test: it works with real clocks, tasks and processes, and a step of its harness that fails ends it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
+mod any_guard;
 mod check;
 mod clock;
-mod grip;
 mod history;
 mod names;
 mod nemesis;

@@ -6,8 +6,8 @@ use fastrand::Rng;
 use redlatch::{Client, Error};
 
 use crate::{
+    any_guard::AnyGuard,
     clock::now,
-    grip::Grip,
     names,
     record::{Hold, Record},
     work::{Entry, PERMITS, millis},
@@ -70,12 +70,12 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
 }
 
 /// Holds for a while, and says all the while that it does.
-async fn tell<G: Grip>(entry: Entry, (id, asked): (u64, u64), grip: G) {
+async fn tell<G: AnyGuard>(entry: Entry, (id, asked): (u64, u64), guard: G) {
     let from = now();
-    let (name, token) = grip.parts().swap_remove(0);
+    let (name, token) = guard.parts().swap_remove(0);
     for _ in 0..20 {
         let until = now();
-        if !grip.valid() {
+        if !guard.valid() {
             break;
         }
         let hold = Hold {
@@ -95,7 +95,7 @@ async fn tell<G: Grip>(entry: Entry, (id, asked): (u64, u64), grip: G) {
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
     // It goes on or it is killed: nobody asks.
-    let _ = grip.give_back().await;
+    let _ = guard.give_back().await;
 }
 
 /// How a process ends in which something panicked.

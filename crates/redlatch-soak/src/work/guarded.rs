@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use super::{Bench, Entry, Wanted, millis};
 use crate::{
+    any_guard::AnyGuard,
     clock::now,
-    grip::Grip,
     names,
     record::{Record, Write},
 };

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use super::{Asked, Bench, Entry, Wanted, millis};
 use crate::{
+    any_guard::{Permit, Red},
     clock::now,
-    grip::{Permit, Red},
     names,
 };
 
@@ -281,8 +281,8 @@ async fn red(bench: Bench, mut random: Rng) {
     let what = Wanted::of("red", &name).bounded();
     if let Some((asked, Some(guard))) = bench.acquire(&mut random, what, given).await {
         let entry = Entry::exclusive("red");
-        let grip = Red(name, guard);
-        bench.hold(&mut random, entry, asked, grip).await;
+        let guard = Red(name, guard);
+        bench.hold(&mut random, entry, asked, guard).await;
     }
 }
 

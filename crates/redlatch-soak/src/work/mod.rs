@@ -21,8 +21,8 @@ use redlatch::{Client, Error, ErrorKind};
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
+    any_guard::AnyGuard,
     clock::now,
-    grip::Grip,
     history::History,
     record::{Hold, Record, Wait},
 };
@@ -168,12 +168,12 @@ impl Bench {
     }
 
     /// Holds for a while, gives back in one way or another, and enters into the history how long it was believed in.
-    pub(crate) async fn hold<G: Grip>(
+    pub(crate) async fn hold<G: AnyGuard>(
         &self,
         random: &mut Rng,
         entry: Entry,
         asked: Asked,
-        grip: G,
+        guard: G,
     ) {
         let mut until = asked.granted;
         let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
@@ -182,25 +182,25 @@ impl Bench {
         let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
         loop {
             let before = now();
-            if grip.valid() {
+            if guard.valid() {
                 until = before;
             }
             if before >= end {
                 break;
             }
             if prolongs && random.bool() {
-                self.prolong(random, &grip).await;
+                self.prolong(random, &guard).await;
             } else {
                 let pause = if long { 8_000..80_000 } else { 100..8_000 };
                 tokio::time::sleep(Duration::from_micros(random.u64(pause))).await;
             }
         }
-        self.give_back(random, entry, asked, until, grip).await;
+        self.give_back(random, entry, asked, until, guard).await;
     }
 
     /// Prolongs; one in three is given up soon.
-    async fn prolong<G: Grip>(&self, random: &mut Rng, grip: &G) {
-        let more = grip.prolong(millis(random, 1_000..3_000));
+    async fn prolong<G: AnyGuard>(&self, random: &mut Rng, guard: &G) {
+        let more = guard.prolong(millis(random, 1_000..3_000));
         let outcome = if random.u8(..3) == 0 {
             timeout(millis(random, 0..60), more).await.ok()
         } else {
@@ -212,31 +212,31 @@ impl Bench {
     }
 
     /// Gives back, and enters the hold into the history.
-    pub(crate) async fn give_back<G: Grip>(
+    pub(crate) async fn give_back<G: AnyGuard>(
         &self,
         random: &mut Rng,
         entry: Entry,
         asked: Asked,
         mut until: u64,
-        grip: G,
+        guard: G,
     ) {
-        let parts = grip.parts();
+        let parts = guard.parts();
         let before = now();
-        if grip.valid() {
+        if guard.valid() {
             until = before;
         }
         let gone = match random.u8(..4) {
             0 => {
-                drop(grip);
+                drop(guard);
                 0
             }
             // Given up half-way, the release goes on without its caller.
-            1 => match timeout(millis(random, 0..3), grip.give_back()).await {
+            1 => match timeout(millis(random, 0..3), guard.give_back()).await {
                 Ok(outcome) => self.gone(outcome),
                 Err(_) => 0,
             },
             _ => {
-                let outcome = self.bounded("to give back", grip.give_back()).await;
+                let outcome = self.bounded("to give back", guard.give_back()).await;
                 outcome.map_or(0, |outcome| self.gone(outcome))
             }
         };

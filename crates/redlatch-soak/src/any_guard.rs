@@ -10,7 +10,7 @@ use redlatch::{
 use crate::clock::{micros, now};
 
 /// What is held for a while.
-pub(crate) trait Grip: Send + 'static {
+pub(crate) trait AnyGuard: Send + 'static {
     /// Says whether it is still believed in.
     fn valid(&self) -> bool;
 
@@ -24,9 +24,9 @@ pub(crate) trait Grip: Send + 'static {
     fn give_back(self) -> impl Future<Output = Result<bool, Error>> + Send;
 }
 
-macro_rules! grips {
+macro_rules! any_guards {
     ($($guard:ident, $token:expr;)*) => {$(
-        impl Grip for $guard {
+        impl AnyGuard for $guard {
             fn valid(&self) -> bool {
                 self.check().is_ok()
             }
@@ -47,7 +47,7 @@ macro_rules! grips {
     )*};
 }
 
-grips! {
+any_guards! {
     LockGuard, |guard| Held::token(guard).as_u64();
     FairLockGuard, |guard| Held::token(guard).as_u64();
     WriteGuard, |guard| guard.token().as_u64();
@@ -55,7 +55,7 @@ grips! {
     SemaphorePermit, |_| 0;
 }
 
-impl Grip for MultiGuard {
+impl AnyGuard for MultiGuard {
     fn valid(&self) -> bool {
         self.check().is_ok()
     }
@@ -79,7 +79,7 @@ impl Grip for MultiGuard {
 /// A red-lock's guard does not know its name.
 pub(crate) struct Red(pub(crate) String, pub(crate) RedGuard);
 
-impl Grip for Red {
+impl AnyGuard for Red {
     fn valid(&self) -> bool {
         self.1.check().is_ok()
     }
@@ -124,7 +124,7 @@ impl Permit {
     }
 }
 
-impl Grip for Permit {
+impl AnyGuard for Permit {
     fn valid(&self) -> bool {
         now() < self.valid_until
     }

@@ -4,34 +4,22 @@ use crate::{
     command::{self, cargo},
     members::{self, Member},
     servers::Wanted,
+    steps::Steps,
     suite::{self, Verdict},
 };
 
-/// Runs the tests, then all other checks, and closes with the test runner's own lines.
+/// Runs the tests, then all other checks, and closes with the times and the test runner's own lines.
 ///
-/// A check that fails does not keep the others from running: whoever waited for this wants to know all of it.
+/// A check that fails does not keep the others from running, so that one run tells all that is wrong.
 pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
     let members = members::all()?;
-    let (tally, tested) = suite::run(wanted)?;
-    let checks: [(&str, Result<(), String>); 6] = [
-        ("tests", tested),
-        ("formatting", formatting()),
-        ("lints", lints()),
-        ("documentation", documentation()),
-        ("features", features(&members)),
-        ("packaging", packaging(&members)),
-    ];
-    println!();
-    let mut verdict = Verdict::Passed;
-    for (name, outcome) in checks {
-        match outcome {
-            Ok(()) => println!("{name}: fine"),
-            Err(message) => {
-                println!("{name}: FAILED: {message}");
-                verdict = Verdict::Failed;
-            }
-        }
-    }
+    let mut steps = Steps::default();
+    let tally = suite::run(wanted, &mut steps)?;
+    steps.run("formatting", formatting);
+    steps.run("lints", lints);
+    steps.run("documentation", documentation);
+    steps.run("features", || features(&members));
+    steps.run("packaging", || packaging(&members));
     println!();
     for line in tally.failures() {
         println!("{line}");
@@ -39,8 +27,8 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
     for line in tally.lines() {
         println!("{line}");
     }
-    println!("{tally}");
-    Ok(verdict)
+    println!("\n{steps}\n\n{tally}");
+    Ok(steps.verdict())
 }
 
 fn formatting() -> Result<(), String> {

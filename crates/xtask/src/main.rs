@@ -8,6 +8,11 @@
 //!
 //! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it measures how long its own steps take"
+)]
+
 mod bench;
 mod ci;
 mod command;
@@ -15,6 +20,7 @@ mod members;
 mod servers;
 mod sim;
 mod soak;
+mod steps;
 mod suite;
 mod tally;
 

@@ -6,6 +6,7 @@ use std::env;
 
 use crate::{
     command::{self, cargo},
+    steps::Steps,
     suite::Verdict,
 };
 
@@ -17,11 +18,11 @@ pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
 
 /// Runs what every full test run asks of it: the library as it is, every planted fault, the
 /// scenarios that it has to pass, and the violations that are expected.
-pub(crate) fn all() -> Result<(), String> {
-    run(&["--seeds", "5000"])?;
-    run(&["--mutants"])?;
-    run(&["--scenarios"])?;
-    run(&["--expected"])
+pub(crate) fn all(steps: &mut Steps) {
+    steps.run("simulator", || run(&["--seeds", "5000"]));
+    steps.run("planted faults", || run(&["--mutants"]));
+    steps.run("scenarios", || run(&["--scenarios"]));
+    steps.run("expected violations", || run(&["--expected"]));
 }
 
 fn run(args: &[&str]) -> Result<(), String> {

@@ -9,9 +9,10 @@ use std::{
 };
 
 use crate::{
-    command::{cannot_run, cargo, show},
+    command::{self, cannot_run, cargo, show},
     servers::{self, Wanted},
     sim,
+    steps::Steps,
     tally::Tally,
 };
 
@@ -25,46 +26,62 @@ pub(crate) enum Verdict {
 /// The variable that tells test programs how many tests to run at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Runs all tests and closes with their sums.
+/// Runs all tests and closes with the times of the steps and the sums.
 pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
-    let (tally, outcome) = run(wanted)?;
+    let mut steps = Steps::default();
+    let tally = run(wanted, &mut steps)?;
     println!();
     for line in tally.failures() {
         println!("{line}");
     }
-    if let Err(message) = &outcome {
-        println!("tests: FAILED: {message}");
-    }
-    println!("{tally}");
-    Ok(if outcome.is_ok() {
-        Verdict::Passed
-    } else {
-        Verdict::Failed
-    })
+    println!("{steps}\n\n{tally}");
+    Ok(steps.verdict())
 }
 
-/// Runs all tests. The tally is what was seen, the outcome says whether that is a success.
-pub(crate) fn run(wanted: &Wanted) -> Result<(Tally, Result<(), String>), String> {
-    let servers = servers::find(wanted)?;
-    let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
-    command.env("REDLATCH_TEST_SERVERS", servers::list(&servers));
+/// Runs all tests as steps. The tally is what was seen of `cargo test`.
+///
+/// # Errors
+///
+/// There is no server to test against.
+pub(crate) fn run(wanted: &Wanted, steps: &mut Steps) -> Result<Tally, String> {
+    let servers = servers::list(&servers::find(wanted)?);
+    let mut tally = Tally::default();
+    // Built first, so that the time of the tests is that of the tests.
+    let built = steps.run("test programs", || {
+        command::run(&mut tests(&servers, &["--no-run"]))
+    });
+    let tested = built.and_then(|()| {
+        steps.run("tests", || {
+            let succeeded = stream(&mut tests(&servers, &[]), &mut tally)?;
+            match (succeeded, tally.failed()) {
+                (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),
+                (true, 0) => Ok(()),
+                (false, 0) => Err("cargo test failed before or beside the tests".to_owned()),
+                (_, failed) => Err(format!("{failed} tests failed")),
+            }
+        })
+    });
+    if tested.is_some() {
+        sim::all(steps);
+    }
+    Ok(tally)
+}
+
+/// Returns the command that runs all tests of the workspace.
+pub(crate) fn tests(servers: &str, more: &[&str]) -> Command {
+    let all = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    let mut command = cargo(&[&all[..], more].concat());
+    command.env("REDLATCH_TEST_SERVERS", servers);
     if env::var_os(THREADS).is_none() {
         // Most tests on real servers wait for leases to end.
         let cores = thread::available_parallelism().map_or(2, NonZero::get);
         command.env(THREADS, (3 * cores).to_string());
     }
-    let (tally, succeeded) = stream(&mut command)?;
-    let outcome = match (succeeded, tally.failed()) {
-        (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),
-        (true, 0) => sim::all(),
-        (false, 0) => Err("cargo test failed before or beside the tests".to_owned()),
-        (_, failed) => Err(format!("{failed} tests failed")),
-    };
-    Ok((tally, outcome))
+    command
 }
 
-/// Passes the output on line by line while it comes.
-fn stream(command: &mut Command) -> Result<(Tally, bool), String> {
+/// Passes the output on line by line while it comes, counts it, and says whether the command succeeded.
+pub(crate) fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
     show(command);
     let broken =
         |error: io::Error| format!("the output of cargo test cannot be passed on: {error}");
@@ -73,7 +90,6 @@ fn stream(command: &mut Command) -> Result<(Tally, bool), String> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| cannot_run(command, &error))?;
-    let mut tally = Tally::default();
     if let Some(stdout) = child.stdout.take() {
         let mut out = io::stdout();
         for line in BufReader::new(stdout).split(b'\n') {
@@ -85,5 +101,5 @@ fn stream(command: &mut Command) -> Result<(Tally, bool), String> {
         }
     }
     let status = child.wait().map_err(broken)?;
-    Ok((tally, status.success()))
+    Ok(status.success())
 }

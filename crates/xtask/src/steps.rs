@@ -1,0 +1,116 @@
+//! The steps of a task: what each of them came to, and how long it took.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use crate::suite::Verdict;
+
+/// The steps that have ended, in order. A step that fails does not keep later ones from running.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Steps(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    name: &'static str,
+    took: Duration,
+    failure: Option<String>,
+}
+
+impl Steps {
+    /// Runs a step, measures it, and returns its value if it succeeds.
+    pub(crate) fn run<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> Result<T, String>,
+    ) -> Option<T> {
+        println!("\n== {name}");
+        let begun = Instant::now();
+        let outcome = work();
+        let took = begun.elapsed();
+        let (value, failure) = match outcome {
+            Ok(value) => (Some(value), None),
+            Err(message) => (None, Some(message)),
+        };
+        self.0.push(Step {
+            name,
+            took,
+            failure,
+        });
+        value
+    }
+
+    /// Says whether all steps succeeded. No step at all is a failure.
+    pub(crate) fn verdict(&self) -> Verdict {
+        if !self.0.is_empty() && self.0.iter().all(|step| step.failure.is_none()) {
+            Verdict::Passed
+        } else {
+            Verdict::Failed
+        }
+    }
+}
+
+/// A table of one line per step, and the sum of the times.
+impl fmt::Display for Steps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|step| step.name.chars().count());
+        let width = names.max().unwrap_or_default().max("total".len());
+        for step in &self.0 {
+            let took = minutes(step.took);
+            write!(f, "{:width$}  {took:>12}  ", step.name)?;
+            match &step.failure {
+                None => writeln!(f, "ok")?,
+                Some(message) => writeln!(f, "FAILED: {message}")?,
+            }
+        }
+        let total = minutes(self.0.iter().map(|step| step.took).sum());
+        write!(f, "{:width$}  {total:>12}", "total")
+    }
+}
+
+/// Writes `12 min 05.3 s`.
+fn minutes(time: Duration) -> String {
+    let tenths = (time.as_millis() + 50) / 100;
+    let (minutes, rest) = (tenths / 600, tenths % 600);
+    if minutes == 0 {
+        format!("{}.{} s", rest / 10, rest % 10)
+    } else {
+        format!("{minutes} min {:02}.{} s", rest / 10, rest % 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_step_fails_the_task_and_later_steps_run() {
+        let mut steps = Steps::default();
+        assert_eq!(steps.verdict(), Verdict::Failed, "nothing has run");
+        assert_eq!(steps.run("build", || Ok(7)), Some(7));
+        assert_eq!(steps.verdict(), Verdict::Passed);
+        assert_eq!(steps.run::<()>("tests", || Err("2 of 9".to_owned())), None);
+        assert_eq!(steps.run("lints", || Ok(())), Some(()));
+        assert_eq!(steps.verdict(), Verdict::Failed);
+    }
+
+    #[test]
+    fn table_shows_each_time_and_each_failure() {
+        let step = |name, millis, failure: Option<&str>| Step {
+            name,
+            took: Duration::from_millis(millis),
+            failure: failure.map(str::to_owned),
+        };
+        let steps = Steps(vec![
+            step("test programs", 725_340, None),
+            step("tests", 59_960, Some("2 tests failed")),
+        ]);
+        let table = "\
+test programs  12 min 05.3 s  ok
+tests          1 min 00.0 s  FAILED: 2 tests failed
+total          13 min 05.3 s";
+        assert_eq!(steps.to_string(), table);
+        assert_eq!(minutes(Duration::from_millis(59_940)), "59.9 s");
+    }
+}

@@ -36,10 +36,7 @@ pub struct Metadata {
 impl Metadata {
     pub(crate) fn of_this_process(application: Option<String>) -> Self {
         Self {
-            host: rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned(),
+            host: gethostname::gethostname().to_string_lossy().into_owned(),
             pid: std::process::id(),
             application: application.or_else(executable).unwrap_or_default(),
             connected_at: 0,

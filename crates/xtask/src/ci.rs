@@ -1,6 +1,7 @@
 //! Everything a change has to pass.
 
 use crate::{
+    check,
     command::{self, cargo},
     members::{self, Member},
     servers::Wanted,
@@ -27,7 +28,11 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
     for line in tally.lines() {
         println!("{line}");
     }
-    println!("\n{steps}\n\n{tally}");
+    println!(
+        "\n{steps}\n\nnot run, since they take long:\n{}",
+        check::list()
+    );
+    println!("{tally}");
     Ok(steps.verdict())
 }
 

@@ -4,6 +4,7 @@
 //! * `sim`: runs the simulator, optimised; see `docs/reliability/simulator.md`.
 //! * `soak`: runs all primitives on real servers under faults for as long as one likes; see `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
+//! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
 //! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
@@ -14,6 +15,7 @@
 )]
 
 mod bench;
+mod check;
 mod ci;
 mod command;
 mod members;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Task::Sim(args) => sim::forward(&args),
         Task::Soak(args) => soak::forward(&args),
         Task::Bench(args) => bench::forward(&args),
+        Task::Check(args) => check::run(&args),
     };
     match done {
         Ok(Verdict::Passed) => ExitCode::SUCCESS,
@@ -66,6 +69,7 @@ enum Task {
     Sim(Vec<String>),
     Soak(Vec<String>),
     Bench(Vec<String>),
+    Check(Vec<String>),
 }
 
 fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
@@ -78,6 +82,9 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     }
     if args.next_if(|arg| arg == "bench").is_some() {
         return Ok(Task::Bench(args.collect()));
+    }
+    if args.next_if(|arg| arg == "check").is_some() {
+        return Ok(Task::Check(args.collect()));
     }
     let mut task = None;
     let mut wanted = Wanted::default();
@@ -101,12 +108,14 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
        cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
+       cargo xtask check [name] …
 
 tasks:
   test   runs all tests of the workspace, those against real servers included
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
+  check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
 servers to test against, the first of these that is given:
@@ -134,6 +143,8 @@ mod tests {
         assert_eq!(parsed("soak --minutes 9"), Ok(Task::Soak(minutes)));
         let workloads = vec!["W1".to_owned(), "--long".to_owned()];
         assert_eq!(parsed("bench W1 --long"), Ok(Task::Bench(workloads)));
+        let load = vec!["load".to_owned()];
+        assert_eq!(parsed("check load"), Ok(Task::Check(load)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         let wanted = Wanted::from_list("/a,/b").expect("a list");
         assert_eq!(parsed("--servers=/a,/b ci"), Ok(Task::Ci(wanted)));

@@ -5,10 +5,25 @@ use crate::{
     suite::Verdict,
 };
 
-/// Passes the arguments on. Not optimised: the servers are what it waits for, and it checks its arithmetic.
+/// Passes the arguments on.
 pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
+    run(args, None).map(|()| Verdict::Passed)
+}
+
+/// Runs the soak, on the first of `servers` if they are given. It is not optimised: it waits for
+/// servers most of the time, and an unoptimised build checks its arithmetic.
+pub(crate) fn run(args: &[String], servers: Option<&str>) -> Result<(), String> {
     let args = args.iter().map(String::as_str);
     let run = ["run", "--quiet", "--package", "redlatch-soak", "--"].into_iter();
     let all: Vec<_> = run.chain(args).collect();
-    command::run(&mut cargo(&all)).map(|()| Verdict::Passed)
+    let mut command = cargo(&all);
+    if let Some(servers) = servers {
+        command.env("REDLATCH_TEST_SERVERS", servers);
+    }
+    command::run(&mut command)
+}
+
+/// Builds the soak without running it.
+pub(crate) fn build() -> Result<(), String> {
+    command::run(&mut cargo(&["build", "--package", "redlatch-soak"]))
 }

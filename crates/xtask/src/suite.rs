@@ -50,17 +50,7 @@ pub(crate) fn run(wanted: &Wanted, steps: &mut Steps) -> Result<Tally, String> {
     let built = steps.run("test programs", || {
         command::run(&mut tests(&servers, &["--no-run"]))
     });
-    let tested = built.and_then(|()| {
-        steps.run("tests", || {
-            let succeeded = stream(&mut tests(&servers, &[]), &mut tally)?;
-            match (succeeded, tally.failed()) {
-                (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),
-                (true, 0) => Ok(()),
-                (false, 0) => Err("cargo test failed before or beside the tests".to_owned()),
-                (_, failed) => Err(format!("{failed} tests failed")),
-            }
-        })
-    });
+    let tested = built.and_then(|()| steps.run("tests", || run_tests(&servers, &mut tally)));
     if tested.is_some() {
         sim::all(steps);
     }
@@ -80,8 +70,19 @@ pub(crate) fn tests(servers: &str, more: &[&str]) -> Command {
     command
 }
 
+/// Runs all tests of the workspace once and counts them.
+pub(crate) fn run_tests(servers: &str, tally: &mut Tally) -> Result<(), String> {
+    let succeeded = stream(&mut tests(servers, &[]), tally)?;
+    match (succeeded, tally.failed()) {
+        (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),
+        (true, 0) => Ok(()),
+        (false, 0) => Err("cargo test failed before or beside the tests".to_owned()),
+        (_, failed) => Err(format!("{failed} tests failed")),
+    }
+}
+
 /// Passes the output on line by line while it comes, counts it, and says whether the command succeeded.
-pub(crate) fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
+fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
     show(command);
     let broken =
         |error: io::Error| format!("the output of cargo test cannot be passed on: {error}");

@@ -10,6 +10,7 @@ const MOST: usize = 300;
 pub(crate) struct Tally {
     lines: Vec<String>,
     failures: Vec<String>,
+    failed_tests: Vec<String>,
     failing: bool,
     passed: u64,
     failed: u64,
@@ -25,6 +26,10 @@ impl Tally {
         if self.failing && self.failures.len() < MOST {
             self.failures.push(line.to_owned());
         }
+        let name = line.strip_prefix("test ");
+        if let Some(name) = name.and_then(|rest| rest.split_once(" ... FAILED")) {
+            self.failed_tests.push(name.0.to_owned());
+        }
         // With colours a line holds escape sequences; the counts stand apart from them.
         let Some((_, counts)) = line.split_once("test result: ") else {
             return;
@@ -36,6 +41,16 @@ impl Tally {
         self.passed += passed;
         self.failed += failed;
         self.lines.push(line.trim_end().to_owned());
+    }
+
+    /// Returns how many tests passed.
+    pub(crate) const fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// Returns the names of the tests that failed, in the order in which they ended.
+    pub(crate) fn failed_tests(&self) -> &[String] {
+        &self.failed_tests
     }
 
     /// Returns how many tests failed.

@@ -1,0 +1,230 @@
+//! `cargo xtask check load`: all tests several times, then the soak on each topology, while other
+//! threads keep the processors busy. It prints which tests failed and how often.
+
+use std::{
+    collections::BTreeMap,
+    fmt, hint,
+    num::NonZero,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use crate::{
+    command,
+    servers::{self, Wanted},
+    soak,
+    steps::Steps,
+    suite::{self, Verdict},
+    tally::Tally,
+};
+
+/// Runs the check.
+pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
+    let Some(options) = Options::parse(args)? else {
+        println!("{USAGE}");
+        return Ok(Verdict::Passed);
+    };
+    let servers = servers::list(&servers::find(&options.wanted)?);
+    let mut steps = Steps::default();
+    let mut failures = Failures::default();
+    // Nothing is built under load: a slow compiler shows nothing.
+    let built = steps.run("test programs", || {
+        command::run(&mut suite::tests(&servers, &["--no-run"]))?;
+        soak::build()
+    });
+    if built.is_some() {
+        beside_busy_loops(options.busy, || {
+            for _ in 0..options.rounds {
+                steps.run("tests", || round(&servers, &mut failures));
+            }
+            if options.minutes != "0" {
+                for topology in TOPOLOGIES {
+                    steps.run(topology, || {
+                        soak::run(&options.soak(topology), Some(&servers))
+                    });
+                }
+            }
+        });
+    }
+    println!("\n{steps}\n\n{failures}");
+    Ok(steps.verdict())
+}
+
+/// Runs all tests once and notes which failed.
+fn round(servers: &str, failures: &mut Failures) -> Result<(), String> {
+    let mut tally = Tally::default();
+    let outcome = suite::run_tests(servers, &mut tally);
+    failures.add_round(&tally);
+    outcome
+}
+
+/// Runs `work` while `count` threads do nothing but compute. They end when it returns or panics.
+fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
+    struct EndOnDrop<'a>(&'a AtomicBool);
+    impl Drop for EndOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                let mut number = 0_u64;
+                while !ended.load(Ordering::Relaxed) {
+                    number = hint::black_box(number.wrapping_mul(31).wrapping_add(7));
+                }
+            });
+        }
+        let _end = EndOnDrop(&ended);
+        work()
+    })
+}
+
+/// How to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Options {
+    rounds: u32,
+    /// How many loops run beside the tests.
+    busy: usize,
+    /// Minutes of soak per topology, as the soak reads them.
+    minutes: String,
+    wanted: Wanted,
+}
+
+impl Options {
+    /// Reads the arguments; `None` is a call for help.
+    fn parse(args: &[String]) -> Result<Option<Self>, String> {
+        let mut options = Self {
+            rounds: 3,
+            busy: thread::available_parallelism().map_or(2, NonZero::get),
+            minutes: "10".to_owned(),
+            wanted: Wanted::default(),
+        };
+        let number = |text: &str| format!("{text:?} is no number");
+        let mut words = args.iter();
+        while let Some(word) = words.next() {
+            if let Some(list) = word.strip_prefix("--servers=") {
+                options.wanted = Wanted::from_list(list)?;
+                continue;
+            }
+            if matches!(word.as_str(), "--help" | "-h" | "help") {
+                return Ok(None);
+            }
+            let value = words
+                .next()
+                .ok_or_else(|| format!("{word} needs a value"))?;
+            match word.as_str() {
+                "--rounds" => options.rounds = value.parse().map_err(|_| number(value))?,
+                "--busy" => options.busy = value.parse().map_err(|_| number(value))?,
+                "--minutes" => options.minutes.clone_from(value),
+                _ => return Err(format!("unknown argument {word:?}\n\n{USAGE}")),
+            }
+        }
+        if options.rounds == 0 && options.minutes == "0" {
+            return Err("nothing is left to check".to_owned());
+        }
+        Ok(Some(options))
+    }
+
+    fn soak(&self, topology: &str) -> Vec<String> {
+        ["--topology", topology, "--minutes", &self.minutes]
+            .map(str::to_owned)
+            .to_vec()
+    }
+}
+
+/// How often each test failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Failures {
+    rounds: u32,
+    passed: u64,
+    failed: BTreeMap<String, u32>,
+}
+
+impl Failures {
+    fn add_round(&mut self, tally: &Tally) {
+        self.rounds += 1;
+        self.passed += tally.passed();
+        for name in tally.failed_tests() {
+            *self.failed.entry(name.clone()).or_default() += 1;
+        }
+    }
+}
+
+/// A table of one line per failed test.
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "failures in {} rounds of all tests:", self.rounds)?;
+        for (name, times) in &self.failed {
+            writeln!(f, "{times:>4}  {name}")?;
+        }
+        let failed: u32 = self.failed.values().sum();
+        write!(f, "{failed:>4}  in total, {} passed", self.passed)
+    }
+}
+
+const TOPOLOGIES: [&str; 4] = ["standalone", "replicated", "sentinel", "cluster"];
+
+const USAGE: &str = "\
+usage: cargo xtask check load [--rounds N] [--busy N] [--minutes M] [--servers=path,path]
+
+  --rounds N    how often all tests run (3)
+  --busy N      how many loops compute beside them (one per processor)
+  --minutes M   how long the soak runs on each of its four topologies (10); 0 leaves it out";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<Options>, String> {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn arguments_are_read() {
+        let options = parsed("--rounds 7 --busy 5 --minutes 0.5 --servers=/a");
+        let options = options.expect("good arguments").expect("not help");
+        assert_eq!((options.rounds, options.busy), (7, 5));
+        assert_eq!(
+            options.soak("cluster"),
+            ["--topology", "cluster", "--minutes", "0.5"]
+        );
+        assert_eq!(parsed("--help"), Ok(None));
+        for wrong in [
+            "--rounds",
+            "--rounds many",
+            "--round 1",
+            "--rounds 0 --minutes 0",
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn failures_of_all_rounds_are_counted_by_test() {
+        let mut failures = Failures::default();
+        for lines in [
+            &["test b ... FAILED", "test a::c ... FAILED", "test d ... ok"][..],
+            &["test b ... FAILED"],
+        ] {
+            let mut tally = Tally::default();
+            lines.iter().for_each(|line| tally.read(line));
+            tally.read("test result: FAILED. 4 passed; 1 failed; 0 ignored");
+            failures.add_round(&tally);
+        }
+        let table = "\
+failures in 2 rounds of all tests:
+   1  a::c
+   2  b
+   3  in total, 8 passed";
+        assert_eq!(failures.to_string(), table);
+    }
+
+    #[test]
+    fn busy_loops_end_with_the_work() {
+        assert_eq!(beside_busy_loops(2, || 7), 7);
+    }
+}

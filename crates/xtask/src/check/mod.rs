@@ -1,0 +1,76 @@
+//! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python, so
+//! the gate does not run them and says so.
+//!
+//! Each check lives in a file of its own, installs what it needs, and fails where it cannot.
+
+mod load;
+
+use crate::suite::Verdict;
+
+/// A heavy check.
+struct Check {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<Verdict, String>,
+}
+
+/// The checks that exist.
+const CHECKS: &[Check] = &[Check {
+    name: "load",
+    about: "the tests in rounds and the soak, beside busy loops",
+    run: load::run,
+}];
+
+/// Names that are reserved for checks of parts which the project does not have yet.
+const RESERVED: &[&str] = &["databases", "browser", "peers", "book"];
+
+/// Runs the check that is named first, with the rest as its arguments. Without a name it lists the
+/// checks.
+pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
+    let Some((name, rest)) = args.split_first() else {
+        print!("{}", list());
+        return Ok(Verdict::Passed);
+    };
+    if let Some(check) = CHECKS.iter().find(|check| check.name == name) {
+        return (check.run)(rest);
+    }
+    if RESERVED.contains(&name.as_str()) {
+        return Err(format!("check {name}: there is nothing to check yet"));
+    }
+    Err(format!(
+        "there is no check {name:?}; there are:\n{}",
+        list()
+    ))
+}
+
+/// Lists the checks that exist, one per line.
+pub(crate) fn list() -> String {
+    let line = |check: &Check| format!("  cargo xtask check {:10} {}\n", check.name, check.about);
+    CHECKS.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_one(name: &str) -> Result<Verdict, String> {
+        run(&[name.to_owned()])
+    }
+
+    #[test]
+    fn check_without_content_is_refused() {
+        for name in RESERVED {
+            let refusal = run_one(name).expect_err("nothing was checked");
+            assert!(refusal.contains("nothing to check yet"), "{refusal}");
+        }
+        let refusal = run_one("lode").expect_err("there is no such check");
+        assert!(refusal.contains("cargo xtask check load"), "{refusal}");
+    }
+
+    #[test]
+    fn list_names_only_checks_that_exist() {
+        assert_eq!(run(&[]), Ok(Verdict::Passed));
+        assert!(CHECKS.iter().all(|check| list().contains(check.name)));
+        assert!(!RESERVED.iter().any(|name| list().contains(name)));
+    }
+}

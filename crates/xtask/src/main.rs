@@ -4,10 +4,11 @@
 //! * `sim`: runs the simulator, optimised; see `docs/reliability/simulator.md`.
 //! * `soak`: runs all primitives on real servers under faults for as long as one likes; see `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
+//! * `lua`: prints a script as servers run it.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
-//! It depends on nothing but std, so that it builds in a moment on a machine that has built nothing yet.
+//! It depends on nothing but std and the scripts, so that it builds in a moment on a machine that has built nothing yet.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +19,7 @@ mod bench;
 mod check;
 mod ci;
 mod command;
+mod lua;
 mod members;
 mod servers;
 mod sim;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Task::Sim(args) => sim::forward(&args),
         Task::Soak(args) => soak::forward(&args),
         Task::Bench(args) => bench::forward(&args),
+        Task::Lua(args) => lua::run(&args),
         Task::Check(args) => check::run(&args),
     };
     match done {
@@ -69,6 +72,7 @@ enum Task {
     Sim(Vec<String>),
     Soak(Vec<String>),
     Bench(Vec<String>),
+    Lua(Vec<String>),
     Check(Vec<String>),
 }
 
@@ -82,6 +86,9 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     }
     if args.next_if(|arg| arg == "bench").is_some() {
         return Ok(Task::Bench(args.collect()));
+    }
+    if args.next_if(|arg| arg == "lua").is_some() {
+        return Ok(Task::Lua(args.collect()));
     }
     if args.next_if(|arg| arg == "check").is_some() {
         return Ok(Task::Check(args.collect()));
@@ -108,6 +115,7 @@ usage: cargo xtask <task> [--servers=path,path]
        cargo xtask sim [--seeds N] [--seed S] …
        cargo xtask soak [--minutes N] [--topology T] …
        cargo xtask bench [workload…] [--long] …
+       cargo xtask lua <script>|--list
        cargo xtask check [name] …
 
 tasks:
@@ -115,6 +123,7 @@ tasks:
   sim    runs the simulator; `cargo xtask sim --help` tells what it takes
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
+  lua    prints a script as servers run it, joined with the parts it shares with others
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
@@ -143,6 +152,8 @@ mod tests {
         assert_eq!(parsed("soak --minutes 9"), Ok(Task::Soak(minutes)));
         let workloads = vec!["W1".to_owned(), "--long".to_owned()];
         assert_eq!(parsed("bench W1 --long"), Ok(Task::Bench(workloads)));
+        let script = vec!["fair/release".to_owned()];
+        assert_eq!(parsed("lua fair/release"), Ok(Task::Lua(script)));
         let load = vec!["load".to_owned()];
         assert_eq!(parsed("check load"), Ok(Task::Check(load)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));

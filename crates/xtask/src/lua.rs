@@ -1,0 +1,66 @@
+//! The Lua scripts as servers run them: each joined with the parts that it shares with others.
+
+use redlatch_lua::Source;
+
+use crate::suite::Verdict;
+
+/// Prints the whole text of one script, or with `--list` the names of all.
+pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
+    let [name] = args else {
+        return Err("lua: name one script, or say --list".to_owned());
+    };
+    if name == "--list" {
+        print!("{}", list());
+    } else {
+        print!("{}", find(name)?.text);
+    }
+    Ok(Verdict::Passed)
+}
+
+fn find(name: &str) -> Result<&'static Source, String> {
+    redlatch_lua::all()
+        .find(|source| source.name == name)
+        .ok_or_else(|| format!("lua: there is no script {name:?}; there are:\n{}", list()))
+}
+
+/// Lists the scripts, one per line, by name.
+fn list() -> String {
+    let mut names: Vec<_> = redlatch_lua::all().map(|source| source.name).collect();
+    names.sort_unstable();
+    names.into_iter().map(|name| format!("{name}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn script_is_found_joined_with_its_shared_parts() {
+        let release = find("fair/release")
+            .expect("a script of the fair lock")
+            .text;
+        for part in [
+            include_str!("../../../lua/core/queue.lua"),
+            include_str!("../../../lua/fair/kind.lua"),
+            include_str!("../../../lua/exclusive/release.lua"),
+        ] {
+            assert!(release.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn unknown_script_is_refused_with_the_list() {
+        let refusal = find("fair/relese").expect_err("there is no such script");
+        assert!(refusal.contains("\nfair/release\n"), "{refusal}");
+        assert!(run(&[]).is_err());
+    }
+
+    #[test]
+    fn no_two_scripts_share_a_name() {
+        let list = list();
+        let mut names: Vec<_> = list.lines().collect();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

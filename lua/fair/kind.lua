@@ -89,7 +89,7 @@ local function wake(i, m, now)
 end
 
 -- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.
-local function waiting()
+local function waiting(_now)
   return redis.call('ZCARD', KEYS[2])
 end
 

@@ -38,7 +38,7 @@ end
 local f = call('HMGET', k, unpack(fields))
 local reply = {now}
 if f[1] and f[1] ~= ARGV[1] then
-  for i = 8, #ARGV do
+  for _ = 8, #ARGV do
     reply[#reply + 1], reply[#reply + 2] = 'kind', 0
   end
   return reply

@@ -8,7 +8,7 @@ local PARTS = 2
 
 -- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
 -- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
-local function wait(i, m, f, now)
+local function wait(i, m, f, now, _micros)
   if not f[2] or f[4] <= now then
     return nil
   end

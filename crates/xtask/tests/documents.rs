@@ -1,0 +1,207 @@
+//! The documents hold together: relative links lead somewhere, and what the table of invariants in
+//! `docs/ARCHITECTURE.md` names exists.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a document that cannot be read fails the test"
+)]
+
+mod tree;
+
+use std::collections::HashMap;
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use tree::{Tracked, tracked};
+
+#[test]
+fn every_relative_link_leads_to_a_file_and_a_heading() {
+    let documents: HashMap<String, Document> = tracked("md")
+        .into_iter()
+        .map(|file| (file.name.clone(), Document::read(&file)))
+        .collect();
+    let (mut seen, mut broken) = (0, Vec::new());
+    for (name, document) in &documents {
+        for link in &document.links {
+            seen += 1;
+            if let Err(reason) = follow(name, link, &documents) {
+                broken.push(format!("{name}: {link}: {reason}"));
+            }
+        }
+    }
+    broken.sort();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(seen >= 20, "only {seen} links were found");
+}
+
+#[test]
+fn every_invariant_names_what_exists() {
+    let table = rows("docs/ARCHITECTURE.md", "invariant");
+    assert!(table.len() >= 20, "only {} invariants", table.len());
+    let sources = Sources::read();
+    for row in table {
+        let (invariant, keepers) = (&row[0], code_spans(&row[1]));
+        assert!(!keepers.is_empty(), "nothing keeps `{invariant}`");
+        for keeper in keepers {
+            assert!(sources.have(&keeper), "{invariant}: there is no `{keeper}`");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_found() {
+    let text = "# A `b` heading, twice\n[a](#a-b-heading-twice) [b](#no) [c](no.md) [d](b.md#x)\n";
+    let document = Document::read(&Tracked {
+        name: "docs/a.md".to_owned(),
+        text: text.to_owned(),
+    });
+    assert_eq!(document.headings, ["a-b-heading-twice"]);
+    let links = document.links.clone();
+    let documents = HashMap::from([("docs/a.md".to_owned(), document)]);
+    let ends: Vec<_> = links
+        .iter()
+        .map(|link| follow("docs/a.md", link, &documents).is_ok())
+        .collect();
+    assert_eq!(ends, [true, false, false, false]);
+    assert!(follow("docs/a.md", "DESIGN.md", &documents).is_ok());
+    assert!(follow("docs/a.md", "../crates", &documents).is_ok());
+
+    let sources = Sources::read();
+    // Put together here, so that this file is not where they are found.
+    let fault = ["no", "such", "fault"].join("-");
+    for missing in ["no_test_has_this_name", "it/no/such/file.rs", &fault] {
+        assert!(!sources.have(missing), "{missing}");
+    }
+    assert!(sources.have("what_does_not_exist_is_found"));
+    assert!(sources.have("xtask/tests/documents.rs"));
+}
+
+/// What a document points to, and what can be pointed to in it.
+struct Document {
+    links: Vec<String>,
+    headings: Vec<String>,
+}
+
+impl Document {
+    fn read(file: &Tracked) -> Self {
+        let (mut links, mut headings) = (Vec::new(), Vec::new());
+        let mut heading: Option<String> = None;
+        for event in Parser::new_ext(&file.text, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. })
+                    if is_relative(&dest_url) =>
+                {
+                    links.push(dest_url.into_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => headings.extend(heading.take().map(anchor)),
+                Event::Text(text) | Event::Code(text) => {
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&text);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { links, headings }
+    }
+}
+
+/// Tells links to files from those to the web, and from paths of Rust items, which rustdoc checks.
+fn is_relative(link: &str) -> bool {
+    !link.contains("://") && !link.contains("::") && !link.starts_with("mailto:")
+}
+
+/// Returns the anchor that a heading gets on the pages of a forge.
+fn anchor(heading: String) -> String {
+    heading
+        .to_lowercase()
+        .chars()
+        .filter(|char| char.is_alphanumeric() || " -_".contains(*char))
+        .map(|char| if char == ' ' { '-' } else { char })
+        .collect()
+}
+
+/// Follows a link of the document `from`.
+fn follow(
+    from: &str,
+    link: &str,
+    documents: &HashMap<String, Document>,
+) -> Result<(), &'static str> {
+    let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
+    let target = if path.is_empty() {
+        from.to_owned()
+    } else {
+        tree::join(from, path)
+    };
+    if !path.is_empty() && !tree::root().join(&target).exists() {
+        return Err("there is no such file");
+    }
+    let headings = documents.get(&target).map(|document| &document.headings);
+    match headings {
+        _ if fragment.is_empty() => Ok(()),
+        Some(headings) if headings.iter().any(|heading| heading == fragment) => Ok(()),
+        Some(_) => Err("there is no such heading"),
+        None => Err("what has no headings cannot be linked into"),
+    }
+}
+
+/// Returns the cells of each row of the table whose first column has this title.
+fn rows(document: &str, title: &str) -> Vec<Vec<String>> {
+    let text = tree::read(document);
+    let head = format!("| {title} |");
+    let lines = text.lines().skip_while(|line| !line.starts_with(&head));
+    lines
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let cells = line.trim_matches('|').split('|');
+            cells.map(|cell| cell.trim().to_owned()).collect()
+        })
+        .collect()
+}
+
+fn code_spans(text: &str) -> Vec<String> {
+    let spans = text.split('`').skip(1).step_by(2);
+    spans.map(str::to_owned).collect()
+}
+
+/// Everything that can keep an invariant.
+struct Sources {
+    files: Vec<String>,
+    texts: Vec<String>,
+}
+
+impl Sources {
+    fn read() -> Self {
+        let rust = tracked("rs");
+        Self {
+            files: tree::files(),
+            texts: rust.into_iter().map(|file| file.text).collect(),
+        }
+    }
+
+    /// Finds a file or folder, a function, a planted fault, or a setting of a tool.
+    fn have(&self, name: &str) -> bool {
+        if self.file(name) {
+            return true;
+        }
+        let function = format!("fn {name}(");
+        let quoted = format!("\"{name}\"");
+        let variant = format!("::{name}");
+        self.texts.iter().any(|text| {
+            text.contains(&function)
+                || (name.contains('-') && text.contains(&quoted))
+                || (name.starts_with(char::is_uppercase) && text.contains(&variant))
+        }) || tree::read("clippy.toml").contains(&format!("{name} = ["))
+    }
+
+    /// Finds a file or folder by the end of its path; the ending `.rs` may be left out.
+    fn file(&self, name: &str) -> bool {
+        let name = format!("/{}", name.trim_end_matches('/'));
+        self.files.iter().any(|file| {
+            let file = format!("/{file}");
+            let bare = file.strip_suffix(".rs").unwrap_or(&file);
+            file.ends_with(&name) || bare.ends_with(&name) || file.contains(&format!("{name}/"))
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! The files of the workspace that are under version control, and new ones that are not ignored.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A file and its text.
+pub(crate) struct Tracked {
+    /// Relative to the workspace's root.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// Returns the workspace's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Reads a file.
+pub(crate) fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Lists all files, as paths relative to the workspace's root.
+pub(crate) fn files() -> Vec<String> {
+    let git = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(git.status.success(), "git cannot list the files");
+    let list = String::from_utf8(git.stdout).unwrap();
+    let mut files: Vec<_> = list
+        .lines()
+        .filter(|file| root().join(file).is_file())
+        .map(str::to_owned)
+        .collect();
+    files.sort();
+    files.dedup();
+    assert!(files.len() > 100, "only {} files", files.len());
+    files
+}
+
+/// Reads all files with an ending.
+pub(crate) fn tracked(ending: &str) -> Vec<Tracked> {
+    let ending = format!(".{ending}");
+    files()
+        .into_iter()
+        .filter(|name| name.ends_with(&ending))
+        .map(|name| Tracked {
+            text: read(&name),
+            name,
+        })
+        .collect()
+}
+
+/// Follows a relative path from the folder of a file.
+pub(crate) fn join(from: &str, path: &str) -> String {
+    let mut parts: Vec<_> = from.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}

@@ -6,7 +6,6 @@
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
-    num::NonZeroU64,
     process::{Child, Command, Stdio},
     sync::mpsc,
     thread,
@@ -56,7 +55,7 @@ impl Drop for Relay {
 pub(crate) fn run(server: u16, latency: Duration) -> Result<(), Failure> {
     // Threads that are started from here inherit it. Without it, sleeps are as exact as the kernel likes.
     #[cfg(target_os = "linux")]
-    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+    rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     println!("{}", listener.local_addr()?.port());
     thread::spawn(move || accept(&listener, server, latency / 2));

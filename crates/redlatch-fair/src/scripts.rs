@@ -100,8 +100,12 @@ fn owner_of(member: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[path = "../../redlatch-core/src/seam/replies.rs"]
+mod replies;
+
+#[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{replies::decodes_anything, *};
 
     #[test]
     fn the_owner_is_in_the_address() {
@@ -114,5 +118,11 @@ mod tests {
             Some("0a1b:4".to_owned())
         );
         assert_eq!(owner_of("PUBLISH re:d:w:0a1b 17"), None);
+    }
+
+    #[test]
+    fn any_reply_is_decoded_or_refused() {
+        decodes_anything(&["waiters", "kind"], WaitersScript::decode);
+        decodes_anything(&["at", "none", "kind"], PositionScript::decode);
     }
 }

@@ -213,3 +213,30 @@ fn fate(items: &Items<'_>, at: usize) -> Result<Fate, Error> {
 
 /// The part of a latch's key that remembers the operations that have run.
 const OPERATIONS: &str = "o";
+
+#[cfg(test)]
+#[path = "../../redlatch-core/src/seam/replies.rs"]
+mod replies;
+
+#[cfg(test)]
+mod tests {
+    use super::{replies::decodes_anything, *};
+
+    #[test]
+    fn any_reply_is_decoded_or_refused() {
+        decodes_anything(&["set", "refused", "late", "kind"], SetScript::decode);
+        decodes_anything(
+            &["counted", "deleted", "unset", "late", "kind"],
+            CountDownScript::decode,
+        );
+        decodes_anything(&["deleted", "unset", "late", "kind"], DeleteScript::decode);
+        decodes_anything(
+            &["set", "unset", "kind", "open", "shut", "deleted"],
+            |reply| LookScript::decode(reply, &[]),
+        );
+        decodes_anything(
+            &["set", "unset", "kind", "open", "shut", "deleted"],
+            |reply| LookScript::decode(reply, &[7]),
+        );
+    }
+}

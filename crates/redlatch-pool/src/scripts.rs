@@ -444,3 +444,80 @@ fn other<R>(items: &Items<'_>, kind: &str) -> Result<R, Error> {
     );
     Err(Error::new(ErrorKind::WrongKind, message))
 }
+
+#[cfg(test)]
+#[path = "../../redlatch-core/src/seam/replies.rs"]
+mod replies;
+
+#[cfg(test)]
+mod tests {
+    use redlatch_core::{Prefix, family::Name};
+
+    use super::{replies::decodes_anything, *};
+
+    const KIND: &str = "sem:1";
+
+    fn key() -> Key {
+        Key::new(&Prefix::default(), &Name::parse("n").unwrap())
+    }
+
+    #[test]
+    fn any_reply_about_a_hold_is_decoded_or_refused() {
+        let (key, kind) = (&key(), KIND);
+        let acquire = AcquireScript {
+            key,
+            kind,
+            need: 2,
+            size: None,
+            each: false,
+        };
+        decodes_anything(
+            &[
+                "granted", "busy", "more", "late", "void", "unset", "large", "kind",
+            ],
+            |reply| acquire.decode(reply),
+        );
+        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], |reply| {
+            RenewScript::decode(reply, 0)
+        });
+        decodes_anything(&["renewed", "expired", "gone", "late", "kind"], |reply| {
+            RenewScript::decode(reply, 1)
+        });
+        decodes_anything(
+            &["released", "already", "expired", "gone", "kind"],
+            ReleaseScript::decode,
+        );
+        decodes_anything(&["found", "struck", "kind"], WithdrawScript::decode);
+    }
+
+    #[test]
+    fn any_reply_about_the_pool_is_decoded_or_refused() {
+        let (key, kind, size) = (&key(), KIND, None);
+        let change = ChangeScript {
+            key,
+            kind,
+            change: Change::Drain,
+            ttl: None,
+        };
+        decodes_anything(
+            &[
+                "done", "set", "unset", "below", "above", "more", "late", "kind",
+            ],
+            |reply| change.decode(reply),
+        );
+        let inspect = InspectScript { key, kind, size };
+        decodes_anything(&["set", "unset", "more", "kind"], |reply| {
+            inspect.decode(reply)
+        });
+        let holds = HoldsScript {
+            key,
+            kind,
+            from: 0,
+            count: 9,
+        };
+        decodes_anything(&["0", "kind"], |reply| holds.decode(reply));
+        decodes_anything(&["5", "kind"], |reply| {
+            LookScript { key, kind }.decode(reply)
+        });
+    }
+}

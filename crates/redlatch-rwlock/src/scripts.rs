@@ -448,3 +448,48 @@ fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
 /// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read
 /// holds.
 const PARTS: [&str; 4] = ["q", "r", "l", "d"];
+
+#[cfg(test)]
+#[path = "../../redlatch-core/src/seam/replies.rs"]
+mod replies;
+
+#[cfg(test)]
+mod tests {
+    use super::{replies::decodes_anything, *};
+
+    #[test]
+    fn any_reply_about_a_hold_is_decoded_or_refused() {
+        for way in [Way::Read, Way::Upgradable] {
+            decodes_anything(
+                &[
+                    "granted", "busy", "more", "late", "void", "reader", "lost", "kind",
+                ],
+                |reply| AcquireScript::decode(&way, reply),
+            );
+        }
+        for way in [Way::Write, Way::Upgrade(3)] {
+            decodes_anything(
+                &[
+                    "granted", "busy", "more", "late", "void", "reader", "lost", "kind",
+                ],
+                |reply| AcquireScript::decode(&way, reply),
+            );
+        }
+        decodes_anything(
+            &["renewed", "late", "expired", "taken", "revoked", "gone"],
+            RenewScript::decode,
+        );
+        decodes_anything(
+            &["released", "expired", "already", "revoked", "taken", "gone"],
+            ReleaseScript::decode,
+        );
+        decodes_anything(&["found", "struck", "kind"], WithdrawScript::decode);
+    }
+
+    #[test]
+    fn any_reply_about_the_lock_is_decoded_or_refused() {
+        decodes_anything(&["state", "kind"], inspected);
+        decodes_anything(&["holds", "kind"], page);
+        decodes_anything(&["done", "already", "gone", "kind"], ForceScript::decode);
+    }
+}

@@ -4,6 +4,8 @@ mod force;
 mod handle;
 mod inspect;
 mod kind;
+#[cfg(test)]
+mod tests;
 
 pub use force::ForceRelease;
 pub use handle::Exclusive;

@@ -11,7 +11,7 @@ use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind,
-    net::LinkClass,
+    net::{LinkClass, Repeated},
     protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
@@ -148,10 +148,8 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
             .arg(client.publish_verb())
             .arg(client.broadcast_channel(key).to_string());
     }
-    let reply = client
-        .net()
-        .insist(&call, client.request_timeout(), deadline)
-        .await?;
+    let repeated = Repeated::new(&call, client.request_timeout(), deadline);
+    let reply = client.net().insist(repeated).await?.reply;
     let items = reply
         .as_array()
         .ok_or_else(|| Error::bad_reply(PROBE.name(), &reply))?;

@@ -21,7 +21,9 @@ use crate::{
         Ahead, Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals,
     },
     life::{End, Life},
-    net::{Clocks, Hub, LinkClass, Net, Reach, Router, WakeRoutes, Wakes, World},
+    net::{
+        Answered, Clocks, Hub, LinkClass, Net, Reach, Repeated, Router, WakeRoutes, Wakes, World,
+    },
     observe,
     owner::{ClientId, Numbers},
     presence::Presence,
@@ -396,9 +398,7 @@ impl Client {
     /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
     pub(crate) async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
         self.check_closing()?;
-        self.net()
-            .insist(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
-            .await
+        Ok(self.insist(call).await?.reply)
     }
 
     /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed.
@@ -408,9 +408,14 @@ impl Client {
     /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
     pub(crate) async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
         self.check_closing()?;
-        self.net()
-            .insist_counted(call, REQUEST_TIMEOUT, self.now() + self.0.patience)
-            .await
+        let answered = self.insist(call).await?;
+        Ok((answered.reply, answered.resent))
+    }
+
+    fn insist(&self, call: &ScriptCall) -> impl Future<Output = Result<Answered, Error>> {
+        let deadline = self.now() + self.0.patience;
+        let repeated = Repeated::new(call, REQUEST_TIMEOUT, deadline);
+        self.net().insist(repeated)
     }
 
     /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection.

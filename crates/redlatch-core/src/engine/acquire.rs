@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Client, Error, ErrorKind, Owner,
     client::WaiterTicket,
-    net::{Acknowledged, Limit, Session, shortfall},
+    net::{Limit, Request, Session},
     observe,
     primitive::{AcquireRequest, Primitive, Side},
     protocol::{
@@ -25,7 +25,7 @@ use crate::{
         time::Moment,
     },
     rules::Rule,
-    script::{CallOutcome, Failure, ScriptCall},
+    script::Failure,
 };
 
 /// One acquisition under way.
@@ -391,37 +391,16 @@ impl<'a> Run<'a> {
         }
         self.attempt.sending(by, register);
         self.requests += 1;
-        let limit = Limit { silence, deadline };
-        let (outcome, acknowledged) = if durability.waits() {
-            Box::pin(self.send_durably(&session, &call, by, limit)).await
-        } else {
-            let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
-            (outcome, Ok(Some(0)))
+        let replication = durability.replication(&session, silence);
+        let request = Request {
+            calls: &[&call],
+            act_before: by,
+            limit: Limit { silence, deadline },
+            replication,
         };
+        let (outcome, told) = net.send(&session, &request).await.into_single();
+        let acknowledged = replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(told));
         self.heard(outcome, acknowledged, sent)
-    }
-
-    /// Also returns how many replicas have confirmed, `None` if nobody knows, and an error if they are too few.
-    async fn send_durably(
-        &self,
-        session: &Session,
-        call: &ScriptCall,
-        by: u64,
-        limit: Limit,
-    ) -> (CallOutcome, Result<Option<u32>, Error>) {
-        let needed = self.options.durability.needs(session.replicas());
-        let timeout = self.lease.attempt_timeout();
-        let net = self.client.net();
-        let (mut outcomes, acknowledged) = net
-            .send_durably(session, &[call], by, limit, needed, timeout)
-            .await;
-        let acknowledged = match acknowledged {
-            Acknowledged::By(replicas) if replicas < needed => Err(shortfall(replicas, needed)),
-            Acknowledged::By(replicas) => Ok(Some(replicas)),
-            Acknowledged::Unknown => Ok(None),
-            Acknowledged::Refused(error) => Err(error.in_doubt()),
-        };
-        (outcomes.swap_remove(0), acknowledged)
     }
 
     fn is_queued(&self) -> bool {

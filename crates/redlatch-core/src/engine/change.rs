@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     Client, Error,
-    net::{Limit, LinkClass},
+    net::{Limit, LinkClass, Request},
     owner::AttemptId,
     protocol::{backoff::Backoff, time::Moment},
     rules::Rule,
@@ -81,9 +81,13 @@ impl Client {
             Ok(session) => session,
             Err(error) => return CallOutcome::Failed(Failure::of_session(error)),
         };
-        let by = self.acts_by(&session, self.now());
-        let limit = Limit { silence, deadline };
-        net.send(&session, &[call], by, limit).await.swap_remove(0)
+        let request = Request {
+            calls: &[call],
+            act_before: self.acts_by(&session, self.now()),
+            limit: Limit { silence, deadline },
+            replication: None,
+        };
+        net.send(&session, &request).await.into_single().0
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::select;
 use super::{AcquireOptions, Held, Hold, Wait, attempt::Attempt, hold::Granted};
 use crate::{
     Client, Error, ErrorKind, Owner,
-    net::Limit,
+    net::{Limit, Request},
     observe::{self, Labels},
     primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
     protocol::{
@@ -117,8 +117,13 @@ impl Group<'_> {
         for attempt in &mut attempts {
             attempt.sending(by, false);
         }
-        let limit = Limit { silence, deadline };
-        let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+        let request = Request {
+            calls: &[&call],
+            act_before: by,
+            limit: Limit { silence, deadline },
+            replication: None,
+        };
+        let (outcome, _) = net.send(&session, &request).await.into_single();
         let reply = match outcome {
             CallOutcome::Replied(reply) => reply,
             CallOutcome::Failed(failure) => {

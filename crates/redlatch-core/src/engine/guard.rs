@@ -15,6 +15,7 @@ use std::{
 use super::{Hold, Parting, Released, attempt::Delivered, release};
 use crate::{
     Client, Error, LossCause, Owner,
+    net::{Answered, Repeated},
     owner::AttemptId,
     primitive::{Grant, Primitive, Renewed, Token},
     protocol::{
@@ -204,17 +205,18 @@ impl Held {
         // The first try may come too late to act when the server's time was not heard for long; its answer tells it.
         for _ in 0..2 {
             let sent = client.now();
-            let timeout = lease.attempt_timeout();
-            let (reply, enough) = if self.hold.is_durable() {
-                let needs = |replicas| self.hold.needs(replicas);
-                let net = client.net();
-                let sending = net.insist_durably(&call, timeout, deadline, needs);
-                Box::pin(sending).await?
-            } else {
-                (client.net().insist(&call, timeout, deadline).await?, Ok(()))
+            let needs = |replicas| self.hold.needs(replicas);
+            let repeated = Repeated {
+                call: &call,
+                timeout: lease.attempt_timeout(),
+                deadline,
+                needs: self.hold.is_durable().then_some(&needs as _),
             };
+            let Answered {
+                reply, confirmed, ..
+            } = client.net().insist(repeated).await?;
             match self.hold.primitive().renewed(&reply)? {
-                Renewed::Renewed | Renewed::Ends(_) if enough.is_err() => return enough,
+                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
                 Renewed::Renewed => {
                     self.hold.extended(sent, lease.span());
                     return self.check();

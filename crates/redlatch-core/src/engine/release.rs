@@ -3,7 +3,11 @@
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
 use super::{Parting, succession::ahead_of_successors};
-use crate::{Client, Error, primitive::Parted};
+use crate::{
+    Client, Error,
+    net::{Answered, Repeated},
+    primitive::Parted,
+};
 
 /// What became of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +84,10 @@ pub(super) fn run(
         let primitive = Arc::clone(&parting.primitive);
         let call = parting.call(client.retention());
         let deadline = client.now() + client.patience();
-        let timeout = client.request_timeout();
-        let sending = pin!(client.net().insist_counted(&call, timeout, deadline));
-        let (reply, resent) = ahead_of_successors(sending, handover.parting.iter()).await?;
+        let repeated = Repeated::new(&call, client.request_timeout(), deadline);
+        let sending = pin!(client.net().insist(repeated));
+        let Answered { reply, resent, .. } =
+            ahead_of_successors(sending, handover.parting.iter()).await?;
         if let Some(parting) = handover.parting.take() {
             parting.answered(client.turns(), &reply);
         }

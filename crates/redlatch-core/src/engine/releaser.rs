@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     Owner,
-    net::{Limit, LinkClass, Net},
+    net::{Limit, LinkClass, Net, Request},
     observe::{self, Labels},
     owner::AttemptId,
     presence::Presence,
@@ -271,14 +271,18 @@ impl Releaser {
             .map(|parting| parting.call(self.retention))
             .collect();
         let calls: Vec<_> = calls.iter().collect();
-        let by = session.by(net.world.now());
-        let limit = Limit {
-            silence: self.timeout,
-            deadline: net.world.now() + self.timeout * 10,
+        let request = Request {
+            calls: &calls,
+            act_before: session.by(net.world.now()),
+            limit: Limit {
+                silence: self.timeout,
+                deadline: net.world.now() + self.timeout * 10,
+            },
+            replication: None,
         };
         // A script that the server lacks is sent again, and then behind what was sent meanwhile.
         let in_order = calls.iter().all(|call| session.has_run(call.script()));
-        let mut sending = pin!(net.send(&session, &calls, by, limit));
+        let mut sending = pin!(net.send(&session, &request));
         // Unconstrained, since with its budget used up it would be pending and not on its way.
         let begun = unconstrained(poll_fn(|context| {
             Poll::Ready(sending.as_mut().poll(context))
@@ -287,16 +291,16 @@ impl Releaser {
         if in_order {
             self.queue.sent(partings.iter().zip(sent.iter_mut()));
         }
-        let outcomes = match begun {
-            Poll::Ready(outcomes) => ahead_of_successors(ready(outcomes), partings.iter()).await,
+        let response = match begun {
+            Poll::Ready(response) => ahead_of_successors(ready(response), partings.iter()).await,
             Poll::Pending => ahead_of_successors(sending, partings.iter()).await,
         };
-        for (call, outcome) in calls.iter().zip(&outcomes) {
+        for (call, outcome) in calls.iter().zip(&response.outcomes) {
             if let CallOutcome::Replied(_) = outcome {
                 session.ran(call.script());
             }
         }
-        outcomes
+        response.outcomes
     }
 
     fn settle(&self, net: &Net, parting: Parting, mut sent: Sent, outcome: CallOutcome) {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Client, Error, ErrorKind,
     client::WaiterTicket,
-    net::{Limit, LinkClass, Listener, Topic},
+    net::{Limit, LinkClass, Listener, Request, Topic},
     observe,
     protocol::{
         acquisition::{Acquisition, Discipline, End, Plan, RECHECK, Step, WaitStrategy},
@@ -370,9 +370,13 @@ async fn look(
     };
     let sent = client.now();
     let call = watched.look(looking.phases());
-    let limit = Limit { silence, deadline };
-    let by = session.by(sent);
-    let outcome = net.send(&session, &[&call], by, limit).await.swap_remove(0);
+    let request = Request {
+        calls: &[&call],
+        act_before: session.by(sent),
+        limit: Limit { silence, deadline },
+        replication: None,
+    };
+    let (outcome, _) = net.send(&session, &request).await.into_single();
     let trouble = match outcome {
         CallOutcome::Replied(reply) => match watched.looked(looking.phases(), &reply) {
             Ok(sight) => {

@@ -12,7 +12,7 @@ use tokio::select;
 use super::Turns;
 use crate::{
     Error,
-    net::Net,
+    net::{Net, Repeated},
     primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
     protocol::name::{Key, Prefix},
     rules::{Rule, Rules},
@@ -251,7 +251,8 @@ impl Withdrawals {
             return Ok(None);
         };
         let deadline = net.world.now() + self.patience;
-        let reply = net.insist(&call, self.timeout, deadline).await?;
+        let repeated = Repeated::new(&call, self.timeout, deadline);
+        let reply = net.insist(repeated).await?.reply;
         Ok(match primitive.withdrawn(&reply)? {
             Withdrawn::Found(numbers) => Some(numbers),
             Withdrawn::Struck => Some(Vec::new()),

@@ -8,6 +8,7 @@ mod durable;
 mod hub;
 mod link;
 mod redirect;
+mod request;
 mod router;
 mod routes;
 mod scout;
@@ -20,9 +21,10 @@ mod wakes;
 
 pub(crate) use alarm::Alarms;
 pub(crate) use clocks::Clocks;
-pub(crate) use durable::{Acknowledged, Replication, shortfall};
+pub(crate) use durable::{Acknowledged, Replication};
 pub(crate) use hub::{Hub, Listener, Reach, Topic};
 pub(crate) use link::{Limit, Link, Session};
+pub(crate) use request::{Answered, Repeated, Request, Response};
 pub(crate) use router::LinkClass;
 pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
@@ -36,7 +38,7 @@ use crate::{
     Error, ErrorKind,
     life::Life,
     protocol::{backoff::Backoff, classify::Obstacle, time::Moment},
-    script::{CallOutcome, Failure, ScriptCall},
+    script::{CallOutcome, Failure},
     seam::{Command, Runtime, Transport, Value},
 };
 
@@ -113,72 +115,70 @@ impl Net {
         self.router.session(slot, class, deadline)
     }
 
-    /// Sends calls of one slot's node as one pipeline; one outcome per call, by `deadline`. What another node is in charge of goes
-    /// there.
-    pub(crate) async fn send(
-        &self,
-        session: &Session,
-        calls: &[&ScriptCall],
-        by: u64,
-        limit: Limit,
-    ) -> Vec<CallOutcome> {
-        let outcomes = self.send_once(session, calls, by, limit).await;
-        if outcomes.iter().all(is_settled) {
-            return outcomes;
+    /// Sends `request`, also to other nodes where they are in charge of its calls.
+    pub(crate) async fn send(&self, session: &Session, request: &Request<'_>) -> Response {
+        let here = self.send_once(session, request).await;
+        if here.outcomes.iter().all(is_settled) {
+            return here;
         }
-        Box::pin(self.settle(session, calls, by, limit, outcomes)).await
+        let mut response = Box::pin(self.settle(session, request, here.outcomes)).await;
+        let told = here.acknowledged.into_iter().chain(response.acknowledged);
+        response.acknowledged = told.reduce(Acknowledged::or_fewer);
+        response
     }
 
-    /// As [`send`](Self::send), to this one node; what it says is for [`settle`](Self::settle) to go on with.
+    /// Sends `request` to this one node. [`settle`](Self::settle) goes on with what it redirects or
+    /// refuses.
     pub(crate) fn send_once(
         &self,
         session: &Session,
-        calls: &[&ScriptCall],
-        by: u64,
-        limit: Limit,
-    ) -> impl Future<Output = Vec<CallOutcome>> {
-        sender::send(session, calls, by, limit, Asking::No)
+        request: &Request<'_>,
+    ) -> impl Future<Output = Response> {
+        sender::send(session, request, Asking::No)
     }
 
-    /// Goes on with what was redirected or refused.
-    pub(crate) async fn settle(
+    /// Goes on with those calls of `request` that `outcomes` shows as redirected or refused.
+    pub(crate) fn settle(
         &self,
         session: &Session,
-        calls: &[&ScriptCall],
-        by: u64,
-        limit: Limit,
+        request: &Request<'_>,
         outcomes: Vec<CallOutcome>,
-    ) -> Vec<CallOutcome> {
-        let following = redirect::follow(&self.router, session, calls, by, limit, outcomes, None);
-        following.await.0
+    ) -> impl Future<Output = Response> {
+        redirect::follow(&self.router, session, request, outcomes)
     }
 
-    /// Sends one idempotent call again and again until the script has replied, each try waiting up to `timeout`, until `deadline`.
-    pub(crate) async fn insist(
-        &self,
-        call: &ScriptCall,
-        timeout: Duration,
-        deadline: Moment,
-    ) -> Result<Value, Error> {
-        self.insist_counted(call, timeout, deadline)
-            .await
-            .map(|(reply, _)| reply)
-    }
-
-    /// As [`insist`](Self::insist); also tells whether a copy before the one that replied may have been executed.
-    pub(crate) async fn insist_counted(
-        &self,
-        call: &ScriptCall,
-        timeout: Duration,
-        deadline: Moment,
-    ) -> Result<(Value, bool), Error> {
-        let mut tries = Tries::until(deadline);
+    /// Sends one idempotent call again and again until its script has replied, and until replicas
+    /// were counted where it needs any.
+    pub(crate) async fn insist(&self, repeated: Repeated<'_>) -> Result<Answered, Error> {
+        let mut tries = Tries::until(repeated.deadline);
         loop {
             self.world.life.check_all()?;
-            match self.try_once(call, timeout, deadline).await {
-                CallOutcome::Replied(reply) => return Ok((reply, tries.unknown)),
-                CallOutcome::Failed(failure) => tries.failed(&self.world, failure).await?,
-            }
+            let (outcome, wanted, told) = self.try_once(repeated).await;
+            let resent = tries.unknown;
+            let failure = match (outcome, wanted, told) {
+                (CallOutcome::Failed(failure), ..) => failure,
+                (CallOutcome::Replied(reply), None, _) => {
+                    return Ok(Answered {
+                        reply,
+                        resent,
+                        confirmed: Ok(()),
+                    });
+                }
+                (CallOutcome::Replied(reply), Some(wanted), Some(Acknowledged::By(replicas))) => {
+                    return Ok(Answered {
+                        reply,
+                        resent,
+                        confirmed: wanted.check(replicas),
+                    });
+                }
+                (CallOutcome::Replied(_), Some(_), Some(Acknowledged::Refused(error))) => {
+                    return Err(error.in_doubt());
+                }
+                (CallOutcome::Replied(_), Some(_), Some(Acknowledged::Unknown) | None) => {
+                    Failure::Unknown("nobody knows which replicas have confirmed it".to_owned())
+                }
+            };
+            tries.failed(&self.world, failure).await?;
         }
     }
 
@@ -213,22 +213,35 @@ impl Net {
 
     async fn try_once(
         &self,
-        call: &ScriptCall,
-        timeout: Duration,
-        deadline: Moment,
-    ) -> CallOutcome {
+        repeated: Repeated<'_>,
+    ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>) {
+        let Repeated {
+            call,
+            timeout,
+            deadline,
+            needs,
+        } = repeated;
+        let class = match needs {
+            Some(_) => LinkClass::Durable,
+            None => LinkClass::Command,
+        };
         let until = deadline.min(self.world.now() + timeout);
-        match self.session(call.slot(), LinkClass::Command, until).await {
-            Ok(session) => {
-                let by = session.by(self.world.now());
-                let limit = Limit {
-                    silence: timeout,
-                    deadline,
-                };
-                self.send(&session, &[call], by, limit).await.swap_remove(0)
-            }
-            Err(error) => CallOutcome::Failed(Failure::of_session(error)),
-        }
+        let session = match self.session(call.slot(), class, until).await {
+            Ok(session) => session,
+            Err(error) => return (CallOutcome::Failed(Failure::of_session(error)), None, None),
+        };
+        let replication = needs.map(|needs| Replication::of_session(&session, needs, timeout));
+        let request = Request {
+            calls: &[call],
+            act_before: session.by(self.world.now()),
+            limit: Limit {
+                silence: timeout,
+                deadline,
+            },
+            replication,
+        };
+        let (outcome, told) = self.send(&session, &request).await.into_single();
+        (outcome, replication, told)
     }
 }
 

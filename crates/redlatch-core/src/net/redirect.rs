@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::{
     Acknowledged, Limit, LinkClass, Router, Session,
-    durable::Waiting,
+    request::{Request, Response},
     scout,
     sender::{self, Asking},
 };
@@ -23,26 +23,24 @@ use crate::{
 /// Where a call goes next.
 type Place = (Address, Asking);
 
-/// Goes on with `calls`, of which `outcomes` came from `session`: those that were redirected go to the node that was named, with `ASKING` where
-/// the server says so; those of a slot on the move that are refused for the sake of keys they can do without go without them.
+/// Goes on with the calls of `request`, of which `outcomes` came from `session`. Calls that were
+/// redirected go to the node that was named, with `ASKING` where the server says so. Calls of a slot
+/// on the move that are refused for the sake of keys they can do without go without these.
 ///
-/// With `waiting` they go over durable links, and what comes second says who has confirmed them, once for each pipeline of which something was
-/// executed.
+/// Calls that wait for replicas go over durable links. The fewest that any node counted have
+/// confirmed them.
 ///
-/// None of these was executed, so that they go again with the same `by`. It is compared with the clock of the node that executes, and so is
-/// the mark that an undo leaves; where clocks differ by more than a request may act ahead, the answer is `late` and the caller's next try
-/// knows better.
+/// None of these was executed, so that they go again with the same `act_before`. It is compared with
+/// the clock of the node that executes, and so is the mark that an undo leaves. Where clocks differ by
+/// more than a request may act ahead, the answer is `late` and the caller's next try knows better.
 pub(super) async fn follow(
     router: &Router,
     session: &Session,
-    calls: &[&ScriptCall],
-    by: u64,
-    limit: Limit,
+    request: &Request<'_>,
     mut outcomes: Vec<CallOutcome>,
-    waiting: Option<Waiting<'_>>,
-) -> (Vec<CallOutcome>, Vec<Acknowledged>) {
-    let mut told = Vec::new();
-    let mut calls: Vec<ScriptCall> = calls.iter().map(|&call| call.clone()).collect();
+) -> Response {
+    let mut acknowledged: Option<Acknowledged> = None;
+    let mut calls: Vec<ScriptCall> = request.calls.iter().map(|&call| call.clone()).collect();
     for _ in 0..MAX_HOPS {
         let mut again: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
         for (at, outcome) in outcomes.iter().enumerate() {
@@ -56,13 +54,15 @@ pub(super) async fn follow(
         let sent = join_all(again.into_iter().map(|(place, which)| {
             let calls: Vec<_> = which.iter().map(|&at| &calls[at]).collect();
             async move {
-                let sent = send_to(router, &place, &calls, by, limit, waiting).await;
+                let calls = calls.as_slice();
+                let sent = send_to(router, &place, &Request { calls, ..*request }).await;
                 (which, sent)
             }
         }));
-        for (which, (answers, confirmed)) in sent.await {
-            told.extend(confirmed);
-            for (at, answer) in which.into_iter().zip(answers) {
+        for (which, response) in sent.await {
+            let told = acknowledged.into_iter().chain(response.acknowledged);
+            acknowledged = told.reduce(Acknowledged::or_fewer);
+            for (at, answer) in which.into_iter().zip(response.outcomes) {
                 outcomes[at] = answer;
             }
         }
@@ -70,7 +70,10 @@ pub(super) async fn follow(
     for outcome in &mut outcomes {
         conclude(router, session, outcome);
     }
-    (outcomes, told)
+    Response {
+        outcomes,
+        acknowledged,
+    }
 }
 
 /// Sends one plain command that may be repeated, and follows redirections.
@@ -135,30 +138,26 @@ fn next_place(
     }
 }
 
-async fn send_to(
-    router: &Router,
-    (address, asking): &Place,
-    calls: &[&ScriptCall],
-    by: u64,
-    limit: Limit,
-    waiting: Option<Waiting<'_>>,
-) -> (Vec<CallOutcome>, Option<Acknowledged>) {
+async fn send_to(router: &Router, (address, asking): &Place, request: &Request<'_>) -> Response {
+    let limit = request.whole_limit();
     let until = limit.deadline.min(router.world.now() + limit.silence);
-    let class = match waiting {
+    let class = match request.replication {
         Some(_) => LinkClass::Durable,
         None => LinkClass::Command,
     };
-    match (router.session_at(address, class, until).await, waiting) {
-        (Ok(session), Some(waiting)) => waiting.send(&session, calls, by, limit, *asking).await,
-        (Ok(session), None) => {
-            let outcomes = sender::send(&session, calls, by, limit, *asking).await;
-            (outcomes, None)
-        }
-        (Err(error), _) => {
+    let session = match router.session_at(address, class, until).await {
+        Ok(session) => session,
+        Err(error) => {
             let failure = CallOutcome::Failed(Failure::of_session(error));
-            (vec![failure; calls.len()], None)
+            return Response::unconfirmed(vec![failure; request.calls.len()]);
         }
+    };
+    let mut response = sender::send(&session, request, *asking).await;
+    if let Some(replication) = request.replication {
+        let told = response.acknowledged;
+        response.acknowledged = told.map(|told| replication.told_elsewhere(&session, told));
     }
+    response
 }
 
 /// What is still redirected or refused is for the caller to try again later.

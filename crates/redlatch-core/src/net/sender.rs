@@ -1,8 +1,12 @@
 //! The one place that sends scripts.
 
-use super::{Limit, Session};
+use super::{
+    Limit, Session,
+    durable::{Acknowledged, Replication},
+    request::{Request, Response},
+};
 use crate::{
-    script::{CallOutcome, ScriptCall, server_millis},
+    script::{CallOutcome, server_millis},
     seam::{Command, Outcome},
 };
 
@@ -13,53 +17,36 @@ pub(super) enum Asking {
     Yes,
 }
 
-/// Sends `calls` as one pipeline of EVALSHA; those whose script the server does not have go again to the same node, with the
-/// text where it first occurs. One outcome per call, in order.
-pub(super) async fn send(
-    session: &Session,
-    calls: &[&ScriptCall],
-    by: u64,
-    limit: Limit,
-    asking: Asking,
-) -> Vec<CallOutcome> {
-    let batch = calls.iter().map(|call| call.evalsha(by)).collect();
-    let mut outcomes = pipeline(session, batch, limit, asking).await;
+/// Sends the calls of `request` as one pipeline of EVALSHA, and behind them the `WAIT` for its replicas.
+/// Calls whose script the server does not have go again to the same node, with the text where it first
+/// occurs, and another `WAIT` behind them.
+pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
+    let calls = request.calls.iter();
+    let batch = calls.map(|call| call.evalsha(request.act_before));
+    let batch = batch.chain(wait(request)).collect();
+    let mut outcomes = pipeline(session, batch, request.whole_limit(), asking).await;
+    let mut waited = outcomes.pop_if(|_| request.replication.is_some());
     if outcomes.iter().any(is_noscript) {
-        let again = send_missing(session, calls, by, limit, asking, None, &mut outcomes);
-        Box::pin(again).await;
+        let again = send_missing(session, request, asking, &mut outcomes);
+        waited = Box::pin(again).await.or(waited);
     }
-    classified(session, outcomes)
+    let outcomes = classified(session, outcomes);
+    let replied = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Replied(_));
+    let executed = outcomes.iter().any(replied);
+    let acknowledged =
+        (request.replication.is_some() && executed).then(|| Acknowledged::read(session, waited));
+    Response {
+        outcomes,
+        acknowledged,
+    }
 }
 
-/// Sends `calls` as [`send`] does and `last` behind them, whose outcome comes second. Behind scripts that the server did not have it is
-/// sent again.
-pub(super) async fn send_and(
-    session: &Session,
-    calls: &[&ScriptCall],
-    by: u64,
-    limit: Limit,
-    asking: Asking,
-    last: &Command,
-) -> (Vec<CallOutcome>, Option<Outcome>) {
-    let mut batch: Vec<_> = calls.iter().map(|call| call.evalsha(by)).collect();
-    batch.push(last.clone());
-    let mut outcomes = pipeline(session, batch, limit, asking).await;
-    let mut behind = outcomes.pop();
-    if outcomes.iter().any(is_noscript) {
-        let again = send_missing(session, calls, by, limit, asking, Some(last), &mut outcomes);
-        behind = Box::pin(again).await.or(behind);
-    }
-    (classified(session, outcomes), behind)
-}
-
-/// Sends those of which `outcomes` says that the server lacks the script, with the script, and `last` behind them; returns the outcome of that.
+/// Sends those of which `outcomes` says that the server lacks the script, with the script, and the
+/// `WAIT` for replicas behind them; returns the outcome of that.
 async fn send_missing(
     session: &Session,
-    calls: &[&ScriptCall],
-    by: u64,
-    limit: Limit,
+    request: &Request<'_>,
     asking: Asking,
-    last: Option<&Command>,
     outcomes: &mut [Outcome],
 ) -> Option<Outcome> {
     let missing: Vec<_> = (0..outcomes.len())
@@ -67,20 +54,24 @@ async fn send_missing(
         .collect();
     let mut loaded: Vec<&str> = Vec::new();
     let batch = missing.iter().map(|&at| {
-        let call = calls[at];
+        let call = request.calls[at];
         if loaded.contains(&call.script().name()) {
-            return call.evalsha(by);
+            return call.evalsha(request.act_before);
         }
         loaded.push(call.script().name());
-        call.eval(by)
+        call.eval(request.act_before)
     });
-    let batch = batch.chain(last.cloned()).collect();
-    let mut again = pipeline(session, batch, limit, asking).await;
-    let behind = last.and_then(|_| again.pop());
+    let batch = batch.chain(wait(request)).collect();
+    let mut again = pipeline(session, batch, request.whole_limit(), asking).await;
+    let waited = again.pop_if(|_| request.replication.is_some());
     for (at, outcome) in missing.into_iter().zip(again) {
         outcomes[at] = outcome;
     }
-    behind
+    waited
+}
+
+fn wait(request: &Request<'_>) -> Option<Command> {
+    request.replication.map(Replication::command)
 }
 
 /// Classifies outcomes and takes in the time that the server has told last.

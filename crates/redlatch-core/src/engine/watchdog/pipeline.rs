@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     Error,
     engine::Hold,
-    net::{Acknowledged, Limit, LinkClass, Net, Replication, Session},
+    net::{Acknowledged, Limit, LinkClass, Net, Replication, Request, Response, Session},
     protocol::{lease::Lease, time::Moment},
     script::{CallOutcome, ScriptCall},
 };
@@ -29,10 +29,10 @@ pub(super) struct Pipeline {
     session: Arc<Session>,
     sent: Moment,
     /// The server's time until which its renewals may act.
-    by: u64,
+    act_before: u64,
     limit: Limit,
     /// Who has to have them, if anybody has.
-    wanted: Option<Replication>,
+    replication: Option<Replication>,
 }
 
 impl Pipeline {
@@ -49,37 +49,27 @@ impl Pipeline {
             .attempt_timeout();
         let slot = jobs.first().map_or(0, |job| job.call.slot());
         let session = net.session(slot, class, sent + silence).await?;
-        let wanted = (class == LinkClass::Durable).then(|| {
-            let replicas = session.replicas();
-            let needs = jobs.iter().map(|job| job.hold.needs(replicas));
-            Replication {
-                replicas: needs.max().unwrap_or(0),
-                of: replicas,
-                timeout: silence,
-            }
+        let replication = (class == LinkClass::Durable).then(|| {
+            let needs = |replicas| jobs.iter().map(|job| job.hold.needs(replicas)).max();
+            Replication::of_session(&session, |replicas| needs(replicas).unwrap_or(0), silence)
         });
         Ok(Self {
-            by: session.by(net.world.now()),
+            act_before: session.by(net.world.now()),
             session,
             sent,
             limit: Limit {
                 silence,
                 deadline: sent + shortest / 3,
             },
-            wanted,
+            replication,
         })
     }
 
     /// Sends it to its node. What that refuses, or says to be another's, is for [`follow`](Self::follow) to go on with.
     pub(super) async fn send(&self, net: &Net, jobs: &[Job]) -> (Vec<CallOutcome>, Confirmed) {
-        let (session, calls) = (&self.session, calls(jobs));
-        let Some(wanted) = self.wanted else {
-            let sending = net.send_once(session, &calls, self.by, self.limit);
-            return (sending.await, Confirmed::Unasked);
-        };
-        let sending = net.send_durably_once(session, &calls, self.by, self.limit, wanted);
-        let (outcomes, told) = sending.await;
-        (outcomes, Confirmed::of(told, wanted.of))
+        let calls = calls(jobs);
+        let request = self.request(&calls);
+        self.confirmed(net.send_once(&self.session, &request).await)
     }
 
     /// Goes on with `jobs`, of which the node has said `outcomes`.
@@ -89,15 +79,28 @@ impl Pipeline {
         jobs: &[Job],
         outcomes: Vec<CallOutcome>,
     ) -> (Vec<CallOutcome>, Confirmed) {
-        let (session, by, limit) = (&self.session, self.by, self.limit);
         let calls = calls(jobs);
-        let Some(wanted) = self.wanted else {
-            let settling = net.settle(session, &calls, by, limit, outcomes);
-            return (settling.await, Confirmed::Unasked);
+        let request = self.request(&calls);
+        let settling = net.settle(&self.session, &request, outcomes);
+        self.confirmed(settling.await)
+    }
+
+    const fn request<'a>(&self, calls: &'a [&'a ScriptCall]) -> Request<'a> {
+        Request {
+            calls,
+            act_before: self.act_before,
+            limit: self.limit,
+            replication: self.replication,
+        }
+    }
+
+    fn confirmed(&self, response: Response) -> (Vec<CallOutcome>, Confirmed) {
+        let confirmed = match (self.replication, response.acknowledged) {
+            (None, _) => Confirmed::Unasked,
+            (Some(wanted), Some(Acknowledged::By(count))) => Confirmed::By(count, wanted.of),
+            (Some(_), _) => Confirmed::Unknown,
         };
-        let settling = net.settle_durably(session, &calls, by, limit, wanted, outcomes);
-        let (outcomes, told) = settling.await;
-        (outcomes, Confirmed::of(told, wanted.of))
+        (response.outcomes, confirmed)
     }
 
     pub(super) const fn sent(&self) -> Moment {
@@ -107,7 +110,7 @@ impl Pipeline {
     pub(super) fn timing(&self) -> Timing {
         let (usual, patience) = (self.session.usual(), self.limit.silence);
         // Replicas are waited for as long as for an answer.
-        let waits = self.wanted.map_or(Duration::ZERO, |_| patience);
+        let waits = self.replication.map_or(Duration::ZERO, |_| patience);
         Timing {
             usual: usual + waits,
             patience,
@@ -131,13 +134,6 @@ pub(super) enum Confirmed {
 }
 
 impl Confirmed {
-    fn of(told: Option<Acknowledged>, replicas: u32) -> Self {
-        match told {
-            Some(Acknowledged::By(confirmed)) => Self::By(confirmed, replicas),
-            Some(Acknowledged::Unknown | Acknowledged::Refused(_)) | None => Self::Unknown,
-        }
-    }
-
     /// Tells whether that is enough for the guards of this hold.
     pub(super) fn suffices(&self, job: &Job) -> bool {
         match *self {

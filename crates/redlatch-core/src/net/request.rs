@@ -1,0 +1,96 @@
+//! What is sent to a node as one pipeline, and what comes back.
+
+use std::time::Duration;
+
+use super::{
+    Limit,
+    durable::{Acknowledged, Replication},
+};
+use crate::{
+    Error,
+    protocol::time::Moment,
+    script::{CallOutcome, ScriptCall},
+    seam::Value,
+};
+
+/// Calls that one node serves, sent as one pipeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) calls: &'a [&'a ScriptCall],
+    /// The last server time at which the calls may act, in milliseconds since the epoch.
+    pub(crate) act_before: u64,
+    /// How long the request waits for its answers.
+    pub(crate) limit: Limit,
+    /// The confirmations that the server waits for behind the calls.
+    pub(crate) replication: Option<Replication>,
+}
+
+impl Request<'_> {
+    /// Returns how long the request waits for its answers, the wait for replicas included.
+    pub(super) fn whole_limit(&self) -> Limit {
+        match self.replication {
+            Some(replication) => replication.extend(self.limit),
+            None => self.limit,
+        }
+    }
+}
+
+/// What came back for a [`Request`].
+#[derive(Debug)]
+pub(crate) struct Response {
+    /// One outcome per call, in order.
+    pub(crate) outcomes: Vec<CallOutcome>,
+    /// The answer about replicas. `None` if the request asks for no confirmation, or if no call was
+    /// executed.
+    pub(crate) acknowledged: Option<Acknowledged>,
+}
+
+impl Response {
+    /// Returns the response to a request whose replicas nobody asked.
+    pub(super) const fn unconfirmed(outcomes: Vec<CallOutcome>) -> Self {
+        Self {
+            outcomes,
+            acknowledged: None,
+        }
+    }
+
+    /// Returns the outcome of a request with one call, and the answer about replicas.
+    pub(crate) fn into_single(mut self) -> (CallOutcome, Option<Acknowledged>) {
+        (self.outcomes.swap_remove(0), self.acknowledged)
+    }
+}
+
+/// One idempotent call that is sent again and again until its script has replied.
+#[derive(Clone, Copy)]
+pub(crate) struct Repeated<'a> {
+    pub(crate) call: &'a ScriptCall,
+    /// How long each try waits for its answer, and then for replicas.
+    pub(crate) timeout: Duration,
+    /// The last try ends here.
+    pub(crate) deadline: Moment,
+    /// How many replicas must confirm, where there are as many as the argument says. `None` asks
+    /// for no confirmation.
+    pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
+}
+
+impl<'a> Repeated<'a> {
+    /// Repeats `call`, without asking for confirmations of replicas.
+    pub(crate) const fn new(call: &'a ScriptCall, timeout: Duration, deadline: Moment) -> Self {
+        Self {
+            call,
+            timeout,
+            deadline,
+            needs: None,
+        }
+    }
+}
+
+/// The reply to a [`Repeated`] call.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) reply: Value,
+    /// Whether the server may have executed a copy before the one that replied.
+    pub(crate) resent: bool,
+    /// An error if fewer replicas have confirmed the call than it needs.
+    pub(crate) confirmed: Result<(), Error>,
+}

@@ -1,0 +1,40 @@
+//! The errors that callers get for failed calls.
+
+use crate::{Error, ErrorKind, protocol::classify::Obstacle, script::Failure};
+
+impl Failure {
+    /// Returns the error for a caller whose time is up; `unknown` if a request of this may have been executed.
+    pub(crate) fn into_error(self, unknown: bool) -> Error {
+        let kind = if unknown {
+            ErrorKind::OutcomeUnknown
+        } else {
+            ErrorKind::Unavailable
+        };
+        let error = match self {
+            Self::Fatal(error) => error,
+            Self::Refused(Obstacle::Replicas, error) => Error::with_source(
+                ErrorKind::NotEnoughReplicas,
+                "the server has too few replicas to take writes",
+                error,
+            ),
+            Self::Refused(_, error) => Error::with_source(
+                kind,
+                "the server cannot serve the request for the moment",
+                error,
+            ),
+            Self::Redirected(redirect) => Error::new(
+                ErrorKind::UnsupportedServer,
+                format!(
+                    "slot {} is served by {}: this server belongs to a cluster",
+                    redirect.slot, redirect.address
+                ),
+            ),
+            Self::NotSent(why) => Error::new(kind, format!("the server cannot be reached: {why}")),
+            Self::Unknown(why) => Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!("the server did not answer in time: {why}"),
+            ),
+        };
+        if unknown { error.in_doubt() } else { error }
+    }
+}

@@ -1,0 +1,213 @@
+//! Everything that talks to servers, and the requests that are sent again.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::{
+    Acknowledged, Answered, Hub, Limit, LinkClass, Repeated, Replication, Request, Response,
+    Router, Session, WakeRoutes, World, redirect,
+    sender::{self, Asking},
+};
+use crate::{
+    Error,
+    protocol::{backoff::Backoff, time::Moment},
+    script::{CallOutcome, Failure},
+    seam::{Command, Value},
+};
+
+/// Everything that talks to servers.
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) world: World,
+    pub(crate) router: Arc<Router>,
+    /// Hears what is said to everybody who waits for one name.
+    pub(crate) hub: Arc<Hub>,
+    /// Hears what is said to this client.
+    pub(crate) wakes: WakeRoutes,
+}
+
+impl Net {
+    /// Waits until the node of `slot` can be spoken to.
+    pub(crate) fn session(
+        &self,
+        slot: u16,
+        class: LinkClass,
+        deadline: Moment,
+    ) -> impl Future<Output = Result<Arc<Session>, Error>> {
+        self.router.session(slot, class, deadline)
+    }
+
+    /// Sends `request`, also to other nodes where they are in charge of its calls.
+    pub(crate) async fn send(&self, session: &Session, request: &Request<'_>) -> Response {
+        let here = self.send_once(session, request).await;
+        if here.outcomes.iter().all(is_settled) {
+            return here;
+        }
+        let mut response = Box::pin(self.settle(session, request, here.outcomes)).await;
+        let told = here.acknowledged.into_iter().chain(response.acknowledged);
+        response.acknowledged = told.reduce(Acknowledged::or_fewer);
+        response
+    }
+
+    /// Sends `request` to this one node. [`settle`](Self::settle) goes on with what it redirects or
+    /// refuses.
+    pub(crate) fn send_once(
+        &self,
+        session: &Session,
+        request: &Request<'_>,
+    ) -> impl Future<Output = Response> {
+        sender::send(session, request, Asking::No)
+    }
+
+    /// Goes on with those calls of `request` that `outcomes` shows as redirected or refused.
+    pub(crate) fn settle(
+        &self,
+        session: &Session,
+        request: &Request<'_>,
+        outcomes: Vec<CallOutcome>,
+    ) -> impl Future<Output = Response> {
+        redirect::follow(&self.router, session, request, outcomes)
+    }
+
+    /// Sends one idempotent call again and again until its script has replied, and until replicas
+    /// were counted where it needs any.
+    pub(crate) async fn insist(&self, repeated: Repeated<'_>) -> Result<Answered, Error> {
+        let mut tries = Tries::until(repeated.deadline);
+        loop {
+            self.world.life.check_all()?;
+            let (outcome, wanted, told) = self.try_once(repeated).await;
+            let resent = tries.unknown;
+            let failure = match (outcome, wanted, told) {
+                (CallOutcome::Failed(failure), ..) => failure,
+                (CallOutcome::Replied(reply), None, _) => {
+                    return Ok(Answered {
+                        reply,
+                        resent,
+                        confirmed: Ok(()),
+                    });
+                }
+                (CallOutcome::Replied(reply), Some(wanted), Some(Acknowledged::By(replicas))) => {
+                    return Ok(Answered {
+                        reply,
+                        resent,
+                        confirmed: wanted.check(replicas),
+                    });
+                }
+                (CallOutcome::Replied(_), Some(_), Some(Acknowledged::Refused(error))) => {
+                    return Err(error.in_doubt());
+                }
+                (CallOutcome::Replied(_), Some(_), Some(Acknowledged::Unknown) | None) => {
+                    Failure::Unknown("nobody knows which replicas have confirmed it".to_owned())
+                }
+            };
+            tries.failed(&self.world, failure).await?;
+        }
+    }
+
+    /// Sends one plain command that may be repeated, until it is answered or until `deadline`.
+    pub(crate) async fn ask(
+        &self,
+        slot: u16,
+        command: Command,
+        deadline: Moment,
+    ) -> Result<Value, Error> {
+        let mut failures = 0;
+        loop {
+            self.world.life.check_all()?;
+            let until = deadline.min(self.world.now() + ASK_TIMEOUT);
+            let result = match self.session(slot, LinkClass::Command, until).await {
+                Ok(session) => redirect::ask(&self.router, session, &command, until).await,
+                Err(error) => Err(error),
+            };
+            let error = match result {
+                Err(error) if error.is_transient() => error,
+                result => return result,
+            };
+            self.world.life.check_process()?;
+            failures += 1;
+            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
+            if next >= deadline {
+                return Err(error);
+            }
+            self.world.alarm(next).await;
+        }
+    }
+
+    async fn try_once(
+        &self,
+        repeated: Repeated<'_>,
+    ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>) {
+        let Repeated {
+            call,
+            timeout,
+            deadline,
+            needs,
+        } = repeated;
+        let class = match needs {
+            Some(_) => LinkClass::Durable,
+            None => LinkClass::Command,
+        };
+        let until = deadline.min(self.world.now() + timeout);
+        let session = match self.session(call.slot(), class, until).await {
+            Ok(session) => session,
+            Err(error) => return (CallOutcome::Failed(Failure::of_session(error)), None, None),
+        };
+        let replication = needs.map(|needs| Replication::of_session(&session, needs, timeout));
+        let request = Request {
+            calls: &[call],
+            act_before: session.by(self.world.now()),
+            limit: Limit {
+                silence: timeout,
+                deadline,
+            },
+            replication,
+        };
+        let (outcome, told) = self.send(&session, &request).await.into_single();
+        (outcome, replication, told)
+    }
+}
+
+/// Says whether an outcome is neither a redirection nor a refusal.
+pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
+    !matches!(
+        outcome,
+        CallOutcome::Failed(Failure::Refused(..) | Failure::Redirected(_))
+    )
+}
+
+/// Tries of one idempotent request.
+struct Tries {
+    deadline: Moment,
+    failures: u32,
+    /// One of them may have been executed.
+    unknown: bool,
+}
+
+impl Tries {
+    const fn until(deadline: Moment) -> Self {
+        Self {
+            deadline,
+            failures: 0,
+            unknown: false,
+        }
+    }
+
+    /// Waits until the next try; fails when there is to be none.
+    async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
+        // A fork sends nothing, and no alarm of its own ever wakes it.
+        world.life.check_process()?;
+        self.unknown |= !failure.is_not_executed();
+        self.failures += 1;
+        let next = world.now() + RETRY.delay(self.failures, world.runtime.random());
+        if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {
+            return Err(failure.into_error(self.unknown));
+        }
+        world.alarm(next).await;
+        Ok(())
+    }
+}
+
+/// Longest wait for the answer to one plain command.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Between tries of a request that had no clear answer.
+const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));

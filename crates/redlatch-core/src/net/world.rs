@@ -1,0 +1,61 @@
+//! Clock, tasks, transport and timers of a client.
+
+use std::sync::Arc;
+
+use super::{Alarms, Clocks, Strays, alarm::Alarm};
+use crate::{
+    life::Life,
+    protocol::time::Moment,
+    seam::{Runtime, Transport},
+};
+
+/// What everything below the engine needs of the world.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) life: Arc<Life>,
+    alarms: Arc<Alarms>,
+    pub(crate) clocks: Arc<Clocks>,
+    /// Calls to waiters that nobody listened for.
+    pub(crate) strays: Arc<Strays>,
+}
+
+impl World {
+    pub(crate) fn new(
+        runtime: Arc<dyn Runtime>,
+        transport: Arc<dyn Transport>,
+        clocks: Clocks,
+        life: Arc<Life>,
+    ) -> Self {
+        let alarms = Alarms::start(&runtime, &life);
+        Self {
+            runtime,
+            transport,
+            life,
+            alarms,
+            clocks: Arc::new(clocks),
+            strays: Arc::default(),
+        }
+    }
+
+    /// Returns the alarms, for what is to outlive the rest.
+    pub(crate) const fn alarms(&self) -> &Arc<Alarms> {
+        &self.alarms
+    }
+
+    /// Returns what resolves at `at`, or when all background work has ended. For what may be polled outside of the client's runtime, and for what is mostly
+    /// over before.
+    pub(crate) fn alarm(&self, at: Moment) -> Alarm {
+        self.alarms.at(at)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.runtime.now()
+    }
+
+    /// Resolves when all background work shall end.
+    pub(crate) async fn ended(&self) {
+        self.life.stopped().await;
+    }
+}

@@ -22,7 +22,8 @@ use crate::{
     },
     life::{End, Life},
     net::{
-        Answered, Clocks, Hub, LinkClass, Net, Reach, Repeated, Router, WakeRoutes, Wakes, World,
+        Answered, Clocks, Hub, LinkClass, Net, Reach, Repeated, WakeRoutes, Wakes, World,
+        start_router,
     },
     observe,
     owner::{ClientId, Numbers},
@@ -156,7 +157,7 @@ impl Client {
         let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
         let clocks = Clocks::new(config.clock_allowance());
         let world = World::new(Arc::clone(&runtime), config.transport, clocks, life);
-        let router = Router::start(&world, config.servers, config.connect_timeout);
+        let router = start_router(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let turns = Arc::new(Turns::new(rules));

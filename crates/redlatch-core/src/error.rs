@@ -109,6 +109,11 @@ impl Error {
         )
     }
 
+    /// Returns the error of what a server cannot be asked for at the moment.
+    pub(crate) fn unavailable(why: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unavailable, why)
+    }
+
     pub(crate) fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the client is closed")
     }

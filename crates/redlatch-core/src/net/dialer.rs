@@ -1,10 +1,11 @@
 //! Connects again and again, never without a pause after a failure.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Debug, time::Duration};
 
+use async_trait::async_trait;
 use tokio::select;
 
-use super::{Credentials, Router, World};
+use super::{Credentials, World};
 use crate::{
     Error, ErrorKind,
     protocol::{backoff::Backoff, time::Moment},
@@ -30,25 +31,21 @@ pub(super) struct Dialer {
 pub(super) enum Target {
     /// This server.
     Fixed(Address),
-    /// A server that is in charge of something, another one each time.
-    Master {
-        router: Arc<Router>,
-        /// Counts the connections.
-        round: u32,
-    },
-    /// Who is in charge of this slot.
-    MasterOf { router: Arc<Router>, slot: u16 },
+    /// The server that is found for each connection.
+    Found(Box<dyn Locate>),
+}
+
+/// Finds the server to dial, anew for each connection.
+#[async_trait]
+pub(super) trait Locate: Debug + Send {
+    async fn locate(&mut self) -> Address;
 }
 
 impl Target {
     async fn address(&mut self) -> Address {
         match self {
             Self::Fixed(address) => address.clone(),
-            Self::Master { router, round } => {
-                *round = round.wrapping_add(1);
-                router.any_master(*round).await
-            }
-            Self::MasterOf { router, slot } => router.master_of(*slot).await,
+            Self::Found(locate) => locate.locate().await,
         }
     }
 }
@@ -113,12 +110,7 @@ impl Dialer {
             login: self.credentials.login(),
             purpose: self.purpose,
         };
-        // Where another server would do, one that does not answer shall not take all the time there is.
-        let timeout = match &self.target {
-            Target::Master { .. } => self.timeout / 3,
-            Target::Fixed(_) | Target::MasterOf { .. } => self.timeout,
-        };
-        let world = &self.world;
+        let (world, timeout) = (&self.world, self.timeout);
         let deadline = world.now() + timeout;
         let result = select! {
             biased;

@@ -14,6 +14,7 @@ use super::{
     Router, World,
     board::{Board, Change, Ear, Standing},
     dialer::{Dialer, Target},
+    locate::{AnyMaster, MasterOf},
 };
 use crate::{
     Error, ErrorKind, observe,
@@ -149,7 +150,7 @@ impl Hub {
     fn no_subscription(&self) -> Error {
         let trouble = lock(&self.trouble).clone();
         let Some(trouble) = trouble.or_else(|| self.router.trouble()) else {
-            return broken(if self.board().is_up() {
+            return Error::unavailable(if self.board().is_up() {
                 "no subscription in time: the server has not confirmed it"
             } else {
                 "no subscription in time: still connecting"
@@ -185,25 +186,31 @@ impl Hub {
 
     fn dialer(&self) -> Dialer {
         let router = &self.router;
-        let target = match (router.only_address(), self.reach) {
-            (Some(address), _) => Target::Fixed(address.clone()),
-            (None, Reach::Shard(slot)) => Target::MasterOf {
-                router: Arc::clone(router),
-                slot,
-            },
-            // Any master will do: what is published on one node of a cluster, all others get.
-            (None, Reach::Everywhere) => Target::Master {
-                router: Arc::clone(router),
+        let timeout = router.connect_timeout;
+        let (target, timeout) = match (router.only_address(), self.reach) {
+            (Some(address), _) => (Target::Fixed(address.clone()), timeout),
+            (None, Reach::Shard(slot)) => {
+                let router = Arc::clone(router);
+                (Target::Found(Box::new(MasterOf { router, slot })), timeout)
+            }
+            // Any master will do: what is published on one node of a cluster, all others get. So one
+            // that does not answer must not take all the time there is.
+            (None, Reach::Everywhere) => {
+                let router = Arc::clone(router);
                 // Clients spread over the nodes.
-                round: self.world.runtime.random() as u32,
-            },
+                let round = self.world.runtime.random() as u32;
+                (
+                    Target::Found(Box::new(AnyMaster { router, round })),
+                    timeout / 3,
+                )
+            }
         };
         Dialer::new(
             self.world.clone(),
             target,
             Purpose::PubSub,
             router.credentials.clone(),
-            router.connect_timeout,
+            timeout,
         )
     }
 
@@ -232,7 +239,7 @@ impl Hub {
             select! {
                 biased;
                 push = pushes.next() => {
-                    let push = push.ok_or_else(|| broken("the server closed the pub/sub connection"))?;
+                    let push = push.ok_or_else(|| Error::unavailable("the server closed the pub/sub connection"))?;
                     let mut board = self.board();
                     if board.take(push) {
                         confirm_by = Moment::FAR_FUTURE;
@@ -242,10 +249,10 @@ impl Hub {
                     }
                 }
                 () = self.dirty.notified() => {}
-                () = &mut left => return Err(broken("the server is not in charge any more")),
+                () = &mut left => return Err(Error::unavailable("the server is not in charge any more")),
                 () = self.world.runtime.sleep_until(ping_at.min(confirm_by)) => {
                     if self.world.now() >= confirm_by {
-                        return Err(broken("the server does not confirm subscriptions"));
+                        return Err(Error::unavailable("the server does not confirm subscriptions"));
                     }
                     match self.send(conn.as_ref(), Command::new("PING")).await {
                         // A refusal is an answer too.
@@ -299,7 +306,7 @@ impl Hub {
             biased;
             outcomes = conn.send(vec![command]) => outcomes,
             () = self.world.runtime.sleep_until(self.world.now() + TIMEOUT) => {
-                return Err(broken("no answer on the pub/sub connection in time"));
+                return Err(Error::unavailable("no answer on the pub/sub connection in time"));
             }
         };
         match outcomes.into_iter().next() {
@@ -321,8 +328,8 @@ impl Hub {
                     ),
                 })
             }
-            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(broken(&why)),
-            None => Err(broken("no outcome")),
+            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(Error::unavailable(why)),
+            None => Err(Error::unavailable("no outcome")),
         }
     }
 }
@@ -406,10 +413,6 @@ impl Drop for Listener {
             self.hub.dirty.notify_one();
         }
     }
-}
-
-fn broken(why: &str) -> Error {
-    Error::new(ErrorKind::Unavailable, why)
 }
 
 /// Channels asked for in one command.

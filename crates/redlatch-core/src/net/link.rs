@@ -12,7 +12,7 @@ use std::{
 use tokio::{select, sync::Notify};
 
 use super::{
-    LinkClass, Router, World,
+    Credentials, World,
     dialer::{Dialer, Target},
 };
 use crate::{
@@ -23,20 +23,40 @@ use crate::{
     sync::{Watch, lock},
 };
 
+/// What a link is used for. Links of different classes to one node do not hold each other up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub(crate) enum LinkClass {
+    /// Scripts and queries.
+    Command,
+    /// Scripts that are followed by `WAIT`, which blocks its connection.
+    Durable,
+    /// Renewals, which go past everything else that is queued. They go by the link for commands while theirs is not up.
+    Renewal,
+}
+
+/// What the links of a client have in common.
+#[derive(Debug)]
+pub(super) struct LinkSettings {
+    pub(super) world: World,
+    pub(super) credentials: Credentials,
+    pub(super) connect_timeout: Duration,
+    /// Whether a connection counts only if the server says that it is a master.
+    pub(super) asks_role: bool,
+    /// Whether no other server may take over from the one that is dialled, as far as the client is told.
+    pub(super) is_only: bool,
+    /// Told when the connection is gone: another server may be in charge.
+    pub(super) stale: Arc<Notify>,
+}
+
 /// A connection that is made again whenever it is gone, and given up when it does not answer.
 #[derive(Debug)]
 pub(crate) struct Link {
-    world: World,
+    settings: LinkSettings,
     address: Address,
     class: LinkClass,
-    /// Whether a connection counts only if the server says that it is a master.
-    asks_role: bool,
-    /// Whether no other server may take over from this one, as far as the client is told.
-    is_only: bool,
     /// The most replicas the server was ever seen to have.
     replicas: Arc<AtomicU32>,
-    /// Told when the connection is gone: another server may be in charge.
-    stale: Arc<Notify>,
     state: Watch<LinkState>,
     /// Told when the server is in charge of nothing any more.
     retire: Notify,
@@ -78,34 +98,29 @@ pub(crate) struct Session {
 impl Link {
     /// Starts to connect to `address`, and keeps at it until shutdown or until it is retired.
     pub(super) fn start(
-        router: &Router,
+        settings: LinkSettings,
         address: &Address,
         class: LinkClass,
-        asks_role: bool,
         replicas: Arc<AtomicU32>,
     ) -> Arc<Self> {
-        let world = &router.world;
-        let link = Arc::new(Self {
-            world: world.clone(),
-            address: address.clone(),
-            class,
-            asks_role,
-            is_only: router.is_fixed(),
-            replicas,
-            stale: Arc::clone(&router.stale),
-            state: Watch::new(LinkState::Connecting),
-            retire: Notify::new(),
-        });
+        let world = settings.world.clone();
         let dialer = Dialer::new(
             world.clone(),
             Target::Fixed(address.clone()),
             Purpose::Command,
-            router.credentials.clone(),
-            router.connect_timeout,
+            settings.credentials.clone(),
+            settings.connect_timeout,
         );
-        world
-            .life
-            .spawn("link", supervise(Arc::clone(&link), dialer));
+        let link = Arc::new(Self {
+            settings,
+            address: address.clone(),
+            class,
+            replicas,
+            state: Watch::new(LinkState::Connecting),
+            retire: Notify::new(),
+        });
+        let supervising = supervise(Arc::clone(&link), dialer);
+        world.life.spawn("link", supervising);
         link
     }
 
@@ -142,13 +157,13 @@ impl Link {
         let last = select! {
             biased;
             settled = settled => settled,
-            () = self.world.life.forked() => return self.world.life.check_process().and(Err(Error::closed())),
-            () = self.world.alarm(deadline) => self.state.look(LinkState::clone),
+            () = self.settings.world.life.forked() => return self.settings.world.life.check_process().and(Err(Error::closed())),
+            () = self.settings.world.alarm(deadline) => self.state.look(LinkState::clone),
         };
         match last {
             LinkState::Up(session) => Ok(session),
             LinkState::Down(error) => Err(error),
-            LinkState::Closed => Err(self.world.life.closed()),
+            LinkState::Closed => Err(self.settings.world.life.closed()),
             LinkState::Connecting => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("no connection to {} in time", self.address),
@@ -169,23 +184,23 @@ impl Link {
             Ok(session) => Arc::new(session),
             Err(error) => return error,
         };
-        if (self.asks_role || self.class == LinkClass::Durable)
+        if (self.settings.asks_role || self.class == LinkClass::Durable)
             && let Err(error) = session.check_role().await
         {
             return error;
         }
         self.state.set(LinkState::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
-            self.world.strays.connected();
+            self.settings.world.strays.connected();
         }
-        observe::connected(&self.address, outage.connected(self.world.now()));
-        if self.is_only {
+        observe::connected(&self.address, outage.connected(self.settings.world.now()));
+        if self.settings.is_only {
             return session.watch(pushes.as_mut()).await;
         }
         select! {
             biased;
             error = session.watch(pushes.as_mut()) => error,
-            error = session.watch_server(self.asks_role) => error,
+            error = session.watch_server(self.settings.asks_role) => error,
         }
     }
 }
@@ -217,25 +232,25 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
         let error = match result {
             Ok(dialed) => select! {
                 biased;
-                () = link.world.ended() => return,
+                () = link.settings.world.ended() => return,
                 error = link.live(dialed, &mut outage) => error,
             },
             Err(error) => error,
         };
-        let trouble = outage.failed(link.world.now());
+        let trouble = outage.failed(link.settings.world.now());
         observe::disconnected(&link.address, &error, trouble);
         link.state.set(LinkState::Down(error));
-        link.stale.notify_one();
+        link.settings.stale.notify_one();
     }
 }
 
 impl Session {
     /// Learns the server's time, and so that it answers.
     async fn begin(link: &Link, conn: Arc<dyn Conn>) -> Result<Self, Error> {
-        link.world.life.connected();
-        let now = link.world.now();
+        link.settings.world.life.connected();
+        let now = link.settings.world.now();
         let mut session = Self {
-            world: link.world.clone(),
+            world: link.settings.world.clone(),
             address: link.address.clone(),
             usual: Duration::ZERO,
             replicas: Arc::clone(&link.replicas),
@@ -249,7 +264,7 @@ impl Session {
             scripts: Mutex::default(),
         };
         session.time(now + HANDSHAKE).await?;
-        session.usual = ((link.world.now() - now) * 2).min(HEALTH_TIMEOUT);
+        session.usual = ((link.settings.world.now() - now) * 2).min(HEALTH_TIMEOUT);
         Ok(session)
     }
 

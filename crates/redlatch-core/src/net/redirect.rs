@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use super::{
     Acknowledged, Limit, LinkClass, Router, Session,
     request::{Request, Response},
-    scout,
     sender::{self, Asking},
 };
 use crate::{
@@ -111,7 +110,7 @@ pub(super) async fn ask(
             .session_at(&address, LinkClass::Command, until)
             .await?;
     }
-    Err(scout::unavailable("a slot is on the move"))
+    Err(Error::unavailable("a slot is on the move"))
 }
 
 /// Returns where a call goes after `outcome`, if anywhere.

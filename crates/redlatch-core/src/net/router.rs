@@ -8,9 +8,9 @@ use std::{
 use tokio::{select, sync::Notify};
 
 use super::{
-    Credentials, Link, Servers, Session, Topology, World,
+    Credentials, Link, LinkClass, Servers, Session, Topology, World,
+    link::LinkSettings,
     routes::{Node, Routes, Shard},
-    scout,
     servers::host_port,
 };
 use crate::{
@@ -23,21 +23,9 @@ use crate::{
     sync::{Watch, lock},
 };
 
-/// What a link is used for. Links of different classes to one node do not hold each other up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub(crate) enum LinkClass {
-    /// Scripts and queries.
-    Command,
-    /// Scripts that are followed by `WAIT`, which blocks its connection.
-    Durable,
-    /// Renewals, which go past everything else that is queued. They go by the link for commands while theirs is not up.
-    Renewal,
-}
-
 /// Routes slots to nodes. Links are made when first used.
 ///
-/// Where the one server is known nothing is ever asked. Elsewhere the [`scout`] finds out, once at the start and then whenever
+/// Where the one server is known nothing is ever asked. Elsewhere the scout finds out, once at the start and then whenever
 /// somebody has reason to doubt: a redirection, a link that is down, a server that takes no writes, a message of a sentinel.
 #[derive(Debug)]
 pub(crate) struct Router {
@@ -65,13 +53,13 @@ struct News {
 }
 
 impl Router {
-    /// Starts to find out which node serves what, unless that is said.
-    pub(crate) fn start(world: &World, servers: Servers, connect_timeout: Duration) -> Arc<Self> {
+    /// Makes a router that knows the one server, where it is said, and else nothing yet.
+    pub(super) fn new(world: &World, servers: Servers, connect_timeout: Duration) -> Arc<Self> {
         let routes = match &servers.topology {
             Topology::Single(address) => Routes::whole(address.clone()),
             _ => Routes::default(),
         };
-        let router = Arc::new(Self {
+        Arc::new(Self {
             world: world.clone(),
             credentials: Credentials::new(servers.login.clone()),
             servers,
@@ -82,11 +70,7 @@ impl Router {
             others: Mutex::default(),
             others_changed: Notify::new(),
             hint: Mutex::default(),
-        });
-        if !router.is_fixed() {
-            scout::start(&router);
-        }
-        router
+        })
     }
 
     /// Tells whether the one server is said and never looked for.
@@ -218,12 +202,19 @@ impl Router {
     /// Under the lock of the routes, so that no link is made to a node that has gone.
     fn link_of(&self, node: &Arc<Node>, class: LinkClass) -> Arc<Link> {
         let link = node.link(class, |address| {
-            // Elsewhere the server that is dialled is the one that is meant.
-            let asks_role = matches!(
-                self.servers.topology,
-                Topology::Sentinel(_) | Topology::Replicas(_)
-            );
-            Link::start(self, address, class, asks_role, Arc::clone(node.replicas()))
+            let settings = LinkSettings {
+                world: self.world.clone(),
+                credentials: self.credentials.clone(),
+                connect_timeout: self.connect_timeout,
+                // Elsewhere the server that is dialled is the one that is meant.
+                asks_role: matches!(
+                    self.servers.topology,
+                    Topology::Sentinel(_) | Topology::Replicas(_)
+                ),
+                is_only: self.is_fixed(),
+                stale: Arc::clone(&self.stale),
+            };
+            Link::start(settings, address, class, Arc::clone(node.replicas()))
         });
         Arc::clone(link)
     }

@@ -9,24 +9,33 @@ use futures_util::{
 use tokio::select;
 
 use super::{
-    Router, Topology, World,
+    Router, Servers, Topology, World, query,
     routes::Shard,
     sentinel::{self, Watched},
     servers::Sentinels,
     survey,
 };
 use crate::{
-    Error, ErrorKind,
-    protocol::{
-        backoff::Backoff,
-        classify::{Class, classify},
-        slot::SLOTS,
-    },
-    seam::{Address, Command, Dial, Login, Outcome, Purpose, Value},
+    Error,
+    protocol::{backoff::Backoff, slot::SLOTS},
+    seam::{Address, Command, Login, Value},
 };
 
+/// Makes the router of a client, and starts to find out which node serves what unless that is said.
+pub(crate) fn start_router(
+    world: &World,
+    servers: Servers,
+    connect_timeout: Duration,
+) -> Arc<Router> {
+    let router = Router::new(world, servers, connect_timeout);
+    if !router.is_fixed() {
+        start(&router);
+    }
+    router
+}
+
 /// Starts to look, and goes on until shutdown.
-pub(super) fn start(router: &Arc<Router>) {
+fn start(router: &Arc<Router>) {
     let life = &router.world.life;
     life.spawn("scout", run(Arc::clone(router)));
     life.spawn("clocks", survey::run(Arc::clone(router)));
@@ -110,7 +119,7 @@ impl Scout {
                 }
             }
         }
-        Err(trouble.unwrap_or_else(|| unavailable("no node of the cluster is named")))
+        Err(trouble.unwrap_or_else(|| Error::unavailable("no node of the cluster is named")))
     }
 
     /// Who was named last, who is up, who was in charge, and who was named at the start; none twice.
@@ -139,10 +148,10 @@ impl Scout {
         let sessions = self.router.sessions();
         let session = sessions.iter().find(|session| session.address() == address);
         let reply = match session {
-            Some(session) => session.ask(command, world.now() + ANSWER).await?,
+            Some(session) => session.ask(command, world.now() + query::ANSWER).await?,
             None => {
                 let login = self.router.credentials.login();
-                ask_once(
+                query::send(
                     world,
                     address,
                     &login,
@@ -165,7 +174,8 @@ impl Scout {
             self.router.servers.address(address, host, port)
         };
         let shards = read_slots(&reply, address_of).filter(|shards| !shards.is_empty());
-        let shards = shards.ok_or_else(|| unavailable(format!("{address} knows of no slots")))?;
+        let shards =
+            shards.ok_or_else(|| Error::unavailable(format!("{address} knows of no slots")))?;
         Ok((shards, read_replicas(&reply, address_of)))
     }
 
@@ -190,12 +200,12 @@ impl Scout {
             }
         }
         let Some(watched) = best else {
-            return Err(trouble.unwrap_or_else(|| unavailable("no sentinel is named")));
+            return Err(trouble.unwrap_or_else(|| Error::unavailable("no sentinel is named")));
         };
         // The epoch falls when sentinels are set up anew: believe it of more than half of them.
         if watched.epoch < self.epoch && answers <= sentinels.addresses.len() / 2 {
             // Those that know better do not answer. What they said before still holds.
-            return Err(unavailable(
+            return Err(Error::unavailable(
                 "the sentinels that answer have not heard of the latest failover",
             ));
         }
@@ -235,8 +245,11 @@ impl Scout {
                     u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX),
                 )])
             }
-            [] => Err(trouble.unwrap_or_else(|| unavailable("none of the servers is the master"))),
-            _ => Err(unavailable(
+            [] => {
+                Err(trouble
+                    .unwrap_or_else(|| Error::unavailable("none of the servers is the master")))
+            }
+            _ => Err(Error::unavailable(
                 "several of the servers say that they are the master",
             )),
         }
@@ -254,56 +267,6 @@ impl Scout {
             }
             _ => None,
         })
-    }
-}
-
-/// Sends `commands` over a connection of their own.
-pub(super) async fn ask_once(
-    world: &World,
-    address: &Address,
-    login: &Login,
-    commands: Vec<Command>,
-    timeout: Duration,
-) -> Result<Vec<Result<Value, Error>>, Error> {
-    let dial = Dial {
-        address: address.clone(),
-        login: login.clone(),
-        purpose: Purpose::Command,
-    };
-    let ask = async {
-        let dialed = world.transport.dial(&dial).await;
-        let dialed = dialed.map_err(|error| Error::dial(address, error))?;
-        Ok(dialed.conn.send(commands).await)
-    };
-    let deadline = world.now() + timeout.min(ANSWER);
-    let outcomes: Vec<Outcome> = select! {
-        biased;
-        outcomes = ask => outcomes?,
-        () = world.runtime.sleep_until(deadline) => {
-            return Err(unavailable(format!("no answer from {address} in time")));
-        }
-    };
-    Ok(outcomes
-        .into_iter()
-        .map(|outcome| value(address, outcome))
-        .collect())
-}
-
-fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
-    match outcome {
-        Outcome::Replied(Ok(value)) => Ok(value),
-        Outcome::Replied(Err(error)) => Err(match classify(&error.code, &error.message) {
-            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
-            _ if error.message.contains("cluster support disabled") => Error::with_source(
-                ErrorKind::UnsupportedServer,
-                format!("{address} belongs to no cluster"),
-                error,
-            ),
-            _ => Error::with_source(ErrorKind::Unavailable, format!("{address} refuses"), error),
-        }),
-        Outcome::NotSent(why) | Outcome::Unknown(why) => {
-            Err(unavailable(format!("no answer from {address}: {why}")))
-        }
     }
 }
 
@@ -371,13 +334,6 @@ const fn all_slots(master: Address, replicas: u32) -> Shard {
         replicas,
     }
 }
-
-pub(super) fn unavailable(why: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Unavailable, why)
-}
-
-/// Longest wait for one answer, and for a connection that is made for it.
-const ANSWER: Duration = Duration::from_secs(1);
 
 /// Nodes asked at a time.
 const AT_A_TIME: usize = 3;

@@ -7,7 +7,7 @@ use tokio::select;
 use super::{
     Router,
     dialer::{Dialer, Target},
-    scout::{ask_once, unavailable},
+    query,
     servers::{Credentials, HostPort, Sentinels},
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(super) async fn ask(
         sentinel("REPLICAS"),
     ];
     let (world, timeout) = (&router.world, router.connect_timeout);
-    let mut replies = ask_once(world, address, &sentinels.login, commands, timeout).await?;
+    let mut replies = query::send(world, address, &sentinels.login, commands, timeout).await?;
     // A user may lack the right to this one.
     let followers = replies.pop().and_then(Result::ok);
     let state = replies.pop().transpose();
@@ -58,7 +58,7 @@ pub(super) async fn ask(
             followers: followers.iter().flat_map(read_followers).collect(),
             ..watched
         })
-        .ok_or_else(|| unavailable(format!("the sentinel at {address} answers {master:?}")))
+        .ok_or_else(|| Error::unavailable(format!("the sentinel at {address} answers {master:?}")))
 }
 
 fn read(master: &Value, state: &Value) -> Option<Watched> {
@@ -135,7 +135,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
         select! {
             biased;
             push = pushes.next() => match push {
-                None => return Err(unavailable("it closed the connection")),
+                None => return Err(Error::unavailable("it closed the connection")),
                 Some(Push::Message { payload, .. }) if is_about(&payload, service) => {
                     observe::switched(service);
                     router.stale.notify_one();
@@ -156,14 +156,14 @@ async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), 
         biased;
         outcomes = conn.send(vec![command]) => outcomes,
         () = world.runtime.sleep_until(world.now() + TIMEOUT) => {
-            return Err(unavailable("it does not answer"));
+            return Err(Error::unavailable("it does not answer"));
         }
     };
     match outcomes.into_iter().next() {
         Some(Outcome::Replied(Ok(_))) => Ok(()),
-        Some(Outcome::Replied(Err(error))) => Err(unavailable(error.to_string())),
-        Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(unavailable(why)),
-        None => Err(unavailable("no outcome")),
+        Some(Outcome::Replied(Err(error))) => Err(Error::unavailable(error.to_string())),
+        Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(Error::unavailable(why)),
+        None => Err(Error::unavailable("no outcome")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use tokio::select;
 
-use super::{Router, link::time_millis, scout::ask_once};
+use super::{Router, link::time_millis, query};
 use crate::{
     Error,
     seam::{Address, Command, Login, Value},
@@ -58,7 +58,7 @@ pub(super) async fn ask_and_read_clock(
     let (world, timeout) = (&router.world, router.connect_timeout);
     commands.push(Command::new("TIME"));
     let sent = world.now();
-    let mut answers = ask_once(world, address, login, commands, timeout).await?;
+    let mut answers = query::send(world, address, login, commands, timeout).await?;
     if let Some(millis) = answers.pop().and_then(|time| time_millis(&time.ok()?)) {
         world.clocks.read(address, sent, world.now(), millis);
     }

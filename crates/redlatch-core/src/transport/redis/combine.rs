@@ -22,8 +22,8 @@ use tokio::{
 
 use super::{
     error,
+    exchange::{exchange_all, unanswered},
     pushes::Gone,
-    wire::{exchange_all, unanswered},
 };
 use crate::seam::Outcome;
 

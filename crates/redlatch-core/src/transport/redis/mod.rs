@@ -5,6 +5,7 @@ mod address;
 mod combine;
 mod command;
 mod error;
+mod exchange;
 mod login;
 mod pubsub;
 mod pubsub2;

@@ -22,10 +22,10 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::{
     error,
+    exchange::answer,
     pubsub::{Request, changed},
     pushes::Gone,
     value,
-    wire::answer,
 };
 use crate::seam::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value};
 

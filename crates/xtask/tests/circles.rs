@@ -1,0 +1,231 @@
+//! Files of one folder import each other in one direction, as `docs/ARCHITECTURE.md` says.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a source that cannot be read fails the test"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+#[test]
+fn files_of_net_and_transport_import_in_one_direction() {
+    for folder in ["net", "seam", "protocol", "transport/redis"] {
+        let edges = Folder::read(folder).edges();
+        assert!(edges.values().any(|to| !to.is_empty()), "{folder} is read");
+        let circles = in_circles(&edges);
+        assert!(circles.is_empty(), "{folder}: {circles:#?}");
+    }
+}
+
+#[test]
+fn circle_of_two_files_is_found() {
+    let folder = Folder::of(&[
+        ("mod", "mod a;\nmod b;\nmod c;\npub(crate) use b::B;\n"),
+        ("a", "use super::{B, c::C};\n"),
+        ("b", "fn b() -> super::a::A;\n"),
+        ("c", "use std::fmt;\n// use super::a::A;\n"),
+    ]);
+    let circles = in_circles(&folder.edges());
+    let named = |pair: [&str; 2]| pair.map(str::to_owned);
+    assert_eq!(circles, [named(["a", "b"]), named(["b", "a"])]);
+}
+
+#[test]
+fn module_that_declares_and_uses_its_files_is_part_of_a_circle() {
+    let folder = Folder::of(&[
+        ("mod", "mod a;\nuse self::a::A;\nstruct World(A);\n"),
+        ("a", "use super::World;\n"),
+    ]);
+    assert_eq!(in_circles(&folder.edges()).len(), 2);
+}
+
+/// File → the files of the same folder that it imports from.
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// The code of a folder's files by name, without comments and tests.
+struct Folder {
+    /// The folder as a path within the crate.
+    module: String,
+    files: BTreeMap<String, String>,
+}
+
+impl Folder {
+    fn read(folder: &str) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch-core/src");
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "rs") {
+                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                files.insert(name, code(&fs::read_to_string(&path).unwrap()));
+            }
+        }
+        Self {
+            module: folder.replace('/', "::"),
+            files,
+        }
+    }
+
+    fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter();
+        Self {
+            module: "folder".to_owned(),
+            files: files
+                .map(|(name, text)| ((*name).to_owned(), code(text)))
+                .collect(),
+        }
+    }
+
+    fn edges(&self) -> Edges {
+        let exports = self.exports();
+        let edges = self.files.iter().map(|(file, code)| {
+            let to: BTreeSet<_> = paths(code)
+                .iter()
+                .filter_map(|path| self.target(file, path, &exports))
+                .filter(|target| target != file)
+                .collect();
+            (file.clone(), to)
+        });
+        edges.collect()
+    }
+
+    /// Name → the file that `mod.rs` exports it from.
+    fn exports(&self) -> BTreeMap<String, String> {
+        let paths = paths(&self.files["mod"]).into_iter();
+        let exports = paths.filter_map(|path| {
+            let path = path.strip_prefix("self::").unwrap_or(&path).to_owned();
+            let (file, _) = path.split_once("::")?;
+            let (_, name) = path.rsplit_once("::")?;
+            let known = self.files.contains_key(file);
+            known.then(|| (name.to_owned(), file.to_owned()))
+        });
+        exports.collect()
+    }
+
+    /// Returns the file of this folder that `path`, as `file` says it, leads to.
+    fn target(&self, file: &str, path: &str, exports: &BTreeMap<String, String>) -> Option<String> {
+        let within = if file == "mod" {
+            // A module that only declares and exports takes no part.
+            let uses = self.files["mod"].lines().any(is_item);
+            let path = path.strip_prefix("self::").unwrap_or(path);
+            uses.then_some(path)?
+        } else {
+            let whole = format!("crate::{}::", self.module);
+            path.strip_prefix("super::")
+                .or_else(|| path.strip_prefix(&whole))?
+        };
+        let first = within.split("::").next()?;
+        if first != "mod" && self.files.contains_key(first) {
+            return Some(first.to_owned());
+        }
+        match exports.get(first) {
+            Some(file) => Some(file.clone()),
+            None => (file != "mod").then(|| "mod".to_owned()),
+        }
+    }
+}
+
+fn is_item(line: &str) -> bool {
+    let line = line.trim_start();
+    let line = line
+        .strip_prefix("pub(crate) ")
+        .or_else(|| line.strip_prefix("pub "))
+        .unwrap_or(line);
+    let starts = [
+        "impl ",
+        "struct ",
+        "enum ",
+        "trait ",
+        "fn ",
+        "async fn ",
+        "const ",
+    ];
+    starts.iter().any(|start| line.starts_with(start))
+}
+
+/// Returns the text without comments and without its test module, which is the last thing in it.
+fn code(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let end = lines.iter().rposition(|line| *line == "#[cfg(test)]");
+    let end = end.unwrap_or(lines.len());
+    let code = lines[..end].iter();
+    let code = code.map(|line| line.split_once("//").map_or(*line, |(code, _)| code));
+    code.fold(String::new(), |code, line| code + line + "\n")
+}
+
+/// Returns the paths of all imports, and those that stand in the code with `super` or `crate`.
+fn paths(code: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    let mut statements = code.split(';');
+    for statement in &mut statements {
+        let import = statement.rsplit('\n').rev().skip_while(|line| {
+            let line = line.trim_start();
+            !(line.starts_with("use ") || line.starts_with("pub") && line.contains(" use "))
+        });
+        let import: String = import.collect();
+        if let Some((_, import)) = import.split_once("use ") {
+            expand("", import, &mut paths);
+        }
+    }
+    for start in ["super::", "crate::"] {
+        for (at, _) in code.match_indices(start) {
+            let path = code[at..].chars();
+            let path: String = path
+                .take_while(|letter| letter.is_alphanumeric() || "_:".contains(*letter))
+                .collect();
+            paths.push(path.trim_end_matches(':').to_owned());
+        }
+    }
+    paths
+}
+
+/// Adds each path of an import tree such as `a::{b, c::{d, e as f}}`.
+fn expand(before: &str, tree: &str, paths: &mut Vec<String>) {
+    let tree = tree.trim();
+    let Some((head, rest)) = tree.split_once('{') else {
+        let path = tree.split(" as ").next().unwrap_or_default();
+        paths.push(format!("{before}{path}"));
+        return;
+    };
+    let before = format!("{before}{}", head.trim());
+    let rest = rest.strip_suffix('}').unwrap_or(rest);
+    let (mut depth, mut start) = (0, 0);
+    for (at, letter) in rest.char_indices().chain([(rest.len(), ',')]) {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                if !rest[start..at].trim().is_empty() {
+                    expand(&before, &rest[start..at], paths);
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the imports that lead back to where they stand.
+fn in_circles(edges: &Edges) -> Vec<[String; 2]> {
+    let leads_back = |from: &String, to: &String| {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![to]);
+        while let Some(file) = next.pop() {
+            if file == from {
+                return true;
+            }
+            if seen.insert(file) {
+                next.extend(edges.get(file).into_iter().flatten());
+            }
+        }
+        false
+    };
+    let all = edges
+        .iter()
+        .flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+    let back = all.filter(|(from, to)| leads_back(from, to));
+    back.map(|(from, to)| [from.clone(), to.clone()]).collect()
+}

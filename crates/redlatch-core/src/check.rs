@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, LazyLock},
-    time::Duration,
 };
 
 use futures_util::future::{join, try_join_all};
@@ -15,6 +14,7 @@ use crate::{
     protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
     script::{Script, ScriptCall},
     seam::Command,
+    timeouts,
 };
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
@@ -55,8 +55,8 @@ async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
     let until = now + (deadline - now) / 2;
     client.net().wakes.go_by_shard(true);
     while let Err(error) = try_shards(client, keys, until).await {
-        if error.is_transient() && client.now() + PAUSE < until {
-            client.pause(PAUSE).await;
+        if error.is_transient() && client.now() + timeouts::SHARD_LOOK < until {
+            client.pause(timeouts::SHARD_LOOK).await;
             continue;
         }
         tracing::info!(target: "redlatch", %error, "wakes go over the whole cluster");
@@ -211,9 +211,6 @@ impl Client {
         found.into_values().collect()
     }
 }
-
-/// Between two looks whether wakes can go by shard.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Keys looked at to find one on every node; enough for a node with one slot in a thousand.
 const PROBES: u32 = 8192;

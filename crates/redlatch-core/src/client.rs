@@ -39,6 +39,7 @@ use crate::{
     rules::{Rule, Rules},
     script::ScriptCall,
     seam::{Runtime, Value},
+    timeouts,
 };
 
 /// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends its background work.
@@ -165,7 +166,7 @@ impl Client {
             &config.prefix,
             wakes.channel(),
             &turns,
-            (REQUEST_TIMEOUT, config.patience),
+            (timeouts::REQUEST, config.patience),
             rules,
         );
         Self(Arc::new(Core {
@@ -198,7 +199,7 @@ impl Client {
             releaser: Arc::new(Releaser::new(
                 shutdown,
                 config.retention,
-                REQUEST_TIMEOUT,
+                timeouts::REQUEST,
                 rules,
                 turns,
             )),
@@ -248,8 +249,11 @@ impl Client {
             .await;
         // Acquisitions under way give up by themselves; one that nobody polls is not waited for long.
         let waiters = || core.waiters.load(Ordering::Relaxed) == 0;
-        self.wait_until(deadline.max(self.now() + WIND_UP), waiters)
-            .await;
+        self.wait_until(
+            deadline.max(self.now() + timeouts::CLOSE_ACQUISITIONS),
+            waiters,
+        )
+        .await;
         for hold in self.closing_holds() {
             hold.lose(LossCause::Closed);
             hold.part_all();
@@ -415,7 +419,7 @@ impl Client {
 
     fn insist(&self, call: &ScriptCall) -> impl Future<Output = Result<Answered, Error>> {
         let deadline = self.now() + self.0.patience;
-        let repeated = Repeated::new(call, REQUEST_TIMEOUT, deadline);
+        let repeated = Repeated::new(call, timeouts::REQUEST, deadline);
         self.net().insist(repeated)
     }
 
@@ -426,7 +430,7 @@ impl Client {
     /// Nothing is lost; ask again.
     pub(crate) async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
         self.check_open()?;
-        let deadline = self.now() + REQUEST_TIMEOUT;
+        let deadline = self.now() + timeouts::REQUEST;
         let net = self.net();
         let session = net.session(slot, LinkClass::Command, deadline).await?;
         session.server_age(deadline).await
@@ -572,7 +576,7 @@ impl Client {
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {
-        REQUEST_TIMEOUT
+        timeouts::REQUEST
     }
 
     /// Returns where wakes go for those who wait for what is in `slot`.
@@ -808,11 +812,5 @@ impl fmt::Debug for Client {
     }
 }
 
-/// How long `close` waits for acquisitions under way to give up.
-const WIND_UP: Duration = Duration::from_secs(1);
-
 /// Re-checks that a client makes per second at most.
 const RECHECKS_PER_SECOND: u32 = 1000;
-
-/// Longest wait for the answer to one request that is not bound to a lease.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ mod scan;
 pub mod script;
 pub mod seam;
 mod sync;
+mod timeouts;
 pub mod transport;
 mod watched;
 

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use serde_json::{Value as Json, json};
@@ -17,6 +16,7 @@ use crate::{
         time::Moment,
     },
     seam::Command,
+    timeouts,
 };
 
 /// What a client says about itself: host, process, application, since when it is connected.
@@ -92,7 +92,7 @@ impl Presence {
 
     /// Writes the record.
     pub(crate) async fn announce(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
-        let ttl = TTL.as_millis().to_string();
+        let ttl = timeouts::RECORD_TTL.as_millis().to_string();
         let session = net.session(self.slot, LinkClass::Command, deadline).await?;
         let text = self.text.get_or_init(|| {
             let connected_at = session.millis(net.world.now());
@@ -112,7 +112,7 @@ impl Presence {
 
     /// Removes the record; if that fails it goes by itself.
     pub(crate) async fn withdraw(&self, net: &Net) {
-        let deadline = net.world.now() + WITHDRAW;
+        let deadline = net.world.now() + timeouts::RECORD_WRITE;
         if let Err(error) = net
             .ask(self.slot, Command::new("DEL").arg(&self.record), deadline)
             .await
@@ -123,7 +123,7 @@ impl Presence {
 
     /// Renews the record until shutdown.
     pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>) {
-        let mut pause = TTL / 3;
+        let mut pause = timeouts::RECORD_TTL / 3;
         loop {
             let next = net.world.now() + pause;
             tokio::select! {
@@ -131,12 +131,12 @@ impl Presence {
                 () = net.world.ended() => return,
                 () = net.world.runtime.sleep_until(next) => {}
             }
-            let deadline = net.world.now() + WITHDRAW;
+            let deadline = net.world.now() + timeouts::RECORD_WRITE;
             pause = match self.announce(&net, deadline).await {
-                Ok(()) => TTL / 3,
+                Ok(()) => timeouts::RECORD_TTL / 3,
                 Err(error) => {
                     tracing::debug!(target: "redlatch", %error, "the client's record was not renewed");
-                    AGAIN
+                    timeouts::RECORD_RETRY
                 }
             };
         }
@@ -175,12 +175,3 @@ fn executable() -> Option<String> {
     let path = std::env::current_exe().ok()?;
     Some(path.file_stem()?.to_string_lossy().into_owned())
 }
-
-/// How long a record outlives its client, for those who ask who it was.
-const TTL: Duration = Duration::from_secs(3600);
-
-/// How long after a record was refused it is written again.
-const AGAIN: Duration = Duration::from_secs(60);
-
-/// Longest try to remove a record.
-const WITHDRAW: Duration = Duration::from_secs(1);

@@ -169,6 +169,30 @@ fn every_public_async_function_says_what_a_dropped_future_leaves() {
     assert!(seen >= 5, "only {seen} were found");
 }
 
+#[test]
+fn fixed_time_limits_stand_in_one_table() {
+    let core = "crates/redlatch-core/src";
+    let loops = sources(core).into_iter().filter(|file| {
+        let path = file.path.strip_prefix(core).unwrap_or(&file.path);
+        ["net", "engine"]
+            .iter()
+            .any(|folder| path.starts_with(folder))
+            || ["check.rs", "client.rs", "presence.rs"].contains(&&*path.display().to_string())
+    });
+    let mut seen = 0;
+    for file in loops {
+        seen += 1;
+        for line in file.code() {
+            let literal = ["from_secs(", "from_millis("].iter().any(|call| {
+                let argument = line.split_once(call).map(|(_, argument)| argument);
+                argument.is_some_and(|argument| argument.starts_with(|c: char| c.is_ascii_digit()))
+            });
+            assert!(!literal, "not in timeouts.rs: {}: {line}", file.name());
+        }
+    }
+    assert!(seen >= 30, "only {seen} files were read");
+}
+
 /// A source file.
 struct Source {
     /// Relative to the workspace.

@@ -26,6 +26,7 @@ use crate::{
     },
     rules::Rule,
     script::Failure,
+    timeouts,
 };
 
 /// One acquisition under way.
@@ -517,8 +518,8 @@ fn not_asked(why: String) -> Error {
 }
 
 /// Longest wait for a subscription before the waiter goes by the clock.
-const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
+const SUBSCRIBE_TIMEOUT: Duration = timeouts::SUBSCRIPTION;
 
 /// The same as [`OVERDUE`] where a whole client counts as dead when the first of its line is silent for long. It costs such a waiter nothing but the task of
 /// asking for the others.
-const SOON_OVERDUE: Duration = Duration::from_secs(1);
+const SOON_OVERDUE: Duration = timeouts::TURN_OVERDUE;

@@ -6,10 +6,11 @@ use crate::{
     Client, Error,
     net::{Limit, LinkClass, Request},
     owner::AttemptId,
-    protocol::{backoff::Backoff, time::Moment},
+    protocol::time::Moment,
     rules::Rule,
     script::{CallOutcome, Failure, ScriptCall},
     seam::Value,
+    timeouts,
 };
 
 /// A script's answer to a change.
@@ -24,7 +25,7 @@ pub enum Changed<R> {
 /// How long a script has to remember the id of a change, whatever it answered, so that no copy acts on it again.
 ///
 /// Copies are sent for 20 s at most, and each may act for five seconds.
-pub const REMEMBERED: Duration = Duration::from_secs(30);
+pub const REMEMBERED: Duration = timeouts::CHANGE_REMEMBERED;
 
 impl Client {
     /// Sends a change until it is answered, as long as the client is patient and for 20 s at most.
@@ -40,7 +41,7 @@ impl Client {
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
     ) -> Result<R, Error> {
         self.check_closing()?;
-        let deadline = self.now() + self.patience().min(INSIST);
+        let deadline = self.now() + self.patience().min(timeouts::CHANGE_COPIES);
         let mut call = build(&AttemptId::draw(self.numbers()));
         let mut unknown = false;
         let mut failures = 0;
@@ -59,7 +60,8 @@ impl Client {
             self.check_process()?;
             unknown |= !failure.is_not_executed();
             failures += 1;
-            let next = self.now() + RETRY.delay(failures, self.runtime().random());
+            let next =
+                self.now() + timeouts::REQUEST_RETRY.delay(failures, self.runtime().random());
             if let Failure::Fatal(_) | Failure::Redirected(_) = failure {
                 return Err(failure.into_error(unknown));
             }
@@ -90,9 +92,3 @@ impl Client {
         net.send(&session, &request).await.into_single().0
     }
 }
-
-/// How long copies of one change are sent at most.
-const INSIST: Duration = Duration::from_secs(20);
-
-/// Between copies of a change that had no clear answer.
-const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));

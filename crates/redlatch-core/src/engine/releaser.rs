@@ -34,10 +34,11 @@ use crate::{
     owner::AttemptId,
     presence::Presence,
     primitive::{Primitive, ReleaseRequest, Token},
-    protocol::{backoff::Backoff, name::Key, time::Moment},
+    protocol::{name::Key, time::Moment},
     rules::{Rule, Rules},
     script::{CallOutcome, Failure, ScriptCall},
     seam::Address,
+    timeouts,
 };
 
 /// What is left of an attempt that is to end.
@@ -331,7 +332,7 @@ impl Releaser {
             return self.done(&parting, sent);
         }
         sent.failures += 1;
-        let next = now + BACKOFF.delay(sent.failures, net.world.runtime.random());
+        let next = now + timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
         self.queue.put_back(parting, sent, refused, next);
     }
 
@@ -358,6 +359,3 @@ const CHUNK: usize = 256;
 
 /// Pipelines to one node that may be under way at once when somebody waits for what is queued.
 const MOST_ROUNDS: usize = 16;
-
-/// Between tries of a parting that had no clear answer.
-const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));

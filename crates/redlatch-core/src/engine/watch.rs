@@ -21,6 +21,7 @@ use crate::{
     },
     rules::Rule,
     script::{CallOutcome, Failure},
+    timeouts,
     watched::Watched,
 };
 
@@ -280,7 +281,7 @@ impl<'a> Run<'a> {
 
     async fn subscribe(&mut self) {
         let now = self.client.now();
-        let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
+        let deadline = self.machine.attempt_deadline(now, timeouts::SUBSCRIPTION);
         if self.listen().ready(deadline).await {
             self.machine.on_subscribed();
             if !self.client.keeps(Rule::TryAfterSubscribing) {
@@ -403,9 +404,6 @@ fn settle(looking: Looking<'_>, error: Error) -> Option<Error> {
     looking.failed(&error);
     None
 }
-
-/// Longest wait for a subscription before the watcher goes by the clock.
-const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A look that is so much later than its time-out has a future that nobody polls.
 const OVERDUE: Duration = RECHECK;

@@ -26,6 +26,7 @@ use crate::{
     },
     script::{CallOutcome, Failure},
     seam::{Address, Runtime},
+    timeouts,
 };
 
 /// Renews what is due. The only place that renews unasked.
@@ -169,7 +170,7 @@ impl Watchdog {
                 return;
             }
             // What is due a moment later goes along, so that many holds make few pipelines.
-            table.take_due(now + GATHER)
+            table.take_due(now + timeouts::RENEWAL_GATHER)
         };
         for Due { id, at, payload } in due {
             // A hold whose last guard has gone is not in the table.
@@ -351,6 +352,3 @@ const fn is_answer(outcome: &CallOutcome) -> bool {
         CallOutcome::Failed(Failure::NotSent(_) | Failure::Unknown(_))
     )
 }
-
-/// Renewals due within this time go together.
-const GATHER: Duration = Duration::from_millis(25);

@@ -18,6 +18,7 @@ use crate::{
     rules::{Rule, Rules},
     script::ScriptCall,
     sync::lock,
+    timeouts,
 };
 
 /// The task that answers calls to waiters which this client does not have.
@@ -94,7 +95,7 @@ impl Withdrawals {
         let mut postponed: BTreeSet<Key> = BTreeSet::new();
         loop {
             if !postponed.is_empty() && net.world.now() >= next_look {
-                next_look = net.world.now() + LOOKS_APART;
+                next_look = net.world.now() + timeouts::QUEUE_LOOK;
                 let due = std::mem::take(&mut postponed);
                 waiting.extend(due.into_iter().map(|key| (key, Cause::Connected)));
             }
@@ -260,9 +261,6 @@ impl Withdrawals {
         })
     }
 }
-
-/// Between looks at all names after connections.
-const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// Objects that are looked at at a time.
 const AT_A_TIME: usize = 64;

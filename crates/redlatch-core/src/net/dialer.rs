@@ -8,8 +8,9 @@ use tokio::select;
 use super::{Credentials, World};
 use crate::{
     Error, ErrorKind,
-    protocol::{backoff::Backoff, time::Moment},
+    protocol::time::Moment,
     seam::{Address, Dial, Dialed, Purpose},
+    timeouts,
 };
 
 /// Dials for as long as it is asked to.
@@ -79,13 +80,13 @@ impl Dialer {
     pub(super) async fn next(&mut self) -> Option<Result<Dialed, Error>> {
         let now = self.world.now();
         match self.up_since.take() {
-            Some(since) if now - since >= SHORT_LIFE => self.failures = 0,
+            Some(since) if now - since >= timeouts::SHORT_CONNECTION => self.failures = 0,
             Some(_) => self.failures += 1,
             None => {}
         }
         let pause = match self.failures {
             0 => Duration::ZERO,
-            failures => BACKOFF.delay(failures, self.world.runtime.random()),
+            failures => timeouts::RECONNECT.delay(failures, self.world.runtime.random()),
         };
         let world = self.world.clone();
         // A fork must leave the parent's servers alone.
@@ -127,9 +128,3 @@ impl Dialer {
         result
     }
 }
-
-/// From 20 ms, since a restarted server is back soon, to 1 s, since a missing one is asked by many.
-const BACKOFF: Backoff = Backoff::exponential(Duration::from_millis(20), Duration::from_secs(1));
-
-/// A connection that ends sooner counts as a failure to connect.
-const SHORT_LIFE: Duration = Duration::from_secs(1);

@@ -4,7 +4,6 @@ use std::{
     convert::Infallible,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
 };
 
 use tokio::{select, sync::Notify};
@@ -26,6 +25,7 @@ use crate::{
     rules::Rules,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose},
     sync::lock,
+    timeouts,
 };
 
 /// The subscriptions of a client, on a connection that carries nothing else.
@@ -221,14 +221,14 @@ impl Hub {
         } = dialed;
         self.world.life.connected();
         self.board().connected();
-        let mut ping_at = self.world.now() + HEALTH_CHECK;
+        let mut ping_at = self.world.now() + timeouts::HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;
         let mut left = pin!(self.leaves(address));
         loop {
             let change = self.board().next_change(CHUNK);
             if let Some(change) = change {
                 if let Change::Subscribe(_) = change {
-                    confirm_by = self.world.now() + TIMEOUT;
+                    confirm_by = self.world.now() + timeouts::PUBSUB_ANSWER;
                 }
                 self.ask_for(conn.as_ref(), change).await?;
                 if self.board().is_settled() {
@@ -259,7 +259,7 @@ impl Hub {
                         Err(error) if error.kind() != ErrorKind::Permission => return Err(error),
                         _ => {}
                     }
-                    ping_at = self.world.now() + HEALTH_CHECK;
+                    ping_at = self.world.now() + timeouts::HEALTH_CHECK;
                 }
             }
         }
@@ -305,7 +305,7 @@ impl Hub {
         let outcomes = select! {
             biased;
             outcomes = conn.send(vec![command]) => outcomes,
-            () = self.world.runtime.sleep_until(self.world.now() + TIMEOUT) => {
+            () = self.world.runtime.sleep_until(self.world.now() + timeouts::PUBSUB_ANSWER) => {
                 return Err(Error::unavailable("no answer on the pub/sub connection in time"));
             }
         };
@@ -417,9 +417,3 @@ impl Drop for Listener {
 
 /// Channels asked for in one command.
 const CHUNK: usize = 128;
-
-/// Longest wait for the answer to a subscription or a PING.
-const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Time between two PINGs.
-const HEALTH_CHECK: Duration = Duration::from_secs(5);

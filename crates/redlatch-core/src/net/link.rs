@@ -21,6 +21,7 @@ use crate::{
     script::Script,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
     sync::{Watch, lock},
+    timeouts,
 };
 
 /// What a link is used for. Links of different classes to one node do not hold each other up.
@@ -257,14 +258,14 @@ impl Session {
             conn,
             clock: Mutex::new(ServerClock::new(now, 0)),
             progress: Mutex::new(Progress::new(now)),
-            bearable: Mutex::new(HEALTH_TIMEOUT),
+            bearable: Mutex::new(timeouts::HEALTH_ANSWER),
             suspect: Notify::new(),
             condemned: Notify::new(),
             age: OnceLock::new(),
             scripts: Mutex::default(),
         };
-        session.time(now + HANDSHAKE).await?;
-        session.usual = ((link.settings.world.now() - now) * 2).min(HEALTH_TIMEOUT);
+        session.time(now + timeouts::HANDSHAKE).await?;
+        session.usual = ((link.settings.world.now() - now) * 2).min(timeouts::HEALTH_ANSWER);
         Ok(session)
     }
 
@@ -293,7 +294,7 @@ impl Session {
 
     /// Asks the server whether it is a master. One that does not tell is believed: a replica refuses whatever writes.
     async fn is_master(&self) -> Result<bool, Error> {
-        let deadline = self.world.now() + HANDSHAKE;
+        let deadline = self.world.now() + timeouts::HANDSHAKE;
         let role = match self.ask(Command::new("ROLE"), deadline).await {
             Err(error) if error.kind() == ErrorKind::Permission => return Ok(true),
             role => role?,
@@ -324,7 +325,9 @@ impl Session {
         let (mut asked, mut round) = (0, 0_u32);
         loop {
             let runtime = &self.world.runtime;
-            runtime.sleep_until(runtime.now() + ROLE_CHECK).await;
+            runtime
+                .sleep_until(runtime.now() + timeouts::ROLE_CHECK)
+                .await;
             if lock(&self.progress).sent == asked {
                 continue;
             }
@@ -334,7 +337,7 @@ impl Session {
             }
             round += 1;
             if round.is_multiple_of(CLOCK_CHECK) {
-                let _ = self.time(runtime.now() + HANDSHAKE).await;
+                let _ = self.time(runtime.now() + timeouts::HANDSHAKE).await;
             }
             asked = lock(&self.progress).sent;
         }
@@ -417,7 +420,7 @@ impl Session {
             }
             let now = runtime.now();
             // Whoever looks so late did not run meanwhile: the answer may be here, and unread.
-            let stood_still = now - until >= STOOD_STILL;
+            let stood_still = now - until >= timeouts::STOOD_STILL;
             match lock(&self.progress).verdict(place, quiet_since) {
                 Silence::Slow if now < limit.deadline => quiet_since = now,
                 Silence::Dead if stood_still && now < limit.deadline => quiet_since = now,
@@ -472,7 +475,7 @@ impl Session {
     /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than `silence`.
     pub(crate) fn suspect(&self, silence: Duration) {
         let mut bearable = lock(&self.bearable);
-        let least = HEALTH_TIMEOUT_MIN.max(self.usual);
+        let least = timeouts::HEALTH_ANSWER_MIN.max(self.usual);
         *bearable = silence.max(least).min(*bearable);
         drop(bearable);
         self.suspect.notify_one();
@@ -503,7 +506,7 @@ impl Session {
     /// Returns when the connection is gone, or does not answer any more; says why.
     async fn watch(&self, pushes: &mut dyn Pushes) -> Error {
         loop {
-            let idle_until = lock(&self.progress).heard + HEALTH_CHECK;
+            let idle_until = lock(&self.progress).heard + timeouts::HEALTH_CHECK;
             let suspected = select! {
                 biased;
                 push = pushes.next() => {
@@ -517,11 +520,11 @@ impl Session {
                 () = self.world.runtime.sleep_until(idle_until) => false,
             };
             let now = self.world.now();
-            if !suspected && now < lock(&self.progress).heard + HEALTH_CHECK {
+            if !suspected && now < lock(&self.progress).heard + timeouts::HEALTH_CHECK {
                 continue;
             }
             // Asking for the time also keeps the estimate of it fresh.
-            let bearable = std::mem::replace(&mut *lock(&self.bearable), HEALTH_TIMEOUT);
+            let bearable = std::mem::replace(&mut *lock(&self.bearable), timeouts::HEALTH_ANSWER);
             if self.time(now + bearable).await.is_err() && lock(&self.progress).heard < now {
                 return Error::new(
                     ErrorKind::Unavailable,
@@ -611,23 +614,5 @@ fn uptime(info: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds.saturating_sub(1)))
 }
 
-/// A timer that is so late says that this process did not run.
-const STOOD_STILL: Duration = Duration::from_millis(100);
-
-/// Time between two questions for the role of a server that is used, where another may take over.
-const ROLE_CHECK: Duration = Duration::from_secs(1);
-
 /// The time is asked for in one of so many rounds.
 const CLOCK_CHECK: u32 = 10;
-
-/// Longest wait for the first answer on a new connection.
-const HANDSHAKE: Duration = Duration::from_secs(1);
-
-/// A connection that carried no reply for this long is asked whether it lives.
-const HEALTH_CHECK: Duration = Duration::from_secs(5);
-
-/// Longest silence after that. A hold with a short lease cannot bear so much, and says so when it becomes suspicious.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Shortest silence that costs a connection.
-const HEALTH_TIMEOUT_MIN: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Everything that talks to servers, and the requests that are sent again.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc};
 
 use super::{
     Acknowledged, Answered, Hub, Limit, LinkClass, Repeated, Replication, Request, Response,
@@ -9,9 +9,10 @@ use super::{
 };
 use crate::{
     Error,
-    protocol::{backoff::Backoff, time::Moment},
+    protocol::time::Moment,
     script::{CallOutcome, Failure},
     seam::{Command, Value},
+    timeouts,
 };
 
 /// Everything that talks to servers.
@@ -113,7 +114,7 @@ impl Net {
         let mut failures = 0;
         loop {
             self.world.life.check_all()?;
-            let until = deadline.min(self.world.now() + ASK_TIMEOUT);
+            let until = deadline.min(self.world.now() + timeouts::PLAIN_COMMAND);
             let result = match self.session(slot, LinkClass::Command, until).await {
                 Ok(session) => redirect::ask(&self.router, session, &command, until).await,
                 Err(error) => Err(error),
@@ -124,7 +125,8 @@ impl Net {
             };
             self.world.life.check_process()?;
             failures += 1;
-            let next = self.world.now() + RETRY.delay(failures, self.world.runtime.random());
+            let next = self.world.now()
+                + timeouts::REQUEST_RETRY.delay(failures, self.world.runtime.random());
             if next >= deadline {
                 return Err(error);
             }
@@ -197,7 +199,8 @@ impl Tries {
         world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
         self.failures += 1;
-        let next = world.now() + RETRY.delay(self.failures, world.runtime.random());
+        let next =
+            world.now() + timeouts::REQUEST_RETRY.delay(self.failures, world.runtime.random());
         if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {
             return Err(failure.into_error(self.unknown));
         }
@@ -205,9 +208,3 @@ impl Tries {
         Ok(())
     }
 }
-
-/// Longest wait for the answer to one plain command.
-const ASK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Between tries of a request that had no clear answer.
-const RETRY: Backoff = Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));

@@ -9,6 +9,7 @@ use crate::{
     Error, ErrorKind,
     protocol::classify::{Class, classify},
     seam::{Address, Command, Dial, Login, Outcome, Purpose, Value},
+    timeouts,
 };
 
 /// Sends `commands` over a connection of their own.
@@ -29,7 +30,7 @@ pub(super) async fn send(
         let dialed = dialed.map_err(|error| Error::dial(address, error))?;
         Ok(dialed.conn.send(commands).await)
     };
-    let deadline = world.now() + timeout.min(ANSWER);
+    let deadline = world.now() + timeout.min(timeouts::TOPOLOGY_QUERY);
     let outcomes: Vec<Outcome> = select! {
         biased;
         outcomes = ask => outcomes?,
@@ -60,6 +61,3 @@ fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
         ))),
     }
 }
-
-/// Longest wait for one answer, and for a connection that is made for it.
-pub(super) const ANSWER: Duration = Duration::from_secs(1);

@@ -21,6 +21,7 @@ use crate::{
     },
     seam::{Address, ServerError},
     sync::{Watch, lock},
+    timeouts,
 };
 
 /// Routes slots to nodes. Links are made when first used.
@@ -351,7 +352,7 @@ impl Router {
             beside.for_each(|other| other.condemn());
             session.condemn();
         } else {
-            session.suspect(Duration::from_secs(1));
+            session.suspect(timeouts::SUSPECTED_SILENCE);
         }
         if obstacle == Obstacle::ReadOnly || error.code == "CLUSTERDOWN" {
             self.stale.notify_one();
@@ -364,13 +365,13 @@ impl Router {
         let there = sessions
             .iter()
             .filter(|there| address.is_none_or(|address| there.address() == address));
-        there.for_each(|session| session.suspect(Duration::from_secs(1)));
+        there.for_each(|session| session.suspect(timeouts::SUSPECTED_SILENCE));
     }
 
     /// Returns where a redirection by the node behind `session` leads to, if anywhere; what it says for good is taken in.
     pub(super) fn redirected(&self, session: &Session, redirect: &Redirect) -> Option<Address> {
         if !self.is_cluster() {
-            session.suspect(Duration::from_secs(1));
+            session.suspect(timeouts::SUSPECTED_SILENCE);
             return None;
         }
         let (host, port) = host_port(&redirect.address)?;

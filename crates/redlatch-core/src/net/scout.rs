@@ -17,8 +17,9 @@ use super::{
 };
 use crate::{
     Error,
-    protocol::{backoff::Backoff, slot::SLOTS},
+    protocol::slot::SLOTS,
     seam::{Address, Command, Login, Value},
+    timeouts,
 };
 
 /// Makes the router of a client, and starts to find out which node serves what unless that is said.
@@ -67,7 +68,7 @@ async fn run(router: Arc<Router>) {
             Err(error) => router.found_nothing(error),
         }
         failures = if router.is_sound() { 0 } else { failures + 1 };
-        let pause = PAUSE.delay(failures.max(1), world.runtime.random());
+        let pause = timeouts::TOPOLOGY_LOOK.delay(failures.max(1), world.runtime.random());
         select! {
             biased;
             () = world.ended() => return,
@@ -148,7 +149,11 @@ impl Scout {
         let sessions = self.router.sessions();
         let session = sessions.iter().find(|session| session.address() == address);
         let reply = match session {
-            Some(session) => session.ask(command, world.now() + query::ANSWER).await?,
+            Some(session) => {
+                session
+                    .ask(command, world.now() + timeouts::TOPOLOGY_QUERY)
+                    .await?
+            }
             None => {
                 let login = self.router.credentials.login();
                 query::send(
@@ -337,9 +342,6 @@ const fn all_slots(master: Address, replicas: u32) -> Shard {
 
 /// Nodes asked at a time.
 const AT_A_TIME: usize = 3;
-
-/// Between looks.
-const PAUSE: Backoff = Backoff::exponential(Duration::from_millis(100), Duration::from_secs(1));
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Sentinels: asks them where the master is, and listens for their word that it has changed.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc};
 
 use tokio::select;
 
@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Error, ErrorKind, observe,
     seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
+    timeouts,
 };
 
 /// What a sentinel says about the master.
@@ -130,7 +131,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
     send(router, conn.as_ref(), Command::new("SUBSCRIBE").arg(SWITCH)).await?;
     // What was said before nobody heard.
     router.stale.notify_one();
-    let mut ping_at = world.now() + HEALTH_CHECK;
+    let mut ping_at = world.now() + timeouts::HEALTH_CHECK;
     loop {
         select! {
             biased;
@@ -144,7 +145,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
             },
             () = world.runtime.sleep_until(ping_at) => {
                 send(router, conn.as_ref(), Command::new("PING")).await?;
-                ping_at = world.now() + HEALTH_CHECK;
+                ping_at = world.now() + timeouts::HEALTH_CHECK;
             }
         }
     }
@@ -155,7 +156,7 @@ async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), 
     let outcomes = select! {
         biased;
         outcomes = conn.send(vec![command]) => outcomes,
-        () = world.runtime.sleep_until(world.now() + TIMEOUT) => {
+        () = world.runtime.sleep_until(world.now() + timeouts::PUBSUB_ANSWER) => {
             return Err(Error::unavailable("it does not answer"));
         }
     };
@@ -173,12 +174,6 @@ fn is_about(payload: &[u8], service: &str) -> bool {
 }
 
 const SWITCH: &str = "+switch-master";
-
-/// Time between two PINGs.
-const HEALTH_CHECK: Duration = Duration::from_secs(5);
-
-/// Longest wait for the answer to a subscription or a PING.
-const TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

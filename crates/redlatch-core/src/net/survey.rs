@@ -1,6 +1,6 @@
 //! Compares the clocks of servers that may take over from each other, before they do.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tokio::select;
@@ -9,6 +9,7 @@ use super::{Router, link::time_millis, query};
 use crate::{
     Error,
     seam::{Address, Command, Login, Value},
+    timeouts,
 };
 
 /// Compares clocks until shutdown: when it is known which servers there are, after changes, and now and then.
@@ -19,7 +20,7 @@ pub(super) async fn run(router: Arc<Router>) {
             biased;
             () = world.ended() => return,
             () = router.others_changed.notified() => {}
-            () = world.runtime.sleep_until(world.now() + NOW_AND_THEN) => {}
+            () = world.runtime.sleep_until(world.now() + timeouts::CLOCK_COMPARISON) => {}
         }
         select! {
             biased;
@@ -29,14 +30,14 @@ pub(super) async fn run(router: Arc<Router>) {
         select! {
             biased;
             () = world.ended() => return,
-            () = world.runtime.sleep_until(world.now() + AT_MOST_EVERY) => {}
+            () = world.runtime.sleep_until(world.now() + timeouts::CLOCK_COMPARISON_MIN) => {}
         }
     }
 }
 
 /// Reads the clocks of all servers at about the same time. One that does not answer is passed over.
 async fn compare(router: &Router) {
-    let deadline = router.world.now() + Duration::from_secs(1);
+    let deadline = router.world.now() + timeouts::CLOCK_READING;
     let sessions = router.sessions();
     join_all(sessions.iter().map(|session| session.time(deadline))).await;
     let login = router.credentials.login();
@@ -64,12 +65,6 @@ pub(super) async fn ask_and_read_clock(
     }
     Ok(answers)
 }
-
-/// Between two comparisons when nothing has changed.
-const NOW_AND_THEN: Duration = Duration::from_secs(300);
-
-/// Between two comparisons in any case: while servers fail, they have other things to do.
-const AT_MOST_EVERY: Duration = Duration::from_secs(30);
 
 /// Servers that are dialled at a time.
 const AT_A_TIME: usize = 4;

@@ -15,6 +15,7 @@ use crate::{
     },
     rules::Rule,
     script::{CallOutcome, Failure},
+    timeouts,
 };
 
 impl Run<'_> {
@@ -234,4 +235,4 @@ impl Run<'_> {
 }
 
 /// Waiting so long for a name that another owner of the same client holds is worth a warning.
-const SELF_WAIT: Duration = Duration::from_secs(5);
+const SELF_WAIT: Duration = timeouts::SELF_WAIT;

@@ -6,7 +6,7 @@ use tokio::select;
 
 use crate::{
     Client,
-    net::{Listener, Topic, Wakes},
+    net::{Listener, MessageFilter, Wakes},
     owner::AttemptId,
     primitive::{Primitive, Side},
     protocol::{acquisition::Discipline, time::Moment},
@@ -36,21 +36,21 @@ impl Ears {
         if primitive.line() == Side::Shared {
             let channel = client.broadcast_channel(key);
             self.crowd
-                .get_or_insert_with(|| hub.listen(&channel, Topic::Any));
+                .get_or_insert_with(|| hub.listen(&channel, MessageFilter::Any));
         }
         self.own.get_or_insert_with(|| {
-            let topic = match primitive.discipline() {
+            let filter = match primitive.discipline() {
                 Discipline::Barging => key.to_shared(),
                 Discipline::Queued => format!("{key} {}", attempt.number()).into(),
             };
-            wakes.listen(Topic::Exact(topic))
+            wakes.listen(MessageFilter::Exact(filter))
         });
     }
 
     /// Listens for the others of this client, too, unless it does already.
     pub(super) fn open_for_all(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
-        let topic = Topic::Exact(primitive.key().to_shared());
-        self.any.get_or_insert_with(|| wakes.listen(topic));
+        let filter = MessageFilter::Exact(primitive.key().to_shared());
+        self.any.get_or_insert_with(|| wakes.listen(filter));
     }
 
     /// Listens no longer for an attempt that was given up.

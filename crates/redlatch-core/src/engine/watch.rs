@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Client, Error, ErrorKind,
     client::WaiterTicket,
-    net::{Limit, LinkClass, Listener, Request, Topic},
+    net::{Limit, LinkClass, Listener, MessageFilter, Request},
     observe,
     protocol::{
         acquisition::{Acquisition, Discipline, End, Plan, RECHECK, Step, WaitStrategy},
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         let (client, watched) = (self.client, self.watched);
         self.listener.get_or_insert_with(|| {
             let channel = client.broadcast_channel(watched.key());
-            client.net().hub.listen(&channel, Topic::Any)
+            client.net().hub.listen(&channel, MessageFilter::Any)
         })
     }
 

@@ -8,12 +8,12 @@ use std::{
 
 use tokio::{select, sync::Notify};
 
-pub(crate) use super::board::Topic;
+pub(crate) use super::subscription_table::MessageFilter;
 use super::{
     Router, World,
-    board::{Board, Change, Ear, Standing},
     dialer::{Dialer, Target},
     locate::{AnyMaster, MasterOf},
+    subscription_table::{Change, Ear, Standing, SubscriptionTable},
 };
 use crate::{
     Error, ErrorKind, observe,
@@ -37,10 +37,10 @@ pub(crate) struct Hub {
     world: World,
     router: Arc<Router>,
     reach: Reach,
-    board: Mutex<Board>,
+    table: Mutex<SubscriptionTable>,
     /// Why the connection ended last, or could not be made.
     trouble: Mutex<Option<Error>>,
-    /// Something on the board wants to be subscribed or unsubscribed.
+    /// Something in the table wants to be subscribed or unsubscribed.
     dirty: Notify,
     /// Nobody will listen any more.
     retired: Notify,
@@ -60,7 +60,7 @@ pub(crate) enum Reach {
 pub(crate) struct Listener {
     hub: Arc<Hub>,
     channel: Arc<str>,
-    topic: Topic,
+    filter: MessageFilter,
     id: u64,
     ear: Arc<Ear>,
 }
@@ -71,7 +71,7 @@ impl Hub {
             world: router.world.clone(),
             router: Arc::clone(router),
             reach,
-            board: Mutex::new(Board::new(rules)),
+            table: Mutex::new(SubscriptionTable::new(rules)),
             trouble: Mutex::default(),
             dirty: Notify::new(),
             retired: Notify::new(),
@@ -89,22 +89,22 @@ impl Hub {
 
     /// Subscribes to `channel` for as long as the client lives.
     pub(crate) fn pin(self: &Arc<Self>, channel: &Arc<str>) {
-        let fresh = self.board().pin(channel);
+        let fresh = self.table().pin(channel);
         if fresh {
             self.touch();
         }
     }
 
-    /// Listens on `channel` for `topic`. The first listener of a client makes it connect.
-    pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, topic: Topic) -> Listener {
-        let (id, ear, fresh) = self.board().listen(channel, topic.clone());
+    /// Listens on `channel` for the messages that `filter` names. The first listener of a client makes it connect.
+    pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, filter: MessageFilter) -> Listener {
+        let (id, ear, fresh) = self.table().listen(channel, filter.clone());
         if fresh {
             self.touch();
         }
         Listener {
             hub: Arc::clone(self),
             channel: Arc::clone(channel),
-            topic,
+            filter,
             id,
             ear,
         }
@@ -112,7 +112,7 @@ impl Hub {
 
     /// Tells whether messages on `channel` reach us.
     pub(crate) fn hears(&self, channel: &str) -> bool {
-        self.board().standing(channel) == Standing::Heard
+        self.table().standing(channel) == Standing::Heard
     }
 
     /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A connection that breaks is made again meanwhile; a
@@ -122,12 +122,12 @@ impl Hub {
         channel: &Arc<str>,
         deadline: Moment,
     ) -> Result<(), Error> {
-        let listener = self.listen(channel, Topic::Exact("".into()));
+        let listener = self.listen(channel, MessageFilter::Exact("".into()));
         loop {
             if listener.ready(deadline).await {
                 return Ok(());
             }
-            if let Some(refusal) = self.board().refusal(channel) {
+            if let Some(refusal) = self.table().refusal(channel) {
                 return Err(refusal);
             }
             // What does not pass is told at once.
@@ -150,7 +150,7 @@ impl Hub {
     fn no_subscription(&self) -> Error {
         let trouble = lock(&self.trouble).clone();
         let Some(trouble) = trouble.or_else(|| self.router.trouble()) else {
-            return Error::unavailable(if self.board().is_up() {
+            return Error::unavailable(if self.table().is_up() {
                 "no subscription in time: the server has not confirmed it"
             } else {
                 "no subscription in time: still connecting"
@@ -166,16 +166,16 @@ impl Hub {
 
     /// Returns the number of listeners.
     pub(crate) fn listeners(&self) -> usize {
-        self.board().listeners()
+        self.table().listeners()
     }
 
-    fn board(&self) -> MutexGuard<'_, Board> {
-        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, SubscriptionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something changed: connects if that was never done, and makes the connection look.
     fn touch(self: &Arc<Self>) {
-        if self.board().start() {
+        if self.table().start() {
             let dialer = self.dialer();
             self.world
                 .life
@@ -220,18 +220,18 @@ impl Hub {
             conn, mut pushes, ..
         } = dialed;
         self.world.life.connected();
-        self.board().connected();
+        self.table().connected();
         let mut ping_at = self.world.now() + timeouts::HEALTH_CHECK;
         let mut confirm_by = Moment::FAR_FUTURE;
         let mut left = pin!(self.leaves(address));
         loop {
-            let change = self.board().next_change(CHUNK);
+            let change = self.table().next_change(CHUNK);
             if let Some(change) = change {
                 if let Change::Subscribe(_) = change {
                     confirm_by = self.world.now() + timeouts::PUBSUB_ANSWER;
                 }
                 self.ask_for(conn.as_ref(), change).await?;
-                if self.board().is_settled() {
+                if self.table().is_settled() {
                     confirm_by = Moment::FAR_FUTURE;
                 }
                 continue;
@@ -240,11 +240,11 @@ impl Hub {
                 biased;
                 push = pushes.next() => {
                     let push = push.ok_or_else(|| Error::unavailable("the server closed the pub/sub connection"))?;
-                    let mut board = self.board();
-                    if board.take(push) {
+                    let mut table = self.table();
+                    if table.take(push) {
                         confirm_by = Moment::FAR_FUTURE;
                     }
-                    for message in board.take_strays() {
+                    for message in table.take_strays() {
                         self.world.strays.add(message);
                     }
                 }
@@ -294,7 +294,7 @@ impl Hub {
                 return Ok(());
             }
             tracing::warn!(target: "redlatch", %error, "no right to listen; waiters look by the clock");
-            self.board().refused(channels, error);
+            self.table().refused(channels, error);
             return Ok(());
         }
         result
@@ -365,16 +365,16 @@ async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
         let trouble = outage.failed(hub.world.now());
         observe::disconnected(&address, &error, trouble);
         *lock(&hub.trouble) = Some(error);
-        hub.board().disconnected();
+        hub.table().disconnected();
     }
-    hub.board().disconnected();
+    hub.table().disconnected();
 }
 
 impl Listener {
     /// Waits until messages reach us; `false` when they cannot, or not by `deadline`.
     pub(crate) async fn ready(&self, deadline: Moment) -> bool {
         loop {
-            let standing = self.hub.board().standing(&self.channel);
+            let standing = self.hub.table().standing(&self.channel);
             match standing {
                 Standing::Heard => return true,
                 Standing::Deaf => return false,
@@ -407,8 +407,8 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let unused = self
             .hub
-            .board()
-            .unlisten(&self.channel, &self.topic, self.id);
+            .table()
+            .unlisten(&self.channel, &self.filter, self.id);
         if unused {
             self.hub.dirty.notify_one();
         }

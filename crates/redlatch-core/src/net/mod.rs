@@ -1,7 +1,6 @@
 //! Links, routing, scripts on the wire, and messages.
 
 mod alarm;
-mod board;
 mod clocks;
 mod dialer;
 mod durable;
@@ -20,6 +19,7 @@ mod sender;
 mod sentinel;
 mod servers;
 mod strays;
+mod subscription_table;
 mod survey;
 mod wakes;
 mod world;
@@ -27,7 +27,7 @@ mod world;
 pub(crate) use alarm::Alarms;
 pub(crate) use clocks::Clocks;
 pub(crate) use durable::{Acknowledged, Replication};
-pub(crate) use hub::{Hub, Listener, Reach, Topic};
+pub(crate) use hub::{Hub, Listener, MessageFilter, Reach};
 pub(crate) use link::{Limit, Link, LinkClass, Session};
 pub(crate) use network::{Net, is_settled};
 pub(crate) use request::{Answered, Repeated, Request, Response};

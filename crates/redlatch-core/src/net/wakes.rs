@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::{Hub, Listener, Router, Topic, hub::Reach};
+use super::{Hub, Listener, MessageFilter, Router, hub::Reach};
 use crate::{
     Error,
     owner::ClientId,
@@ -49,9 +49,9 @@ impl Wakes {
         self.hub.pin(&self.channel);
     }
 
-    /// Listens for `topic`.
-    pub(crate) fn listen(&self, topic: Topic) -> Listener {
-        self.hub.listen(&self.channel, topic)
+    /// Listens for the messages that `filter` names.
+    pub(crate) fn listen(&self, filter: MessageFilter) -> Listener {
+        self.hub.listen(&self.channel, filter)
     }
 
     /// Waits until the server has confirmed or refused the channel; fails when it refuses or cannot be reached.

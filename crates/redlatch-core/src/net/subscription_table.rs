@@ -16,9 +16,9 @@ use crate::{
     seam::Push,
 };
 
-/// What a listener waits for on its channel.
+/// The messages that a listener takes on its channel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Topic {
+pub(crate) enum MessageFilter {
     /// Any message.
     Any,
     /// A message that says just this.
@@ -78,8 +78,8 @@ pub(crate) enum Change {
 
 /// All channels of a hub and their listeners.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
-    channels: BTreeMap<Arc<str>, Channel>,
+pub(crate) struct SubscriptionTable {
+    channels: BTreeMap<Arc<str>, Subscription>,
     /// Channels to be asked for.
     wanted: BTreeSet<Arc<str>>,
     /// Confirmed channels that nobody listens on.
@@ -108,8 +108,8 @@ enum Phase {
 }
 
 #[derive(Debug, Default)]
-struct Channel {
-    ears: BTreeMap<(Topic, u64), Arc<Ear>>,
+struct Subscription {
+    ears: BTreeMap<(MessageFilter, u64), Arc<Ear>>,
     /// Stays subscribed without listeners.
     pinned: bool,
     stage: Stage,
@@ -124,7 +124,7 @@ enum Stage {
     Refused(Error),
 }
 
-impl Board {
+impl SubscriptionTable {
     pub(super) fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -148,24 +148,28 @@ impl Board {
     }
 
     /// Adds a listener; returns its id, its ear, and whether the channel is new.
-    pub(super) fn listen(&mut self, channel: &Arc<str>, topic: Topic) -> (u64, Arc<Ear>, bool) {
+    pub(super) fn listen(
+        &mut self,
+        channel: &Arc<str>,
+        filter: MessageFilter,
+    ) -> (u64, Arc<Ear>, bool) {
         let fresh = self.open(channel);
         self.unused.remove(channel);
         let id = self.next_id;
         self.next_id += 1;
         let ear = Arc::new(Ear::default());
         if let Some(entry) = self.channels.get_mut(channel) {
-            entry.ears.insert((topic, id), Arc::clone(&ear));
+            entry.ears.insert((filter, id), Arc::clone(&ear));
         }
         (id, ear, fresh)
     }
 
     /// Removes a listener; returns whether the channel is to be left.
-    pub(super) fn unlisten(&mut self, channel: &Arc<str>, topic: &Topic, id: u64) -> bool {
+    pub(super) fn unlisten(&mut self, channel: &Arc<str>, filter: &MessageFilter, id: u64) -> bool {
         let Some(entry) = self.channels.get_mut(channel) else {
             return false;
         };
-        entry.ears.remove(&(topic.clone(), id));
+        entry.ears.remove(&(filter.clone(), id));
         if !entry.ears.is_empty() || entry.pinned {
             return false;
         }
@@ -293,7 +297,7 @@ impl Board {
             return false;
         }
         self.channels
-            .insert(Arc::clone(channel), Channel::default());
+            .insert(Arc::clone(channel), Subscription::default());
         self.wanted.insert(Arc::clone(channel))
     }
 
@@ -344,9 +348,12 @@ impl Board {
         self.messages += 1;
         let payload = Arc::<str>::from(payload);
         let mut heard = payload.is_empty();
-        for topic in [Topic::Exact(Arc::clone(&payload)), Topic::Any] {
-            let number = (topic == Topic::Any).then_some(self.messages);
-            for (_, ear) in entry.ears.range((topic.clone(), 0)..=(topic, u64::MAX)) {
+        for filter in [
+            MessageFilter::Exact(Arc::clone(&payload)),
+            MessageFilter::Any,
+        ] {
+            let number = (filter == MessageFilter::Any).then_some(self.messages);
+            for (_, ear) in entry.ears.range((filter.clone(), 0)..=(filter, u64::MAX)) {
                 ear.call(number);
                 heard = true;
             }

@@ -399,7 +399,7 @@ async fn a_task_that_finds_servers_and_panics_closes_the_client() {
             }
             Err(error) => assert!(error.to_string().contains("clocks"), "{error}"),
         }
-        for task in ["scout", "sentinel"] {
+        for task in ["discovery", "sentinel"] {
             let armed = Arc::new(AtomicBool::new(false));
             let runtime = Arc::new(Saboteur {
                 inner: Arc::new(TokioRuntime::current().unwrap()),

@@ -26,7 +26,7 @@ use crate::{
 
 /// Routes slots to nodes. Links are made when first used.
 ///
-/// Where the one server is known nothing is ever asked. Elsewhere the scout finds out, once at the start and then whenever
+/// Where the one server is known nothing is ever asked. Elsewhere [`topology`](super::topology) finds out, once at the start and then whenever
 /// somebody has reason to doubt: a redirection, a link that is down, a server that takes no writes, a message of a sentinel.
 #[derive(Debug)]
 pub(crate) struct Router {

@@ -38,7 +38,7 @@ pub(crate) fn start_router(
 /// Starts to look, and goes on until shutdown.
 fn start(router: &Arc<Router>) {
     let life = &router.world.life;
-    life.spawn("scout", run(Arc::clone(router)));
+    life.spawn("discovery", run(Arc::clone(router)));
     life.spawn("clocks", survey::run(Arc::clone(router)));
     if let Topology::Sentinel(sentinels) = &router.servers.topology {
         for address in &sentinels.addresses {
@@ -51,7 +51,7 @@ fn start(router: &Arc<Router>) {
 /// Looks once, and again whenever there is reason to doubt what was found; never twice within a tenth of a second or so.
 async fn run(router: Arc<Router>) {
     let world = router.world.clone();
-    let mut scout = Scout {
+    let mut discovery = Discovery {
         router: Arc::clone(&router),
         round: world.runtime.random(),
         epoch: 0,
@@ -61,7 +61,7 @@ async fn run(router: Arc<Router>) {
         let found = select! {
             biased;
             () = world.ended() => return,
-            found = scout.look() => found,
+            found = discovery.look() => found,
         };
         match found {
             Ok(shards) => router.found(&shards),
@@ -84,7 +84,7 @@ async fn run(router: Arc<Router>) {
     }
 }
 
-struct Scout {
+struct Discovery {
     router: Arc<Router>,
     /// Counts the looks, so that each starts somewhere else.
     round: u64,
@@ -92,7 +92,7 @@ struct Scout {
     epoch: u64,
 }
 
-impl Scout {
+impl Discovery {
     async fn look(&mut self) -> Result<Vec<Shard>, Error> {
         self.round = self.round.wrapping_add(1);
         match self.router.servers.topology.clone() {

@@ -19,8 +19,8 @@ use crate::{
     observe,
     primitive::Renewed,
     protocol::{
-        lane::Lane,
         renewal::{Due, Renewal, RenewalTable},
+        renewal_window::RenewalWindow,
         slumber::Slumber,
         time::Moment,
     },
@@ -46,7 +46,7 @@ struct Plan {
 /// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the class of the link.
 type Route = (Option<Address>, LinkClass);
 
-type Lanes = BTreeMap<Route, Lane<Weak<Hold>>>;
+type Windows = BTreeMap<Route, RenewalWindow<Weak<Hold>>>;
 
 /// A pipeline with which its node is done.
 struct Done {
@@ -132,15 +132,15 @@ impl Watchdog {
 
     /// Renews until shutdown. A node that does not answer holds up nobody else's renewals.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
-        let mut lanes = Lanes::new();
+        let mut windows = Windows::new();
         let mut under_way = FuturesUnordered::new();
-        // These have no place in a lane: the node that they hold up, if any, is another.
+        // These have no place in a window: the node that they hold up, if any, is another.
         let mut following = FuturesUnordered::new();
         let mut ended = pin!(net.world.ended());
         loop {
-            self.gather(&net, &mut lanes);
-            for (route, lane) in &mut lanes {
-                while let Some(taken) = lane.take() {
+            self.gather(&net, &mut windows);
+            for (route, window) in &mut windows {
+                while let Some(taken) = window.take() {
                     under_way.push(self.renew(&net, route.clone(), taken));
                 }
             }
@@ -149,8 +149,8 @@ impl Watchdog {
                 biased;
                 () = &mut ended => return,
                 Some(done) = under_way.next(), if !under_way.is_empty() => {
-                    if let Some(lane) = lanes.get_mut(&done.route) {
-                        self.finished(&net, lane, &done);
+                    if let Some(window) = windows.get_mut(&done.route) {
+                        self.finished(&net, window, &done);
                     }
                     following.extend(done.rest.map(|rest| follow(&net, rest)));
                 }
@@ -161,8 +161,8 @@ impl Watchdog {
         }
     }
 
-    /// Puts what is due into the lane of its node.
-    fn gather(&self, net: &Net, lanes: &mut Lanes) {
+    /// Puts what is due into the window of its node.
+    fn gather(&self, net: &Net, windows: &mut Windows) {
         let now = self.runtime.now();
         let due = {
             let table = &mut self.plan().table;
@@ -181,33 +181,33 @@ impl Watchdog {
                 continue;
             };
             let (route, most_pipelines) = route(net, &hold, durable);
-            let lane = lanes
+            let window = windows
                 .entry(route)
-                .or_insert_with(|| Lane::new(most_pipelines));
-            lane.push(deadline, id, payload);
+                .or_insert_with(|| RenewalWindow::new(most_pipelines));
+            window.push(deadline, id, payload);
         }
-        if lanes.len() > 1 {
+        if windows.len() > 1 {
             let masters = net.router.masters();
-            lanes.retain(|(node, _), lane| {
+            windows.retain(|(node, _), window| {
                 let known = node.as_ref().is_none_or(|node| masters.contains(node));
-                known || !lane.is_idle()
+                known || !window.is_idle()
             });
         }
     }
 
-    fn finished(&self, net: &Net, lane: &mut Lane<Weak<Hold>>, done: &Done) {
+    fn finished(&self, net: &Net, window: &mut RenewalWindow<Weak<Hold>>, done: &Done) {
         let Done { count, sent, .. } = *done;
         match done.end {
             End::Answered(Timing { usual, patience }) => {
-                lane.answered(count, sent, self.runtime.now(), usual, patience);
+                window.answered(count, sent, self.runtime.now(), usual, patience);
             }
-            End::Empty => lane.dropped(count),
+            End::Empty => window.dropped(count),
             End::Unanswered => {
-                if lane.unanswered(count, sent, self.runtime.now()) {
+                if window.unanswered(count, sent, self.runtime.now()) {
                     // Its other connections may carry nothing just now.
                     net.router.suspect(done.route.0.as_ref());
                     // Nobody has asked for these; but who holds one shall know.
-                    for hold in lane.waiting().filter_map(Weak::upgrade) {
+                    for hold in window.waiting().filter_map(Weak::upgrade) {
                         hold.troubled();
                     }
                 }

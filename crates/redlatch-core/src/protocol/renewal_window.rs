@@ -13,10 +13,10 @@ use super::time::Moment;
 /// How much may be under way follows the slow start and the delay of V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, and L. Brakmo,
 /// S. O'Malley and L. Peterson, "TCP Vegas", SIGCOMM 1994: it grows while answers come at once, and is halved when they are late.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub struct RenewalWindow<T> {
     waiting: BTreeMap<(Moment, u64), T>,
     /// How many renewals may be under way.
-    window: usize,
+    size: usize,
     under_way: usize,
     pipelines: usize,
     most_pipelines: usize,
@@ -26,12 +26,12 @@ pub struct Lane<T> {
     quiet_since: Option<Moment>,
 }
 
-impl<T> Lane<T> {
-    /// Returns an empty lane, of which so many pipelines may be under way at once.
+impl<T> RenewalWindow<T> {
+    /// Returns an empty window, of which so many pipelines may be under way at once.
     pub const fn new(most_pipelines: usize) -> Self {
         Self {
             waiting: BTreeMap::new(),
-            window: LEAST,
+            size: LEAST,
             under_way: 0,
             pipelines: 0,
             most_pipelines,
@@ -48,10 +48,10 @@ impl<T> Lane<T> {
     /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or when nothing waits.
     pub fn take(&mut self) -> Option<Vec<(u64, T)>> {
         // Where several go at once, one that is late shall not be all of them.
-        let share = self.window / self.most_pipelines.clamp(1, 4);
+        let share = self.size / self.most_pipelines.clamp(1, 4);
         let most = share.min(PIPELINE);
         let count = most.min(self.waiting.len());
-        let full = self.under_way + count > self.window || self.pipelines == self.most_pipelines;
+        let full = self.under_way + count > self.size || self.pipelines == self.most_pipelines;
         if count == 0 || full {
             return None;
         }
@@ -81,7 +81,7 @@ impl<T> Lane<T> {
         self.quiet_since = None;
         let waited = (now - sent).saturating_sub(usual);
         if waited <= patience / 2 {
-            self.window = (self.window + count).min(MOST);
+            self.size = (self.size + count).min(MOST);
         } else if waited > patience {
             self.shrink();
         }
@@ -96,7 +96,7 @@ impl<T> Lane<T> {
             self.shrink();
             return false;
         }
-        self.window = LEAST;
+        self.size = LEAST;
         let quiet_since = self.quiet_since.map_or(sent, |since| since.min(sent));
         self.quiet_since = Some(quiet_since);
         now - quiet_since >= SILENCE
@@ -119,7 +119,7 @@ impl<T> Lane<T> {
     }
 
     fn shrink(&mut self) {
-        self.window = (self.window / 2).max(LEAST);
+        self.size = (self.size / 2).max(LEAST);
     }
 }
 
@@ -146,10 +146,10 @@ mod tests {
         Moment::from_origin(Duration::from_millis(ms))
     }
 
-    fn lane(waiting: u64) -> Lane<()> {
-        let mut lane = Lane::new(usize::MAX);
-        (0..waiting).for_each(|id| lane.push(at(1000 + id), id, ()));
-        lane
+    fn window(waiting: u64) -> RenewalWindow<()> {
+        let mut window = RenewalWindow::new(usize::MAX);
+        (0..waiting).for_each(|id| window.push(at(1000 + id), id, ()));
+        window
     }
 
     fn ids(taken: Option<Vec<(u64, ())>>) -> Vec<u64> {
@@ -158,85 +158,85 @@ mod tests {
     }
 
     /// Takes all that may be under way.
-    fn fill(lane: &mut Lane<()>) -> Vec<usize> {
-        std::iter::from_fn(|| lane.take().map(|taken| taken.len())).collect()
+    fn fill(window: &mut RenewalWindow<()>) -> Vec<usize> {
+        std::iter::from_fn(|| window.take().map(|taken| taken.len())).collect()
     }
 
     #[test]
     fn the_most_urgent_go_first_whenever_they_came() {
-        let mut lane = lane(1000);
-        assert_eq!(ids(lane.take()), Vec::from_iter(0..16));
-        lane.push(at(10), 5000, ());
-        assert_eq!(ids(lane.take())[..3], [5000, 16, 17]);
+        let mut window = window(1000);
+        assert_eq!(ids(window.take()), Vec::from_iter(0..16));
+        window.push(at(10), 5000, ());
+        assert_eq!(ids(window.take())[..3], [5000, 16, 17]);
     }
 
     #[test]
     fn more_go_to_a_server_that_answers_at_once_and_fewer_to_a_slow_one() {
-        let mut lane = lane(1_000_000);
+        let mut window = window(1_000_000);
         for _ in 0..10 {
-            for count in fill(&mut lane) {
-                lane.answered(count, at(0), at(600), 100 * MS, 1000 * MS);
+            for count in fill(&mut window) {
+                window.answered(count, at(0), at(600), 100 * MS, 1000 * MS);
             }
         }
-        let pipelines = fill(&mut lane);
+        let pipelines = fill(&mut window);
         assert_eq!(pipelines, [PIPELINE; 16]);
-        let mut late = |count| lane.answered(count, at(0), at(1200), 100 * MS, 1000 * MS);
+        let mut late = |count| window.answered(count, at(0), at(1200), 100 * MS, 1000 * MS);
         (0..2).for_each(|_| late(PIPELINE));
-        (2..8).for_each(|_| lane.dropped(PIPELINE));
+        (2..8).for_each(|_| window.dropped(PIPELINE));
         assert!(
-            fill(&mut lane).is_empty(),
+            fill(&mut window).is_empty(),
             "a quarter, and twice that is under way"
         );
-        (8..16).for_each(|_| lane.dropped(PIPELINE));
-        assert_eq!(fill(&mut lane), [PIPELINE; 4]);
-        lane.answered(PIPELINE, at(0), at(900), 100 * MS, 1000 * MS);
-        assert_eq!(fill(&mut lane), [PIPELINE], "neither late nor at once");
+        (8..16).for_each(|_| window.dropped(PIPELINE));
+        assert_eq!(fill(&mut window), [PIPELINE; 4]);
+        window.answered(PIPELINE, at(0), at(900), 100 * MS, 1000 * MS);
+        assert_eq!(fill(&mut window), [PIPELINE], "neither late nor at once");
     }
 
     #[test]
     fn where_one_pipeline_blocks_the_next_they_go_one_by_one() {
-        let mut lane = Lane::new(1);
-        (0..1000).for_each(|id| lane.push(at(id), id, ()));
-        assert_eq!(fill(&mut lane), [64]);
-        lane.answered(64, at(0), at(10), 10 * MS, 1000 * MS);
-        assert_eq!(fill(&mut lane), [128]);
-        lane.answered(128, at(0), at(10), 10 * MS, 1000 * MS);
-        assert_eq!(fill(&mut lane), [PIPELINE]);
+        let mut window = RenewalWindow::new(1);
+        (0..1000).for_each(|id| window.push(at(id), id, ()));
+        assert_eq!(fill(&mut window), [64]);
+        window.answered(64, at(0), at(10), 10 * MS, 1000 * MS);
+        assert_eq!(fill(&mut window), [128]);
+        window.answered(128, at(0), at(10), 10 * MS, 1000 * MS);
+        assert_eq!(fill(&mut window), [PIPELINE]);
     }
 
     #[test]
     fn what_waits_behind_silence_waits_for_its_turn() {
-        let mut lane = lane(100);
-        assert_eq!(fill(&mut lane), [16; 4]);
-        assert!(lane.unanswered(16, at(5), at(1005)), "it seems dead");
-        assert_eq!(lane.waiting().count(), 36);
-        assert_eq!(ids(lane.take()), Vec::from_iter(64..80));
-        (0..4).for_each(|_| lane.dropped(16));
-        assert_eq!(fill(&mut lane), [16, 4]);
-        lane.dropped(16);
-        lane.dropped(4);
-        assert!(lane.is_idle());
+        let mut window = window(100);
+        assert_eq!(fill(&mut window), [16; 4]);
+        assert!(window.unanswered(16, at(5), at(1005)), "it seems dead");
+        assert_eq!(window.waiting().count(), 36);
+        assert_eq!(ids(window.take()), Vec::from_iter(64..80));
+        (0..4).for_each(|_| window.dropped(16));
+        assert_eq!(fill(&mut window), [16, 4]);
+        window.dropped(16);
+        window.dropped(4);
+        assert!(window.is_idle());
     }
 
     #[test]
     fn one_pipeline_with_little_time_does_not_tell_that_a_server_is_dead() {
-        let mut lane = lane(100);
-        assert_eq!(fill(&mut lane), [16; 4]);
-        assert!(!lane.unanswered(16, at(5), at(15)));
-        assert!(!lane.unanswered(16, at(10), at(1004)));
-        assert!(lane.unanswered(16, at(995), at(1005)), "silent since 5");
-        lane.answered(16, at(1005), at(1006), MS, 1000 * MS);
-        assert_eq!(fill(&mut lane), [20, 16]);
-        assert!(!lane.unanswered(20, at(1006), at(2005)));
-        assert!(lane.unanswered(16, at(1006), at(2006)));
+        let mut window = window(100);
+        assert_eq!(fill(&mut window), [16; 4]);
+        assert!(!window.unanswered(16, at(5), at(15)));
+        assert!(!window.unanswered(16, at(10), at(1004)));
+        assert!(window.unanswered(16, at(995), at(1005)), "silent since 5");
+        window.answered(16, at(1005), at(1006), MS, 1000 * MS);
+        assert_eq!(fill(&mut window), [20, 16]);
+        assert!(!window.unanswered(20, at(1006), at(2005)));
+        assert!(window.unanswered(16, at(1006), at(2006)));
     }
 
     #[test]
     fn one_that_is_not_answered_while_others_are_holds_up_nothing() {
-        let mut lane = lane(100);
-        assert_eq!(fill(&mut lane), [16; 4]);
-        lane.answered(16, at(5), at(900), MS, 1000 * MS);
-        assert!(!lane.unanswered(16, at(5), at(1005)));
-        assert_eq!(fill(&mut lane), [16; 2]);
+        let mut window = window(100);
+        assert_eq!(fill(&mut window), [16; 4]);
+        window.answered(16, at(5), at(900), MS, 1000 * MS);
+        assert!(!window.unanswered(16, at(5), at(1005)));
+        assert_eq!(fill(&mut window), [16; 2]);
     }
 }

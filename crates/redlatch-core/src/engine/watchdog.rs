@@ -21,7 +21,7 @@ use crate::{
     protocol::{
         renewal::{Due, Renewal, RenewalTable},
         renewal_window::RenewalWindow,
-        slumber::Slumber,
+        sleep_deadline::SleepDeadline,
         time::Moment,
     },
     script::{CallOutcome, Failure},
@@ -40,7 +40,7 @@ pub(crate) struct Watchdog {
 #[derive(Debug)]
 struct Plan {
     table: RenewalTable<Weak<Hold>>,
-    slumber: Slumber,
+    sleep_deadline: SleepDeadline,
 }
 
 /// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the class of the link.
@@ -79,7 +79,7 @@ impl Watchdog {
             runtime,
             plan: Mutex::new(Plan {
                 table: RenewalTable::default(),
-                slumber: Slumber::endless(),
+                sleep_deadline: SleepDeadline::endless(),
             }),
             nudge: Notify::new(),
         }
@@ -93,7 +93,7 @@ impl Watchdog {
         let table = &mut plan.table;
         table.insert(id, renewal, hold, lease, now, random);
         let first = plan.table.next_due();
-        let sooner = first.is_some_and(|first| plan.slumber.is_cut_short(first));
+        let sooner = first.is_some_and(|first| plan.sleep_deadline.is_cut_short(first));
         drop(plan);
         if sooner {
             self.nudge.notify_one();
@@ -286,7 +286,7 @@ impl Watchdog {
     fn sleeps(&self) -> Moment {
         let mut plan = self.plan();
         let first = plan.table.next_due();
-        plan.slumber.resume(self.runtime.now(), first)
+        plan.sleep_deadline.resume(self.runtime.now(), first)
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {

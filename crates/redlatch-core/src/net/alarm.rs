@@ -12,7 +12,7 @@ use tokio::{select, sync::Notify};
 
 use crate::{
     life::Life,
-    protocol::{slumber::Slumber, time::Moment},
+    protocol::{sleep_deadline::SleepDeadline, time::Moment},
     seam::Runtime,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Alarms {
 struct Table {
     set: BTreeMap<(Moment, u64), Waker>,
     next_id: u64,
-    slumber: Slumber,
+    sleep_deadline: SleepDeadline,
     /// The task has ended: every alarm goes off at once.
     over: bool,
 }
@@ -50,7 +50,7 @@ impl Alarms {
             table: Mutex::new(Table {
                 set: BTreeMap::new(),
                 next_id: 0,
-                slumber: Slumber::endless(),
+                sleep_deadline: SleepDeadline::endless(),
                 over: false,
             }),
             earlier: Notify::new(),
@@ -117,13 +117,16 @@ impl Table {
         let later = self.set.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut self.set, later);
         let first = self.set.keys().next().map(|&(at, _)| at);
-        (due.into_values().collect(), self.slumber.resume(now, first))
+        (
+            due.into_values().collect(),
+            self.sleep_deadline.resume(now, first),
+        )
     }
 
     /// Sets or sets again; returns whether the task sleeps too long for it, and the waker that was set before, to be dropped outside.
     fn set(&mut self, at: Moment, id: u64, waker: &Waker) -> (bool, Option<Waker>) {
         let before = self.set.insert((at, id), waker.clone());
-        (self.slumber.is_cut_short(at), before)
+        (self.sleep_deadline.is_cut_short(at), before)
     }
 }
 
@@ -177,7 +180,7 @@ mod tests {
         Table {
             set: BTreeMap::new(),
             next_id: 0,
-            slumber: Slumber::endless(),
+            sleep_deadline: SleepDeadline::endless(),
             over: false,
         }
     }

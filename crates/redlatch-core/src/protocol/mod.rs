@@ -18,7 +18,7 @@ pub mod renewal;
 pub mod renewal_window;
 pub mod server_clock;
 pub mod server_clocks;
+pub mod sleep_deadline;
 pub mod slot;
-pub mod slumber;
 pub mod time;
 pub mod turn;

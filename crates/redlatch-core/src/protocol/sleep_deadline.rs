@@ -8,11 +8,11 @@ use super::time::Moment;
 /// to the time that it was once told of, even if nothing is due then any more, and looks at the table when that has come. So a table in which
 /// one entry after the other comes and goes costs one wake-up in the time that an entry is set for, and not one for each.
 #[derive(Debug)]
-pub struct Slumber {
+pub struct SleepDeadline {
     until: Moment,
 }
 
-impl Slumber {
+impl SleepDeadline {
     /// Nothing is due.
     pub const fn endless() -> Self {
         Self {
@@ -51,32 +51,35 @@ mod tests {
 
     #[test]
     fn only_what_is_sooner_wakes_the_task() {
-        let mut slumber = Slumber::endless();
-        assert!(slumber.is_cut_short(at(1_000)));
-        assert!(!slumber.is_cut_short(at(1_000)));
-        assert!(!slumber.is_cut_short(at(1_001)));
-        assert!(slumber.is_cut_short(at(500)));
-        assert!(!slumber.is_cut_short(at(600)));
+        let mut sleep_deadline = SleepDeadline::endless();
+        assert!(sleep_deadline.is_cut_short(at(1_000)));
+        assert!(!sleep_deadline.is_cut_short(at(1_000)));
+        assert!(!sleep_deadline.is_cut_short(at(1_001)));
+        assert!(sleep_deadline.is_cut_short(at(500)));
+        assert!(!sleep_deadline.is_cut_short(at(600)));
     }
 
     #[test]
     fn who_was_woken_for_what_has_gone_keeps_to_its_time() {
-        let mut slumber = Slumber::endless();
-        assert!(slumber.is_cut_short(at(1_000)));
-        assert_eq!(slumber.resume(at(1), None), at(1_000));
-        assert!(!slumber.is_cut_short(at(1_100)), "it comes after that time");
-        assert_eq!(slumber.resume(at(1_000), Some(at(1_100))), at(1_100));
-        assert_eq!(slumber.resume(at(1_100), None), Moment::FAR_FUTURE);
+        let mut sleep_deadline = SleepDeadline::endless();
+        assert!(sleep_deadline.is_cut_short(at(1_000)));
+        assert_eq!(sleep_deadline.resume(at(1), None), at(1_000));
+        assert!(
+            !sleep_deadline.is_cut_short(at(1_100)),
+            "it comes after that time"
+        );
+        assert_eq!(sleep_deadline.resume(at(1_000), Some(at(1_100))), at(1_100));
+        assert_eq!(sleep_deadline.resume(at(1_100), None), Moment::FAR_FUTURE);
     }
 
     #[test]
     fn nothing_that_is_there_is_slept_through() {
-        let mut slumber = Slumber::endless();
-        assert_eq!(slumber.resume(at(0), Some(at(300))), at(300));
-        assert_eq!(slumber.resume(at(10), Some(at(200))), at(200));
-        assert_eq!(slumber.resume(at(20), Some(at(900))), at(200));
+        let mut sleep_deadline = SleepDeadline::endless();
+        assert_eq!(sleep_deadline.resume(at(0), Some(at(300))), at(300));
+        assert_eq!(sleep_deadline.resume(at(10), Some(at(200))), at(200));
+        assert_eq!(sleep_deadline.resume(at(20), Some(at(900))), at(200));
         assert_eq!(
-            slumber.resume(at(250), Some(at(240))),
+            sleep_deadline.resume(at(250), Some(at(240))),
             at(240),
             "it is late"
         );

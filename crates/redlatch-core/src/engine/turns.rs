@@ -14,7 +14,9 @@ use crate::{
     Error,
     net::CalledBy,
     primitive::Side,
-    protocol::{acquisition::RECHECK, few::Few, name::Key, time::Moment, turn::TurnQueue},
+    protocol::{
+        acquisition::RECHECK, name::Key, small_map::SmallMap, time::Moment, turn::TurnQueue,
+    },
     rules::{Rule, Rules},
     sync::lock,
 };
@@ -40,7 +42,7 @@ type SharedLine = Arc<Mutex<Line>>;
 #[derive(Debug, Default)]
 struct Line {
     queue: TurnQueue,
-    waiters: Few<u64, Waiter>,
+    waiters: SmallMap<u64, Waiter>,
     /// Waiters whom another of the line has told to ask.
     called: BTreeMap<u64, Call>,
     /// When the server last answered somebody in this line, or the line began.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use super::{few::Few, time::Moment};
+use super::{small_map::SmallMap, time::Moment};
 
 /// The waiters of one process for one name: the first speaks, the others wait for their turn.
 ///
@@ -10,10 +10,10 @@ use super::{few::Few, time::Moment};
 /// would (its future is not polled) is sent to the end by the second, so that it stalls nobody.
 #[derive(Debug, Default)]
 pub struct TurnQueue {
-    waiters: Few<u64, Waiter>,
-    places: Few<u64, u64>,
+    waiters: SmallMap<u64, Waiter>,
+    places: SmallMap<u64, u64>,
     /// The owners of all waiters, with the waiters' ids: a grant looks for those of one owner.
-    owners: Few<(u64, u64), ()>,
+    owners: SmallMap<(u64, u64), ()>,
     excused: BTreeSet<u64>,
     next_place: u64,
 }

@@ -16,7 +16,7 @@ use crate::{
     Owner,
     owner::AttemptId,
     primitive::Primitive,
-    protocol::{few::Few, name::Key, time::Moment},
+    protocol::{name::Key, small_map::SmallMap, time::Moment},
     sync::lock,
 };
 
@@ -35,7 +35,7 @@ struct Inner {
     /// To be sent again, by when.
     later: BTreeMap<(Moment, u64), Item>,
     next_id: u64,
-    names: Few<Key, Name>,
+    names: SmallMap<Key, Name>,
     /// Somebody waits for what is queued to go out.
     hurried: bool,
     closing: bool,

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all names nobody but one task wants to have any.
 #[derive(Debug)]
-pub struct Few<K, V> {
+pub struct SmallMap<K, V> {
     /// Sorts before the others.
     first: Option<(K, V)>,
     rest: BTreeMap<K, V>,
 }
 
-impl<K: Ord, V> Few<K, V> {
+impl<K: Ord, V> SmallMap<K, V> {
     /// Puts in `value`, in the place of one that was there with that key.
     pub fn insert(&mut self, key: K, value: V) {
         match &mut self.first {
@@ -100,7 +100,7 @@ impl<K: Ord, V> Few<K, V> {
     }
 }
 
-impl<K, V> Default for Few<K, V> {
+impl<K, V> Default for SmallMap<K, V> {
     fn default() -> Self {
         Self {
             first: None,
@@ -118,28 +118,28 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_an_ordered_map(steps in prop::collection::vec((0u8..8, any::<bool>()), 0..64)) {
-            let (mut few, mut model) = (Few::default(), BTreeMap::new());
+            let (mut map, mut model) = (SmallMap::default(), BTreeMap::new());
             for (n, (key, put)) in steps.into_iter().enumerate() {
                 if put {
-                    few.insert(key, n);
+                    map.insert(key, n);
                     model.insert(key, n);
                 } else {
-                    prop_assert_eq!(few.remove(&key), model.remove(&key));
+                    prop_assert_eq!(map.remove(&key), model.remove(&key));
                 }
                 if n % 3 == 0 {
-                    *few.get_or_default(&(key / 2)) += 1;
+                    *map.get_or_default(&(key / 2)) += 1;
                     *model.entry(key / 2).or_default() += 1;
                 }
-                prop_assert!(few.iter().eq(&model));
-                prop_assert!(few.values().eq(model.values()));
+                prop_assert!(map.iter().eq(&model));
+                prop_assert!(map.values().eq(model.values()));
                 let range = key / 2..=key;
                 let in_model = model.range(range.clone()).map(|(key, _)| key);
-                prop_assert!(few.range(range).eq(in_model));
-                prop_assert_eq!(few.first(), model.first_key_value());
-                prop_assert_eq!((few.len(), few.is_empty()), (model.len(), model.is_empty()));
+                prop_assert!(map.range(range).eq(in_model));
+                prop_assert_eq!(map.first(), model.first_key_value());
+                prop_assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
                 for key in 0..8 {
-                    prop_assert_eq!(few.get(&key), model.get(&key));
-                    prop_assert_eq!(few.get_mut(&key), model.get_mut(&key));
+                    prop_assert_eq!(map.get(&key), model.get(&key));
+                    prop_assert_eq!(map.get_mut(&key), model.get_mut(&key));
                 }
             }
         }

@@ -33,7 +33,7 @@ use crate::{
         acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
-        pace::Pace,
+        rate_limiter::RateLimiter,
         time::Moment,
     },
     rules::{Rule, Rules},
@@ -65,7 +65,7 @@ struct Core {
     watchdog: Arc<Watchdog>,
     withdrawals: Arc<Withdrawals>,
     releaser: Arc<Releaser>,
-    pace: Mutex<Pace>,
+    rate_limiter: Mutex<RateLimiter>,
     waiters: AtomicUsize,
     /// Told whenever the last guard of a hold, or an acquisition, has gone.
     quieter: Notify,
@@ -203,7 +203,7 @@ impl Client {
                 rules,
                 turns,
             )),
-            pace: Mutex::new(Pace::new(RECHECKS_PER_SECOND)),
+            rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
             quieter: Notify::new(),
             closing_holds: Mutex::default(),
@@ -586,13 +586,13 @@ impl Client {
 
     /// Returns how long a waiter that registers now should count as alive: until well after its next look.
     pub(crate) fn registration(&self) -> Duration {
-        let backlog = self.pace(|pace| pace.backlog(self.now()));
+        let backlog = self.rate_limiter(|limiter| limiter.backlog(self.now()));
         RECHECK.mul_f64(2.5).max(backlog * 2)
     }
 
     pub(crate) fn next_step(&self, machine: &mut Acquisition, now: Moment) -> Step {
         let random = self.runtime().random();
-        self.pace(|pace| machine.step(now, random, pace))
+        self.rate_limiter(|limiter| machine.step(now, random, limiter))
     }
 
     /// The last guard of a hold, or an acquisition, has gone.
@@ -709,8 +709,14 @@ impl Client {
         ))
     }
 
-    fn pace<R>(&self, look: impl FnOnce(&mut Pace) -> R) -> R {
-        look(&mut self.0.pace.lock().unwrap_or_else(PoisonError::into_inner))
+    fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
+        look(
+            &mut self
+                .0
+                .rate_limiter
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 

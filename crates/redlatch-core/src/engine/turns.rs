@@ -77,7 +77,7 @@ pub(crate) struct Place {
 /// What another of its line has told a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Call {
-    /// Its place at the server may be lost: to ask for a new one when the client's pace allows.
+    /// Its place at the server may be lost: to ask for a new one when the client's rate limit allows.
     Again,
     /// Its turn has come: to ask at once.
     Now,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     backoff::{Backoff, unit},
-    pace::Pace,
+    rate_limiter::RateLimiter,
     time::Moment,
 };
 
@@ -132,8 +132,8 @@ impl Acquisition {
         }
     }
 
-    /// Returns what to do at `now`. Re-checks book their place in `pace`.
-    pub fn step(&mut self, now: Moment, random: u64, pace: &mut Pace) -> Step {
+    /// Returns what to do at `now`. Re-checks book their place in `limiter`.
+    pub fn step(&mut self, now: Moment, random: u64, limiter: &mut RateLimiter) -> Step {
         match self.phase {
             Phase::Try if self.tried && self.over(now) => Step::End(if self.failures > 0 {
                 End::Unanswered
@@ -153,7 +153,7 @@ impl Acquisition {
             }
             Phase::Busy { remaining } => self.wait(remaining, now, random),
             Phase::Due => {
-                let at = pace.book(now);
+                let at = limiter.book(now);
                 if at > now && !self.over(now) {
                     self.phase = Phase::Booked { at };
                     return Step::Wait {
@@ -161,7 +161,7 @@ impl Acquisition {
                     };
                 }
                 self.phase = Phase::Try;
-                self.step(now, random, pace)
+                self.step(now, random, limiter)
             }
             Phase::Failed if self.over(now) || now.since(self.heard) >= self.plan.patience => {
                 Step::End(End::Unanswered)
@@ -220,7 +220,7 @@ impl Acquisition {
         self.phase = Phase::Try;
     }
 
-    /// The time of a wait or pause is over, or a wake may have been missed. Re-checks keep to the client's pace.
+    /// The time of a wait or pause is over, or a wake may have been missed. Re-checks keep to the client's rate limit.
     pub const fn on_elapsed(&mut self) {
         self.phase = match self.phase {
             Phase::Busy { .. } => Phase::Due,
@@ -228,7 +228,7 @@ impl Acquisition {
         };
     }
 
-    /// It is to look soon, without waiting for a wake. Keeps to the client's pace, and to a place that is booked.
+    /// It is to look soon, without waiting for a wake. Keeps to the client's rate limit, and to a place that is booked.
     pub const fn on_due(&mut self) {
         if let Phase::Busy { .. } = self.phase {
             self.phase = Phase::Due;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     fn step(acquisition: &mut Acquisition, ms: u64) -> Step {
-        acquisition.step(at(ms), 0, &mut Pace::new(1000))
+        acquisition.step(at(ms), 0, &mut RateLimiter::new(1000))
     }
 
     #[test]
@@ -425,17 +425,23 @@ mod tests {
 
     #[test]
     fn a_booked_place_is_kept_through_an_interruption() {
-        let mut pace = Pace::new(10);
-        pace.book(at(0));
+        let mut limiter = RateLimiter::new(10);
+        limiter.book(at(0));
         let mut it = Acquisition::new(plan(), at(0), true);
-        it.step(at(0), 0, &mut pace);
+        it.step(at(0), 0, &mut limiter);
         it.on_busy(at(0), Duration::MAX, true);
         it.on_elapsed();
-        assert_eq!(it.step(at(1), 0, &mut pace), Step::Wait { until: at(100) });
-        assert_eq!(it.step(at(2), 0, &mut pace), Step::Wait { until: at(100) });
+        assert_eq!(
+            it.step(at(1), 0, &mut limiter),
+            Step::Wait { until: at(100) }
+        );
+        assert_eq!(
+            it.step(at(2), 0, &mut limiter),
+            Step::Wait { until: at(100) }
+        );
         it.on_elapsed();
         assert_eq!(
-            it.step(at(100), 0, &mut pace),
+            it.step(at(100), 0, &mut limiter),
             Step::Send { register: true }
         );
     }
@@ -513,20 +519,29 @@ mod tests {
 
     #[test]
     fn what_is_due_keeps_to_the_pace_and_to_its_place() {
-        let mut pace = Pace::new(10);
-        pace.book(at(0));
+        let mut limiter = RateLimiter::new(10);
+        limiter.book(at(0));
         let mut it = Acquisition::new(plan(), at(0), true);
         step(&mut it, 0);
         it.on_due();
-        assert_eq!(it.step(at(0), 0, &mut pace), Step::Send { register: true });
+        assert_eq!(
+            it.step(at(0), 0, &mut limiter),
+            Step::Send { register: true }
+        );
         it.on_busy(at(0), 30_000 * MS, true);
         it.on_due();
-        assert_eq!(it.step(at(1), 0, &mut pace), Step::Wait { until: at(100) });
+        assert_eq!(
+            it.step(at(1), 0, &mut limiter),
+            Step::Wait { until: at(100) }
+        );
         it.on_due();
-        assert_eq!(it.step(at(2), 0, &mut pace), Step::Wait { until: at(100) });
+        assert_eq!(
+            it.step(at(2), 0, &mut limiter),
+            Step::Wait { until: at(100) }
+        );
         it.on_elapsed();
         assert_eq!(
-            it.step(at(100), 0, &mut pace),
+            it.step(at(100), 0, &mut limiter),
             Step::Send { register: true }
         );
     }

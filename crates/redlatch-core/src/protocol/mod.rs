@@ -12,7 +12,7 @@ pub mod lease;
 pub mod lookout;
 pub mod name;
 pub mod outage;
-pub mod pace;
+pub mod rate_limiter;
 pub mod renewal;
 pub mod renewal_window;
 pub mod server_clock;

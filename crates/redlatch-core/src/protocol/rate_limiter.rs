@@ -8,12 +8,12 @@ use super::time::Moment;
 ///
 /// Source: the "virtual scheduling" form of the generic cell rate algorithm (ITU-T I.371).
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct RateLimiter {
     gap: Duration,
     free_at: Moment,
 }
 
-impl Pace {
+impl RateLimiter {
     /// Allows `per_second` re-checks a second, evenly spread.
     pub fn new(per_second: u32) -> Self {
         Self {
@@ -42,14 +42,14 @@ mod tests {
     #[test]
     fn a_few_are_not_held_back_and_many_are_stretched() {
         let now = Moment::from_origin(Duration::from_secs(10));
-        let mut pace = Pace::new(1000);
-        assert_eq!(pace.book(now), now);
+        let mut limiter = RateLimiter::new(1000);
+        assert_eq!(limiter.book(now), now);
         for _ in 1..10_000 {
-            pace.book(now);
+            limiter.book(now);
         }
-        assert_eq!(pace.backlog(now), Duration::from_secs(10));
-        assert_eq!(pace.book(now), now + Duration::from_secs(10));
+        assert_eq!(limiter.backlog(now), Duration::from_secs(10));
+        assert_eq!(limiter.book(now), now + Duration::from_secs(10));
         let later = now + Duration::from_secs(60);
-        assert_eq!(pace.book(later), later);
+        assert_eq!(limiter.book(later), later);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     observe::{self, Labels},
     primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
     protocol::{
-        hold::{Belief, HoldState},
+        hold::{HoldState, LocalLease},
         lease::Lease,
         time::Moment,
     },
@@ -156,8 +156,8 @@ impl Group<'_> {
         };
         let over = |grant: &Grant| {
             let span = self.client.believed(grant, self.lease);
-            let mut belief = Belief::new(self.client.trust(), sent, span);
-            matches!(belief.state(now), HoldState::Lost(_))
+            let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
+            matches!(local_lease.state(now), HoldState::Lost(_))
         };
         if grants.iter().any(over) {
             return Together::OneByOne;

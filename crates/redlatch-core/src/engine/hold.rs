@@ -20,7 +20,7 @@ use crate::{
     owner::AttemptId,
     primitive::{Primitive, RenewRequest, Token},
     protocol::{
-        hold::{Belief, HoldState, LossCause},
+        hold::{HoldState, LocalLease, LossCause},
         lease::Lease,
         renewal::Renewal,
         server_clock::ServerClock,
@@ -51,7 +51,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug)]
 struct Inner {
-    belief: Belief,
+    local_lease: LocalLease,
     /// When the server has ended it at the latest, if all requests to renew it have run.
     asked_until: Moment,
     shares: Shares,
@@ -121,7 +121,7 @@ impl Hold {
     }
 
     fn begin(client: &Client, granted: &Granted<'_>) -> Arc<Self> {
-        let belief = Belief::new(client.trust(), granted.sent, granted.span);
+        let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
         let span = observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token);
         Arc::new(Self {
             id: client.numbers().draw(),
@@ -134,7 +134,7 @@ impl Hold {
             since: granted.sent,
             span: (!span.is_none()).then(|| Box::new(span)),
             inner: Mutex::new(Inner {
-                belief,
+                local_lease,
                 asked_until: granted.sent
                     + client.lease_on_server(granted.span)
                     + ServerClock::REACH,
@@ -156,8 +156,8 @@ impl Hold {
         };
         let share = Share::new(granted.delivered.id.number(), granted.lease, terms);
         let (trust, mut inner) = (self.client.trust(), self.inner());
-        let belief = &mut inner.belief;
-        belief.extended(trust, granted.sent, granted.span, now);
+        let local_lease = &mut inner.local_lease;
+        local_lease.extended(trust, granted.sent, granted.span, now);
         inner.shares.push(share);
         self.reschedule(&mut inner, now);
     }
@@ -196,13 +196,13 @@ impl Hold {
     }
 
     pub(crate) fn valid_until(&self) -> Moment {
-        self.inner().belief.valid_until()
+        self.inner().local_lease.valid_until()
     }
 
     /// Returns when, by our clock, the lease has surely ended on the server: also if renewals have run whose answers were lost, and if a server has taken
     /// over whose clock is behind.
     fn over_by(&self, inner: &Inner) -> Moment {
-        let asked = inner.asked_until.max(inner.belief.valid_until());
+        let asked = inner.asked_until.max(inner.local_lease.valid_until());
         let margin = self.client.trust().margin(asked - self.since);
         asked + self.client.lease_on_server(margin * 2)
     }
@@ -210,7 +210,10 @@ impl Hold {
     /// Returns how long it may be relied on if nothing renews it; zero once it is lost.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
         let mut inner = self.inner();
-        let (state, valid_until) = (inner.belief.state(now), inner.belief.valid_until());
+        let (state, valid_until) = (
+            inner.local_lease.state(now),
+            inner.local_lease.valid_until(),
+        );
         drop(inner);
         match self.tell(state) {
             HoldState::Lost(_) => Duration::ZERO,
@@ -219,7 +222,7 @@ impl Hold {
     }
 
     pub(crate) fn state(&self, now: Moment) -> HoldState {
-        let state = self.inner().belief.state(now);
+        let state = self.inner().local_lease.state(now);
         self.tell(state)
     }
 
@@ -263,7 +266,7 @@ impl Hold {
             _ if inner.ended => Look::Ended,
             HoldState::Lost(cause) => Look::Lost(cause),
             _ if !hold.client.keeps(Rule::TellByClock) => Look::At(Moment::FAR_FUTURE),
-            HoldState::Held | HoldState::Unknown => Look::At(inner.belief.tell_at()),
+            HoldState::Held | HoldState::Unknown => Look::At(inner.local_lease.tell_at()),
         }
     }
 
@@ -273,9 +276,9 @@ impl Hold {
         self.lose(cause);
     }
 
-    /// Ends the belief in this hold.
+    /// Ends the local lease of this hold.
     pub(crate) fn lose(&self, cause: LossCause) {
-        let state = self.inner().belief.lose(cause, self.client.now());
+        let state = self.inner().local_lease.lose(cause, self.client.now());
         self.tell(state);
     }
 
@@ -284,9 +287,11 @@ impl Hold {
         let now = self.client.now();
         let mut inner = self.inner();
         if !self.client.keeps(Rule::LatchLoss) {
-            inner.belief = Belief::new(self.client.trust(), sent, span);
+            inner.local_lease = LocalLease::new(self.client.trust(), sent, span);
         }
-        let state = inner.belief.extended(self.client.trust(), sent, span, now);
+        let state = inner
+            .local_lease
+            .extended(self.client.trust(), sent, span, now);
         drop(inner);
         self.tell(state)
     }
@@ -295,7 +300,7 @@ impl Hold {
     pub(super) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
         let mut inner = self.inner();
         let begins = inner.renewal.begin(at);
-        begins.then(|| (inner.belief.valid_until(), inner.is_durable()))
+        begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
     }
 
     /// The renewal that was sent at `sent` has set the lease to `span`, of the `lease` that was asked for.
@@ -314,7 +319,7 @@ impl Hold {
 
     /// A renewal had no clear answer.
     pub(crate) fn troubled(&self) -> HoldState {
-        let state = self.inner().belief.troubled(self.client.now());
+        let state = self.inner().local_lease.troubled(self.client.now());
         self.tell(state)
     }
 
@@ -463,12 +468,12 @@ impl Hold {
 
     fn is_live(&self, now: Moment) -> bool {
         let mut inner = self.inner();
-        !inner.ended && !matches!(inner.belief.state(now), HoldState::Lost(_))
+        !inner.ended && !matches!(inner.local_lease.state(now), HoldState::Lost(_))
     }
 
     /// Returns why the hold was lost, if it was.
     fn loss(&self) -> Option<LossCause> {
-        match self.inner().belief.state(self.client.now()) {
+        match self.inner().local_lease.state(self.client.now()) {
             HoldState::Lost(cause) => Some(cause),
             HoldState::Held | HoldState::Unknown => None,
         }
@@ -531,7 +536,7 @@ impl Hold {
 
 impl Inner {
     fn renewing(&mut self, now: Moment) -> Option<Duration> {
-        if let HoldState::Lost(cause) = self.belief.state(now)
+        if let HoldState::Lost(cause) = self.local_lease.state(now)
             && cause != LossCause::Closed
         {
             return None;

@@ -78,19 +78,19 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// The belief itself: a deadline by the holder's own clock, and how the last renewal went.
+/// What the holder itself counts on: a deadline by the holder's own clock, and how the last renewal went.
 ///
 /// Inputs: [`extended`](Self::extended) and [`troubled`](Self::troubled) after each renewal, [`lose`](Self::lose) when somebody knows
 /// better. Output: [`state`](Self::state), which is asked before anything relies on the hold. Loss is for good: a renewal that is
 /// answered after the deadline does not revive it.
 #[derive(Clone, Debug)]
-pub struct Belief {
+pub struct LocalLease {
     valid_until: Moment,
     troubled: bool,
     lost: Option<LossCause>,
 }
 
-impl Belief {
+impl LocalLease {
     /// Starts with a grant of `span` that was asked for at `sent`.
     pub fn new(trust: Trust, sent: Moment, span: Duration) -> Self {
         Self {
@@ -131,7 +131,7 @@ impl Belief {
         self.state(now)
     }
 
-    /// Ends the belief. The first cause stays.
+    /// Ends the lease. The first cause stays.
     pub fn lose(&mut self, cause: LossCause, now: Moment) -> HoldState {
         if let HoldState::Held | HoldState::Unknown = self.state(now) {
             self.lost = Some(cause);
@@ -167,9 +167,9 @@ mod tests {
         Moment::from_origin(Duration::from_millis(ms))
     }
 
-    fn belief() -> Belief {
+    fn local_lease() -> LocalLease {
         // 1,000 ms less 2 % and 4 ms: valid for 976 ms, told at 974 ms.
-        Belief::new(trust(), at(0), 1000 * MS)
+        LocalLease::new(trust(), at(0), 1000 * MS)
     }
 
     fn trust() -> Trust {
@@ -178,34 +178,37 @@ mod tests {
 
     #[test]
     fn loss_is_told_before_the_deadline_without_any_reply_l12() {
-        let mut belief = belief();
-        assert_eq!(belief.state(at(973)), HoldState::Held);
-        assert_eq!(belief.state(at(974)), HoldState::Lost(LossCause::Expired));
+        let mut local_lease = local_lease();
+        assert_eq!(local_lease.state(at(973)), HoldState::Held);
+        assert_eq!(
+            local_lease.state(at(974)),
+            HoldState::Lost(LossCause::Expired)
+        );
     }
 
     #[test]
     fn one_failed_renewal_is_not_a_loss_l13() {
-        let mut belief = belief();
-        assert_eq!(belief.troubled(at(333)), HoldState::Unknown);
+        let mut local_lease = local_lease();
+        assert_eq!(local_lease.troubled(at(333)), HoldState::Unknown);
         assert_eq!(
-            belief.extended(trust(), at(400), 1000 * MS, at(410)),
+            local_lease.extended(trust(), at(400), 1000 * MS, at(410)),
             HoldState::Held
         );
-        assert_eq!(belief.valid_until(), at(1376));
-        assert_eq!(belief.troubled(at(700)), HoldState::Unknown);
+        assert_eq!(local_lease.valid_until(), at(1376));
+        assert_eq!(local_lease.troubled(at(700)), HoldState::Unknown);
         assert_eq!(
-            belief.state(at(1374)),
+            local_lease.state(at(1374)),
             HoldState::Lost(LossCause::Unreachable)
         );
     }
 
     #[test]
     fn a_renewal_answered_too_late_revives_nothing() {
-        let mut belief = belief();
-        let state = belief.extended(trust(), at(970), 1000 * MS, at(980));
+        let mut local_lease = local_lease();
+        let state = local_lease.extended(trust(), at(970), 1000 * MS, at(980));
         assert_eq!(state, HoldState::Lost(LossCause::Expired));
         assert_eq!(
-            belief.lose(LossCause::Taken, at(990)),
+            local_lease.lose(LossCause::Taken, at(990)),
             state,
             "the first cause stays"
         );
@@ -213,8 +216,8 @@ mod tests {
 
     #[test]
     fn a_shorter_lease_does_not_shorten_l15() {
-        let mut belief = belief();
-        belief.extended(trust(), at(100), 50 * MS, at(101));
-        assert_eq!(belief.valid_until(), at(976));
+        let mut local_lease = local_lease();
+        local_lease.extended(trust(), at(100), 50 * MS, at(101));
+        assert_eq!(local_lease.valid_until(), at(976));
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     owner::ClientId,
     primitive::{Answer, Grant},
     protocol::{
-        hold::{Belief, HoldState},
+        hold::{HoldState, LocalLease},
         time::Moment,
     },
     rules::Rule,
@@ -132,8 +132,8 @@ impl Run<'_> {
             now
         };
         let span = self.client.believed(&grant, self.lease);
-        let mut belief = Belief::new(self.client.trust(), sent, span);
-        if let HoldState::Lost(_) = belief.state(now) {
+        let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
+        if let HoldState::Lost(_) = local_lease.state(now) {
             self.unknown = true;
             self.start_over("the reply came after the lease could have ended");
             return None;

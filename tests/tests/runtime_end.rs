@@ -326,7 +326,7 @@ async fn a_background_task_that_panics_closes_the_client() {
         "watchdog",
         "releaser",
         "alarms",
-        "presence",
+        "client record",
         "link",
         "hub",
         "withdrawals",

@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     ClientBuilder, Error, ErrorKind, LossCause, Metadata, Owner, Token, check,
+    client_record::ClientRecord,
     config::Config,
     engine::{
         Ahead, Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals,
@@ -27,7 +28,6 @@ use crate::{
     },
     observe,
     owner::{ClientId, Numbers},
-    presence::Presence,
     primitive::{Grant, Side},
     protocol::{
         acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
@@ -58,7 +58,7 @@ struct Core {
     patience: Duration,
     max_waiters: usize,
     rules: Rules,
-    presence: Arc<Presence>,
+    record: Arc<ClientRecord>,
     holds: Holds,
     turns: Arc<Turns>,
     watches: Arc<Watches>,
@@ -140,7 +140,7 @@ impl Client {
         if self_check {
             check::check(self, deadline).await?;
         }
-        match self.0.presence.announce(net, deadline).await {
+        match self.0.record.announce(net, deadline).await {
             Err(error) if !self_check && error.kind() == ErrorKind::Permission => {
                 tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
                 Ok(())
@@ -176,7 +176,7 @@ impl Client {
                 hub,
                 wakes,
             }),
-            presence: Arc::new(Presence::new(&config.prefix, &id, metadata)),
+            record: Arc::new(ClientRecord::new(&config.prefix, &id, metadata)),
             numbers,
             prefix: config.prefix,
             lease: config.lease,
@@ -218,10 +218,10 @@ impl Client {
         life.spawn("watchdog", Arc::clone(&core.watchdog).run(net()));
         life.spawn(
             "releaser",
-            Arc::clone(&core.releaser).run(net(), Arc::clone(&core.presence)),
+            Arc::clone(&core.releaser).run(net(), Arc::clone(&core.record)),
         );
         life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
-        life.spawn("presence", Arc::clone(&core.presence).keep(net()));
+        life.spawn("client record", Arc::clone(&core.record).keep(net()));
     }
 
     /// Stops new work at once, tells every guard that its hold ends, gives the guards `grace` to go, then releases what is left.
@@ -474,7 +474,7 @@ impl Client {
     pub(crate) async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
         self.check_process()?;
         self.0
-            .presence
+            .record
             .read(self.net(), owner, self.now() + self.0.patience)
             .await
     }

@@ -5,6 +5,7 @@ mod address;
 mod builder;
 mod check;
 mod client;
+mod client_record;
 mod config;
 mod engine;
 mod error;
@@ -16,7 +17,6 @@ mod member;
 mod net;
 mod observe;
 mod owner;
-mod presence;
 #[doc(hidden)]
 pub mod primitive;
 #[doc(hidden)]
@@ -34,12 +34,12 @@ mod watched;
 
 pub use builder::{Acquire, TryAcquire, TryAcquireFor};
 pub use client::{Client, Tables};
+pub use client_record::Metadata;
 pub use config::ClientBuilder;
 pub use engine::{Held, Released};
 pub use error::{Error, ErrorKind};
 pub use member::{Lockable, Member};
 pub use owner::{ClientId, Owner};
-pub use presence::Metadata;
 pub use primitive::Token;
 pub use protocol::{
     acquisition::WaitStrategy,

@@ -29,10 +29,10 @@ use super::{
 };
 use crate::{
     Owner,
+    client_record::ClientRecord,
     net::{Limit, LinkClass, Net, Request},
     observe::{self, Labels},
     owner::AttemptId,
-    presence::Presence,
     primitive::{Primitive, ReleaseRequest, Token},
     protocol::{name::Key, time::Moment},
     rules::{Rule, Rules},
@@ -189,8 +189,8 @@ impl Releaser {
     }
 
     /// Works the queue off until shutdown.
-    pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, presence: Arc<Presence>) {
-        self.work(&net, &presence).await;
+    pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, record: Arc<ClientRecord>) {
+        self.work(&net, &record).await;
         self.abandon();
     }
 
@@ -202,7 +202,7 @@ impl Releaser {
 
     /// Each node is worked off on its own, so that one that does not answer holds up no other. What comes while a round is under way makes the next round
     /// of its node, unless somebody waits for it.
-    async fn work(&self, net: &Net, presence: &Presence) {
+    async fn work(&self, net: &Net, record: &ClientRecord) {
         let mut withdrawn = false;
         let mut rounds = FuturesUnordered::new();
         let mut backlogs: BTreeMap<Node, Backlog> = BTreeMap::new();
@@ -225,7 +225,7 @@ impl Releaser {
                 if withdrawn {
                     self.stop();
                 } else {
-                    presence.withdraw(net).await;
+                    record.withdraw(net).await;
                     withdrawn = true;
                     continue;
                 }

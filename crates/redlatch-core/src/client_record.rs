@@ -70,7 +70,7 @@ impl fmt::Display for Metadata {
 
 /// The record of one client on the server.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct ClientRecord {
     prefix: Prefix,
     record: String,
     slot: u16,
@@ -78,7 +78,7 @@ pub(crate) struct Presence {
     text: OnceLock<String>,
 }
 
-impl Presence {
+impl ClientRecord {
     pub(crate) fn new(prefix: &Prefix, client: &ClientId, metadata: Metadata) -> Self {
         let (record, slot) = record(prefix, client.as_str());
         Self {

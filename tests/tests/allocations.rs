@@ -118,10 +118,10 @@ fn an_undo_keeps_little() {
     wait(&runtime, || fair.lock().into_future());
     runtime.block_on(client.settled());
     let fair = give_up(&runtime, || fair.lock().into_future());
-    let fair = (fair, client.tables().partings);
+    let fair = (fair, client.tables().pending_releases);
     runtime.block_on(client.settled());
     let read = give_up(&runtime, || read.read().into_future());
-    let read = (read, client.tables().partings);
+    let read = (read, client.tables().pending_releases);
     for (kind, (each, left)) in [("fair", fair), ("read", read)] {
         println!("{kind}: {each} bytes");
         assert_eq!(left, 2000, "{kind}");

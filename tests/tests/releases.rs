@@ -184,7 +184,7 @@ async fn an_acquisition_that_is_refused_is_undone_when_the_server_lets_it() {
         backend.pass(Duration::from_millis(500)).await;
         server.clear_trouble();
         backend.pass(Duration::from_secs(3)).await;
-        assert_eq!(client.tables().partings, 0, "{}", way.kind);
+        assert_eq!(client.tables().pending_releases, 0, "{}", way.kind);
         let free = (way.try_lock)(&other, "x").await.unwrap();
         assert!(free.is_some(), "{}: it stays taken", way.kind);
     }
@@ -219,9 +219,9 @@ async fn a_release_that_stays_refused_ends_with_its_lease() {
     refuse(&backend);
     drop(guard);
     backend.pass(Duration::from_secs(9)).await;
-    assert_eq!(client.tables().partings, 1);
+    assert_eq!(client.tables().pending_releases, 1);
     backend.pass(Duration::from_secs(10)).await;
-    assert_eq!(client.tables().partings, 0);
+    assert_eq!(client.tables().pending_releases, 0);
 }
 
 /// Refuses scripts until the trouble is cleared.

@@ -73,8 +73,8 @@ async fn holds_outlast_a_storm_of_cancelled_waits() {
         let mut most = (0, 0);
         let mut most_alive = 0;
         let mut given_up = None;
-        while given_up.is_none() || client.tables().partings > 0 {
-            most = most.max((client.tables().partings, 0));
+        while given_up.is_none() || client.tables().pending_releases > 0 {
+            most = most.max((client.tables().pending_releases, 0));
             most.1 = most.1.max(resident());
             most_alive = most_alive.max(alive.load(Ordering::Relaxed));
             if storm.is_finished() {

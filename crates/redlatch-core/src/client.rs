@@ -19,7 +19,8 @@ use crate::{
     client_record::ClientRecord,
     config::Config,
     engine::{
-        Ahead, Hold, Holds, OwnerChoice, Parting, Releaser, Turns, Watchdog, Watches, Withdrawals,
+        Ahead, Hold, Holds, OwnerChoice, PendingRelease, Releaser, Turns, Watchdog, Watches,
+        Withdrawals,
     },
     life::{End, Life},
     net::{
@@ -90,7 +91,7 @@ pub struct Tables {
     /// Listeners for wakes.
     pub listeners: usize,
     /// Releases and undos in the background that are not answered.
-    pub partings: usize,
+    pub pending_releases: usize,
 }
 
 impl Client {
@@ -369,7 +370,7 @@ impl Client {
             waiters: self.0.waiters.load(Ordering::Relaxed),
             queues: self.0.turns.len() + self.0.watches.len(),
             listeners: self.0.net.hub.listeners() + self.0.net.wakes.listeners(),
-            partings: self.0.releaser.len(),
+            pending_releases: self.0.releaser.len(),
         }
     }
 
@@ -600,12 +601,12 @@ impl Client {
         self.0.quieter.notify_waiters();
     }
 
-    /// Hands a parting to the background releaser. Works in any context.
-    pub(crate) fn part(&self, parting: Parting) {
+    /// Hands a release to the background releaser. Works in any context.
+    pub(crate) fn enqueue_release(&self, pending: PendingRelease) {
         if self.0.life().is_forked() {
             return;
         }
-        self.0.releaser.push(parting);
+        self.0.releaser.push(pending);
     }
 
     /// Waits until the releases and undos of `key` that are queued are ahead of what is sent over a link of `class` after that; until `deadline` at the latest.

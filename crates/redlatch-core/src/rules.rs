@@ -30,7 +30,7 @@ pub enum Rule {
     /// A request may act for a few seconds only.
     LimitBy,
     /// A release that was not answered is sent again.
-    RetryPartings,
+    RetryReleases,
     /// A dropped guard releases.
     ReleaseOnDrop,
     /// The watchdog renews.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Parting;
+use super::PendingRelease;
 use crate::{
     Client, Owner,
     net::{CalledBy, Wakes},
@@ -199,7 +199,7 @@ impl Drop for Attempt {
             return;
         }
         let address = self.take_address();
-        self.client.part(Parting {
+        self.client.enqueue_release(PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: self.id.clone(),

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Hold, Parting, Released, attempt::Delivered, release};
+use super::{Hold, PendingRelease, Released, attempt::Delivered, release};
 use crate::{
     Client, Error, LossCause, Owner,
     net::{Answered, Repeated},
@@ -252,8 +252,8 @@ impl Held {
     /// Dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released, Error> {
         self.hold.client().check_process()?;
-        let parting = self.part();
-        release::run(self.hold.client(), parting).await
+        let pending = self.take_release();
+        release::run(self.hold.client(), pending).await
     }
 
     /// Returns what the guard holds of its object. For the crates of this family.
@@ -284,7 +284,7 @@ impl Held {
     /// this family.
     #[doc(hidden)]
     pub fn surrender(self) {
-        self.part();
+        self.take_release();
     }
 
     /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last
@@ -292,7 +292,7 @@ impl Held {
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let by = self.void_by();
-        self.part();
+        self.take_release();
         (self.attempt(), by)
     }
 
@@ -319,22 +319,22 @@ impl Held {
         self.hold.forget(self.attempt, forgotten);
     }
 
-    /// Leaves the hold in this process; the returned parting ends it on the server.
-    pub(super) fn part(&self) -> Parting {
+    /// Leaves the hold in this process; the returned release ends it on the server.
+    pub(super) fn take_release(&self) -> PendingRelease {
         self.released.store(true, Ordering::Relaxed);
-        let mut parting = self.parting(0);
+        let mut pending = self.pending_release(0);
         self.hold.leave(self.attempt);
         if self.hold.guards() == 0 {
-            parting.name_successor(self.hold.client());
+            pending.name_successor(self.hold.client());
         }
-        parting
+        pending
     }
 
     /// Returns what leaves `left` units of this on the server.
-    pub(super) fn parting(&self, left: u32) -> Parting {
-        let mut parting = self.hold.parting(self.attempt);
-        parting.left = left;
-        parting
+    pub(super) fn pending_release(&self, left: u32) -> PendingRelease {
+        let mut pending = self.hold.pending_release(self.attempt);
+        pending.left = left;
+        pending
     }
 }
 
@@ -343,9 +343,9 @@ impl Drop for Held {
         // Another thread of the process that was forked may have had the locks that leaving takes.
         if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
             let releases = self.hold.client().keeps(Rule::ReleaseOnDrop);
-            let parting = self.part();
+            let pending = self.take_release();
             if releases {
-                self.hold.client().part(parting);
+                self.hold.client().enqueue_release(pending);
             }
         }
     }

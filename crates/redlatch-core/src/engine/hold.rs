@@ -10,7 +10,7 @@ use tokio::{select, sync::Notify};
 use tracing::Span;
 
 use super::{
-    Parting,
+    PendingRelease,
     attempt::Delivered,
     shares::{Share, Shares, Terms},
 };
@@ -402,16 +402,17 @@ impl Hold {
     pub(crate) fn part_all(self: &Arc<Self>) {
         let shares = self.inner().shares.as_slice().to_vec();
         for share in shares {
-            self.client.part(self.parting(share.attempt));
+            self.client
+                .enqueue_release(self.pending_release(share.attempt));
         }
     }
 
     /// Returns what ends `attempt` of this hold on the server.
-    pub(super) fn parting(&self, attempt: u64) -> Parting {
+    pub(super) fn pending_release(&self, attempt: u64) -> PendingRelease {
         let inner = self.inner();
         let share = inner.shares.get(attempt);
         let copies = share.and_then(Share::copies);
-        Parting {
+        PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),
             attempt: AttemptId::of(&self.owner, attempt),

@@ -29,7 +29,7 @@ pub(crate) use holds::Holds;
 pub use options::{AcquireOptions, OwnerChoice, Wait};
 pub use portion::Portion;
 pub use release::Released;
-pub(crate) use releaser::{Ahead, Parting, Releaser};
+pub(crate) use releaser::{Ahead, PendingRelease, Releaser};
 pub(crate) use turns::{Place, Turns};
 pub use watch::WatchOptions;
 pub(crate) use watchdog::Watchdog;

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::{Held, Parting, Released, release};
+use super::{Held, PendingRelease, Released, release};
 use crate::{Error, rules::Rule};
 
 /// Some of the units of one hold. Dropping it gives them back in the background; the hold lasts until the last of them has gone.
@@ -78,8 +78,8 @@ impl Portion {
     ///
     /// Dropped, it goes on in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
-        match self.part(Fate::Back) {
-            Some(parting) => release::run(self.client(), parting).await,
+        match self.take_release(Fate::Back) {
+            Some(pending) => release::run(self.client(), pending).await,
             None => Ok(Released::Free),
         }
     }
@@ -90,14 +90,14 @@ impl Portion {
     ///
     /// Dropped, it goes on in the background.
     pub async fn forget(mut self) -> Result<Released, Error> {
-        match self.part(Fate::Gone) {
-            Some(parting) => release::run(self.client(), parting).await,
+        match self.take_release(Fate::Gone) {
+            Some(pending) => release::run(self.client(), pending).await,
             None => Ok(Released::Free),
         }
     }
 
-    /// Takes its units off the tally; the returned parting tells the server. `None` if it has none.
-    fn part(&mut self, fate: Fate) -> Option<Parting> {
+    /// Takes its units off the tally; the returned release tells the server. `None` if it has none.
+    fn take_release(&mut self, fate: Fate) -> Option<PendingRelease> {
         let units = std::mem::take(&mut self.units);
         if units == 0 {
             return None;
@@ -110,8 +110,8 @@ impl Portion {
             held.forget(tally.forgotten);
         }
         Some(match tally.units {
-            0 => held.part(),
-            left => held.parting(left),
+            0 => held.take_release(),
+            left => held.pending_release(left),
         })
     }
 }
@@ -131,10 +131,10 @@ impl Stock {
 
 impl Drop for Portion {
     fn drop(&mut self) {
-        if let Some(parting) = self.part(Fate::Back)
+        if let Some(pending) = self.take_release(Fate::Back)
             && self.client().keeps(Rule::ReleaseOnDrop)
         {
-            self.client().part(parting);
+            self.client().enqueue_release(pending);
         }
     }
 }

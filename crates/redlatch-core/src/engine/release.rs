@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
-use super::{Parting, succession::ahead_of_successors};
+use super::{PendingRelease, succession::ahead_of_successors};
 use crate::{
     Client, Error,
     net::{Answered, Repeated},
@@ -67,29 +67,29 @@ impl fmt::Display for Released {
     }
 }
 
-/// Sends a parting until it is answered or the client's patience ends; dropped or failed, the releaser goes on with it.
+/// Sends a release until it is answered or the client's patience ends; dropped or failed, the releaser goes on with it.
 pub(super) fn run(
     client: &Client,
-    parting: Parting,
+    pending: PendingRelease,
 ) -> impl Future<Output = Result<Released, Error>> {
     // Made here, so that the future has it once and not a second time as an argument.
     let mut handover = Handover {
         client,
-        parting: Some(parting),
+        pending: Some(pending),
     };
     async move {
-        let Some(parting) = &handover.parting else {
+        let Some(pending) = &handover.pending else {
             return Err(client.closed());
         };
-        let primitive = Arc::clone(&parting.primitive);
-        let call = parting.call(client.retention());
+        let primitive = Arc::clone(&pending.primitive);
+        let call = pending.call(client.retention());
         let deadline = client.now() + client.patience();
         let repeated = Repeated::new(&call, client.request_timeout(), deadline);
         let sending = pin!(client.net().insist(repeated));
         let Answered { reply, resent, .. } =
-            ahead_of_successors(sending, handover.parting.iter()).await?;
-        if let Some(parting) = handover.parting.take() {
-            parting.answered(client.turns(), &reply);
+            ahead_of_successors(sending, handover.pending.iter()).await?;
+        if let Some(pending) = handover.pending.take() {
+            pending.answered(client.turns(), &reply);
         }
         primitive
             .released(&reply)
@@ -97,16 +97,16 @@ pub(super) fn run(
     }
 }
 
-/// Hands the parting to the releaser unless it was answered.
+/// Hands the release to the releaser unless it was answered.
 struct Handover<'a> {
     client: &'a Client,
-    parting: Option<Parting>,
+    pending: Option<PendingRelease>,
 }
 
 impl Drop for Handover<'_> {
     fn drop(&mut self) {
-        if let Some(parting) = self.parting.take() {
-            self.client.part(parting);
+        if let Some(pending) = self.pending.take() {
+            self.client.enqueue_release(pending);
         }
     }
 }

@@ -43,7 +43,7 @@ use crate::{
 
 /// What is left of an attempt that is to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Parting {
+pub(crate) struct PendingRelease {
     pub(crate) primitive: Arc<dyn Primitive>,
     pub(crate) owner: Owner,
     pub(crate) attempt: AttemptId,
@@ -62,7 +62,7 @@ pub(crate) struct Parting {
     pub(crate) give_up_at: Moment,
 }
 
-impl Parting {
+impl PendingRelease {
     pub(super) fn call(&self, retention: Duration) -> ScriptCall {
         self.primitive.release(&ReleaseRequest {
             owner: &self.owner,
@@ -78,7 +78,7 @@ impl Parting {
     }
 }
 
-/// The queue of partings. Filled from any context; emptied by one task.
+/// The queue of releases. Filled from any context; emptied by one task.
 #[derive(Debug)]
 pub(crate) struct Releaser {
     queue: Queue,
@@ -114,9 +114,9 @@ impl Backlog {
     }
 }
 
-/// Partings that are being sent, and what is known of each.
+/// Releases that are being sent, and what is known of each.
 struct Round {
-    partings: Vec<Parting>,
+    releases: Vec<PendingRelease>,
     sent: Vec<Sent>,
 }
 
@@ -142,9 +142,9 @@ impl Releaser {
         }
     }
 
-    /// Queues a parting.
-    pub(crate) fn push(&self, parting: Parting) {
-        if self.queue.push(parting) {
+    /// Queues a release.
+    pub(crate) fn push(&self, pending: PendingRelease) {
+        if self.queue.push(pending) {
             self.nudge.notify_one();
         }
     }
@@ -160,7 +160,7 @@ impl Releaser {
         Some(waiting)
     }
 
-    /// Returns the number of partings that are not answered.
+    /// Returns the number of releases that are not answered.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
@@ -246,30 +246,30 @@ impl Releaser {
 
     /// Sends items of one node.
     async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
-        let (partings, sent) = items.into_iter().map(Item::take).unzip();
-        let mut round = Round { partings, sent };
+        let (releases, sent) = items.into_iter().map(Item::take).unzip();
+        let mut round = Round { releases, sent };
         let outcomes = self.send(net, &mut round).await;
-        let items = round.partings.into_iter().zip(round.sent);
-        for ((parting, sent), outcome) in items.zip(outcomes) {
-            self.settle(net, parting, sent, outcome);
+        let items = round.releases.into_iter().zip(round.sent);
+        for ((pending, sent), outcome) in items.zip(outcomes) {
+            self.settle(net, pending, sent, outcome);
         }
         node
     }
 
     async fn send(&self, net: &Net, round: &mut Round) -> Vec<CallOutcome> {
-        let Round { partings, sent } = round;
-        let slot = partings[0].primitive.key().slot();
+        let Round { releases, sent } = round;
+        let slot = releases[0].primitive.key().slot();
         let deadline = net.world.now() + self.timeout;
         let session = match net.session(slot, LinkClass::Command, deadline).await {
             Ok(session) => session,
             Err(error) => {
                 let failure = CallOutcome::Failed(Failure::NotSent(error.to_string()));
-                return vec![failure; partings.len()];
+                return vec![failure; releases.len()];
             }
         };
-        let calls: Vec<_> = partings
+        let calls: Vec<_> = releases
             .iter()
-            .map(|parting| parting.call(self.retention))
+            .map(|pending| pending.call(self.retention))
             .collect();
         let calls: Vec<_> = calls.iter().collect();
         let request = Request {
@@ -290,11 +290,11 @@ impl Releaser {
         }));
         let begun = begun.await;
         if in_order {
-            self.queue.sent(partings.iter().zip(sent.iter_mut()));
+            self.queue.sent(releases.iter().zip(sent.iter_mut()));
         }
         let response = match begun {
-            Poll::Ready(response) => ahead_of_successors(ready(response), partings.iter()).await,
-            Poll::Pending => ahead_of_successors(sending, partings.iter()).await,
+            Poll::Ready(response) => ahead_of_successors(ready(response), releases.iter()).await,
+            Poll::Pending => ahead_of_successors(sending, releases.iter()).await,
         };
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
             if let CallOutcome::Replied(_) = outcome {
@@ -304,40 +304,40 @@ impl Releaser {
         response.outcomes
     }
 
-    fn settle(&self, net: &Net, parting: Parting, mut sent: Sent, outcome: CallOutcome) {
+    fn settle(&self, net: &Net, pending: PendingRelease, mut sent: Sent, outcome: CallOutcome) {
         let now = net.world.now();
-        let labels = Labels::of(parting.primitive.as_ref());
+        let labels = Labels::of(pending.primitive.as_ref());
         let mut refused = false;
         let why = match outcome {
             CallOutcome::Replied(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
-                parting.answered(&self.turns, &reply);
-                if parting.undo {
+                pending.answered(&self.turns, &reply);
+                if pending.undo {
                     observe::undone(&labels);
                 }
-                return self.done(&parting, sent);
+                return self.done(&pending, sent);
             }
             // A right, or memory, may be given back before the server ends it by itself.
             CallOutcome::Failed(Failure::Fatal(error)) => {
                 refused = true;
                 if !self.refused.swap(true, Ordering::Relaxed) {
-                    observe::release_refused(&labels, parting.primitive.name(), &error);
+                    observe::release_refused(&labels, pending.primitive.name(), &error);
                 }
                 error
             }
             CallOutcome::Failed(failure) => failure.into_error(true),
         };
-        if now >= parting.give_up_at || !self.rules.keeps(Rule::RetryPartings) {
-            observe::release_given_up(&labels, parting.primitive.name(), &why);
-            return self.done(&parting, sent);
+        if now >= pending.give_up_at || !self.rules.keeps(Rule::RetryReleases) {
+            observe::release_given_up(&labels, pending.primitive.name(), &why);
+            return self.done(&pending, sent);
         }
         sent.failures += 1;
         let next = now + timeouts::RELEASE_RETRY.delay(sent.failures, net.world.runtime.random());
-        self.queue.put_back(parting, sent, refused, next);
+        self.queue.put_back(pending, sent, refused, next);
     }
 
-    fn done(&self, parting: &Parting, sent: Sent) {
-        if self.queue.done(parting, sent) {
+    fn done(&self, pending: &PendingRelease, sent: Sent) {
+        if self.queue.done(pending, sent) {
             self.drained.notify_waiters();
         }
     }
@@ -354,7 +354,7 @@ fn node(net: &Net, item: &Item) -> Node {
     }
 }
 
-/// Partings in one pipeline.
+/// Releases in one pipeline.
 const CHUNK: usize = 256;
 
 /// Pipelines to one node that may be under way at once when somebody waits for what is queued.

@@ -12,7 +12,7 @@ use std::{
     task::Poll,
 };
 
-use super::{Parting, Turns};
+use super::{PendingRelease, Turns};
 use crate::{
     Client,
     primitive::Waiting,
@@ -60,7 +60,7 @@ impl Successor {
     }
 }
 
-impl Parting {
+impl PendingRelease {
     /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody else waits as far as is known.
     pub(super) fn name_successor(&mut self, client: &Client) {
         // Others are served in order, whoever releases.
@@ -105,17 +105,17 @@ impl Parting {
     }
 }
 
-/// Sends partings; those who ask right behind them do so as soon as they are on their way.
+/// Sends releases; those who ask right behind them do so as soon as they are on their way.
 ///
 /// # Cancel safety
 ///
 /// As `sending` itself. Successors have been called, or wait for their turn as before.
 pub(super) async fn ahead_of_successors<T>(
     mut sending: impl Future<Output = T> + Unpin,
-    partings: impl Iterator<Item = &Parting>,
+    releases: impl Iterator<Item = &PendingRelease>,
 ) -> T {
     let sent = poll_fn(|context| Poll::Ready(Pin::new(&mut sending).poll(context))).await;
-    partings.for_each(Parting::call_successor);
+    releases.for_each(PendingRelease::call_successor);
     match sent {
         Poll::Ready(answer) => answer,
         Poll::Pending => sending.await,

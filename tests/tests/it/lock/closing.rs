@@ -180,7 +180,7 @@ async fn a_long_fixed_lease_is_released_after_an_outage_whatever_the_default_is_
         }
         drop(guard);
         backend.pass(9 * SECOND).await;
-        assert_eq!(client.tables().partings, 1);
+        assert_eq!(client.tables().pending_releases, 1);
         server.refuse_connections(false);
         server.resume();
         client.settled().await;

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::Parting;
+use super::PendingRelease;
 use crate::{
     Owner,
     owner::AttemptId,
@@ -39,7 +39,8 @@ struct Inner {
     /// Somebody waits for what is queued to go out.
     hurried: bool,
     closing: bool,
-    /// All background work has ended: what comes now was parted by `close`, or ends with its lease.
+    /// All background work has ended: what comes now is a release that `close` has enqueued, or one
+    /// whose hold ends with its lease.
     stopped: bool,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct Item {
 /// What is to be ended. Undos are many when many give up waiting, so that each has as little as it can.
 #[derive(Debug)]
 enum Left {
-    Release(Box<Parting>),
+    Release(Box<PendingRelease>),
     Undo(Undo),
 }
 
@@ -110,17 +111,17 @@ struct Common {
 
 impl Queue {
     /// Adds a release or undo; `false` if nothing is sent any more.
-    pub(super) fn push(&self, parting: Parting) -> bool {
+    pub(super) fn push(&self, pending: PendingRelease) -> bool {
         let mut inner = self.inner();
         if inner.stopped {
             return false;
         }
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        let name = inner.names.get_or_default(parting.primitive.key());
+        let name = inner.names.get_or_default(pending.primitive.key());
         name.pushed += 1;
         name.unanswered += 1;
         let item = Item {
-            left: Left::of(parting, name),
+            left: Left::of(pending, name),
             failures: 0,
             sent: false,
             settled: false,
@@ -130,11 +131,17 @@ impl Queue {
     }
 
     /// Puts back what is to be sent again at `at`. Whoever asks for the name comes behind it, unless it was refused.
-    pub(super) fn put_back(&self, parting: Parting, mut sent: Sent, refused: bool, at: Moment) {
+    pub(super) fn put_back(
+        &self,
+        pending: PendingRelease,
+        mut sent: Sent,
+        refused: bool,
+        at: Moment,
+    ) {
         let mut inner = self.inner();
         let id = inner.next_id;
         inner.next_id += 1;
-        let Some(name) = inner.names.get_mut(parting.primitive.key()) else {
+        let Some(name) = inner.names.get_mut(pending.primitive.key()) else {
             return;
         };
         if refused {
@@ -143,7 +150,7 @@ impl Queue {
             name.sent.reached -= 1;
         }
         let item = Item {
-            left: Left::of(parting, name),
+            left: Left::of(pending, name),
             failures: sent.failures,
             sent: sent.sent,
             settled: sent.settled,
@@ -166,19 +173,22 @@ impl Queue {
     }
 
     /// These are on their way.
-    pub(super) fn sent<'a>(&self, on_their_way: impl Iterator<Item = (&'a Parting, &'a mut Sent)>) {
+    pub(super) fn sent<'a>(
+        &self,
+        on_their_way: impl Iterator<Item = (&'a PendingRelease, &'a mut Sent)>,
+    ) {
         let mut inner = self.inner();
-        for (parting, sent) in on_their_way {
-            if let Some(name) = inner.names.get_mut(parting.primitive.key()) {
+        for (pending, sent) in on_their_way {
+            if let Some(name) = inner.names.get_mut(pending.primitive.key()) {
                 name.pass(sent, Ahead::Sent);
             }
         }
     }
 
     /// This one was answered or given up; returns whether it was the last.
-    pub(super) fn done(&self, parting: &Parting, mut sent: Sent) -> bool {
+    pub(super) fn done(&self, pending: &PendingRelease, mut sent: Sent) -> bool {
         let mut inner = self.inner();
-        let key = parting.primitive.key();
+        let key = pending.primitive.key();
         if let Some(name) = inner.names.get_mut(key) {
             name.pass(&mut sent, Ahead::Settled);
             name.unanswered -= 1;
@@ -265,23 +275,23 @@ pub(super) struct Sent {
 impl Item {
     pub(super) fn slot(&self) -> u16 {
         let primitive = match &self.left {
-            Left::Release(parting) => &parting.primitive,
+            Left::Release(pending) => &pending.primitive,
             Left::Undo(undo) => &undo.common.primitive,
         };
         primitive.key().slot()
     }
 
-    pub(super) fn take(self) -> (Parting, Sent) {
-        let parting = match self.left {
-            Left::Release(parting) => *parting,
-            Left::Undo(undo) => undo.parting(),
+    pub(super) fn take(self) -> (PendingRelease, Sent) {
+        let pending = match self.left {
+            Left::Release(pending) => *pending,
+            Left::Undo(undo) => undo.pending_release(),
         };
         let sent = Sent {
             failures: self.failures,
             sent: self.sent,
             settled: self.settled,
         };
-        (parting, sent)
+        (pending, sent)
     }
 }
 
@@ -337,54 +347,54 @@ impl Stage {
 }
 
 impl Left {
-    fn of(parting: Parting, name: &mut Name) -> Self {
-        match Undo::of(&parting, name) {
+    fn of(pending: PendingRelease, name: &mut Name) -> Self {
+        match Undo::of(&pending, name) {
             Some(undo) => Self::Undo(undo),
-            None => Self::Release(Box::new(parting)),
+            None => Self::Release(Box::new(pending)),
         }
     }
 }
 
 impl Undo {
     /// Returns the short form of an undo that has one.
-    fn of(parting: &Parting, name: &mut Name) -> Option<Self> {
-        let plain = parting.undo
-            && parting.token.is_none()
-            && parting.serial.is_none()
-            && parting.successor.is_none()
-            && parting.left == 0
-            && parting.forgotten == 0
-            && parting.owner.client() == parting.attempt.client();
-        let void_by = match parting.void_by {
+    fn of(pending: &PendingRelease, name: &mut Name) -> Option<Self> {
+        let plain = pending.undo
+            && pending.token.is_none()
+            && pending.serial.is_none()
+            && pending.successor.is_none()
+            && pending.left == 0
+            && pending.forgotten == 0
+            && pending.owner.client() == pending.attempt.client();
+        let void_by = match pending.void_by {
             Some(void_by) => Some(NonZeroU64::new(void_by)?),
             None => None,
         };
-        let attempt = parting.attempt.number();
-        let registered = !parting.address.is_empty();
+        let attempt = pending.attempt.number();
+        let registered = !pending.address.is_empty();
         let address = if registered {
-            let (address, number) = parting.address.rsplit_once(' ')?;
+            let (address, number) = pending.address.rsplit_once(' ')?;
             (number.parse() == Ok(attempt)).then_some(Some(address))?
         } else {
             None
         };
         plain.then(|| Self {
-            common: name.common(&parting.primitive, address),
-            owner: parting.owner.clone(),
+            common: name.common(&pending.primitive, address),
+            owner: pending.owner.clone(),
             attempt,
             void_by,
             registered,
-            give_up_at: parting.give_up_at,
+            give_up_at: pending.give_up_at,
         })
     }
 
-    fn parting(self) -> Parting {
+    fn pending_release(self) -> PendingRelease {
         let Self { common, owner, .. } = self;
         let address = if self.registered {
             format!("{} {}", common.address, self.attempt)
         } else {
             String::new()
         };
-        Parting {
+        PendingRelease {
             primitive: Arc::clone(&common.primitive),
             attempt: AttemptId::of(&owner, self.attempt),
             owner,

@@ -130,7 +130,7 @@ pub(super) const ALL: &[Mutant] = &[
     client("no-try-after-subscribing", Rule::TryAfterSubscribing),
     client("no-wake-after-gap", Rule::WakeAfterGap),
     client("by-unlimited", Rule::LimitBy),
-    client("release-not-retried", Rule::RetryPartings),
+    client("release-not-retried", Rule::RetryReleases),
     client("drop-releases-nothing", Rule::ReleaseOnDrop),
     client("never-renewed", Rule::Renew),
     client("turn-not-passed", Rule::PassTurn),

@@ -36,12 +36,12 @@ pub(super) trait Hold: fmt::Debug + Send + Sync {
 
     async fn prolong(&self, span: Duration) -> Result<(), Error>;
 
-    async fn give_back(self: Box<Self>) -> Result<Parting, Error>;
+    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error>;
 }
 
 /// What became of what was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parting {
+pub(super) enum ReleaseOutcome {
     /// It had lasted until then.
     Ended,
     /// It was over before.
@@ -50,7 +50,7 @@ pub(super) enum Parting {
     Unsure,
 }
 
-impl Parting {
+impl ReleaseOutcome {
     fn of_one(released: Result<Released, Error>) -> Result<Self, Error> {
         released.map(Self::from)
     }
@@ -79,7 +79,7 @@ impl Parting {
     }
 }
 
-impl From<Released> for Parting {
+impl From<Released> for ReleaseOutcome {
     fn from(released: Released) -> Self {
         match released {
             Released::Free => Self::Ended,
@@ -91,7 +91,7 @@ impl From<Released> for Parting {
 }
 
 macro_rules! guards {
-    ($($guard:ident, $fence:expr, $parting:expr;)*) => {$(
+    ($($guard:ident, $fence:expr, $outcome:expr;)*) => {$(
         #[async_trait]
         impl Hold for $guard {
             fn believed(&self) -> bool {
@@ -119,22 +119,22 @@ macro_rules! guards {
                 self.extend(span).await
             }
 
-            async fn give_back(self: Box<Self>) -> Result<Parting, Error> {
-                $parting(self.release().await)
+            async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
+                $outcome(self.release().await)
             }
         }
     )*};
 }
 
 guards! {
-    LockGuard, |guard| Some(Held::token(guard).as_u64()), Parting::of_one;
-    FairLockGuard, |guard| Some(Held::token(guard).as_u64()), Parting::of_one;
-    WriteGuard, |guard| Some(guard.token().as_u64()), Parting::of_one;
-    ReadGuard, |guard| Some(guard.token().as_u64()), Parting::of_one;
-    SemaphorePermit, |_| None, Parting::of_one;
+    LockGuard, |guard| Some(Held::token(guard).as_u64()), ReleaseOutcome::of_one;
+    FairLockGuard, |guard| Some(Held::token(guard).as_u64()), ReleaseOutcome::of_one;
+    WriteGuard, |guard| Some(guard.token().as_u64()), ReleaseOutcome::of_one;
+    ReadGuard, |guard| Some(guard.token().as_u64()), ReleaseOutcome::of_one;
+    SemaphorePermit, |_| None, ReleaseOutcome::of_one;
     // Each member has its own, and they rise together.
-    MultiGuard, |guard| guard.members().iter().map(|held| held.token().as_u64()).min(), Parting::of_all;
-    RedGuard, |_| None, Parting::of_most;
+    MultiGuard, |guard| guard.members().iter().map(|held| held.token().as_u64()).min(), ReleaseOutcome::of_all;
+    RedGuard, |_| None, ReleaseOutcome::of_most;
 }
 
 /// Permits with ids, whose holder counts for itself: from before it asked, less the margin of two clocks.
@@ -201,18 +201,18 @@ impl Hold for Ids {
         Ok(())
     }
 
-    async fn give_back(self: Box<Self>) -> Result<Parting, Error> {
+    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
         let answers = self.semaphore.release_all(&self.ids).await?;
-        let parting = |answer: &PermitRelease| match answer {
-            PermitRelease::Released => Parting::Ended,
-            PermitRelease::Unconfirmed => Parting::Unsure,
-            _ => Parting::WasOver,
+        let outcome = |answer: &PermitRelease| match answer {
+            PermitRelease::Released => ReleaseOutcome::Ended,
+            PermitRelease::Unconfirmed => ReleaseOutcome::Unsure,
+            _ => ReleaseOutcome::WasOver,
         };
         let other = answers
             .iter()
-            .map(parting)
-            .find(|one| *one != Parting::Ended);
-        Ok(other.unwrap_or(Parting::Ended))
+            .map(outcome)
+            .find(|one| *one != ReleaseOutcome::Ended);
+        Ok(other.unwrap_or(ReleaseOutcome::Ended))
     }
 }
 
@@ -246,10 +246,10 @@ impl Hold for Duty {
         Ok(())
     }
 
-    async fn give_back(self: Box<Self>) -> Result<Parting, Error> {
+    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
         if let Some(latch) = &self.0 {
             assert_eq!(latch.count_down(1).await?, 0, "it was counted down once");
         }
-        Ok(Parting::Ended)
+        Ok(ReleaseOutcome::Ended)
     }
 }

@@ -15,7 +15,7 @@ use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::task::JoinHandle;
 
 use super::{
-    hold::Parting,
+    hold::ReleaseOutcome,
     kinds::{Kind, Object, Party},
 };
 use crate::servers::support::{MS, SECOND};
@@ -256,7 +256,7 @@ async fn work(object: Object, room: Arc<Room>, part: u32, order: Arc<Order>) -> 
                 assert!(hold.believed(), "{object:?} is lost");
                 room.leave(part);
                 match hold.give_back().await {
-                    Ok(parting) => assert_ne!(parting, Parting::WasOver, "{object:?}"),
+                    Ok(outcome) => assert_ne!(outcome, ReleaseOutcome::WasOver, "{object:?}"),
                     Err(error) => tally.bear(&error),
                 }
             }

@@ -14,7 +14,7 @@ use redlatch_tests::{
 
 use super::{
     connect,
-    hold::{Hold, Parting},
+    hold::{Hold, ReleaseOutcome},
     kinds::{Kind, Object, Party},
     scene::assert_all_end,
 };
@@ -106,15 +106,15 @@ async fn live(backend: &Backend, rig: &Rig, then: Then) {
     assert!(!waiter.is_finished(), "{kind:?} is held");
 
     let lost = rig.lose(backend, then);
-    let parting = hold.give_back().await.unwrap();
-    assert_ne!(parting, Parting::WasOver, "{kind:?}, {then:?}");
+    let outcome = hold.give_back().await.unwrap();
+    assert_ne!(outcome, ReleaseOutcome::WasOver, "{kind:?}, {then:?}");
     lost.answered().await;
     let next = tokio::time::timeout(GENEROUS, waiter).await;
     let next = next.unwrap_or_else(|_| panic!("{kind:?} waits in vain"));
     let next = next.unwrap();
     let two = matches!(kind, Kind::Latch | Kind::Multi);
     rig.counted(if two { 2 } else { 1 }, "handed over").await;
-    assert_eq!(next.give_back().await.unwrap(), Parting::Ended);
+    assert_eq!(next.give_back().await.unwrap(), ReleaseOutcome::Ended);
     if kind != Kind::Latch {
         rig.counted(0, "given back").await;
     }

@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    hold::{Hold, Parting},
+    hold::{Hold, ReleaseOutcome},
     kinds::{Kind, Object, Party},
 };
 use crate::servers::support::{MS, SECOND};
@@ -158,13 +158,13 @@ impl Scene {
     pub(super) async fn hand_over(&mut self) -> String {
         self.assert_held().await;
         let released = Instant::now();
-        let partings = join_all(self.pairs.iter().map(async |pair| {
-            let parting = pair.let_go().await;
-            let parting = parting.unwrap_or_else(|error| panic!("{:?}: {error:?}", pair.kind));
-            assert_eq!(parting, Parting::Ended, "{:?}", pair.kind);
+        let releases = join_all(self.pairs.iter().map(async |pair| {
+            let outcome = pair.let_go().await;
+            let outcome = outcome.unwrap_or_else(|error| panic!("{:?}: {error:?}", pair.kind));
+            assert_eq!(outcome, ReleaseOutcome::Ended, "{:?}", pair.kind);
         }));
         let mut times = String::from("served after");
-        partings.await;
+        releases.await;
         for pair in &mut self.pairs {
             let served = pair.served().await;
             let after = served.at.saturating_duration_since(released);
@@ -249,7 +249,7 @@ impl Pair {
     }
 
     /// Gives back what was held.
-    pub(super) async fn let_go(&self) -> Result<Parting, Error> {
+    pub(super) async fn let_go(&self) -> Result<ReleaseOutcome, Error> {
         let hold = self.seat.lock().await.take();
         hold.expect("it is held").give_back().await
     }
@@ -284,8 +284,8 @@ impl Served {
             _ if pair.fence.is_some() => assert!(hold.fence() > pair.fence, "{kind:?}"),
             _ => assert_eq!(hold.fence(), None),
         }
-        let parting = hold.give_back().await;
-        let parting = parting.unwrap_or_else(|error| panic!("{kind:?}: {error:?}"));
-        assert_eq!(parting, Parting::Ended, "{kind:?}");
+        let outcome = hold.give_back().await;
+        let outcome = outcome.unwrap_or_else(|error| panic!("{kind:?}: {error:?}"));
+        assert_eq!(outcome, ReleaseOutcome::Ended, "{kind:?}");
     }
 }

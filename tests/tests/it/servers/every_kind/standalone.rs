@@ -17,7 +17,7 @@ use redlatch_tests::{
 
 use super::{
     builder, connect,
-    hold::Parting,
+    hold::ReleaseOutcome,
     kinds::{Kind, Party},
     scene::{Leases, Scene, Told},
 };
@@ -111,12 +111,12 @@ async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
             }
             // Two of three nodes know.
             Kind::Red => {
-                assert_eq!(pair.let_go().await.unwrap(), Parting::Ended);
+                assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::Ended);
                 pair.served().await.exclusively(pair).await;
             }
             _ => {
                 pair.served().await.later(pair).await;
-                assert_eq!(pair.let_go().await.unwrap(), Parting::WasOver);
+                assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::WasOver);
             }
         }
     }
@@ -140,7 +140,7 @@ async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary
         pair.served().await.exclusively(pair).await;
         assert_eq!(
             pair.let_go().await.unwrap(),
-            Parting::WasOver,
+            ReleaseOutcome::WasOver,
             "{:?}",
             pair.kind
         );
@@ -148,7 +148,7 @@ async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary
     for pair in scene.pairs.iter_mut().filter(|pair| !loses(pair.kind)) {
         assert_eq!(
             pair.let_go().await.unwrap(),
-            Parting::Ended,
+            ReleaseOutcome::Ended,
             "{:?}",
             pair.kind
         );

@@ -16,8 +16,8 @@ pub use crate::{
     exclusive::Kind,
     owner::AttemptId,
     primitive::{
-        AcquireRequest, Answer, Grant, Parted, Primitive, ReleaseRequest, RenewRequest, Renewed,
-        Side, Withdraw, WithdrawRequest, Withdrawn,
+        AcquireRequest, Answer, Grant, Primitive, ReleaseReply, ReleaseRequest, RenewRequest,
+        Renewed, Side, Withdraw, WithdrawRequest, Withdrawn,
     },
     protocol::{
         acquisition::Discipline,

@@ -72,7 +72,7 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall;
 
     /// Reads its reply.
-    fn released(&self, reply: &Value) -> Result<Parted, Error>;
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error>;
 
     /// Builds the call that withdraws entries of waiters of an object of this kind; `None` if nobody waits for objects of it.
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
@@ -311,7 +311,7 @@ pub enum Waiting<'a> {
 
 /// A release script's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parted {
+pub enum ReleaseReply {
     /// This ended the attempt's hold; so many attempts hold on.
     Released(u32),
     /// So it did, but the lease had run out before.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use redlatch_core::{
     Error,
     family::{
-        AcquireRequest, Answer, AttemptId, Discipline, Key, Parted, Primitive, ReleaseRequest,
-        RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn,
+        AcquireRequest, Answer, AttemptId, Discipline, Key, Primitive, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn,
     },
     seam::Value,
 };
@@ -97,12 +97,12 @@ impl Primitive for Counted {
         WithdrawScript::decode(reply)
     }
 
-    fn released(&self, reply: &Value) -> Result<Parted, Error> {
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
         let verdicts = ReleaseScript::decode(reply)?;
         // Permits that are holds of their own end together only by an undo, whose answer is not
         // read.
-        Ok(verdicts
-            .first()
-            .map_or(Parted::Gone, |verdict| Verdict::parted(*verdict)))
+        Ok(verdicts.first().map_or(ReleaseReply::Gone, |verdict| {
+            Verdict::release_reply(*verdict)
+        }))
     }
 }

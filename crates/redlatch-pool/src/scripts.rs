@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, Parted, REMEMBERED,
+        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, Key, REMEMBERED, ReleaseReply,
         ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn,
         millis,
     },
@@ -198,12 +198,12 @@ impl<'a> ReleaseScript<'a> {
 }
 
 impl Verdict {
-    pub(crate) const fn parted(self) -> Parted {
+    pub(crate) const fn release_reply(self) -> ReleaseReply {
         match self {
-            Self::Released(left) => Parted::Released(left),
-            Self::Already(left) => Parted::Already(left),
-            Self::Expired => Parted::Expired,
-            Self::Gone => Parted::Gone,
+            Self::Released(left) => ReleaseReply::Released(left),
+            Self::Already(left) => ReleaseReply::Already(left),
+            Self::Expired => ReleaseReply::Expired,
+            Self::Gone => ReleaseReply::Gone,
         }
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use redlatch_core::{
     Client, Error, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Discipline, Internals, Key, Name, Parted, Primitive,
-        ReleaseRequest, RenewRequest, Renewed, ScriptCall, Side, WithdrawRequest, Withdrawn,
+        AcquireRequest, Answer, AttemptId, Discipline, Internals, Key, Name, Primitive,
+        ReleaseReply, ReleaseRequest, RenewRequest, Renewed, ScriptCall, Side, WithdrawRequest,
+        Withdrawn,
     },
     seam::Value,
 };
@@ -143,7 +144,7 @@ impl Primitive for Hold {
         .call()
     }
 
-    fn released(&self, reply: &Value) -> Result<Parted, Error> {
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
         ReleaseScript::decode(reply)
     }
 

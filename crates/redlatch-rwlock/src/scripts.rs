@@ -8,8 +8,8 @@ use std::{
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Grant, Items, Key, Parted, ReleaseRequest, RenewRequest,
-        Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Items, Key, ReleaseReply, ReleaseRequest,
+        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
     },
     seam::Value,
 };
@@ -244,15 +244,15 @@ impl ReleaseScript<'_> {
         self.names.tell(call)
     }
 
-    pub(crate) fn decode(reply: &Value) -> Result<Parted, Error> {
+    pub(crate) fn decode(reply: &Value) -> Result<ReleaseReply, Error> {
         let items = Items::new(&RELEASE, reply)?;
         Ok(match items.text(1)? {
-            "released" => Parted::Released(items.number(2)?),
-            "expired" => Parted::Expired,
-            "already" => Parted::Already(items.number(2)?),
-            "revoked" => Parted::Revoked,
-            "taken" => Parted::Taken,
-            "gone" | "kind" => Parted::Gone,
+            "released" => ReleaseReply::Released(items.number(2)?),
+            "expired" => ReleaseReply::Expired,
+            "already" => ReleaseReply::Already(items.number(2)?),
+            "revoked" => ReleaseReply::Revoked,
+            "taken" => ReleaseReply::Taken,
+            "gone" | "kind" => ReleaseReply::Gone,
             _ => return Err(items.bad()),
         })
     }

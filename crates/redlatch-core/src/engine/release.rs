@@ -6,7 +6,7 @@ use super::{PendingRelease, succession::ahead_of_successors};
 use crate::{
     Client, Error,
     net::{Answered, Repeated},
-    primitive::Parted,
+    primitive::ReleaseReply,
 };
 
 /// What became of a release.
@@ -36,15 +36,15 @@ impl Released {
     }
 
     /// Reads an answer; `resent` if an earlier copy may have been executed.
-    const fn of(parted: Parted, resent: bool) -> Self {
-        match parted {
-            Parted::Released(0) | Parted::Already(0) => Self::Free,
-            Parted::Released(left) | Parted::Already(left) => Self::StillHeld(left),
-            Parted::Expired => Self::Expired,
-            Parted::Revoked => Self::Revoked,
-            Parted::Taken | Parted::Gone if resent => Self::Unconfirmed,
-            Parted::Taken => Self::TakenOver,
-            Parted::Gone => Self::Forgotten,
+    const fn of(reply: ReleaseReply, resent: bool) -> Self {
+        match reply {
+            ReleaseReply::Released(0) | ReleaseReply::Already(0) => Self::Free,
+            ReleaseReply::Released(left) | ReleaseReply::Already(left) => Self::StillHeld(left),
+            ReleaseReply::Expired => Self::Expired,
+            ReleaseReply::Revoked => Self::Revoked,
+            ReleaseReply::Taken | ReleaseReply::Gone if resent => Self::Unconfirmed,
+            ReleaseReply::Taken => Self::TakenOver,
+            ReleaseReply::Gone => Self::Forgotten,
         }
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn run(
         }
         primitive
             .released(&reply)
-            .map(|parted| Released::of(parted, resent))
+            .map(|told| Released::of(told, resent))
     }
 }
 
@@ -117,13 +117,22 @@ mod tests {
 
     #[test]
     fn only_a_release_never_sent_before_may_say_that_it_held_nothing() {
-        assert_eq!(Released::of(Parted::Gone, false), Released::Forgotten);
-        assert_eq!(Released::of(Parted::Gone, true), Released::Unconfirmed);
-        assert_eq!(Released::of(Parted::Taken, false), Released::TakenOver);
-        assert_eq!(Released::of(Parted::Taken, true), Released::Unconfirmed);
-        assert_eq!(Released::of(Parted::Already(0), true), Released::Free);
+        assert_eq!(Released::of(ReleaseReply::Gone, false), Released::Forgotten);
         assert_eq!(
-            Released::of(Parted::Released(2), true),
+            Released::of(ReleaseReply::Gone, true),
+            Released::Unconfirmed
+        );
+        assert_eq!(
+            Released::of(ReleaseReply::Taken, false),
+            Released::TakenOver
+        );
+        assert_eq!(
+            Released::of(ReleaseReply::Taken, true),
+            Released::Unconfirmed
+        );
+        assert_eq!(Released::of(ReleaseReply::Already(0), true), Released::Free);
+        assert_eq!(
+            Released::of(ReleaseReply::Released(2), true),
             Released::StillHeld(2)
         );
     }

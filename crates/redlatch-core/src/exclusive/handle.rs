@@ -10,8 +10,8 @@ use super::{
 use crate::{
     Client, Error, ErrorKind, Lockable, Member, Owner,
     primitive::{
-        AcquireRequest, Answer, AnswerForAll, Parted, Primitive, ReleaseRequest, RenewRequest,
-        Renewed, Waiting, WithdrawRequest, Withdrawn,
+        AcquireRequest, Answer, AnswerForAll, Primitive, ReleaseReply, ReleaseRequest,
+        RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
     protocol::{
         acquisition::Discipline,
@@ -265,7 +265,7 @@ impl Primitive for Object {
         self.kind.release(&self.key, request)
     }
 
-    fn released(&self, reply: &Value) -> Result<Parted, Error> {
+    fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
         self.kind.released(reply)
     }
 

@@ -7,8 +7,8 @@ use redlatch_lua::Exclusive as Sources;
 use crate::{
     Error, ErrorKind, LossCause, Token,
     primitive::{
-        AcquireRequest, Answer, AnswerForAll, Grant, Parted, ReleaseRequest, RenewRequest, Renewed,
-        Waiting, WithdrawRequest, Withdrawn,
+        AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest, RenewRequest,
+        Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
     protocol::{acquisition::Discipline, name::Key},
     script::{Items, Script, ScriptCall, millis},
@@ -214,15 +214,15 @@ impl Kind {
             .maybe(request.token)
     }
 
-    pub(super) fn released(&'static self, reply: &Value) -> Result<Parted, Error> {
+    pub(super) fn released(&'static self, reply: &Value) -> Result<ReleaseReply, Error> {
         let items = Items::new(&self.release, reply)?;
         Ok(match items.text(1)? {
-            "released" => Parted::Released(items.number(2)?),
-            "expired" => Parted::Expired,
-            "already" => Parted::Already(items.number(2)?),
-            "revoked" => Parted::Revoked,
-            "taken" => Parted::Taken,
-            "gone" | "kind" => Parted::Gone,
+            "released" => ReleaseReply::Released(items.number(2)?),
+            "expired" => ReleaseReply::Expired,
+            "already" => ReleaseReply::Already(items.number(2)?),
+            "revoked" => ReleaseReply::Revoked,
+            "taken" => ReleaseReply::Taken,
+            "gone" | "kind" => ReleaseReply::Gone,
             _ => return Err(items.bad()),
         })
     }

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -40,6 +40,7 @@ use crate::{
     rules::{Rule, Rules},
     script::ScriptCall,
     seam::{Runtime, Value},
+    sync::lock,
     timeouts,
 };
 
@@ -269,11 +270,7 @@ impl Client {
 
     /// Returns every hold that was there when the client began to close.
     fn closing_holds(&self) -> Vec<Arc<Hold>> {
-        let mut closing = self
-            .0
-            .closing_holds
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut closing = lock(&self.0.closing_holds);
         closing.extend(self.0.holds.all());
         closing.iter().filter_map(Weak::upgrade).collect()
     }
@@ -711,13 +708,7 @@ impl Client {
     }
 
     fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
-        look(
-            &mut self
-                .0
-                .rate_limiter
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        look(&mut lock(&self.0.rate_limiter))
     }
 }
 

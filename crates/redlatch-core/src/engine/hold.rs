@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
@@ -28,6 +28,7 @@ use crate::{
     },
     rules::Rule,
     script::ScriptCall,
+    sync::lock,
 };
 
 /// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is the latest of theirs.
@@ -531,7 +532,7 @@ impl Hold {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }
 

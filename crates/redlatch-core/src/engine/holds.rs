@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
 };
 
 use super::Hold;
@@ -15,6 +15,7 @@ use crate::{
         name::Key,
         time::Moment,
     },
+    sync::lock,
 };
 
 /// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
@@ -40,7 +41,7 @@ struct Place {
 
 impl Holds {
     pub(super) fn table(&self) -> Table<'_> {
-        Table(self.table.lock().unwrap_or_else(PoisonError::into_inner))
+        Table(lock(&self.table))
     }
 
     /// Tells whether `owner` holds `key` on any side, as far as this process knows.

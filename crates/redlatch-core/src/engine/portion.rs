@@ -3,11 +3,11 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use super::{Held, PendingRelease, Released, release};
-use crate::{Error, rules::Rule};
+use crate::{Error, rules::Rule, sync::lock};
 
 /// Some of the units of one hold. Dropping it gives them back in the background; the hold lasts until the last of them has gone.
 ///
@@ -125,7 +125,7 @@ enum Fate {
 
 impl Stock {
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tally)
     }
 }
 

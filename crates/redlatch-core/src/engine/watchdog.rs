@@ -5,7 +5,7 @@ mod pipeline;
 use std::{
     collections::BTreeMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
@@ -26,6 +26,7 @@ use crate::{
     },
     script::{CallOutcome, Failure},
     seam::{Address, Runtime},
+    sync::lock,
     timeouts,
 };
 
@@ -290,7 +291,7 @@ impl Watchdog {
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.plan)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use crate::{
         name::Key,
         time::Moment,
     },
+    sync::lock,
 };
 
 /// The objects that somebody in this client watches.
@@ -68,7 +69,7 @@ impl Watches {
     }
 
     fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Object>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.objects)
     }
 }
 

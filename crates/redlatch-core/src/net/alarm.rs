@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll, Waker},
 };
 
@@ -14,6 +14,7 @@ use crate::{
     life::Life,
     protocol::{sleep_deadline::SleepDeadline, time::Moment},
     seam::Runtime,
+    sync::lock,
 };
 
 /// The alarms of one client. One task sleeps until the earliest; one that is set for later does not wake it, and most are taken back
@@ -94,7 +95,7 @@ impl Alarms {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
 };
 
 use tokio::{select, sync::Notify};
@@ -170,7 +170,7 @@ impl Hub {
     }
 
     fn table(&self) -> MutexGuard<'_, SubscriptionTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     /// Something changed: connects if that was never done, and makes the connection look.

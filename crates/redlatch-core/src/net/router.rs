@@ -1,7 +1,7 @@
 //! Routes slots to nodes, and keeps the links to them.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -383,7 +383,7 @@ impl Router {
         let address = self.servers.address(asked, host, port)?;
         if !redirect.once {
             tracing::debug!(target: "redlatch", slot = redirect.slot, to = %address, "a slot has moved");
-            *self.hint.lock().unwrap_or_else(PoisonError::into_inner) = Some(address.clone());
+            *lock(&self.hint) = Some(address.clone());
             let changed = self.routes().assign(redirect.slot, &address);
             if changed {
                 self.news.change(|_| true);
@@ -395,10 +395,7 @@ impl Router {
 
     /// Returns who was named in the last redirection, once.
     pub(super) fn take_hint(&self) -> Option<Address> {
-        self.hint
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        lock(&self.hint).take()
     }
 
     /// Takes in which servers may take over from those in charge.
@@ -440,6 +437,6 @@ impl Router {
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.routes)
     }
 }

@@ -2,10 +2,13 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
-use crate::seam::{Address, Login, TlsOptions};
+use crate::{
+    seam::{Address, Login, TlsOptions},
+    sync::lock,
+};
 
 /// The servers of a client.
 #[derive(Debug)]
@@ -115,15 +118,12 @@ impl Credentials {
 
     /// Returns what holds now.
     pub(crate) fn login(&self) -> Login {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 
     /// Changes user and password.
     pub(crate) fn change(&self, username: Option<&str>, password: Option<&str>) {
-        let mut login = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut login = lock(&self.0);
         login.username = username.map(str::to_owned);
         login.password = password.map(str::to_owned);
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use crate::{
     Error,
     rules::{Rule, Rules},
     seam::Push,
+    sync::lock,
 };
 
 /// The messages that a listener takes on its channel.
@@ -54,7 +55,7 @@ impl Ear {
     }
 
     fn said(&self) -> MutexGuard<'_, Option<u64>> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.said)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fmt::Write,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use crate::{
     owner::ClientId,
     protocol::{name::Prefix, slot::tag_in, time::Moment},
     rules::Rules,
+    sync::lock,
 };
 
 /// One channel that wakes for this client are sent to, and who hears it.
@@ -182,6 +183,6 @@ impl WakeRoutes {
     }
 
     fn shards(&self) -> MutexGuard<'_, Vec<Arc<Wakes>>> {
-        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards)
     }
 }

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     fmt,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     task::{Context, Poll},
 };
 
@@ -27,7 +27,10 @@ use super::{
     pushes::Gone,
     value,
 };
-use crate::seam::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value};
+use crate::{
+    seam::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value},
+    sync::lock,
+};
 
 /// Splits a RESP2 connection into what the seam wants.
 ///
@@ -250,7 +253,7 @@ impl Socket {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<PubSubStream>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use super::waiter::{Discipline, WaitStrategy};
 use super::{
     backoff::{Backoff, unit},
     rate_limiter::RateLimiter,
@@ -21,27 +22,6 @@ pub struct Plan {
     pub discipline: Discipline,
     /// How long to go on without any answer from the server.
     pub patience: Duration,
-}
-
-/// How the waiters of an object are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Discipline {
-    /// Whoever comes first when it is free; one waiter per client stands for all of its own.
-    #[default]
-    Barging,
-    /// In order of their tickets: every waiter has a place of its own on the server, from its first request on.
-    Queued,
-}
-
-/// How a waiter learns that it may try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitStrategy {
-    /// The server wakes it; a bounded re-check covers a lost message. The default.
-    Notify,
-    /// It asks again after each pause and never subscribes: what others call a spin lock.
-    Poll(Backoff),
 }
 
 /// What to do next.

@@ -22,3 +22,4 @@ pub mod slot;
 pub mod small_map;
 pub mod time;
 pub mod turn;
+pub mod waiter;

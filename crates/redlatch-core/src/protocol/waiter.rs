@@ -1,0 +1,533 @@
+//! One waiter, from its first request to its end.
+//!
+//! # States
+//!
+//! | state | the waiter | next step |
+//! |---|---|---|
+//! | `InLine` | stands behind others of its process in the local queue | `AwaitTurn` |
+//! | `Asking` | has to ask the server | `Send` |
+//! | `Subscribing` | was told that it is busy before messages could reach it | `Subscribe` |
+//! | `Waiting` | was told that it is busy | `Wait`, `Pause` if it polls, `AwaitTurn` if others ask first |
+//! | `RecheckDue` | has to ask again when the client's rate limit allows | `Send`, or `Wait` for that |
+//! | `RecheckBooked` | has its place in the client's rate limit | `Wait` |
+//! | `Failed` | got no clear answer | `Pause` |
+//! | `GivenUp` | needs a fresh attempt | `StartOver` |
+//! | `Done` | holds | `End` |
+//!
+//! # Transitions
+//!
+//! | input | from | to |
+//! |---|---|---|
+//! | the queue says that others ask first | any phase, barging; `Waiting` with a slot | `InLine` |
+//! | the queue says that it is its turn | `InLine` | the phase it was in |
+//! | `on_notified` | `InLine`, `Waiting`, `RecheckBooked` | `Asking` |
+//! | `on_queue_changed` | `Waiting`, `RecheckBooked` | `Asking` |
+//! | `on_prompt(Retry)` | `InLine`, `Waiting`, `RecheckBooked` | `Asking` |
+//! | `on_prompt(Requeue)` | `InLine`, `Waiting` | `RecheckDue` |
+//! | `on_gap`, `on_elapsed` | `Waiting` | `RecheckDue` |
+//! | `on_gap`, `on_elapsed` | `RecheckBooked`, `Failed` | `Asking` |
+//! | `on_subscribed` | `Subscribing` | `Asking` |
+//! | `on_unsubscribed` | `Subscribing` | `Waiting` |
+//! | `on_busy` | `Asking` | `Waiting`, or `Subscribing` if no message would reach it |
+//! | `on_unfinished`, the first `on_late` | `Asking` | `Asking` |
+//! | `on_failed`, a further `on_late` | `Asking` | `Failed` |
+//! | `on_void`, `on_grant_expired` | `Asking` | `GivenUp`, and `Failed` after `StartOver` |
+//! | `on_granted` | `Asking` | `Done` |
+//!
+//! Prompts that come in another state are heeded in the next one that heeds them.
+
+mod plan;
+mod recheck;
+mod step;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use self::{
+    plan::{Admission, Discipline, GiveUp, Plan, WaitStrategy},
+    recheck::{RECHECK, UNSUBSCRIBED_RECHECK},
+    step::{
+        Busy, Contact, End, Granted, Listen, Prompt, QueueView, Registration, Restart, Step,
+        Subscription, Turn,
+    },
+};
+use super::{rate_limiter::RateLimiter, time::Moment};
+
+/// The decisions of one waiter: who asks the server when, and when to stop.
+///
+/// Inputs: `on_…` for what happened, and the local queue as it stands. Output:
+/// [`step`](Self::step). Call `step`, do what it says, tell the result by an `on_…`, and call
+/// `step` again.
+#[derive(Debug)]
+pub struct Waiter {
+    plan: Plan,
+    state: State,
+    slot: Slot,
+    cause: Cause,
+    /// What another waiter has told this one, until it is heeded.
+    prompt: Option<Prompt>,
+    subscription: Subscription,
+    /// When the server last gave a clear answer.
+    heard: Moment,
+    /// Whether it has asked at all: the first request is sent however late it is.
+    asked: bool,
+    failures: u32,
+    polls: u32,
+    lates: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Others of the local queue ask first. It goes on with this phase when its turn comes.
+    InLine(Phase),
+    /// It acts by this phase.
+    Active(Phase),
+    /// Its attempt is of no use any more.
+    GivenUp(Restart),
+    /// It was granted.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Asking,
+    Subscribing,
+    /// The lease of the holder ends after `remaining`, counted from the last answer.
+    Waiting {
+        remaining: Duration,
+    },
+    RecheckDue,
+    RecheckBooked {
+        at: Moment,
+    },
+    Failed,
+}
+
+/// What the server's queue has of this waiter, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// Nothing: it asks by itself.
+    Absent,
+    /// A slot: the server notifies this waiter, or another waiter passes the news on.
+    Queued,
+    /// The same, as long as its owner holds the object: the server may know the owner as a holder
+    /// for longer than the owner does.
+    Reentrant,
+    /// Maybe nothing: another waiter has lost its slot. It has told all others as well.
+    RequeueRequested,
+}
+
+/// What made the waiter ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// It has just come. It has not had to wait.
+    Arrival,
+    /// Its turn in the local queue, or the clock.
+    Recheck,
+    /// A message, or another waiter.
+    Notified,
+}
+
+impl Waiter {
+    /// Starts at `now`. With an active subscription the first request may register.
+    pub const fn new(plan: Plan, now: Moment, subscription: Subscription) -> Self {
+        Self {
+            plan,
+            state: State::Active(Phase::Asking),
+            slot: Slot::Absent,
+            cause: Cause::Arrival,
+            prompt: None,
+            subscription,
+            heard: now,
+            asked: false,
+            failures: 0,
+            polls: 0,
+            lates: 0,
+        }
+    }
+
+    /// Returns what to do at `now`. Re-checks book their place in `limiter`.
+    pub fn step(
+        &mut self,
+        now: Moment,
+        queue: &QueueView,
+        random: u64,
+        limiter: &mut RateLimiter,
+    ) -> Step {
+        let phase = match self.state {
+            State::InLine(phase) | State::Active(phase) => phase,
+            State::GivenUp(restart) => return self.start_over(restart),
+            State::Done => return Step::End(End::Busy),
+        };
+        let behind = queue.turn == Turn::Others && self.waits_for_turn(phase);
+        let prompt = self.prompt.filter(|_| behind || phase.is_waiting());
+        let phase = match prompt {
+            Some(prompt) => self.heed(prompt, phase),
+            None if behind => return self.stand_in_line(phase, now, queue),
+            None => self.take_turn(phase, queue),
+        };
+        self.act(phase, now, queue, random, limiter)
+    }
+
+    /// A message says that it may have its turn at the server.
+    pub const fn on_notified(&mut self) {
+        if let State::InLine(_) | State::Active(_) = self.state {
+            self.cause = Cause::Notified;
+            self.state = State::Active(Phase::Asking);
+        }
+    }
+
+    /// Its place in the local queue has changed.
+    pub const fn on_queue_changed(&mut self) {
+        // One in line looks at the queue.
+        if let State::Active(_) = self.state {
+            self.on_notified();
+        }
+    }
+
+    /// Another waiter of its local queue has told it something.
+    pub fn on_prompt(&mut self, prompt: Prompt) {
+        self.prompt = self.prompt.max(Some(prompt));
+    }
+
+    /// The time of a wait or pause is over. Re-checks keep to the client's limiter.
+    pub const fn on_elapsed(&mut self) {
+        let State::Active(phase) = self.state else {
+            return;
+        };
+        if let Cause::Notified = self.cause {
+            self.cause = Cause::Recheck;
+        }
+        self.state = State::Active(match phase {
+            Phase::Waiting { .. } => Phase::RecheckDue,
+            _ => Phase::Asking,
+        });
+    }
+
+    /// Messages may have been missed. Of a local queue, the first waiter asks for all.
+    pub const fn on_gap(&mut self) {
+        self.on_elapsed();
+    }
+
+    /// Messages reach us from now on. What was missed before is found by asking again.
+    pub const fn on_subscribed(&mut self) {
+        self.subscription = Subscription::Active;
+        self.state = State::Active(Phase::Asking);
+    }
+
+    /// Messages cannot reach us: ask by the clock until they do.
+    pub const fn on_unsubscribed(&mut self) {
+        self.subscription = Subscription::Inactive;
+        self.state = State::Active(Phase::Waiting {
+            remaining: Duration::MAX,
+        });
+    }
+
+    /// This is how the subscription stands after a wait in line, or with another channel.
+    pub const fn on_subscription(&mut self, subscription: Subscription) {
+        self.subscription = subscription;
+    }
+
+    /// Its owner does not hold the object any more.
+    pub fn on_hold_ended(&mut self) {
+        if self.slot == Slot::Reentrant {
+            self.slot = Slot::Absent;
+        }
+    }
+
+    /// Another holds the object, or comes first. Returns what to tell all others of the local queue.
+    pub fn on_busy(&mut self, now: Moment, busy: Busy) -> Option<Prompt> {
+        let registered = self.registration() != Registration::None;
+        let would_hear = registered && self.subscription == Subscription::Active;
+        let lost_slot = busy.entered && self.has_slot();
+        self.answered(now);
+        self.have_waited();
+        self.subscription = busy.subscription;
+        self.slot = match self.plan.discipline {
+            Discipline::Queued if !busy.beside && busy.owner_holds => Slot::Reentrant,
+            Discipline::Queued if !busy.beside => Slot::Queued,
+            _ => Slot::Absent,
+        };
+        let subscribes = self.plan.notifies() && !self.plan.takes_first_answer();
+        self.state = State::Active(if subscribes && !would_hear {
+            Phase::Subscribing
+        } else {
+            Phase::Waiting {
+                remaining: busy.remaining,
+            }
+        });
+        // What has lost its slot has probably lost those of the others.
+        lost_slot.then_some(Prompt::Requeue)
+    }
+
+    /// It was granted. Returns what to tell all others of the local queue.
+    pub fn on_granted(&mut self, granted: Granted) -> Option<Prompt> {
+        self.state = State::Done;
+        let lost_slot = granted.unqueued && !granted.has_copies && self.has_slot();
+        // The message that lets all in may have been lost.
+        let unnoticed = self.plan.admission == Admission::Together && self.cause == Cause::Recheck;
+        let requeue = lost_slot.then_some(Prompt::Requeue);
+        requeue.max(unnoticed.then_some(Prompt::Retry))
+    }
+
+    /// It was granted, and the reply took so long that the lease may have ended.
+    pub const fn on_grant_expired(&mut self) {
+        self.state = State::GivenUp(Restart::GrantExpired);
+    }
+
+    /// The server says that the attempt has been undone.
+    pub const fn on_void(&mut self) {
+        self.state = State::GivenUp(Restart::AttemptVoid);
+    }
+
+    /// The request came too late to act. The server's time is known afresh.
+    pub const fn on_late(&mut self, now: Moment) {
+        self.lates += 1;
+        if self.lates > 1 {
+            self.on_failed();
+        } else {
+            self.heard = now;
+            self.state = State::Active(Phase::Asking);
+        }
+    }
+
+    /// The server had too much to tidy up to answer: ask again at once.
+    pub const fn on_unfinished(&mut self, now: Moment) {
+        self.answered(now);
+        self.state = State::Active(Phase::Asking);
+    }
+
+    /// There was no clear answer: not sent, not executed for the moment, or outcome unknown.
+    pub const fn on_failed(&mut self) {
+        self.failures = self.failures.saturating_add(1);
+        self.state = State::Active(Phase::Failed);
+    }
+
+    /// Tells whether it has had to wait.
+    pub fn has_waited(&self) -> bool {
+        self.cause != Cause::Arrival
+    }
+
+    /// Tells whether its slot depends on what its owner holds.
+    pub fn is_reentrant(&self) -> bool {
+        self.slot == Slot::Reentrant
+    }
+
+    /// Tells whether it goes to another channel when the shard of its name has another. One that is
+    /// served in order keeps its address, which is its ticket.
+    pub fn follows_shard(&self) -> bool {
+        self.asked && self.plan.notifies() && self.plan.discipline == Discipline::Barging
+    }
+
+    /// Returns the caller's wishes.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns when to stop waiting for the answer to a request sent at `now`: when patience ends,
+    /// not before `silence` has passed.
+    pub fn patience_deadline(&self, now: Moment, silence: Duration) -> Moment {
+        let patient = self.heard + self.plan.patience;
+        self.plan.bound(patient.max(now + silence))
+    }
+}
+
+impl Waiter {
+    /// Tells whether it leaves the server to those before it in the local queue. One without a slot
+    /// in the server's queue asks for that; one with a slot waits to be notified.
+    fn waits_for_turn(&self, phase: Phase) -> bool {
+        match self.plan.discipline {
+            Discipline::Barging => true,
+            Discipline::Queued => self.has_slot() && phase.is_waiting() && self.plan.notifies(),
+        }
+    }
+
+    fn stand_in_line(&mut self, phase: Phase, now: Moment, queue: &QueueView) -> Step {
+        self.have_waited();
+        self.state = State::InLine(phase);
+        let over = self.plan.is_over(now);
+        let silence = now - queue.heard.max(self.heard);
+        match queue.contact {
+            // Nobody knows whether it is held.
+            Contact::Failing if over || silence >= self.plan.patience => {
+                return Step::End(End::QueueUnanswered);
+            }
+            Contact::Awaited if over => return Step::End(End::QueueUnanswered),
+            _ if over => return Step::End(End::Busy),
+            _ => {}
+        }
+        let overdue = recheck::overdue(self.plan.discipline);
+        let until = recheck::next_look_at_first(queue.first_back_at, overdue, now);
+        Step::AwaitTurn {
+            until: self.plan.bound(until),
+            overdue,
+            listen: match self.plan.discipline {
+                Discipline::Barging => Listen::Nothing,
+                Discipline::Queued => Listen::Own,
+            },
+        }
+    }
+
+    /// Asks out of turn, once.
+    fn heed(&mut self, prompt: Prompt, phase: Phase) -> Phase {
+        self.prompt = None;
+        match prompt {
+            Prompt::Retry => {
+                self.cause = Cause::Notified;
+                Phase::Asking
+            }
+            Prompt::Requeue => {
+                if self.slot != Slot::Absent {
+                    self.slot = Slot::RequeueRequested;
+                }
+                match phase {
+                    Phase::Waiting { .. } => Phase::RecheckDue,
+                    phase => phase,
+                }
+            }
+        }
+    }
+
+    /// It is its turn: it goes by what those before it have heard.
+    fn take_turn(&mut self, phase: Phase, queue: &QueueView) -> Phase {
+        if matches!(self.state, State::InLine(_)) && queue.turn == Turn::Ours {
+            self.heard = self.heard.max(queue.heard);
+        }
+        phase
+    }
+
+    fn act(
+        &mut self,
+        phase: Phase,
+        now: Moment,
+        queue: &QueueView,
+        random: u64,
+        limiter: &mut RateLimiter,
+    ) -> Step {
+        self.state = State::Active(phase);
+        let over = self.plan.is_over(now);
+        match phase {
+            Phase::Asking if self.asked && over => Step::End(if self.failures > 0 {
+                End::Unanswered
+            } else {
+                End::Busy
+            }),
+            Phase::Asking => self.ask(),
+            Phase::Subscribing | Phase::RecheckBooked { .. } if over => Step::End(End::Busy),
+            Phase::Subscribing => Step::Subscribe,
+            Phase::Waiting { .. } if over || self.is_done_waiting() => Step::End(End::Busy),
+            Phase::Waiting { remaining } => self.wait(remaining, now, queue, random),
+            Phase::RecheckDue => {
+                let at = limiter.book(now);
+                let phase = if at > now && !over {
+                    Phase::RecheckBooked { at }
+                } else {
+                    Phase::Asking
+                };
+                self.act(phase, now, queue, random, limiter)
+            }
+            Phase::RecheckBooked { at } => self.wait_until(at, queue),
+            Phase::Failed if over || now - self.heard >= self.plan.patience => {
+                Step::End(End::Unanswered)
+            }
+            Phase::Failed => self.pause(now, recheck::RETRY.delay(self.failures, random)),
+        }
+    }
+
+    const fn ask(&mut self) -> Step {
+        self.asked = true;
+        Step::Send(self.registration())
+    }
+
+    fn wait(&mut self, remaining: Duration, now: Moment, queue: &QueueView, random: u64) -> Step {
+        match self.plan.strategy {
+            WaitStrategy::Notify => {
+                let (subscription, heard) = (self.subscription, self.heard);
+                let until = recheck::next_recheck(subscription, heard, remaining, now, random);
+                self.wait_until(until, queue)
+            }
+            WaitStrategy::Poll(backoff) => {
+                self.polls = self.polls.saturating_add(1);
+                let discipline = self.plan.discipline;
+                let delay = recheck::next_poll(backoff, self.polls, discipline, random);
+                self.pause(now, delay)
+            }
+        }
+    }
+
+    fn wait_until(&self, until: Moment, queue: &QueueView) -> Step {
+        let listen = match (self.plan.discipline, queue.turn) {
+            // The others of its queue do not ask, unless they are notified or prompted.
+            (Discipline::Queued, Turn::Ours) => Listen::Everyone,
+            _ => Listen::Own,
+        };
+        let until = self.plan.bound(until);
+        Step::Wait { until, listen }
+    }
+
+    fn pause(&self, now: Moment, delay: Duration) -> Step {
+        let until = self.plan.bound(now + delay);
+        Step::Pause { until }
+    }
+
+    const fn start_over(&mut self, restart: Restart) -> Step {
+        self.slot = Slot::Absent;
+        self.on_failed();
+        Step::StartOver(restart)
+    }
+
+    fn is_done_waiting(&self) -> bool {
+        let polled_enough = match self.plan.strategy {
+            WaitStrategy::Poll(backoff) => backoff.is_exhausted(self.polls.saturating_add(1)),
+            WaitStrategy::Notify => false,
+        };
+        polled_enough || self.plan.takes_first_answer()
+    }
+
+    const fn registration(&self) -> Registration {
+        let Plan {
+            give_up,
+            strategy,
+            discipline,
+            ..
+        } = &self.plan;
+        match (give_up, discipline, strategy) {
+            (GiveUp::AtFirstAnswer, _, _) => Registration::None,
+            (_, Discipline::Queued, WaitStrategy::Notify) => Registration::Notified,
+            (_, Discipline::Queued, WaitStrategy::Poll(_)) => Registration::Silent,
+            (_, Discipline::Barging, WaitStrategy::Notify) => match self.subscription {
+                Subscription::Active => Registration::Notified,
+                Subscription::Inactive => Registration::None,
+            },
+            (_, Discipline::Barging, WaitStrategy::Poll(_)) => Registration::None,
+        }
+    }
+
+    /// Tells whether it has a slot in the server's queue, and nothing says that this is lost.
+    const fn has_slot(&self) -> bool {
+        matches!(self.slot, Slot::Queued | Slot::Reentrant)
+    }
+
+    const fn have_waited(&mut self) {
+        if let Cause::Arrival = self.cause {
+            self.cause = Cause::Recheck;
+        }
+    }
+
+    const fn answered(&mut self, now: Moment) {
+        self.heard = now;
+        self.failures = 0;
+        self.lates = 0;
+    }
+}
+
+impl Phase {
+    /// Tells whether its last answer was that it has to wait, and nothing has happened since.
+    const fn is_waiting(self) -> bool {
+        matches!(
+            self,
+            Self::Waiting { .. } | Self::RecheckDue | Self::RecheckBooked { .. }
+        )
+    }
+}

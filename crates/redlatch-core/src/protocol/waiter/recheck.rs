@@ -1,0 +1,87 @@
+//! When a waiter asks again without a notification: the bounds of re-checks, pauses and turns.
+
+use std::time::Duration;
+
+use super::{Discipline, Subscription};
+use crate::protocol::{
+    backoff::{Backoff, unit},
+    time::Moment,
+};
+
+/// Longest time between two requests of a waiter that messages reach, before jitter of ± 20 %.
+pub const RECHECK: Duration = Duration::from_secs(2);
+
+/// The same while messages cannot reach it.
+pub const UNSUBSCRIBED_RECHECK: Duration = Duration::from_millis(250);
+
+/// A first waiter of a local queue that is so much later than it said is not polled by its task.
+const OVERDUE: Duration = RECHECK;
+
+/// The same where the server counts a client as dead whose first waiter is silent for long. A
+/// waiter that is replaced as the first keeps its slot on the server.
+const QUEUED_OVERDUE: Duration = Duration::from_secs(1);
+
+/// A waiter asks this long after the holder's lease should have ended.
+const AFTER_EXPIRY: Duration = Duration::from_millis(2);
+
+/// The least time by which something is late.
+const INSTANT: Duration = Duration::from_millis(1);
+
+/// Pauses between requests without a clear answer.
+pub(super) const RETRY: Backoff =
+    Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
+
+/// Returns when to ask again without a notification. The server last answered at `heard`, and the
+/// holder's lease ends `remaining` after that.
+pub(super) fn next_recheck(
+    subscription: Subscription,
+    heard: Moment,
+    remaining: Duration,
+    now: Moment,
+    random: u64,
+) -> Moment {
+    let expiry = remaining.saturating_add(AFTER_EXPIRY);
+    match subscription {
+        Subscription::Active => {
+            let recheck = RECHECK.mul_f64(0.8 + 0.4 * unit(random));
+            // Another waiter of this client may have been the last to ask.
+            (heard + recheck.min(expiry)).max(now)
+        }
+        Subscription::Inactive => now + UNSUBSCRIBED_RECHECK.min(expiry),
+    }
+}
+
+/// Returns how long a waiter that polls pauses before its next request.
+pub(super) fn next_poll(
+    backoff: Backoff,
+    polls: u32,
+    discipline: Discipline,
+    random: u64,
+) -> Duration {
+    let delay = backoff.delay(polls, random);
+    match discipline {
+        Discipline::Barging => delay,
+        // The server counts a queued waiter that is silent for longer as dead.
+        Discipline::Queued => delay.min(RECHECK),
+    }
+}
+
+/// Returns how late the first waiter of a local queue may be before another replaces it.
+pub(super) const fn overdue(discipline: Discipline) -> Duration {
+    match discipline {
+        Discipline::Barging => OVERDUE,
+        Discipline::Queued => QUEUED_OVERDUE,
+    }
+}
+
+/// Returns when a waiter in line looks whether the first one is overdue, which said that it will be
+/// back at `first_back_at`.
+pub(super) fn next_look_at_first(
+    first_back_at: Option<Moment>,
+    overdue: Duration,
+    now: Moment,
+) -> Moment {
+    let late = first_back_at.map(|back_at| back_at + overdue + INSTANT);
+    let late = late.filter(|&late| late > now);
+    late.unwrap_or(now + overdue).min(now + OVERDUE)
+}

@@ -1,0 +1,368 @@
+mod table;
+
+use super::*;
+use crate::protocol::backoff::Backoff;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn at(ms: u64) -> Moment {
+    Moment::from_origin(Duration::from_millis(ms))
+}
+
+fn plan() -> Plan {
+    Plan {
+        give_up: GiveUp::Never,
+        strategy: WaitStrategy::Notify,
+        discipline: Discipline::Barging,
+        admission: Admission::OneByOne,
+        patience: 10_000 * MS,
+    }
+}
+
+fn step(waiter: &mut Waiter, ms: u64) -> Step {
+    waiter.step(at(ms), &QueueView::NONE, 0, &mut RateLimiter::new(1000))
+}
+
+fn busy(waiter: &mut Waiter, ms: u64, remaining: Duration, subscription: Subscription) {
+    let busy = Busy {
+        remaining,
+        subscription,
+        ..Busy::default()
+    };
+    assert_eq!(waiter.on_busy(at(ms), busy), None);
+}
+
+fn wait(until: Moment) -> Step {
+    let listen = Listen::Own;
+    Step::Wait { until, listen }
+}
+
+fn wait_for_all(until: Moment) -> Step {
+    let listen = Listen::Everyone;
+    Step::Wait { until, listen }
+}
+
+#[test]
+fn a_queued_waiter_takes_its_ticket_first_and_subscribes_then_l23() {
+    let queued = Plan {
+        discipline: Discipline::Queued,
+        ..plan()
+    };
+    let mut it = Waiter::new(queued, at(0), Subscription::Inactive);
+    assert_eq!(step(&mut it, 0), Step::Send(Registration::Notified));
+    busy(&mut it, 1, Duration::MAX, Subscription::Inactive);
+    assert_eq!(step(&mut it, 1), Step::Subscribe);
+    it.on_subscribed();
+    assert_eq!(step(&mut it, 2), Step::Send(Registration::Notified));
+    it.on_unfinished(at(3));
+    assert_eq!(step(&mut it, 3), Step::Send(Registration::Notified));
+    busy(&mut it, 4, Duration::MAX, Subscription::Active);
+    assert_eq!(step(&mut it, 4), wait_for_all(at(1604)));
+    let mut queue = QueueView {
+        turn: Turn::Others,
+        heard: at(4),
+        ..QueueView::NONE
+    };
+    let in_line = it.step(at(5), &queue, 0, &mut RateLimiter::new(1000));
+    let in_line = matches!(in_line, Step::AwaitTurn { until, .. } if until == at(1005));
+    assert!(in_line, "it looks whether the first one is polled");
+    (queue.turn, queue.heard) = (Turn::Ours, at(1000));
+    let first = it.step(at(1100), &queue, 0, &mut RateLimiter::new(1000));
+    assert_eq!(
+        first,
+        wait_for_all(at(2600)),
+        "as long after the last answer"
+    );
+}
+
+#[test]
+fn after_subscribing_it_tries_again_before_it_waits() {
+    let mut it = Waiter::new(plan(), at(0), Subscription::Inactive);
+    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
+    busy(&mut it, 1, 30_000 * MS, Subscription::Inactive);
+    assert_eq!(step(&mut it, 1), Step::Subscribe);
+    it.on_subscribed();
+    assert_eq!(step(&mut it, 2), Step::Send(Registration::Notified));
+    busy(&mut it, 3, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 3), wait(at(1603)));
+    it.on_notified();
+    assert_eq!(step(&mut it, 4), Step::Send(Registration::Notified));
+}
+
+#[test]
+fn a_client_that_listens_registers_with_its_first_try() {
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    assert_eq!(step(&mut it, 0), Step::Send(Registration::Notified));
+    busy(&mut it, 1, 100 * MS, Subscription::Active);
+    assert_eq!(
+        step(&mut it, 1),
+        wait(at(103)),
+        "the holder's time and 2 ms"
+    );
+}
+
+#[test]
+fn a_booked_place_is_kept_through_an_interruption() {
+    let mut limiter = RateLimiter::new(10);
+    limiter.book(at(0));
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    it.step(at(0), &QueueView::NONE, 0, &mut limiter);
+    busy(&mut it, 0, Duration::MAX, Subscription::Active);
+    it.on_elapsed();
+    assert_eq!(
+        it.step(at(1), &QueueView::NONE, 0, &mut limiter),
+        wait(at(100))
+    );
+    assert_eq!(
+        it.step(at(2), &QueueView::NONE, 0, &mut limiter),
+        wait(at(100))
+    );
+    it.on_elapsed();
+    assert_eq!(
+        it.step(at(100), &QueueView::NONE, 0, &mut limiter),
+        Step::Send(Registration::Notified)
+    );
+}
+
+#[test]
+fn deaf_it_looks_by_the_clock_and_tries_to_subscribe_again_l7() {
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    step(&mut it, 0);
+    busy(&mut it, 1, 30_000 * MS, Subscription::Inactive);
+    assert_eq!(step(&mut it, 1), wait(at(251)));
+    it.on_notified();
+    assert_eq!(step(&mut it, 251), Step::Send(Registration::None));
+    busy(&mut it, 252, 30_000 * MS, Subscription::Inactive);
+    assert_eq!(step(&mut it, 252), Step::Subscribe);
+    it.on_unsubscribed();
+    assert_eq!(step(&mut it, 252), wait(at(502)));
+}
+
+#[test]
+fn a_caller_who_does_not_wait_gets_the_first_clear_answer() {
+    let mut it = Waiter::new(
+        Plan {
+            give_up: GiveUp::AtFirstAnswer,
+            ..plan()
+        },
+        at(0),
+        Subscription::Active,
+    );
+    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
+    busy(&mut it, 1, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 1), Step::End(End::Busy));
+}
+
+#[test]
+fn the_deadline_bounds_and_failure_is_not_contention_l3_l4() {
+    let plan = Plan {
+        give_up: GiveUp::At(at(200)),
+        ..plan()
+    };
+    let mut it = Waiter::new(plan, at(0), Subscription::Active);
+    step(&mut it, 0);
+    assert_eq!(it.plan().bound(at(1000)), at(200));
+    busy(&mut it, 10, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 10), wait(at(200)));
+    it.on_notified();
+    step(&mut it, 200);
+    busy(&mut it, 201, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 201), Step::End(End::Busy));
+
+    let mut it = Waiter::new(plan, at(0), Subscription::Active);
+    step(&mut it, 0);
+    it.on_failed();
+    assert!(matches!(step(&mut it, 100), Step::Pause { .. }));
+    it.on_notified();
+    step(&mut it, 150);
+    it.on_failed();
+    assert_eq!(step(&mut it, 200), Step::End(End::Unanswered));
+}
+
+#[test]
+fn patience_ends_with_silence_and_starts_anew_with_an_answer() {
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    step(&mut it, 0);
+    it.on_failed();
+    assert_eq!(step(&mut it, 9_999), Step::Pause { until: at(10_004) });
+    it.on_notified();
+    step(&mut it, 9_999);
+    busy(&mut it, 10_000, 30_000 * MS, Subscription::Active);
+    it.on_notified();
+    step(&mut it, 11_000);
+    it.on_failed();
+    assert!(matches!(step(&mut it, 19_999), Step::Pause { .. }));
+    assert_eq!(step(&mut it, 20_000), Step::End(End::Unanswered));
+}
+
+#[test]
+fn what_is_due_keeps_to_the_pace_and_to_its_place() {
+    let mut limiter = RateLimiter::new(10);
+    limiter.book(at(0));
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    step(&mut it, 0);
+    it.on_prompt(Prompt::Requeue);
+    assert_eq!(
+        it.step(at(0), &QueueView::NONE, 0, &mut limiter),
+        Step::Send(Registration::Notified)
+    );
+    busy(&mut it, 0, 30_000 * MS, Subscription::Active);
+    it.on_prompt(Prompt::Requeue);
+    assert_eq!(
+        it.step(at(1), &QueueView::NONE, 0, &mut limiter),
+        wait(at(100))
+    );
+    it.on_prompt(Prompt::Requeue);
+    assert_eq!(
+        it.step(at(2), &QueueView::NONE, 0, &mut limiter),
+        wait(at(100))
+    );
+    it.on_elapsed();
+    assert_eq!(
+        it.step(at(100), &QueueView::NONE, 0, &mut limiter),
+        Step::Send(Registration::Notified)
+    );
+}
+
+#[test]
+fn polling_never_subscribes_or_registers() {
+    let backoff = Backoff::exponential(10 * MS, 100 * MS);
+    let plan = Plan {
+        strategy: WaitStrategy::Poll(backoff),
+        ..plan()
+    };
+    let mut it = Waiter::new(plan, at(0), Subscription::Active);
+    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
+    busy(&mut it, 0, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 0), Step::Pause { until: at(5) });
+    it.on_notified();
+    busy(&mut it, 5, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 5), Step::Pause { until: at(15) });
+}
+
+#[test]
+fn polling_ends_after_its_attempts() {
+    let backoff = Backoff::constant(10 * MS).max_attempts(2);
+    let plan = Plan {
+        strategy: WaitStrategy::Poll(backoff),
+        ..plan()
+    };
+    let mut it = Waiter::new(plan, at(0), Subscription::Active);
+    assert_eq!(step(&mut it, 0), Step::Send(Registration::None));
+    busy(&mut it, 0, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 0), Step::Pause { until: at(10) });
+    it.on_elapsed();
+    assert_eq!(step(&mut it, 10), Step::Send(Registration::None));
+    busy(&mut it, 11, 30_000 * MS, Subscription::Active);
+    assert_eq!(step(&mut it, 11), Step::End(End::Busy));
+}
+
+#[test]
+fn a_request_too_late_is_sent_again_at_once_and_then_with_pauses() {
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    step(&mut it, 0);
+    it.on_late(at(1));
+    assert_eq!(step(&mut it, 1), Step::Send(Registration::Notified));
+    it.on_late(at(2));
+    assert!(matches!(step(&mut it, 2), Step::Pause { .. }));
+}
+
+#[test]
+fn the_first_of_a_line_is_looked_at_when_it_is_overdue() {
+    let (slow, fast) = (2000 * MS, 1000 * MS);
+    for (discipline, overdue) in [(Discipline::Barging, slow), (Discipline::Queued, fast)] {
+        let mut it = Waiter::new(
+            Plan {
+                discipline,
+                ..plan()
+            },
+            at(0),
+            Subscription::Active,
+        );
+        it.slot = Slot::Queued;
+        it.state = State::Active(Phase::Waiting {
+            remaining: Duration::MAX,
+        });
+        for (first_back_at, look) in [
+            (None, at(100) + overdue),
+            (Some(at(50)), at(51) + overdue),
+            // Its future is not polled, and nothing is known of the next.
+            (Some(at(0)), at(1) + overdue),
+            (Some(at(60_000)), at(100) + slow),
+        ] {
+            let queue = QueueView {
+                turn: Turn::Others,
+                first_back_at,
+                ..QueueView::NONE
+            };
+            let in_line = it.step(at(100), &queue, 0, &mut RateLimiter::new(1000));
+            let Step::AwaitTurn {
+                until,
+                overdue: late,
+                ..
+            } = in_line
+            else {
+                panic!("{in_line:?}");
+            };
+            assert_eq!(
+                (until, late),
+                (look, overdue),
+                "{discipline:?} {first_back_at:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn waiters_that_are_let_in_together_tell_each_other_when_they_look_by_themselves() {
+    let together = Plan {
+        admission: Admission::Together,
+        ..plan()
+    };
+    let granted = Granted::default();
+    let mut it = Waiter::new(together, at(0), Subscription::Active);
+    step(&mut it, 0);
+    assert_eq!(it.on_granted(granted), None, "nobody had to wait");
+
+    let mut it = Waiter::new(together, at(0), Subscription::Active);
+    step(&mut it, 0);
+    busy(&mut it, 0, 100 * MS, Subscription::Active);
+    it.on_notified();
+    step(&mut it, 50);
+    assert_eq!(it.on_granted(granted), None, "the message reached it");
+
+    let mut it = Waiter::new(together, at(0), Subscription::Active);
+    step(&mut it, 0);
+    busy(&mut it, 0, 100 * MS, Subscription::Active);
+    it.on_elapsed();
+    step(&mut it, 102);
+    assert_eq!(it.on_granted(granted), Some(Prompt::Retry));
+
+    let mut it = Waiter::new(plan(), at(0), Subscription::Active);
+    busy(&mut it, 0, 100 * MS, Subscription::Active);
+    assert_eq!(it.on_granted(granted), None, "only one is let in");
+}
+
+#[test]
+fn a_queued_waiter_that_polls_takes_a_slot_and_asks_by_itself() {
+    let mut it = Waiter::new(
+        Plan {
+            strategy: WaitStrategy::Poll(Backoff::constant(60_000 * MS)),
+            discipline: Discipline::Queued,
+            ..plan()
+        },
+        at(0),
+        Subscription::Inactive,
+    );
+    let queue = QueueView {
+        turn: Turn::Others,
+        ..QueueView::NONE
+    };
+    let mut limiter = RateLimiter::new(1000);
+    let first = it.step(at(0), &queue, 0, &mut limiter);
+    assert_eq!(first, Step::Send(Registration::Silent));
+    busy(&mut it, 0, Duration::MAX, Subscription::Inactive);
+    let second = it.step(at(0), &queue, 0, &mut limiter);
+    // A silent waiter would count as dead.
+    assert_eq!(second, Step::Pause { until: at(2000) });
+}

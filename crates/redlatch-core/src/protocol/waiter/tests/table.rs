@@ -1,0 +1,375 @@
+//! The transitions, one row each.
+
+use super::*;
+
+/// From which state, by which input, to which state, and what is to be done then. A state's name
+/// with a slot, such as `InLine(Waiting)/Queued`, belongs to a waiter that is served in order.
+const TABLE: &str = "
+Asking                    others             InLine(Asking)            AwaitTurn(Nothing)
+Asking                    ours               Asking                    Send(Notified)
+Asking                    late               Asking                    Send(Notified)
+Asking                    late,late          Failed                    Pause
+Asking                    unfinished         Asking                    Send(Notified)
+Asking                    failed             Failed                    Pause
+Asking                    busy               Waiting                   Wait(Own)
+Asking                    busy-unheard       Waiting                   Wait(Own)
+Asking                    granted            Done                      End(Busy)
+Asking                    void               Failed                    StartOver(AttemptVoid)
+Asking                    expired            Failed                    StartOver(GrantExpired)
+Asking                    retry              Asking                    Send(Notified)
+Asking                    requeue            Asking                    Send(Notified)
+Asking                    retry,busy         Asking                    Send(Notified)
+Asking                    requeue,busy       RecheckBooked             Wait(Own)
+Asking                    deaf,busy          Subscribing               Subscribe
+Asking                    deaf               Asking                    Send(None)
+Asking                    over               Asking                    End(Busy)
+Asking                    failed,over        Failed                    End(Unanswered)
+InLine(Asking)            others             InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            ours               Asking                    Send(Notified)
+InLine(Asking)            others,elapsed     InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            others,gap         InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            others,changed     InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            others,retry       Asking                    Send(Notified)
+InLine(Asking)            others,requeue     Asking                    Send(Notified)
+InLine(Asking)            others,over        InLine(Asking)            End(QueueUnanswered)
+InLine(Asking)            answered,over      InLine(Asking)            End(Busy)
+InLine(Asking)            failing            InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            failing,over       InLine(Asking)            End(QueueUnanswered)
+InLine(Asking)            failing,silence    InLine(Asking)            End(QueueUnanswered)
+InLine(Waiting)           ours               Waiting                   Wait(Own)
+InLine(Failed)            ours               Failed                    Pause
+Subscribing               others             InLine(Subscribing)       AwaitTurn(Nothing)
+Subscribing               ours               Subscribing               Subscribe
+Subscribing               subscribed         Asking                    Send(Notified)
+Subscribing               unsubscribed       Waiting                   Wait(Own)
+Subscribing               over               Subscribing               End(Busy)
+Waiting                   others             InLine(Waiting)           AwaitTurn(Nothing)
+Waiting                   ours               Waiting                   Wait(Own)
+Waiting                   notified           Asking                    Send(Notified)
+Waiting                   changed            Asking                    Send(Notified)
+Waiting                   retry              Asking                    Send(Notified)
+Waiting                   others,retry       Asking                    Send(Notified)
+Waiting                   requeue            RecheckBooked             Wait(Own)
+Waiting                   gap                RecheckBooked             Wait(Own)
+Waiting                   elapsed            RecheckBooked             Wait(Own)
+Waiting                   elapsed,others     InLine(RecheckDue)        AwaitTurn(Nothing)
+Waiting                   over               Waiting                   End(Busy)
+Waiting                   elapsed,over       Asking                    End(Busy)
+RecheckBooked             others             InLine(RecheckBooked)     AwaitTurn(Nothing)
+RecheckBooked             ours               RecheckBooked             Wait(Own)
+RecheckBooked             notified           Asking                    Send(Notified)
+RecheckBooked             changed            Asking                    Send(Notified)
+RecheckBooked             retry              Asking                    Send(Notified)
+RecheckBooked             requeue            RecheckBooked             Wait(Own)
+RecheckBooked             gap                Asking                    Send(Notified)
+RecheckBooked             elapsed            Asking                    Send(Notified)
+RecheckBooked             over               RecheckBooked             End(Busy)
+Failed                    others             InLine(Failed)            AwaitTurn(Nothing)
+Failed                    ours               Failed                    Pause
+Failed                    elapsed            Asking                    Send(Notified)
+Failed                    silence            Failed                    End(Unanswered)
+Failed                    over               Failed                    End(Unanswered)
+Done                      notified           Done                      End(Busy)
+Done                      elapsed            Done                      End(Busy)
+Asking/Absent             others             Asking/Absent             Send(Notified)
+Asking/Absent             busy               Waiting/Queued            Wait(Everyone)
+Asking/Absent             busy,others        InLine(Waiting)/Queued    AwaitTurn(Own)
+Asking/Absent             beside,others      Waiting/Absent            Wait(Own)
+Asking/Absent             held               Waiting/Reentrant         Wait(Everyone)
+Asking/Absent             entered            Waiting/Queued            Wait(Everyone)
+Asking/Queued             others             Asking/Queued             Send(Notified)
+Asking/Queued             entered            Waiting/Queued            Prompt(Requeue)
+Asking/Queued             unqueued           Done/Queued               Prompt(Requeue)
+Asking/Queued             unqueued-copies    Done/Queued               End(Busy)
+Asking/Queued             void               Failed/Absent             StartOver(AttemptVoid)
+Asking/RequeueRequested   entered            Waiting/Queued            Wait(Everyone)
+Asking/RequeueRequested   unqueued           Done/RequeueRequested     End(Busy)
+InLine(Waiting)/Queued    others             InLine(Waiting)/Queued    AwaitTurn(Own)
+InLine(Waiting)/Queued    ours               Waiting/Queued            Wait(Everyone)
+InLine(Waiting)/Queued    others,notified    Asking/Queued             Send(Notified)
+InLine(Waiting)/Queued    others,retry       Asking/Queued             Send(Notified)
+InLine(Waiting)/Queued    others,requeue     RecheckBooked/RequeueRequested  Wait(Own)
+InLine(Waiting)/Queued    others,gap         InLine(Waiting)/Queued    AwaitTurn(Own)
+InLine(Waiting)/Queued    others,changed     InLine(Waiting)/Queued    AwaitTurn(Own)
+InLine(Waiting)/Queued    others,elapsed     InLine(Waiting)/Queued    AwaitTurn(Own)
+InLine(Waiting)/Reentrant others             InLine(Waiting)/Reentrant AwaitTurn(Own)
+InLine(Waiting)/Reentrant others,hold-ended  Waiting/Absent            Wait(Own)
+Waiting/Queued            others             InLine(Waiting)/Queued    AwaitTurn(Own)
+Waiting/Queued            hold-ended,others  InLine(Waiting)/Queued    AwaitTurn(Own)
+Waiting/Reentrant         hold-ended,others  Waiting/Absent            Wait(Own)
+RecheckBooked/RequeueRequested  others       RecheckBooked/RequeueRequested  Wait(Own)
+RecheckBooked/RequeueRequested  others,requeue  RecheckBooked/RequeueRequested  Wait(Own)
+RecheckBooked/RequeueRequested  others,elapsed  Asking/RequeueRequested  Send(Notified)
+";
+
+#[test]
+fn each_input_leads_to_one_state_and_one_step() {
+    let rows = TABLE.lines().filter(|line| !line.is_empty());
+    let mut pairs = std::collections::BTreeSet::new();
+    for row in rows {
+        let cells: Vec<_> = row.split_whitespace().collect();
+        let [from, inputs, to, step] = cells[..] else {
+            panic!("not four cells: {row}");
+        };
+        assert!(pairs.insert((from, inputs)), "twice: {row}");
+        let (state, did) = run(from, inputs);
+        assert_eq!((state.as_str(), did.as_str()), (to, step), "{row}");
+    }
+}
+
+#[test]
+fn each_state_and_each_input_has_a_row() {
+    let rows = || TABLE.lines().filter(|line| !line.is_empty());
+    for name in [
+        "Asking",
+        "Subscribing",
+        "Waiting",
+        "RecheckBooked",
+        "Failed",
+        "Done",
+        "InLine(Asking)",
+    ] {
+        let begins = |row: &str| row.split_whitespace().next() == Some(name);
+        assert!(rows().any(begins), "{name}");
+    }
+    for input in INPUTS {
+        let has = |row: &str| {
+            let inputs = row.split_whitespace().nth(1).unwrap_or_default();
+            inputs.split(',').any(|one| one == *input)
+        };
+        assert!(rows().any(has), "{input}");
+    }
+}
+
+/// The name of each input.
+const INPUTS: &[&str] = &[
+    "others",
+    "ours",
+    "answered",
+    "failing",
+    "over",
+    "silence",
+    "deaf",
+    "notified",
+    "changed",
+    "retry",
+    "requeue",
+    "gap",
+    "elapsed",
+    "subscribed",
+    "unsubscribed",
+    "hold-ended",
+    "busy",
+    "busy-unheard",
+    "beside",
+    "held",
+    "entered",
+    "granted",
+    "unqueued",
+    "unqueued-copies",
+    "expired",
+    "void",
+    "late",
+    "unfinished",
+    "failed",
+];
+
+/// A waiter, its queue and the time, as a row has them.
+struct Scene {
+    waiter: Waiter,
+    queue: QueueView,
+    now: Moment,
+    prompt: Option<Prompt>,
+}
+
+/// Applies the inputs of a row to a waiter in its state, and takes the step.
+fn run(from: &str, inputs: &str) -> (String, String) {
+    let mut scene = Scene::new(from);
+    for input in inputs.split(',') {
+        assert!(INPUTS.contains(&input), "{input}");
+        scene.apply(input);
+    }
+    let mut limiter = RateLimiter::new(10);
+    // The next place is at 1100 ms.
+    limiter.book(at(1000));
+    let Scene {
+        waiter, queue, now, ..
+    } = &mut scene;
+    let step = waiter.step(*now, queue, 0, &mut limiter);
+    let step = match (scene.prompt, step) {
+        (Some(prompt), _) => format!("Prompt({prompt:?})"),
+        (None, step) => brief(step),
+    };
+    (state_of(&scene.waiter, from.contains('/')), step)
+}
+
+impl Scene {
+    fn new(name: &str) -> Self {
+        let (state, slot) = name
+            .split_once('/')
+            .map_or((name, None), |(a, b)| (a, Some(b)));
+        let discipline = match slot {
+            Some(_) => Discipline::Queued,
+            None => Discipline::Barging,
+        };
+        let plan = Plan {
+            give_up: GiveUp::At(at(60_000)),
+            discipline,
+            ..plan()
+        };
+        let mut waiter = Waiter::new(plan, at(1000), Subscription::Active);
+        waiter.asked = true;
+        waiter.slot = match slot {
+            None | Some("Absent") => Slot::Absent,
+            Some("Queued") => Slot::Queued,
+            Some("Reentrant") => Slot::Reentrant,
+            Some("RequeueRequested") => Slot::RequeueRequested,
+            Some(slot) => panic!("no slot {slot}"),
+        };
+        let inner = state
+            .strip_prefix("InLine(")
+            .and_then(|s| s.strip_suffix(')'));
+        waiter.state = match (state, inner) {
+            (_, Some(phase)) => State::InLine(phase_named(phase)),
+            ("Done", None) => State::Done,
+            (phase, None) => State::Active(phase_named(phase)),
+        };
+        let queue = QueueView {
+            heard: at(1000),
+            ..QueueView::NONE
+        };
+        Self {
+            waiter,
+            queue,
+            now: at(1000),
+            prompt: None,
+        }
+    }
+
+    fn apply(&mut self, input: &str) {
+        let Self { waiter, now, .. } = self;
+        let now = *now;
+        let busy = Busy {
+            remaining: 30_000 * MS,
+            subscription: Subscription::Active,
+            ..Busy::default()
+        };
+        let granted = |unqueued, has_copies| Granted {
+            unqueued,
+            has_copies,
+        };
+        match input {
+            "ours" => self.queue.turn = Turn::Ours,
+            "others" => self.queue.turn = Turn::Others,
+            "answered" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Answered),
+            "failing" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Failing),
+            "over" => self.now = at(60_000),
+            "silence" => self.now = at(11_000),
+            "deaf" => waiter.on_subscription(Subscription::Inactive),
+            "notified" => waiter.on_notified(),
+            "changed" => waiter.on_queue_changed(),
+            "retry" => waiter.on_prompt(Prompt::Retry),
+            "requeue" => waiter.on_prompt(Prompt::Requeue),
+            "gap" => waiter.on_gap(),
+            "elapsed" => waiter.on_elapsed(),
+            "subscribed" => waiter.on_subscribed(),
+            "unsubscribed" => waiter.on_unsubscribed(),
+            "hold-ended" => waiter.on_hold_ended(),
+            "busy" => self.prompt = waiter.on_busy(now, busy),
+            "busy-unheard" => {
+                let subscription = Subscription::Inactive;
+                self.prompt = waiter.on_busy(
+                    now,
+                    Busy {
+                        subscription,
+                        ..busy
+                    },
+                );
+            }
+            "beside" => {
+                self.prompt = waiter.on_busy(
+                    now,
+                    Busy {
+                        beside: true,
+                        ..busy
+                    },
+                )
+            }
+            "held" => {
+                let owner_holds = true;
+                self.prompt = waiter.on_busy(
+                    now,
+                    Busy {
+                        owner_holds,
+                        ..busy
+                    },
+                );
+            }
+            "entered" => {
+                self.prompt = waiter.on_busy(
+                    now,
+                    Busy {
+                        entered: true,
+                        ..busy
+                    },
+                )
+            }
+            "granted" => self.prompt = waiter.on_granted(granted(false, false)),
+            "unqueued" => self.prompt = waiter.on_granted(granted(true, false)),
+            "unqueued-copies" => self.prompt = waiter.on_granted(granted(true, true)),
+            "expired" => waiter.on_grant_expired(),
+            "void" => waiter.on_void(),
+            "late" => waiter.on_late(now),
+            "unfinished" => waiter.on_unfinished(now),
+            "failed" => waiter.on_failed(),
+            _ => panic!("no input {input}"),
+        }
+    }
+}
+
+fn phase_named(name: &str) -> Phase {
+    match name {
+        "Asking" => Phase::Asking,
+        "Subscribing" => Phase::Subscribing,
+        "Waiting" => Phase::Waiting {
+            remaining: Duration::MAX,
+        },
+        "RecheckDue" => Phase::RecheckDue,
+        "RecheckBooked" => Phase::RecheckBooked { at: at(1100) },
+        "Failed" => Phase::Failed,
+        _ => panic!("no phase {name}"),
+    }
+}
+
+/// Returns the names of its state and its slot.
+fn state_of(waiter: &Waiter, queued: bool) -> String {
+    let name = |phase: Phase| word(&format!("{phase:?}"));
+    let state = match waiter.state {
+        State::InLine(phase) => format!("InLine({})", name(phase)),
+        State::Active(phase) => name(phase),
+        State::GivenUp(restart) => format!("GivenUp({restart:?})"),
+        State::Done => "Done".to_owned(),
+    };
+    if queued {
+        format!("{state}/{:?}", waiter.slot)
+    } else {
+        state
+    }
+}
+
+/// Returns a step without its times.
+fn brief(step: Step) -> String {
+    match step {
+        Step::AwaitTurn { listen, .. } => format!("AwaitTurn({listen:?})"),
+        Step::Wait { listen, .. } => format!("Wait({listen:?})"),
+        Step::Pause { .. } => "Pause".to_owned(),
+        step => format!("{step:?}"),
+    }
+}
+
+fn word(text: &str) -> String {
+    text.split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}

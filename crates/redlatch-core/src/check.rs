@@ -11,7 +11,7 @@ use redlatch_lua::CORE;
 use crate::{
     Client, Error, ErrorKind,
     net::{LinkClass, Repeated},
-    protocol::{acquisition::WaitStrategy, name::Key, time::Moment},
+    protocol::{name::Key, time::Moment, waiter::WaitStrategy},
     script::{Script, ScriptCall},
     seam::Command,
     timeouts,

@@ -31,11 +31,11 @@ use crate::{
     owner::{ClientId, Numbers},
     primitive::{Grant, Side},
     protocol::{
-        acquisition::{Acquisition, RECHECK, Step, WaitStrategy},
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
         rate_limiter::RateLimiter,
         time::Moment,
+        waiter::{QueueView, RECHECK, Step, WaitStrategy, Waiter},
     },
     rules::{Rule, Rules},
     script::ScriptCall,
@@ -588,9 +588,9 @@ impl Client {
         RECHECK.mul_f64(2.5).max(backlog * 2)
     }
 
-    pub(crate) fn next_step(&self, machine: &mut Acquisition, now: Moment) -> Step {
+    pub(crate) fn next_step(&self, waiter: &mut Waiter, queue: &QueueView, now: Moment) -> Step {
         let random = self.runtime().random();
-        self.rate_limiter(|limiter| machine.step(now, random, limiter))
+        self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter))
     }
 
     /// The last guard of a hold, or an acquisition, has gone.

@@ -7,9 +7,9 @@ use crate::{
     engine::invalid_lease,
     net::{Servers, Topology},
     protocol::{
-        acquisition::WaitStrategy,
         lease::{Lease, Trust},
         name::Prefix,
+        waiter::WaitStrategy,
     },
     rules::{Rule, Rules},
     seam::{Address, Login, Runtime, TlsOptions, TokioRuntime, Transport},

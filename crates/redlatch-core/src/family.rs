@@ -20,11 +20,11 @@ pub use crate::{
         Renewed, Side, Withdraw, WithdrawRequest, Withdrawn,
     },
     protocol::{
-        acquisition::Discipline,
         lease::Lease,
         lookout::{Fate, Sight},
         name::{Key, Name, NameError},
         slot::{SLOTS, slot_of},
+        waiter::Discipline,
     },
     rules::{Rule, Rules},
     scan::Scan,

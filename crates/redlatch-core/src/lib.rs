@@ -42,10 +42,10 @@ pub use member::{Lockable, Member};
 pub use owner::{ClientId, Owner};
 pub use primitive::Token;
 pub use protocol::{
-    acquisition::WaitStrategy,
     backoff::{Backoff, Jitter},
     durability::Durability,
     hold::{HoldState, LossCause},
     name::Prefix,
     time::Moment,
+    waiter::WaitStrategy,
 };

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     Error, Owner,
     owner::AttemptId,
-    protocol::{acquisition::Discipline, name::Key},
+    protocol::{name::Key, waiter::Discipline},
     script::{Items, Script, ScriptCall},
     seam::Value,
 };

@@ -111,11 +111,6 @@ pub(crate) const SHORT_CONNECTION: Duration = secs(1);
 /// A timer that is so late says that this process did not run: answers may be here, and unread.
 pub(crate) const STOOD_STILL: Duration = millis(100);
 
-/// A first waiter that is so much overdue has a future that nobody polls, and another waiter of the
-/// client asks instead. This limit is for names where the server counts a whole client as dead when the
-/// first waiter of its line is silent. Elsewhere it is the interval of re-checks.
-pub(crate) const TURN_OVERDUE: Duration = secs(1);
-
 /// Waiting so long for a name that another owner of the same client holds is worth a warning.
 pub(crate) const SELF_WAIT: Duration = secs(5);
 

@@ -1,28 +1,28 @@
 //! The acquire loop: the only one over attempts, for every primitive and every way to wait.
+//!
+//! The loop does what its [`Waiter`] says and tells it what happened. All decisions about waiting are
+//! in `protocol::waiter`.
 
 mod answer;
+mod wait;
 
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc};
 
 use tokio::select;
 use tracing::{Instrument, Span};
 
-use super::{
-    AcquireOptions, Held, Place, Wait,
-    attempt::Attempt,
-    ears::Ears,
-    turns::{Call, OVERDUE},
-};
+use self::answer::Trouble;
+use super::{AcquireOptions, Held, Place, attempt::Attempt, ears::Ears};
 use crate::{
-    Client, Error, ErrorKind, Owner,
+    Client, Error, Owner,
     client::WaiterTicket,
     net::{Limit, Request, Session},
     observe,
     primitive::{AcquireRequest, Primitive, Side},
     protocol::{
-        acquisition::{Acquisition, Discipline, End, Plan, Step, WaitStrategy},
         lease::Lease,
         time::Moment,
+        waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, Waiter},
     },
     rules::Rule,
     script::Failure,
@@ -36,27 +36,22 @@ struct Run<'a> {
     owner: Owner,
     options: &'a AcquireOptions,
     lease: Lease,
-    strategy: WaitStrategy,
-    deadline: Option<Moment>,
-    started: Moment,
-    machine: Acquisition,
+    /// Decides what to do next.
+    waiter: Waiter,
+    /// Undoes what was taken, unless it is delivered.
     attempt: Attempt,
+    /// Its place in the local queue. One that does not wait has none.
     place: Option<Place>,
     ears: Ears,
-    /// A message, or another of this client, made it ask.
-    told: bool,
-    /// Another of this client has told it that its place may be lost, and the others, too.
-    recalled: bool,
-    /// The server has told that this attempt is in its queue.
-    queued: bool,
-    /// Its owner held the name when it last had to wait. It may wait by that and not in the queue.
-    excused: bool,
-    /// Why the last request had no clear answer.
-    trouble: Option<Error>,
-    /// Whether any request may have been executed without an answer.
-    unknown: bool,
-    contended: bool,
-    warned: bool,
+    trouble: Trouble,
+    log: Log,
+}
+
+/// What is told of an acquisition.
+struct Log {
+    started: Moment,
+    /// When to warn that this client seems to wait for itself, unless it has.
+    warn_at: Option<Moment>,
     requests: u32,
     span: Span,
 }
@@ -113,23 +108,20 @@ impl<'a> Run<'a> {
         span: Span,
     ) -> Self {
         let now = client.now();
-        let (deadline, once) = match options.wait {
-            Wait::Never | Wait::For(Duration::ZERO) => (None, true),
-            Wait::For(wait) => (Some(now + wait), false),
-            Wait::Forever => (None, false),
-        };
-        let strategy = options.strategy.unwrap_or_else(|| client.wait_strategy());
         let plan = Plan {
-            deadline,
-            once,
-            strategy,
+            give_up: options.wait.give_up(now),
+            strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
             discipline: primitive.discipline(),
+            admission: match primitive.line() {
+                Side::Exclusive => Admission::OneByOne,
+                Side::Shared => Admission::Together,
+            },
             patience: client.patience(),
         };
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
-        let attempt = Attempt::new(client, primitive, &owner, lease.span(), strategy);
+        let attempt = Attempt::new(client, primitive, &owner, lease.span(), plan.strategy);
         let key = primitive.key();
-        let place = (!once).then(|| {
+        let place = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
             let (turns, number) = (client.turns(), attempt.id().number());
             let side = primitive.line();
             turns.join(key, side, number, owner.number(), attempt.called_by(), now)
@@ -140,23 +132,21 @@ impl<'a> Run<'a> {
             owner,
             options,
             lease,
-            strategy,
-            deadline,
-            started: now,
-            machine: Acquisition::new(plan, now, hears(client, primitive.as_ref(), &attempt)),
+            waiter: Waiter::new(
+                plan,
+                now,
+                subscription(client, primitive.as_ref(), &attempt),
+            ),
             attempt,
             place,
             ears: Ears::default(),
-            told: false,
-            recalled: false,
-            queued: false,
-            excused: false,
-            trouble: None,
-            unknown: false,
-            contended: false,
-            warned: false,
-            requests: 0,
-            span,
+            trouble: Trouble::default(),
+            log: Log {
+                started: now,
+                warn_at: Some(now + timeouts::SELF_WAIT),
+                requests: 0,
+                span,
+            },
         };
         run.excuse();
         run
@@ -169,195 +159,80 @@ impl<'a> Run<'a> {
             Ok(None) => "busy",
             Err(_) => "failed",
         };
-        observe::waited(&self.span, self.requests, outcome);
+        observe::waited(&self.log.span, self.log.requests, outcome);
         result
     }
 
     async fn run(&mut self) -> Result<Option<Held>, Error> {
         loop {
-            if !self.turn().await? {
-                return Ok(None);
-            }
             // A turn that passes on while the client closes is not used.
             self.client.check_closing()?;
-            self.follow_slot();
-            let now = self.client.now();
-            match self.client.next_step(&mut self.machine, now) {
-                Step::Send { register } => {
-                    if let Some(held) = self.send(register).await? {
+            self.follow_shard();
+            let (queue, now) = (self.look_at_queue(), self.client.now());
+            match self.client.next_step(&mut self.waiter, &queue, now) {
+                Step::AwaitTurn {
+                    until,
+                    overdue,
+                    listen,
+                } => self.await_turn(until, overdue, listen).await?,
+                Step::Send(registration) => {
+                    if let Some(held) = self.send(registration).await? {
                         return Ok(Some(held));
                     }
                 }
                 Step::Subscribe => self.subscribe().await,
-                Step::Wait { until } => {
-                    let until = if self.client.keeps(Rule::LookAgain) {
-                        until
-                    } else {
-                        self.deadline.unwrap_or(Moment::FAR_FUTURE)
-                    };
-                    self.wait(until, true).await?;
-                }
-                Step::Pause { until } => self.wait(until, false).await?,
-                Step::End(End::Busy) => return Ok(None),
-                Step::End(End::Unanswered) => return Err(self.unanswered()),
+                Step::Wait { until, listen } => self.wait(until, listen).await?,
+                Step::Pause { until } => self.pause(until).await?,
+                Step::StartOver(restart) => self.start_over(restart),
+                Step::End(end) => return self.ended(end),
             }
         }
     }
 
-    /// Waits for the turn to speak; `false` when the caller's time is up.
-    ///
-    /// A queued waiter speaks to get its ticket, and then when it is called; else the first of the line looks for all.
-    async fn turn(&mut self) -> Result<bool, Error> {
-        if self.excused && !self.holds() {
-            self.queued = false;
-        }
-        let Some(place) = &self.place else {
-            return Ok(true);
-        };
-        if place.may_speak() || self.is_queued() && !self.waits_to_be_called() {
-            place.hush();
-            if self.machine.is_busy() {
-                self.take_call();
-            }
-            return Ok(true);
-        }
-        self.contended = true;
-        loop {
-            if self.take_call() {
-                return Ok(true);
-            }
-            let Some(place) = self.place.as_ref().filter(|place| !place.may_speak()) else {
-                break;
-            };
-            // Alarms of a client that has ended go off at once.
-            self.client.check_closing()?;
-            let now = self.client.now();
-            if self.gives_up(place, now)? {
-                return Ok(false);
-            }
-            let patience = if self.is_queued() {
-                SOON_OVERDUE
-            } else {
-                OVERDUE
-            };
-            let late = place.challenge_at(patience).filter(|&late| late > now);
-            let look = late.unwrap_or(now + patience).min(now + OVERDUE);
-            let until = self.deadline.map_or(look, |deadline| deadline.min(look));
-            select! {
-                biased;
-                () = self.called() => {
-                    self.told = true;
-                    self.machine.on_woken();
-                    return Ok(true);
-                }
-                () = place.rung() => {}
-                () = self.client.forked() => self.client.check_process()?,
-                () = self.client.alarm(until) => {
-                    place.challenge(self.client.now(), patience);
-                    self.excuse();
-                }
-            }
-        }
-        self.begin_to_speak();
-        Ok(true)
-    }
-
-    /// Tells whether the time of one who never spoke is up. Fails if those before it were not answered: nobody knows then whether the name is held.
-    fn gives_up(&self, place: &Place, now: Moment) -> Result<bool, Error> {
-        let news = place.news();
-        let silence = now - news.heard.max(self.started);
-        let over = self.deadline.is_some_and(|deadline| now >= deadline);
-        match news.trouble {
-            Some(error) if over || silence >= self.client.patience() => {
-                Err(not_asked(error.to_string()))
-            }
-            None if over && !news.answered => {
-                Err(not_asked("the server has not answered yet".to_owned()))
-            }
-            _ => Ok(over),
+    /// Waits where it is notified, if its slot has gone to another shard since it asked.
+    fn follow_shard(&mut self) {
+        if self.waiter.follows_shard() && self.attempt.follow_slot() {
+            self.ears = Ears::default();
+            self.asks_with_attempt();
+            self.waiter.on_subscription(self.subscription());
         }
     }
 
-    /// Speaks for its line from now on: goes by what those before it have heard.
-    fn begin_to_speak(&mut self) {
-        if let Some(place) = &self.place {
-            place.hush();
-            let hears = self.hears();
-            self.machine.on_turn(place.news().heard, hears);
+    /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
+    fn start_over(&mut self, restart: Restart) {
+        let fresh = self.fresh_attempt();
+        if Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
+            self.ears.forget_attempt(self.primitive.discipline());
+        } else {
+            // Its shard has got another channel.
+            self.ears = Ears::default();
         }
+        self.attempt = fresh;
+        self.asks_with_attempt();
+        self.trouble.restarted(restart);
     }
 
-    /// Heeds what another of its line has told this waiter; `false` if nothing.
-    fn take_call(&mut self) -> bool {
-        let call = self.place.as_ref().and_then(Place::take_call);
-        match call {
-            Some(Call::Now) => {
-                self.told = true;
-                self.machine.on_woken();
-            }
-            Some(Call::Again) => {
-                self.recalled = true;
-                self.machine.on_due();
-            }
-            None => {}
-        }
-        call.is_some()
+    fn fresh_attempt(&self) -> Attempt {
+        let strategy = self.waiter.plan().strategy;
+        let span = self.lease.span();
+        Attempt::new(self.client, self.primitive, &self.owner, span, strategy)
     }
 
-    /// Tells whether the server knows this waiter and will call it, or another of its line.
-    fn waits_to_be_called(&self) -> bool {
-        self.queued
-            && self.machine.is_busy()
-            && self.ears.are_open()
-            && self.strategy == WaitStrategy::Notify
-            && self.trouble.is_none()
-    }
-
-    /// Resolves when the server calls this queued waiter.
-    async fn called(&self) {
-        if !self.is_queued() {
-            return pending().await;
-        }
-        // After a gap in the messages the first of the line looks for all.
-        while !self.ears.woken().await {}
-    }
-
-    /// Whoever holds the name already need not queue for it.
-    fn excuse(&self) {
-        if self.place.is_some() && self.holds() {
-            let key = self.primitive.key();
-            let turns = self.client.turns();
-            turns.excuse(key, self.owner.number(), None);
-        }
-    }
-
-    fn holds(&self) -> bool {
-        let (key, now) = (self.primitive.key(), self.client.now());
-        self.client.holds().held(key, &self.owner, now)
-    }
-
-    /// Waits where it is called, if its slot has gone to another shard since it asked. One that is served in order keeps its address: it is its ticket.
-    fn follow_slot(&mut self) {
-        let may = self.requests > 0 && self.strategy == WaitStrategy::Notify && !self.is_queued();
-        if !may || !self.attempt.follow_slot() {
-            return;
-        }
-        self.ears = Ears::default();
+    /// Tells the local queue by which attempt this waiter asks.
+    fn asks_with_attempt(&self) {
         if let Some(place) = &self.place {
             place.asks_with(self.attempt.id().number(), self.attempt.called_by());
         }
-        let hears = self.hears();
-        self.machine.on_turn(self.started, hears);
     }
 
     /// Sends the attempt once; returns the guard if it was granted.
-    async fn send(&mut self, register: bool) -> Result<Option<Held>, Error> {
+    async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
         let now = self.client.now();
         let silence = self.lease.attempt_timeout();
-        let up_by = self.machine.attempt_deadline(now, silence);
-        let deadline = self.machine.patience_deadline(now, silence);
+        let up_by = self.waiter.plan().bound(now + silence);
+        let deadline = self.waiter.patience_deadline(now, silence);
         self.expect(deadline);
-        if register && self.strategy == WaitStrategy::Notify {
+        if registration == Registration::Notified {
             // Whoever registers must hear the wake, which may come before the answer.
             self.open_ears();
         }
@@ -374,7 +249,7 @@ impl<'a> Run<'a> {
         };
         let sent = self.client.now();
         let by = self.client.acts_by(&session, sent);
-        let register = register && self.client.keeps(Rule::Register);
+        let register = registration != Registration::None && self.client.keeps(Rule::Register);
         let call = self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
             attempt: self.attempt.id(),
@@ -391,7 +266,7 @@ impl<'a> Run<'a> {
             self.client.withdrawals().knows(self.primitive);
         }
         self.attempt.sending(by, register);
-        self.requests += 1;
+        self.log.requests += 1;
         let replication = durability.replication(&session, silence);
         let request = Request {
             calls: &[&call],
@@ -404,122 +279,19 @@ impl<'a> Run<'a> {
         self.heard(outcome, acknowledged, sent)
     }
 
-    fn is_queued(&self) -> bool {
-        self.primitive.discipline() == Discipline::Queued
-    }
-
-    fn is_shared(&self) -> bool {
-        self.primitive.line() == Side::Shared
-    }
-
-    async fn subscribe(&mut self) {
-        let now = self.client.now();
-        let deadline = self.machine.attempt_deadline(now, SUBSCRIBE_TIMEOUT);
-        self.expect(deadline);
-        self.attempt.wakes().pin();
-        self.open_ears();
-        if self.ears.ready(deadline).await {
-            self.machine.on_subscribed();
-            if !self.client.keeps(Rule::TryAfterSubscribing) {
-                self.machine.on_busy(now, Duration::MAX, true);
-            }
-        } else {
-            self.machine.on_deaf();
-        }
-    }
-
-    /// Waits for a wake if `wakeable`, until `until` at the latest.
-    async fn wait(&mut self, until: Moment, wakeable: bool) -> Result<(), Error> {
-        self.expect(until);
-        let speaks = |place: &Place| self.is_queued() && place.may_speak();
-        if wakeable && self.ears.are_open() && self.place.as_ref().is_some_and(speaks) {
-            let primitive = self.primitive.as_ref();
-            self.ears.open_for_all(primitive, self.attempt.wakes());
-        }
-        let woken = async {
-            if wakeable {
-                self.ears.woken().await
-            } else {
-                pending().await
-            }
-        };
-        let rung = async {
-            match self.place.as_ref().filter(|_| wakeable) {
-                Some(place) => place.rung().await,
-                None => pending().await,
-            }
-        };
-        let told = select! {
-            biased;
-            told = woken => told,
-            () = rung => {
-                if self.take_call() {
-                    return Ok(());
-                }
-                true
-            }
-            () = self.client.forked() => {
-                self.client.check_process()?;
-                false
-            }
-            () = self.client.alarm(until) => false,
-        };
-        self.told = told;
-        if told {
-            self.machine.on_woken();
-        } else {
-            self.machine.on_elapsed();
-        }
-        Ok(())
-    }
-
-    fn open_ears(&mut self) {
-        let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
-        self.ears
-            .open(self.client, primitive, attempt.id(), attempt.wakes());
-    }
-
-    fn hears(&self) -> bool {
-        hears(self.client, self.primitive.as_ref(), &self.attempt)
-    }
-
-    fn expect(&self, back_at: Moment) {
-        if let Some(place) = &self.place {
-            place.expect(back_at);
-        }
-    }
-
-    fn unanswered(&mut self) -> Error {
-        let error = self.trouble.take();
-        let error = error.unwrap_or_else(|| {
-            Error::new(ErrorKind::Unavailable, "the server did not answer in time")
-        });
-        if self.unknown {
-            error.in_doubt()
-        } else {
-            error
-        }
+    fn subscription(&self) -> Subscription {
+        subscription(self.client, self.primitive.as_ref(), &self.attempt)
     }
 }
 
-/// Tells whether everything reaches this client that is said to who waits for `primitive` with `attempt`.
-fn hears(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> bool {
+/// Tells whether every message reaches this client that is sent to the waiters of `primitive`.
+fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
     let channel =
         (primitive.line() == Side::Shared).then(|| client.broadcast_channel(primitive.key()));
-    attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
+    if attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
+    {
+        Subscription::Active
+    } else {
+        Subscription::Inactive
+    }
 }
-
-/// The error of a waiter that never asked the server itself.
-fn not_asked(why: String) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("a waiter of this process before this one gets no answer: {why}"),
-    )
-}
-
-/// Longest wait for a subscription before the waiter goes by the clock.
-const SUBSCRIBE_TIMEOUT: Duration = timeouts::SUBSCRIPTION;
-
-/// The same as [`OVERDUE`] where a whole client counts as dead when the first of its line is silent for long. It costs such a waiter nothing but the task of
-/// asking for the others.
-const SOON_OVERDUE: Duration = timeouts::TURN_OVERDUE;

@@ -8,7 +8,7 @@ use crate::{
     net::{CalledBy, Wakes},
     owner::AttemptId,
     primitive::{Primitive, Token},
-    protocol::{acquisition::WaitStrategy, server_clock::ServerClock},
+    protocol::{server_clock::ServerClock, waiter::WaitStrategy},
     rules::Rule,
 };
 

@@ -9,7 +9,10 @@ use crate::{
     net::{Listener, MessageFilter, Wakes},
     owner::AttemptId,
     primitive::{Primitive, Side},
-    protocol::{acquisition::Discipline, time::Moment},
+    protocol::{
+        time::Moment,
+        waiter::{Discipline, Listen},
+    },
 };
 
 /// The listeners of one acquisition.
@@ -54,8 +57,12 @@ impl Ears {
     }
 
     /// Listens no longer for an attempt that was given up.
-    pub(super) fn close(&mut self) {
-        self.own = None;
+    pub(super) fn forget_attempt(&mut self, discipline: Discipline) {
+        match discipline {
+            Discipline::Barging => {}
+            // A message names the attempt.
+            Discipline::Queued => self.own = None,
+        }
     }
 
     /// Tells whether it listens for what wakes the attempt.
@@ -73,8 +80,16 @@ impl Ears {
         true
     }
 
-    /// Waits for the next wake; `false`: no message came, but some may have been missed. Never without listeners.
-    pub(super) async fn woken(&self) -> bool {
+    /// Waits for the next message in `listen`; `false`: no message came, but some may have been
+    /// missed. Never without listeners.
+    pub(super) async fn heard(&self, listen: Listen) -> bool {
+        match listen {
+            Listen::Nothing => pending().await,
+            Listen::Own | Listen::Everyone => self.woken().await,
+        }
+    }
+
+    async fn woken(&self) -> bool {
         let told = select! {
             biased;
             told = woken(self.own.as_ref()) => told,

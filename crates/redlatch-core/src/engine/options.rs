@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use crate::{
     Durability, Owner,
-    protocol::{acquisition::WaitStrategy, lease::Lease},
+    protocol::{
+        lease::Lease,
+        time::Moment,
+        waiter::{GiveUp, WaitStrategy},
+    },
 };
 
 /// What a caller wants of one acquisition. For the crates of this family, which put builders in front.
@@ -59,4 +63,15 @@ pub enum Wait {
     Never,
     /// At most so long, whatever happens; zero is [`Never`](Self::Never).
     For(Duration),
+}
+
+impl Wait {
+    /// Returns when a caller gives up who begins at `now`.
+    pub(crate) fn give_up(self, now: Moment) -> GiveUp {
+        match self {
+            Self::Never | Self::For(Duration::ZERO) => GiveUp::AtFirstAnswer,
+            Self::For(wait) => GiveUp::At(now + wait),
+            Self::Forever => GiveUp::Never,
+        }
+    }
 }

@@ -16,7 +16,7 @@ use super::{PendingRelease, Turns};
 use crate::{
     Client,
     primitive::Waiting,
-    protocol::{acquisition::Discipline, name::Key},
+    protocol::{name::Key, waiter::Discipline},
     seam::Value,
 };
 

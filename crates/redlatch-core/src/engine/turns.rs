@@ -15,7 +15,11 @@ use crate::{
     net::CalledBy,
     primitive::Side,
     protocol::{
-        acquisition::RECHECK, name::Key, small_map::SmallMap, time::Moment, turn::TurnQueue,
+        name::Key,
+        small_map::SmallMap,
+        time::Moment,
+        turn::TurnQueue,
+        waiter::{Contact, Prompt, QueueView, Turn},
     },
     rules::{Rule, Rules},
     sync::lock,
@@ -44,7 +48,7 @@ struct Line {
     queue: TurnQueue,
     waiters: SmallMap<u64, Waiter>,
     /// Waiters whom another of the line has told to ask.
-    called: BTreeMap<u64, Call>,
+    called: BTreeMap<u64, Prompt>,
     /// When the server last answered somebody in this line, or the line began.
     heard: Moment,
     /// The server has answered somebody in this line.
@@ -72,26 +76,6 @@ pub(crate) struct Place {
     line: SharedLine,
     id: u64,
     bell: Arc<Notify>,
-}
-
-/// What another of its line has told a waiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Call {
-    /// Its place at the server may be lost: to ask for a new one when the client's rate limit allows.
-    Again,
-    /// Its turn has come: to ask at once.
-    Now,
-}
-
-/// What those who spoke to the server about a name have heard.
-#[derive(Debug, Default)]
-pub(crate) struct News {
-    /// When it last answered, or the line began.
-    pub(crate) heard: Moment,
-    /// It has answered at all.
-    pub(crate) answered: bool,
-    /// What keeps it from answering.
-    pub(crate) trouble: Option<Error>,
 }
 
 impl Turns {
@@ -193,7 +177,7 @@ impl Turns {
         if let Some(line) = self.exclusive(key) {
             let mut line = lock(&line);
             if line.waiters.get(&id).is_some() {
-                line.call(id, Call::Now);
+                line.call(id, Prompt::Retry);
             }
         }
     }
@@ -219,7 +203,7 @@ impl Turns {
             let mut line = lock(&line);
             let waiter = line.asking_with(attempt);
             if let Some(id) = waiter {
-                line.call(id, Call::Now);
+                line.call(id, Prompt::Retry);
             }
             waiter.is_some()
         })
@@ -236,7 +220,7 @@ impl Turns {
         for line in self.lines(key) {
             let mut line = lock(&line);
             if let Some(first) = line.queue.front() {
-                line.call(first, Call::Now);
+                line.call(first, Prompt::Retry);
                 waits = true;
             }
         }
@@ -305,9 +289,9 @@ impl Line {
         }
     }
 
-    fn call(&mut self, id: u64, call: Call) {
-        let told = self.called.entry(id).or_insert(call);
-        *told = call.max(*told);
+    fn call(&mut self, id: u64, prompt: Prompt) {
+        let told = self.called.entry(id).or_insert(prompt);
+        *told = prompt.max(*told);
         self.ring(id);
     }
 
@@ -325,19 +309,33 @@ impl Line {
 }
 
 impl Place {
-    /// Tells whether this waiter may speak.
-    pub(crate) fn may_speak(&self) -> bool {
-        self.with(|line| line.queue.may_speak(self.id))
+    /// Returns how the line stands, and what another of it has told this waiter, once. Forgets a bell
+    /// that has rung.
+    pub(crate) fn look(&self) -> (QueueView, Option<Prompt>) {
+        // What rings from now on is not in what is seen below.
+        let _ = self.bell.notified().now_or_never();
+        self.with(|line| {
+            let view = QueueView {
+                turn: if line.queue.may_speak(self.id) {
+                    Turn::Ours
+                } else {
+                    Turn::Others
+                },
+                heard: line.heard,
+                contact: match (&line.trouble, line.answered) {
+                    (Some(_), _) => Contact::Failing,
+                    (None, true) => Contact::Answered,
+                    (None, false) => Contact::Awaited,
+                },
+                first_back_at: line.queue.front_back_at(),
+            };
+            (view, line.called.remove(&self.id))
+        })
     }
 
     /// Waits until something about this place has changed.
     pub(crate) async fn rung(&self) {
         self.bell.notified().await;
-    }
-
-    /// Forgets a bell that has rung: whoever speaks next looks anyway.
-    pub(crate) fn hush(&self) {
-        let _ = self.bell.notified().now_or_never();
     }
 
     /// Notes that this waiter asks with another attempt from now on.
@@ -351,17 +349,17 @@ impl Place {
     }
 
     /// Makes every other waiter of this line ask the server.
-    pub(crate) fn call_all(&self, call: Call) {
+    pub(crate) fn call_all(&self, prompt: Prompt) {
         self.with(|line| {
             let others: Vec<_> = line.waiters.iter().map(|(&id, _)| id).collect();
             for id in others.into_iter().filter(|&id| id != self.id) {
-                line.call(id, call);
+                line.call(id, prompt);
             }
         });
     }
 
     /// Returns what another of the line has told this waiter. Tells it once.
-    pub(crate) fn take_call(&self) -> Option<Call> {
+    pub(crate) fn take_prompt(&self) -> Option<Prompt> {
         self.with(|line| line.called.remove(&self.id))
     }
 
@@ -379,11 +377,6 @@ impl Place {
         });
     }
 
-    /// Returns when the first waiter is late by `patience`, if it has said when it will be back.
-    pub(crate) fn challenge_at(&self, patience: Duration) -> Option<Moment> {
-        self.with(|line| line.queue.challenge_at(patience))
-    }
-
     /// The server answered.
     pub(crate) fn heard(&self, now: Moment) {
         self.with(|line| {
@@ -398,13 +391,9 @@ impl Place {
         self.with(|line| line.trouble = Some(error.clone()));
     }
 
-    /// Returns what is known of the server's answers about this name.
-    pub(crate) fn news(&self) -> News {
-        self.with(|line| News {
-            heard: line.heard,
-            answered: line.answered,
-            trouble: line.trouble.clone(),
-        })
+    /// Returns what keeps the one who speaks from getting an answer.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.with(|line| line.trouble.clone())
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
@@ -434,6 +423,3 @@ impl Drop for Place {
         }
     }
 }
-
-/// A first waiter that is so much later than it said has a future that nobody polls.
-pub(crate) const OVERDUE: Duration = RECHECK;

@@ -15,9 +15,12 @@ use crate::{
     net::{Limit, LinkClass, Listener, MessageFilter, Request},
     observe,
     protocol::{
-        acquisition::{Acquisition, Discipline, End, Plan, RECHECK, Step, WaitStrategy},
         lookout::Verdict,
         time::Moment,
+        waiter::{
+            Admission, Busy, Discipline, End, GiveUp, Plan, QueueView, RECHECK, Registration, Step,
+            Subscription, WaitStrategy, Waiter,
+        },
     },
     rules::Rule,
     script::{CallOutcome, Failure},
@@ -48,7 +51,7 @@ struct Run<'a> {
     seen: u64,
     /// Whether any look has counted.
     answered: bool,
-    machine: Acquisition,
+    waiter: Waiter,
     post: Post,
     listener: Option<Listener>,
     /// Why the last look had no clear answer.
@@ -109,35 +112,31 @@ impl<'a> Run<'a> {
         span: Span,
     ) -> Self {
         let now = client.now();
-        let (deadline, once) = match options.wait {
-            Wait::Never | Wait::For(Duration::ZERO) => (None, true),
-            Wait::For(wait) => (Some(now + wait), false),
-            Wait::Forever => (None, false),
-        };
+        let give_up = options.wait.give_up(now);
         let plan = Plan {
-            deadline,
-            once,
+            give_up,
             strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
             discipline: Discipline::Barging,
+            admission: Admission::OneByOne,
             patience: client.patience(),
         };
-        let channel = client.broadcast_channel(watched.key());
-        let listening = client.net().hub.hears(&channel);
-        let mut machine = Acquisition::new(plan, now, listening);
-        if options.phase.is_some() && !listening && !once {
+        let subscription = subscription(client, watched.as_ref());
+        let mut waiter = Waiter::new(plan, now, subscription);
+        let heard = subscription == Subscription::Active;
+        if options.phase.is_some() && !heard && give_up != GiveUp::AtFirstAnswer {
             // It was under way a moment ago: subscribe first, and look then.
-            machine.on_busy(now, Duration::MAX, false);
+            waiter.on_busy(now, busy(Duration::MAX, subscription));
         }
         let post = client.watches().join(watched.key(), options.phase);
         Self {
             client,
             watched,
             wait: options.wait,
-            deadline,
+            deadline: plan.deadline(),
             heard: now,
             seen: post.begun(),
             answered: false,
-            machine,
+            waiter,
             post,
             listener: None,
             trouble: None,
@@ -171,9 +170,10 @@ impl<'a> Run<'a> {
                 return Ok(true);
             }
             let now = self.client.now();
-            match self.client.next_step(&mut self.machine, now) {
-                Step::Send { register } => {
-                    if register {
+            let queue = &QueueView::NONE;
+            match self.client.next_step(&mut self.waiter, queue, now) {
+                Step::Send(registration) => {
+                    if registration == Registration::Notified {
                         // Whoever looks must hear what happens after the look.
                         self.listen();
                     }
@@ -182,13 +182,13 @@ impl<'a> Run<'a> {
                         Consulted::UnderWay => self.on_under_way(),
                         Consulted::Unclear => {
                             self.client.check_process()?;
-                            self.machine.on_failed();
+                            self.waiter.on_failed();
                         }
                         Consulted::TimeUp => return Ok(false),
                     }
                 }
                 Step::Subscribe => self.subscribe().await,
-                Step::Wait { until } => {
+                Step::Wait { until, .. } => {
                     let until = if self.client.keeps(Rule::LookAgain) {
                         until
                     } else {
@@ -198,11 +198,16 @@ impl<'a> Run<'a> {
                         return Ok(true);
                     }
                 }
-                Step::Pause { until } => {
+                // A watcher stands in no queue.
+                Step::Pause { until } | Step::AwaitTurn { until, .. } => {
                     self.wait(until, false).await?;
                 }
+                // A watcher takes nothing that could be undone.
+                Step::StartOver(_) => {}
                 Step::End(End::Busy) => return Ok(false),
-                Step::End(End::Unanswered) => return Err(self.unanswered()),
+                Step::End(End::Unanswered | End::QueueUnanswered) => {
+                    return Err(self.unanswered());
+                }
             }
         }
     }
@@ -224,7 +229,7 @@ impl<'a> Run<'a> {
             let silence = self.client.request_timeout();
             if let Some(looking) = self.post.begin(now, now + silence + OVERDUE) {
                 let (requests, trouble) =
-                    look(self.client, self.watched, &self.machine, looking).await;
+                    look(self.client, self.watched, &self.waiter, looking).await;
                 self.requests += requests;
                 if trouble.is_some() {
                     self.trouble = trouble;
@@ -274,21 +279,25 @@ impl<'a> Run<'a> {
         self.seen = seen.number;
         self.answered = true;
         self.heard = self.heard.max(seen.at);
-        let listening = self.listener.is_some() && self.hears();
-        self.machine
-            .on_busy(seen.at, seen.sight.remaining, listening);
+        let subscription = match self.listener {
+            Some(_) => subscription(self.client, self.watched.as_ref()),
+            None => Subscription::Inactive,
+        };
+        self.waiter
+            .on_busy(seen.at, busy(seen.sight.remaining, subscription));
     }
 
     async fn subscribe(&mut self) {
         let now = self.client.now();
-        let deadline = self.machine.attempt_deadline(now, timeouts::SUBSCRIPTION);
+        let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
         if self.listen().ready(deadline).await {
-            self.machine.on_subscribed();
+            self.waiter.on_subscribed();
             if !self.client.keeps(Rule::TryAfterSubscribing) {
-                self.machine.on_busy(now, Duration::MAX, true);
+                let active = busy(Duration::MAX, Subscription::Active);
+                self.waiter.on_busy(now, active);
             }
         } else {
-            self.machine.on_deaf();
+            self.waiter.on_unsubscribed();
         }
     }
 
@@ -306,9 +315,9 @@ impl<'a> Run<'a> {
                 Some(_) if !self.client.keeps(Rule::ConfirmMessages) => return Ok(true),
                 Some(number) => {
                     self.message = Some(number);
-                    self.machine.on_woken();
+                    self.waiter.on_notified();
                 }
-                None => self.machine.on_elapsed(),
+                None => self.waiter.on_elapsed(),
             },
             // The loop takes in what it was told.
             () = self.post.rung() => {}
@@ -316,7 +325,7 @@ impl<'a> Run<'a> {
             () = self.client.alarm(until) => match self.post.last() {
                 // Somebody else has looked meanwhile, and would have told if it were over.
                 Some(last) if last.number > self.seen => self.on_under_way(),
-                _ => self.machine.on_elapsed(),
+                _ => self.waiter.on_elapsed(),
             },
         }
         Ok(false)
@@ -328,11 +337,6 @@ impl<'a> Run<'a> {
             let channel = client.broadcast_channel(watched.key());
             client.net().hub.listen(&channel, MessageFilter::Any)
         })
-    }
-
-    fn hears(&self) -> bool {
-        let channel = self.client.broadcast_channel(self.watched.key());
-        self.client.net().hub.hears(&channel)
     }
 
     fn unanswered(&mut self) -> Error {
@@ -349,17 +353,38 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Tells whether what is said to those who watch reaches this client.
+fn subscription(client: &Client, watched: &dyn Watched) -> Subscription {
+    if client
+        .net()
+        .hub
+        .hears(&client.broadcast_channel(watched.key()))
+    {
+        Subscription::Active
+    } else {
+        Subscription::Inactive
+    }
+}
+
+fn busy(remaining: Duration, subscription: Subscription) -> Busy {
+    Busy {
+        remaining,
+        subscription,
+        ..Busy::default()
+    }
+}
+
 /// Looks once and tells all watchers; returns how many requests that took, and why there was no clear answer.
 async fn look(
     client: &Client,
     watched: &Arc<dyn Watched>,
-    machine: &Acquisition,
+    waiter: &Waiter,
     looking: Looking<'_>,
 ) -> (u32, Option<Error>) {
     let now = client.now();
     let silence = client.request_timeout();
-    let up_by = machine.attempt_deadline(now, silence);
-    let deadline = machine.patience_deadline(now, silence);
+    let up_by = waiter.plan().bound(now + silence);
+    let deadline = waiter.patience_deadline(now, silence);
     let net = client.net();
     let slot = watched.key().slot();
     let session = match net.session(slot, LinkClass::Command, up_by).await {

@@ -14,8 +14,8 @@ use crate::{
         RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
     protocol::{
-        acquisition::Discipline,
         name::{Key, Name, NameError},
+        waiter::Discipline,
     },
     script::ScriptCall,
     seam::Value,

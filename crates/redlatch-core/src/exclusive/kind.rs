@@ -10,7 +10,7 @@ use crate::{
         AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest, RenewRequest,
         Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
-    protocol::{acquisition::Discipline, name::Key},
+    protocol::{name::Key, waiter::Discipline},
     script::{Items, Script, ScriptCall, millis},
     seam::Value,
 };

@@ -2,7 +2,6 @@
 //!
 //! A type here is told what happened and answers what to do next; the loops in the engine do it.
 
-pub mod acquisition;
 pub mod backoff;
 pub mod classify;
 pub mod durability;

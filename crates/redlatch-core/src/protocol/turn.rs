@@ -107,10 +107,10 @@ impl TurnQueue {
         self.pass_on()
     }
 
-    /// Returns when [`challenge`](Self::challenge) would succeed, if the first waiter has said when it will be back.
-    pub fn challenge_at(&self, patience: Duration) -> Option<Moment> {
+    /// Returns when the first waiter will be back at the latest, as far as it has said.
+    pub fn front_back_at(&self) -> Option<Moment> {
         let (_, first) = self.waiters.first()?;
-        Some(first.back_at? + patience + Duration::from_millis(1))
+        first.back_at
     }
 
     /// Returns the number of waiters.
@@ -159,7 +159,7 @@ mod tests {
         // It spoke once, behind the first, and waits to be called.
         queue.expect(2, at(100));
         assert_eq!(queue.leave(1), Some(2));
-        assert_eq!(queue.challenge_at(patience), None);
+        assert_eq!(queue.front_back_at(), None);
         assert_eq!(queue.challenge(at(60_000), patience), None);
     }
 
@@ -190,13 +190,9 @@ mod tests {
         assert_eq!(queue.challenge(at(1100), patience), None);
         assert_eq!(queue.challenge(at(1101), patience), Some(2));
         assert!(queue.may_speak(2) && !queue.may_speak(1));
-        assert_eq!(
-            queue.challenge_at(patience),
-            None,
-            "the next one has said nothing"
-        );
+        assert_eq!(queue.front_back_at(), None, "the next one has said nothing");
         assert_eq!(queue.challenge(at(1102), patience), None, "its time begins");
-        assert_eq!(queue.challenge_at(patience), Some(at(1203)));
+        assert_eq!(queue.front_back_at(), Some(at(1102)));
         assert_eq!(queue.leave(2), Some(3));
         assert_eq!(queue.leave(3), Some(1));
     }

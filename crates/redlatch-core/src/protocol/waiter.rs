@@ -191,7 +191,7 @@ impl Waiter {
         self.prompt = self.prompt.max(Some(prompt));
     }
 
-    /// The time of a wait or pause is over. Re-checks keep to the client's limiter.
+    /// The time of a wait or pause is over. Re-checks keep to the client's rate limit.
     pub const fn on_elapsed(&mut self) {
         let State::Active(phase) = self.state else {
             return;

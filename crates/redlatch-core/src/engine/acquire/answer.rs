@@ -1,22 +1,47 @@
 //! What becomes of an acquisition when a request was answered, or was not.
 
-use std::{sync::Arc, time::Duration};
-
 use super::Run;
 use crate::{
     Error, ErrorKind,
-    engine::{Held, Hold, attempt::Attempt, ears::Ears, hold::Granted, turns::Call},
+    engine::{Held, Hold, Place, hold::Granted},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{Answer, Grant},
     protocol::{
         hold::{HoldState, LocalLease},
         time::Moment,
+        waiter::{self, Busy, End, Prompt, Restart, Subscription},
     },
     rules::Rule,
     script::{CallOutcome, Failure},
-    timeouts,
 };
+
+/// Why there is no clear answer.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    /// Of the last request.
+    last: Option<Error>,
+    /// Any request may have been executed without an answer.
+    in_doubt: bool,
+}
+
+impl Trouble {
+    /// The attempt is given up.
+    pub(super) fn restarted(&mut self, restart: Restart) {
+        self.last = Some(Error::new(ErrorKind::Unavailable, restart.to_string()));
+    }
+
+    fn take(&mut self) -> Error {
+        let error = self.last.take().unwrap_or_else(|| {
+            Error::new(ErrorKind::Unavailable, "the server did not answer in time")
+        });
+        if self.in_doubt {
+            error.in_doubt()
+        } else {
+            error
+        }
+    }
+}
 
 impl Run<'_> {
     /// Goes on from what became of a request that was sent at `sent`, and of its replicas' confirmation; returns the guard if it was granted.
@@ -40,10 +65,10 @@ impl Run<'_> {
                         self.attempt.granted();
                         told?;
                         // It was taken, whatever becomes of it. Sent again it writes again, and that can be waited for.
-                        self.unknown = true;
+                        self.trouble.in_doubt = true;
                         let message = "nobody knows which replicas have confirmed it";
-                        self.trouble = Some(Error::new(ErrorKind::OutcomeUnknown, message));
-                        self.machine.on_failed();
+                        self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
+                        self.waiter.on_failed();
                         return Ok(None);
                     }
                     _ => 0,
@@ -54,7 +79,7 @@ impl Run<'_> {
                 if failure.is_not_executed() {
                     self.attempt.answered();
                 } else {
-                    self.unknown = true;
+                    self.trouble.in_doubt = true;
                 }
                 self.failed(failure).map(|()| None)
             }
@@ -63,7 +88,7 @@ impl Run<'_> {
 
     fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
         let now = self.client.now();
-        self.trouble = None;
+        self.trouble.last = None;
         if let Some(place) = &self.place {
             place.heard(now);
         }
@@ -76,33 +101,32 @@ impl Run<'_> {
                 entered,
                 beside,
             } => {
-                self.contended = true;
-                if let Some(place) = &self.place {
-                    if let Some(attempt) = called {
-                        self.pass_on(attempt);
-                    }
-                    if entered && self.queued && !self.recalled {
-                        // It had a place and lost it, and so may have the others: each asks for a new one.
-                        place.call_all(Call::Again);
-                    }
-                    // The server may know its owner for a holder for longer than the owner does.
-                    self.queued = self.is_queued() && !beside;
-                    self.recalled = false;
+                if let Some(attempt) = called.filter(|_| self.place.is_some()) {
+                    self.pass_on(attempt);
                 }
-                self.excused = self.holds();
-                let listening = self.ears.are_open() && self.hears();
-                self.machine.on_busy(now, remaining, listening);
+                let subscription = if self.ears.are_open() {
+                    self.subscription()
+                } else {
+                    Subscription::Inactive
+                };
+                let busy = Busy {
+                    remaining,
+                    subscription,
+                    entered,
+                    beside,
+                    owner_holds: self.holds(),
+                };
+                let prompt = self.waiter.on_busy(now, busy);
+                self.prompt_others(prompt);
                 self.warn_of_itself(&holder, now);
             }
             Answer::Late => {
-                self.trouble = Some(Error::new(
-                    ErrorKind::Unavailable,
-                    "the server gets requests too late to act",
-                ));
-                self.machine.on_late(now);
+                let why = "the server gets requests too late to act";
+                self.trouble.last = Some(Error::new(ErrorKind::Unavailable, why));
+                self.waiter.on_late(now);
             }
-            Answer::Unfinished => self.machine.on_unfinished(now),
-            Answer::Void => self.start_over("the attempt had been undone"),
+            Answer::Unfinished => self.waiter.on_unfinished(now),
+            Answer::Void => self.waiter.on_void(),
         }
         None
     }
@@ -134,20 +158,14 @@ impl Run<'_> {
         let span = self.client.believed(&grant, self.lease);
         let mut local_lease = LocalLease::new(self.client.trust(), sent, span);
         if let HoldState::Lost(_) = local_lease.state(now) {
-            self.unknown = true;
-            self.start_over("the reply came after the lease could have ended");
+            self.trouble.in_doubt = true;
+            self.waiter.on_grant_expired();
             return None;
         }
-        if let Some(place) = self
-            .place
-            .as_ref()
-            .filter(|_| grant.unqueued && self.queued && !self.recalled)
-            // Another copy of this may have taken the grant, and the place.
-            .filter(|_| !self.attempt.has_copies())
-        {
-            place.call_all(Call::Again);
-        }
-        self.machine.on_granted();
+        let prompt = self.waiter.on_granted(waiter::Granted {
+            unqueued: grant.unqueued,
+            has_copies: self.attempt.has_copies(),
+        });
         let delivered = self.attempt.deliver();
         let granted = Granted {
             primitive: self.primitive,
@@ -162,52 +180,24 @@ impl Run<'_> {
             sent,
         };
         let hold = Hold::enter(self.client, &granted, now);
+        self.prompt_others(prompt);
         let labels = Labels::of(self.primitive.as_ref());
-        if let Some(place) = self
-            .place
-            .as_ref()
-            .filter(|_| self.is_shared() && self.contended && !self.told)
-        {
-            // It found the way open by looking: the message to all may have been lost.
-            place.call_all(Call::Now);
-        }
-        observe::acquired(&labels, now - self.started, self.requests, self.contended);
+        let (wait, waited) = (now - self.log.started, self.waiter.has_waited());
+        observe::acquired(&labels, wait, self.log.requests, waited);
         Some(Held::new(hold, &delivered, grant, acknowledged))
     }
 
-    /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
-    fn start_over(&mut self, why: &str) {
-        let fresh = self.fresh_attempt();
-        if !Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
-            // Its shard has got another channel.
-            self.ears = Ears::default();
-        } else if self.is_queued() {
-            // A call names the attempt.
-            self.ears.close();
+    /// Tells every other waiter of the local queue to ask.
+    fn prompt_others(&self, prompt: Option<Prompt>) {
+        if let (Some(place), Some(prompt)) = (&self.place, prompt) {
+            place.call_all(prompt);
         }
-        self.queued = false;
-        self.attempt = fresh;
-        if let Some(place) = &self.place {
-            place.asks_with(self.attempt.id().number(), self.attempt.called_by());
-        }
-        self.trouble = Some(Error::new(ErrorKind::Unavailable, why));
-        self.machine.on_failed();
-    }
-
-    fn fresh_attempt(&self) -> Attempt {
-        Attempt::new(
-            self.client,
-            self.primitive,
-            &self.owner,
-            self.lease.span(),
-            self.strategy,
-        )
     }
 
     pub(super) fn failed(&mut self, failure: Failure) -> Result<(), Error> {
         self.client.check_process()?;
         let fatal = matches!(failure, Failure::Fatal(_) | Failure::Redirected(_));
-        let error = failure.into_error(self.unknown);
+        let error = failure.into_error(self.trouble.in_doubt);
         if fatal {
             return Err(error);
         }
@@ -218,21 +208,40 @@ impl Run<'_> {
             self.attempt.deliver();
             self.attempt = self.fresh_attempt();
         }
-        self.trouble = Some(error);
-        self.machine.on_failed();
+        self.trouble.last = Some(error);
+        self.waiter.on_failed();
         Ok(())
     }
 
     /// Says so once when this client seems to wait for itself.
     fn warn_of_itself(&mut self, holder: &str, now: Moment) {
         let own = ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client());
-        if own && !self.warned && now - self.started >= SELF_WAIT {
-            self.warned = true;
+        if own && self.log.warn_at.is_some_and(|warn_at| now >= warn_at) {
+            self.log.warn_at = None;
             let labels = Labels::of(self.primitive.as_ref());
             observe::waits_for_itself(&labels, self.primitive.name(), holder);
         }
     }
-}
 
-/// Waiting so long for a name that another owner of the same client holds is worth a warning.
-const SELF_WAIT: Duration = timeouts::SELF_WAIT;
+    /// Returns what the caller is told when it ends without a grant.
+    pub(super) fn ended(&mut self, end: End) -> Result<Option<Held>, Error> {
+        match end {
+            End::Busy => Ok(None),
+            End::Unanswered => Err(self.trouble.take()),
+            End::QueueUnanswered => Err(self.queue_unanswered()),
+        }
+    }
+
+    /// The error of a waiter that never asked the server itself.
+    fn queue_unanswered(&self) -> Error {
+        let trouble = self.place.as_ref().and_then(Place::trouble);
+        let why = trouble.map_or_else(
+            || "the server has not answered yet".to_owned(),
+            |error| error.to_string(),
+        );
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("a waiter of this process before this one gets no answer: {why}"),
+        )
+    }
+}

@@ -1,0 +1,170 @@
+//! How an acquisition waits: for its turn, for messages, for the clock.
+
+use std::time::Duration;
+
+use tokio::select;
+
+use super::Run;
+use crate::{
+    Error,
+    engine::Place,
+    protocol::{
+        time::Moment,
+        waiter::{Busy, Listen, QueueView, Subscription},
+    },
+    rules::Rule,
+    timeouts,
+};
+
+/// What ended a wait.
+#[derive(PartialEq, Eq)]
+enum WokenBy {
+    /// A message, or the local queue.
+    Event,
+    /// The clock.
+    Clock,
+}
+
+impl Run<'_> {
+    /// Returns how the local queue stands, and tells the waiter what it was told in it.
+    pub(super) fn look_at_queue(&mut self) -> QueueView {
+        if self.waiter.is_reentrant() && !self.holds() {
+            self.waiter.on_hold_ended();
+        }
+        let Some(place) = &self.place else {
+            return QueueView::NONE;
+        };
+        let (view, prompt) = place.look();
+        if let Some(prompt) = prompt {
+            self.waiter.on_prompt(prompt);
+        }
+        view
+    }
+
+    /// Waits behind others of the local queue. At `until`, replaces the first of them if it is later
+    /// than it said by `overdue`.
+    pub(super) async fn await_turn(
+        &mut self,
+        until: Moment,
+        overdue: Duration,
+        listen: Listen,
+    ) -> Result<(), Error> {
+        if self.woken(until, listen).await? == WokenBy::Clock {
+            if let Some(place) = &self.place {
+                place.challenge(self.client.now(), overdue);
+            }
+            self.excuse();
+        }
+        self.waiter.on_subscription(self.subscription());
+        Ok(())
+    }
+
+    /// Waits for a message or a change of the local queue, until `until` at the latest.
+    pub(super) async fn wait(&mut self, until: Moment, listen: Listen) -> Result<(), Error> {
+        let until = if self.client.keeps(Rule::LookAgain) {
+            until
+        } else {
+            self.waiter.plan().bound(Moment::FAR_FUTURE)
+        };
+        self.expect(until);
+        if listen == Listen::Everyone {
+            let primitive = self.primitive.as_ref();
+            self.ears.open_for_all(primitive, self.attempt.wakes());
+        }
+        self.woken(until, listen).await?;
+        Ok(())
+    }
+
+    /// Waits until `until`, whatever messages come.
+    pub(super) async fn pause(&mut self, until: Moment) -> Result<(), Error> {
+        self.expect(until);
+        select! {
+            biased;
+            () = self.client.forked() => self.client.check_process()?,
+            () = self.client.alarm(until) => {}
+        }
+        self.waiter.on_elapsed();
+        Ok(())
+    }
+
+    /// Waits until messages reach this client.
+    pub(super) async fn subscribe(&mut self) {
+        let now = self.client.now();
+        let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
+        self.expect(deadline);
+        self.attempt.wakes().pin();
+        self.open_ears();
+        if self.ears.ready(deadline).await {
+            self.waiter.on_subscribed();
+            if !self.client.keeps(Rule::TryAfterSubscribing) {
+                let busy = Busy {
+                    remaining: Duration::MAX,
+                    subscription: Subscription::Active,
+                    ..Busy::default()
+                };
+                self.waiter.on_busy(now, busy);
+            }
+        } else {
+            self.waiter.on_unsubscribed();
+        }
+    }
+
+    /// Waits for a message in `listen` or a change of the local queue, and tells the waiter of it.
+    async fn woken(&mut self, until: Moment, listen: Listen) -> Result<WokenBy, Error> {
+        let queue_changed = async {
+            match &self.place {
+                Some(place) => place.rung().await,
+                None => std::future::pending().await,
+            }
+        };
+        select! {
+            biased;
+            told = self.ears.heard(listen) => if told {
+                self.waiter.on_notified();
+            } else {
+                self.waiter.on_gap();
+            },
+            () = queue_changed => match self.place.as_ref().and_then(Place::take_prompt) {
+                Some(prompt) => self.waiter.on_prompt(prompt),
+                None => self.waiter.on_queue_changed(),
+            },
+            () = self.client.forked() => {
+                self.client.check_process()?;
+                self.waiter.on_elapsed();
+            }
+            () = self.client.alarm(until) => {
+                self.waiter.on_elapsed();
+                return Ok(WokenBy::Clock);
+            }
+        }
+        Ok(WokenBy::Event)
+    }
+
+    /// Whoever holds the name already need not queue for it.
+    pub(super) fn excuse(&self) {
+        if self.place.is_some() && self.holds() {
+            let key = self.primitive.key();
+            let turns = self.client.turns();
+            turns.excuse(key, self.owner.number(), None);
+        }
+    }
+
+    /// Tells whether its owner holds the object.
+    pub(super) fn holds(&self) -> bool {
+        let (key, now) = (self.primitive.key(), self.client.now());
+        self.client.holds().held(key, &self.owner, now)
+    }
+
+    pub(super) fn open_ears(&mut self) {
+        let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
+        self.ears
+            .open(self.client, primitive, attempt.id(), attempt.wakes());
+    }
+
+    /// Tells the local queue when this waiter is back at the latest.
+    pub(super) fn expect(&self, back_at: Moment) {
+        if let Some(place) = &self.place {
+            place.expect(back_at);
+        }
+    }
+}

@@ -12,7 +12,7 @@ use tokio::select;
 use tracing::{Instrument, Span};
 
 use self::answer::Trouble;
-use super::{AcquireOptions, Held, Place, attempt::Attempt, ears::Ears};
+use super::{AcquireOptions, Held, Place, attempt::Attempt, subscriptions::Subscriptions};
 use crate::{
     Client, Error, Owner,
     client::WaiterTicket,
@@ -42,7 +42,7 @@ struct Run<'a> {
     attempt: Attempt,
     /// Its place in the local queue. One that does not wait has none.
     place: Option<Place>,
-    ears: Ears,
+    subscriptions: Subscriptions,
     trouble: Trouble,
     log: Log,
 }
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             ),
             attempt,
             place,
-            ears: Ears::default(),
+            subscriptions: Subscriptions::default(),
             trouble: Trouble::default(),
             log: Log {
                 started: now,
@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
     /// Waits where it is notified, if its slot has gone to another shard since it asked.
     fn follow_shard(&mut self) {
         if self.waiter.follows_shard() && self.attempt.follow_slot() {
-            self.ears = Ears::default();
+            self.subscriptions = Subscriptions::default();
             self.asks_with_attempt();
             self.waiter.on_subscription(self.subscription());
         }
@@ -202,10 +202,11 @@ impl<'a> Run<'a> {
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
         if Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
-            self.ears.forget_attempt(self.primitive.discipline());
+            self.subscriptions
+                .forget_attempt(self.primitive.discipline());
         } else {
             // Its shard has got another channel.
-            self.ears = Ears::default();
+            self.subscriptions = Subscriptions::default();
         }
         self.attempt = fresh;
         self.asks_with_attempt();
@@ -234,7 +235,7 @@ impl<'a> Run<'a> {
         self.expect(deadline);
         if registration == Registration::Notified {
             // Whoever registers must hear the wake, which may come before the answer.
-            self.open_ears();
+            self.open_subscriptions();
         }
         let net = self.client.net();
         let key = self.primitive.key();

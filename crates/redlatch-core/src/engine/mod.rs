@@ -3,7 +3,6 @@
 mod acquire;
 mod attempt;
 mod change;
-mod ears;
 mod group;
 mod guard;
 mod hold;
@@ -13,6 +12,7 @@ mod portion;
 mod release;
 mod releaser;
 mod shares;
+mod subscriptions;
 mod succession;
 mod turns;
 mod watch;

@@ -104,7 +104,7 @@ impl Run<'_> {
                 if let Some(attempt) = called.filter(|_| self.place.is_some()) {
                     self.pass_on(attempt);
                 }
-                let subscription = if self.ears.are_open() {
+                let subscription = if self.subscriptions.are_open() {
                     self.subscription()
                 } else {
                     Subscription::Inactive

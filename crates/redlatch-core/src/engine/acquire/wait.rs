@@ -69,7 +69,8 @@ impl Run<'_> {
         self.expect(until);
         if listen == Listen::Everyone {
             let primitive = self.primitive.as_ref();
-            self.ears.open_for_all(primitive, self.attempt.wakes());
+            self.subscriptions
+                .open_for_everyone(primitive, self.attempt.wakes());
         }
         self.woken(until, listen).await?;
         Ok(())
@@ -93,8 +94,8 @@ impl Run<'_> {
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
         self.expect(deadline);
         self.attempt.wakes().pin();
-        self.open_ears();
-        if self.ears.ready(deadline).await {
+        self.open_subscriptions();
+        if self.subscriptions.ready(deadline).await {
             self.waiter.on_subscribed();
             if !self.client.keeps(Rule::TryAfterSubscribing) {
                 let busy = Busy {
@@ -119,7 +120,7 @@ impl Run<'_> {
         };
         select! {
             biased;
-            told = self.ears.heard(listen) => if told {
+            told = self.subscriptions.heard(listen) => if told {
                 self.waiter.on_notified();
             } else {
                 self.waiter.on_gap();
@@ -155,9 +156,9 @@ impl Run<'_> {
         self.client.holds().held(key, &self.owner, now)
     }
 
-    pub(super) fn open_ears(&mut self) {
+    pub(super) fn open_subscriptions(&mut self) {
         let (primitive, attempt) = (self.primitive.as_ref(), &self.attempt);
-        self.ears
+        self.subscriptions
             .open(self.client, primitive, attempt.id(), attempt.wakes());
     }
 

@@ -1,4 +1,4 @@
-//! What an acquisition under way listens to.
+//! The messages of the server that an acquisition subscribes to.
 
 use futures_util::FutureExt;
 use std::future::pending;
@@ -17,17 +17,17 @@ use crate::{
 
 /// The listeners of one acquisition.
 #[derive(Debug, Default)]
-pub(super) struct Ears {
-    /// Hears that the name is free, or that this waiter is called.
+pub(super) struct Subscriptions {
+    /// Messages that the name is free, or that notify this waiter.
     own: Option<Listener>,
-    /// Hears what is said to all who wait for this side of the object together.
-    crowd: Option<Listener>,
-    /// Hears what is said to anybody of this client who waits for the name: whoever speaks for the others heeds it.
-    any: Option<Listener>,
+    /// Messages to all waiters of this side of the object.
+    broadcast: Option<Listener>,
+    /// Messages to any waiter of this client for the name. The first waiter heeds them for all.
+    everyone: Option<Listener>,
 }
 
-impl Ears {
-    /// Listens for what wakes `attempt`, unless it does already.
+impl Subscriptions {
+    /// Subscribes to what notifies `attempt`, unless it is subscribed already.
     pub(super) fn open(
         &mut self,
         client: &Client,
@@ -38,7 +38,7 @@ impl Ears {
         let (hub, key) = (&client.net().hub, primitive.key());
         if primitive.line() == Side::Shared {
             let channel = client.broadcast_channel(key);
-            self.crowd
+            self.broadcast
                 .get_or_insert_with(|| hub.listen(&channel, MessageFilter::Any));
         }
         self.own.get_or_insert_with(|| {
@@ -50,13 +50,13 @@ impl Ears {
         });
     }
 
-    /// Listens for the others of this client, too, unless it does already.
-    pub(super) fn open_for_all(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
+    /// Subscribes on behalf of every waiter of this client.
+    pub(super) fn open_for_everyone(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
         let filter = MessageFilter::Exact(primitive.key().to_shared());
-        self.any.get_or_insert_with(|| wakes.listen(filter));
+        self.everyone.get_or_insert_with(|| wakes.listen(filter));
     }
 
-    /// Listens no longer for an attempt that was given up.
+    /// Ends the subscription of an attempt that was given up.
     pub(super) fn forget_attempt(&mut self, discipline: Discipline) {
         match discipline {
             Discipline::Barging => {}
@@ -65,15 +65,15 @@ impl Ears {
         }
     }
 
-    /// Tells whether it listens for what wakes the attempt.
+    /// Tells whether it is subscribed to what notifies the attempt.
     pub(super) const fn are_open(&self) -> bool {
         self.own.is_some()
     }
 
     /// Waits until messages reach us; `false` when they cannot, or not by `deadline`.
     pub(super) async fn ready(&self, deadline: Moment) -> bool {
-        for ear in [&self.own, &self.crowd].into_iter().flatten() {
-            if !ear.ready(deadline).await {
+        for listener in [&self.own, &self.broadcast].into_iter().flatten() {
+            if !listener.ready(deadline).await {
                 return false;
             }
         }
@@ -93,19 +93,22 @@ impl Ears {
         let told = select! {
             biased;
             told = woken(self.own.as_ref()) => told,
-            told = woken(self.crowd.as_ref()) => told,
-            told = woken(self.any.as_ref()) => told,
+            told = woken(self.broadcast.as_ref()) => told,
+            told = woken(self.everyone.as_ref()) => told,
         };
         // A gap in the messages is one, however many listeners have it.
-        let ears = [&self.own, &self.crowd, &self.any].into_iter().flatten();
-        ears.filter_map(|ear| ear.woken().now_or_never())
+        let listeners = [&self.own, &self.broadcast, &self.everyone]
+            .into_iter()
+            .flatten();
+        listeners
+            .filter_map(|listener| listener.woken().now_or_never())
             .fold(told, |told, also| told || also)
     }
 }
 
-async fn woken(ear: Option<&Listener>) -> bool {
-    match ear {
-        Some(ear) => ear.woken().await,
+async fn woken(listener: Option<&Listener>) -> bool {
+    match listener {
+        Some(listener) => listener.woken().await,
         None => pending().await,
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     client_record::ClientRecord,
     config::Config,
     engine::{
-        Ahead, Hold, Holds, OwnerChoice, PendingRelease, Releaser, Turns, Watchdog, Watches,
+        Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, Releaser, Watchdog, Watches,
         Withdrawals,
     },
     life::{End, Life},
@@ -62,7 +62,7 @@ struct Core {
     rules: Rules,
     record: Arc<ClientRecord>,
     holds: Holds,
-    turns: Arc<Turns>,
+    local_queues: Arc<LocalQueues>,
     watches: Arc<Watches>,
     watchdog: Arc<Watchdog>,
     withdrawals: Arc<Withdrawals>,
@@ -163,11 +163,11 @@ impl Client {
         let router = start_router(&world, config.servers, config.connect_timeout);
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
-        let turns = Arc::new(Turns::new(rules));
+        let local_queues = Arc::new(LocalQueues::new(rules));
         let withdrawals = Withdrawals::new(
             &config.prefix,
             wakes.channel(),
-            &turns,
+            &local_queues,
             (timeouts::REQUEST, config.patience),
             rules,
         );
@@ -194,7 +194,7 @@ impl Client {
             max_waiters: config.max_waiters,
             rules,
             holds: Holds::default(),
-            turns: Arc::clone(&turns),
+            local_queues: Arc::clone(&local_queues),
             watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
@@ -203,7 +203,7 @@ impl Client {
                 config.retention,
                 timeouts::REQUEST,
                 rules,
-                turns,
+                local_queues,
             )),
             rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
@@ -365,7 +365,7 @@ impl Client {
             holds: self.0.holds.len(),
             renewals: self.0.watchdog.len(),
             waiters: self.0.waiters.load(Ordering::Relaxed),
-            queues: self.0.turns.len() + self.0.watches.len(),
+            queues: self.0.local_queues.len() + self.0.watches.len(),
             listeners: self.0.net.hub.listeners() + self.0.net.wakes.listeners(),
             pending_releases: self.0.releaser.len(),
         }
@@ -461,7 +461,9 @@ impl Client {
     /// Returns the address of the waiter of `owner` that came first for `key` in this process.
     pub(crate) fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
         let own = owner.client() == self.id();
-        self.turns().address(key, owner.number()).filter(|_| own)
+        self.local_queues()
+            .address(key, owner.number())
+            .filter(|_| own)
     }
 
     /// Reads what the client of `owner` said about itself.
@@ -527,8 +529,8 @@ impl Client {
         &self.0.holds
     }
 
-    pub(crate) fn turns(&self) -> &Arc<Turns> {
-        &self.0.turns
+    pub(crate) fn local_queues(&self) -> &Arc<LocalQueues> {
+        &self.0.local_queues
     }
 
     pub(crate) fn watches(&self) -> &Arc<Watches> {

@@ -12,7 +12,7 @@ use tokio::select;
 use tracing::{Instrument, Span};
 
 use self::answer::Trouble;
-use super::{AcquireOptions, Held, Place, attempt::Attempt, subscriptions::Subscriptions};
+use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Subscriptions};
 use crate::{
     Client, Error, Owner,
     client::WaiterTicket,
@@ -40,8 +40,8 @@ struct Run<'a> {
     waiter: Waiter,
     /// Undoes what was taken, unless it is delivered.
     attempt: Attempt,
-    /// Its place in the local queue. One that does not wait has none.
-    place: Option<Place>,
+    /// Its place in the local queue. An acquisition that does not wait has none.
+    queue_slot: Option<QueueSlot>,
     subscriptions: Subscriptions,
     trouble: Trouble,
     log: Log,
@@ -121,10 +121,10 @@ impl<'a> Run<'a> {
         let lease = options.lease.unwrap_or_else(|| client.default_lease());
         let attempt = Attempt::new(client, primitive, &owner, lease.span(), plan.strategy);
         let key = primitive.key();
-        let place = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
-            let (turns, number) = (client.turns(), attempt.id().number());
+        let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
+            let (local_queues, number) = (client.local_queues(), attempt.id().number());
             let side = primitive.line();
-            turns.join(key, side, number, owner.number(), attempt.called_by(), now)
+            local_queues.join(key, side, number, owner.number(), attempt.called_by(), now)
         });
         let run = Self {
             client,
@@ -138,7 +138,7 @@ impl<'a> Run<'a> {
                 subscription(client, primitive.as_ref(), &attempt),
             ),
             attempt,
-            place,
+            queue_slot,
             subscriptions: Subscriptions::default(),
             trouble: Trouble::default(),
             log: Log {
@@ -221,8 +221,8 @@ impl<'a> Run<'a> {
 
     /// Tells the local queue by which attempt this waiter asks.
     fn asks_with_attempt(&self) {
-        if let Some(place) = &self.place {
-            place.asks_with(self.attempt.id().number(), self.attempt.called_by());
+        if let Some(queue_slot) = &self.queue_slot {
+            queue_slot.asks_with(self.attempt.id().number(), self.attempt.called_by());
         }
     }
 
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
             attempt: self.attempt.id(),
             lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
-            address: if self.place.is_some() {
+            address: if self.queue_slot.is_some() {
                 self.attempt.address()
             } else {
                 ""

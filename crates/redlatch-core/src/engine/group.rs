@@ -48,7 +48,7 @@ impl Client {
         self.check_open()?;
         let owner = self.resolve(&options.owner)?;
         let _ticket = self.admit()?;
-        let waited_for = |primitive: &Arc<dyn Primitive>| self.turns().has(primitive.key());
+        let waited_for = |primitive: &Arc<dyn Primitive>| self.local_queues().has(primitive.key());
         if options.durability.waits()
             || options.wait != Wait::Never && primitives.iter().any(waited_for)
         {

@@ -116,8 +116,8 @@ impl Hold {
             stale.lose(LossCause::Taken);
         }
         let attempt = granted.delivered.id.number();
-        let turns = client.turns();
-        turns.excuse(key, granted.owner.number(), Some(attempt));
+        let local_queues = client.local_queues();
+        local_queues.excuse(key, granted.owner.number(), Some(attempt));
         hold
     }
 
@@ -519,15 +519,15 @@ impl Hold {
 
     /// The owner's waiters queue like everybody again, unless it holds on another side.
     fn unexcuse(&self) {
-        let (key, turns) = (self.primitive.key(), self.client.turns());
+        let (key, local_queues) = (self.primitive.key(), self.client.local_queues());
         // Mostly nobody waits here.
-        if turns.has(key)
+        if local_queues.has(key)
             && !self
                 .client
                 .holds()
                 .held(key, &self.owner, self.client.now())
         {
-            turns.unexcuse(key, self.owner.number());
+            local_queues.unexcuse(key, self.owner.number());
         }
     }
 

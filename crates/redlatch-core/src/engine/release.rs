@@ -89,7 +89,7 @@ pub(super) fn run(
         let Answered { reply, resent, .. } =
             ahead_of_successors(sending, handover.pending.iter()).await?;
         if let Some(pending) = handover.pending.take() {
-            pending.answered(client.turns(), &reply);
+            pending.answered(client.local_queues(), &reply);
         }
         primitive
             .released(&reply)

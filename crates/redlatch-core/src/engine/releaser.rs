@@ -24,7 +24,7 @@ use tokio::{
 pub(crate) use self::queue::Ahead;
 use self::queue::{Item, Queue, Sent};
 use super::{
-    Turns,
+    LocalQueues,
     succession::{Successor, ahead_of_successors},
 };
 use crate::{
@@ -89,7 +89,7 @@ pub(crate) struct Releaser {
     retention: Duration,
     timeout: Duration,
     rules: Rules,
-    turns: Arc<Turns>,
+    local_queues: Arc<LocalQueues>,
     /// The server has refused a release, and has taken none since.
     refused: AtomicBool,
 }
@@ -127,7 +127,7 @@ impl Releaser {
         retention: Duration,
         timeout: Duration,
         rules: Rules,
-        turns: Arc<Turns>,
+        local_queues: Arc<LocalQueues>,
     ) -> Self {
         Self {
             queue: Queue::default(),
@@ -137,7 +137,7 @@ impl Releaser {
             retention,
             timeout,
             rules,
-            turns,
+            local_queues,
             refused: AtomicBool::new(false),
         }
     }
@@ -311,7 +311,7 @@ impl Releaser {
         let why = match outcome {
             CallOutcome::Replied(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
-                pending.answered(&self.turns, &reply);
+                pending.answered(&self.local_queues, &reply);
                 if pending.undo {
                     observe::undone(&labels);
                 }

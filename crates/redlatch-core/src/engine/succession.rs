@@ -12,7 +12,7 @@ use std::{
     task::Poll,
 };
 
-use super::{PendingRelease, Turns};
+use super::{LocalQueues, PendingRelease};
 use crate::{
     Client,
     primitive::Waiting,
@@ -27,7 +27,7 @@ pub(crate) struct Lone(Mutex<BTreeSet<(Key, &'static str)>>);
 /// The waiter that asks right behind a release.
 #[derive(Clone, Debug)]
 pub(crate) struct Successor {
-    turns: Arc<Turns>,
+    local_queues: Arc<LocalQueues>,
     key: Key,
     id: u64,
 }
@@ -56,7 +56,7 @@ impl Lone {
 impl Successor {
     /// Makes it ask.
     fn call(&self) {
-        self.turns.call(&self.key, self.id);
+        self.local_queues.prompt(&self.key, self.id);
     }
 }
 
@@ -68,15 +68,20 @@ impl PendingRelease {
             return;
         }
         let key = self.primitive.key();
-        if !client.turns().lone().take(key, self.primitive.kind()) || !self.address.is_empty() {
+        if !client
+            .local_queues()
+            .lone()
+            .take(key, self.primitive.kind())
+            || !self.address.is_empty()
+        {
             return;
         }
-        let turns = client.turns();
-        if let Some((id, address)) = turns.first(key) {
+        let local_queues = client.local_queues();
+        if let Some((id, address)) = local_queues.first(key) {
             // Its place is struck out if this frees the name, so that the release calls another, if one has come.
             self.address = format!("+{address}");
             self.successor = Some(Box::new(Successor {
-                turns: Arc::clone(turns),
+                local_queues: Arc::clone(local_queues),
                 key: key.clone(),
                 id,
             }));
@@ -84,15 +89,15 @@ impl PendingRelease {
     }
 
     /// Takes in what the reply says of those who wait.
-    pub(super) fn answered(&self, turns: &Turns, reply: &Value) {
+    pub(super) fn answered(&self, local_queues: &LocalQueues, reply: &Value) {
         let key = self.primitive.key();
         let alone = match self.primitive.waiting(reply) {
             Waiting::Unknown => false,
             Waiting::Nobody => self.successor.is_some(),
-            Waiting::Somebody { called, more } => !more && turns.is_ours(key, called),
+            Waiting::Somebody { called, more } => !more && local_queues.is_ours(key, called),
         };
         if alone {
-            turns.lone().put(key, self.primitive.kind());
+            local_queues.lone().put(key, self.primitive.kind());
         }
         // A copy of this may have struck it out after it had asked.
         self.call_successor();

@@ -9,7 +9,7 @@ use std::{
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::select;
 
-use super::Turns;
+use super::LocalQueues;
 use crate::{
     Error,
     net::{Net, Repeated},
@@ -33,7 +33,7 @@ pub(crate) struct Withdrawals {
     prefix: Prefix,
     /// What the addresses of all waiters of this client have in common.
     channel: Arc<str>,
-    turns: Arc<Turns>,
+    local_queues: Arc<LocalQueues>,
     timeout: Duration,
     patience: Duration,
     rules: Rules,
@@ -62,14 +62,14 @@ impl Withdrawals {
     pub(crate) fn new(
         prefix: &Prefix,
         channel: &Arc<str>,
-        turns: &Arc<Turns>,
+        local_queues: &Arc<LocalQueues>,
         (timeout, patience): (Duration, Duration),
         rules: Rules,
     ) -> Self {
         Self {
             prefix: prefix.clone(),
             channel: Arc::clone(channel),
-            turns: Arc::clone(turns),
+            local_queues: Arc::clone(local_queues),
             timeout,
             patience,
             rules,
@@ -119,7 +119,7 @@ impl Withdrawals {
                         self.remember(&mut waiting, stray);
                     }
                     if connected {
-                        postponed.extend(self.turns.keys());
+                        postponed.extend(self.local_queues.keys());
                     }
                 }
                 () = net.world.runtime.sleep_until(next_look), if !postponed.is_empty() => {}
@@ -135,7 +135,7 @@ impl Withdrawals {
         let known = waiting.entry(stray.key.clone()).or_insert(stray.cause);
         let idle = match *known {
             Cause::Called => true,
-            Cause::CalledBy(number) => self.turns.waits(&stray.key, number),
+            Cause::CalledBy(number) => self.local_queues.waits(&stray.key, number),
             Cause::Connected => false,
         };
         if idle {
@@ -159,9 +159,9 @@ impl Withdrawals {
 
     async fn answer(&self, net: &Net, stray: Stray) -> Key {
         let needless = match stray.cause {
-            Cause::CalledBy(number) => self.turns.waits(&stray.key, number),
+            Cause::CalledBy(number) => self.local_queues.waits(&stray.key, number),
             // Whoever of this client is first may come.
-            Cause::Called => self.turns.prompt(&stray.key),
+            Cause::Called => self.local_queues.prompt_first(&stray.key),
             Cause::Connected => false,
         };
         if !needless
@@ -209,7 +209,7 @@ impl Withdrawals {
             let many = found.len();
             let gone: Vec<_> = found
                 .into_iter()
-                .filter(|&number| !self.turns.waits(&stray.key, number))
+                .filter(|&number| !self.local_queues.waits(&stray.key, number))
                 .collect();
             // A call that names nobody has taken its entry along, and somebody else has to come.
             if gone.is_empty() && stray.cause != Cause::Called {

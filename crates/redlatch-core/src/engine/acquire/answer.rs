@@ -3,7 +3,7 @@
 use super::Run;
 use crate::{
     Error, ErrorKind,
-    engine::{Held, Hold, Place, hold::Granted},
+    engine::{Held, Hold, QueueSlot, hold::Granted},
     observe::{self, Labels},
     owner::ClientId,
     primitive::{Answer, Grant},
@@ -89,8 +89,8 @@ impl Run<'_> {
     fn answered(&mut self, answer: Answer, sent: Moment, acknowledged: u32) -> Option<Held> {
         let now = self.client.now();
         self.trouble.last = None;
-        if let Some(place) = &self.place {
-            place.heard(now);
+        if let Some(queue_slot) = &self.queue_slot {
+            queue_slot.heard(now);
         }
         match answer {
             Answer::Granted(grant) => return self.granted(grant, sent, now, acknowledged),
@@ -101,7 +101,7 @@ impl Run<'_> {
                 entered,
                 beside,
             } => {
-                if let Some(attempt) = called.filter(|_| self.place.is_some()) {
+                if let Some(attempt) = called.filter(|_| self.queue_slot.is_some()) {
                     self.pass_on(attempt);
                 }
                 let subscription = if self.subscriptions.are_open() {
@@ -135,7 +135,9 @@ impl Run<'_> {
     fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
         // Its own turn it takes by the answer.
-        if attempt != self.attempt.id().number() && !self.client.turns().pass_on(key, attempt) {
+        if attempt != self.attempt.id().number()
+            && !self.client.local_queues().pass_on(key, attempt)
+        {
             let call = format!("{key} {attempt}");
             self.client.net().world.strays.add(call.into());
         }
@@ -189,8 +191,8 @@ impl Run<'_> {
 
     /// Tells every other waiter of the local queue to ask.
     fn prompt_others(&self, prompt: Option<Prompt>) {
-        if let (Some(place), Some(prompt)) = (&self.place, prompt) {
-            place.call_all(prompt);
+        if let (Some(queue_slot), Some(prompt)) = (&self.queue_slot, prompt) {
+            queue_slot.prompt_others(prompt);
         }
     }
 
@@ -201,8 +203,8 @@ impl Run<'_> {
         if fatal {
             return Err(error);
         }
-        if let Some(place) = &self.place {
-            place.troubled(&error);
+        if let Some(queue_slot) = &self.queue_slot {
+            queue_slot.troubled(&error);
         }
         if !self.client.keeps(Rule::ResendSameId) {
             self.attempt.deliver();
@@ -234,7 +236,7 @@ impl Run<'_> {
 
     /// The error of a waiter that never asked the server itself.
     fn queue_unanswered(&self) -> Error {
-        let trouble = self.place.as_ref().and_then(Place::trouble);
+        let trouble = self.queue_slot.as_ref().and_then(QueueSlot::trouble);
         let why = trouble.map_or_else(
             || "the server has not answered yet".to_owned(),
             |error| error.to_string(),

@@ -7,7 +7,7 @@ use tokio::select;
 use super::Run;
 use crate::{
     Error,
-    engine::Place,
+    engine::QueueSlot,
     protocol::{
         time::Moment,
         waiter::{Busy, Listen, QueueView, Subscription},
@@ -31,10 +31,10 @@ impl Run<'_> {
         if self.waiter.is_reentrant() && !self.holds() {
             self.waiter.on_hold_ended();
         }
-        let Some(place) = &self.place else {
+        let Some(queue_slot) = &self.queue_slot else {
             return QueueView::NONE;
         };
-        let (view, prompt) = place.look();
+        let (view, prompt) = queue_slot.look();
         if let Some(prompt) = prompt {
             self.waiter.on_prompt(prompt);
         }
@@ -50,8 +50,8 @@ impl Run<'_> {
         listen: Listen,
     ) -> Result<(), Error> {
         if self.woken(until, listen).await? == WokenBy::Clock {
-            if let Some(place) = &self.place {
-                place.challenge(self.client.now(), overdue);
+            if let Some(queue_slot) = &self.queue_slot {
+                queue_slot.challenge(self.client.now(), overdue);
             }
             self.excuse();
         }
@@ -113,8 +113,8 @@ impl Run<'_> {
     /// Waits for a message in `listen` or a change of the local queue, and tells the waiter of it.
     async fn woken(&mut self, until: Moment, listen: Listen) -> Result<WokenBy, Error> {
         let queue_changed = async {
-            match &self.place {
-                Some(place) => place.rung().await,
+            match &self.queue_slot {
+                Some(queue_slot) => queue_slot.changed().await,
                 None => std::future::pending().await,
             }
         };
@@ -125,7 +125,7 @@ impl Run<'_> {
             } else {
                 self.waiter.on_gap();
             },
-            () = queue_changed => match self.place.as_ref().and_then(Place::take_prompt) {
+            () = queue_changed => match self.queue_slot.as_ref().and_then(QueueSlot::take_prompt) {
                 Some(prompt) => self.waiter.on_prompt(prompt),
                 None => self.waiter.on_queue_changed(),
             },
@@ -143,10 +143,10 @@ impl Run<'_> {
 
     /// Whoever holds the name already need not queue for it.
     pub(super) fn excuse(&self) {
-        if self.place.is_some() && self.holds() {
+        if self.queue_slot.is_some() && self.holds() {
             let key = self.primitive.key();
-            let turns = self.client.turns();
-            turns.excuse(key, self.owner.number(), None);
+            let local_queues = self.client.local_queues();
+            local_queues.excuse(key, self.owner.number(), None);
         }
     }
 
@@ -164,8 +164,8 @@ impl Run<'_> {
 
     /// Tells the local queue when this waiter is back at the latest.
     pub(super) fn expect(&self, back_at: Moment) {
-        if let Some(place) = &self.place {
-            place.expect(back_at);
+        if let Some(queue_slot) = &self.queue_slot {
+            queue_slot.expect(back_at);
         }
     }
 }

@@ -27,58 +27,58 @@ use crate::{
 
 /// The local queues of a client, one for each side of a name that somebody waits for.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct LocalQueues {
     rules: Rules,
-    names: Mutex<BTreeMap<Key, Lines>>,
+    names: Mutex<BTreeMap<Key, Sides>>,
     lone: Lone,
 }
 
-/// The lines for the two sides of a name; there is a line while somebody is in it.
+/// The queues for the two sides of a name. There is a queue while a waiter is in it.
 #[derive(Clone, Debug, Default)]
-struct Lines {
-    exclusive: Option<SharedLine>,
-    shared: Option<SharedLine>,
+struct Sides {
+    exclusive: Option<SharedQueue>,
+    shared: Option<SharedQueue>,
 }
 
-/// Whoever is in a line has it at hand, and asks nobody for it. Locked behind the table of names, if both are.
-type SharedLine = Arc<Mutex<Line>>;
+/// Each waiter keeps a reference to its queue. If both are locked, the table of names comes first.
+type SharedQueue = Arc<Mutex<LocalQueue>>;
 
 #[derive(Debug, Default)]
-struct Line {
-    queue: TurnQueue,
+struct LocalQueue {
+    turns: TurnQueue,
     waiters: SmallMap<u64, Waiter>,
-    /// Waiters whom another of the line has told to ask.
-    called: BTreeMap<u64, Prompt>,
-    /// When the server last answered somebody in this line, or the line began.
+    /// Waiters whom another of the queue has told to ask.
+    prompts: BTreeMap<u64, Prompt>,
+    /// When the server last answered somebody in this queue, or the queue began.
     heard: Moment,
-    /// The server has answered somebody in this line.
+    /// The server has answered somebody in this queue.
     answered: bool,
     /// What keeps the one who speaks from getting an answer.
     trouble: Option<Error>,
 }
 
-/// One waiter of a line.
+/// One waiter of a queue.
 #[derive(Debug)]
 struct Waiter {
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
     owner: u64,
     /// The attempt that it asks with, another one once it had to start over.
     attempt: u64,
     called_by: CalledBy,
 }
 
-/// A place in a line. Dropping it passes the turn on.
+/// A place in a queue. Dropping it passes the turn on.
 #[derive(Debug)]
-pub(crate) struct Place {
-    turns: Arc<Turns>,
+pub(crate) struct QueueSlot {
+    queues: Arc<LocalQueues>,
     key: Key,
     side: Side,
-    line: SharedLine,
+    queue: SharedQueue,
     id: u64,
-    bell: Arc<Notify>,
+    notify: Arc<Notify>,
 }
 
-impl Turns {
+impl LocalQueues {
     /// Starts without queues.
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
@@ -97,113 +97,114 @@ impl Turns {
         owner: u64,
         called_by: &CalledBy,
         now: Moment,
-    ) -> Place {
+    ) -> QueueSlot {
         let id = attempt;
-        let bell = Arc::new(Notify::new());
+        let notify = Arc::new(Notify::new());
         let waiter = Waiter {
-            bell: Arc::clone(&bell),
+            notify: Arc::clone(&notify),
             owner,
             attempt,
             called_by: called_by.clone(),
         };
         let mut names = self.names();
-        let lines = names.entry(key.clone()).or_default();
-        let line = lines.side(side).get_or_insert_with(|| {
-            Arc::new(Mutex::new(Line {
+        let sides = names.entry(key.clone()).or_default();
+        let queue = sides.side(side).get_or_insert_with(|| {
+            Arc::new(Mutex::new(LocalQueue {
                 heard: now,
-                ..Line::default()
+                ..LocalQueue::default()
             }))
         });
-        let line = Arc::clone(line);
-        let mut joined = lock(&line);
+        let queue = Arc::clone(queue);
+        let mut joined = lock(&queue);
         drop(names);
-        joined.queue.join(id, owner);
+        joined.turns.join(id, owner);
         joined.waiters.insert(id, waiter);
         drop(joined);
-        Place {
-            turns: Arc::clone(self),
+        QueueSlot {
+            queues: Arc::clone(self),
             key: key.clone(),
             side,
-            line,
+            queue,
             id,
-            bell,
+            notify,
         }
     }
 
     /// `owner` holds `key`, by the grant of `granted` if that is its latest: its waiters need not queue.
     pub(crate) fn excuse(&self, key: &Key, owner: u64, granted: Option<u64>) {
-        for line in self.lines(key) {
-            let mut line = lock(&line);
+        for queue in self.sides(key) {
+            let mut queue = lock(&queue);
             // Mostly nobody is there but who has just been granted, and goes.
-            if line.waiters.len() == 1 && granted.is_some_and(|one| line.asking_with(one).is_some())
+            if queue.waiters.len() == 1
+                && granted.is_some_and(|one| queue.asking_with(one).is_some())
             {
                 continue;
             }
-            for id in line.queue.excuse(owner) {
-                line.ring(id);
+            for id in queue.turns.excuse(owner) {
+                queue.notify(id);
             }
         }
     }
 
     /// `owner` holds `key` no longer.
     pub(crate) fn unexcuse(&self, key: &Key, owner: u64) {
-        for line in self.lines(key) {
-            lock(&line).queue.unexcuse(owner);
+        for queue in self.sides(key) {
+            lock(&queue).turns.unexcuse(owner);
         }
     }
 
     /// Returns the address of the waiter of `owner` that came first to have `key` for itself.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
-        let line = self.exclusive(key)?;
-        let line = lock(&line);
-        let mut waiters = line.waiters.values();
+        let queue = self.exclusive(key)?;
+        let queue = lock(&queue);
+        let mut waiters = queue.waiters.values();
         let first = waiters.find(|waiter| waiter.owner == owner)?;
         Some(first.address())
     }
 
     /// Returns the first of those who wait to have `key` for themselves, and its address.
     pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
-        let line = self.exclusive(key)?;
-        let line = lock(&line);
-        let id = line.queue.front()?;
-        Some((id, line.waiters.get(&id)?.address()))
+        let queue = self.exclusive(key)?;
+        let queue = lock(&queue);
+        let id = queue.turns.front()?;
+        Some((id, queue.waiters.get(&id)?.address()))
     }
 
     /// Tells a waiter that its turn at the server has come, if it waits.
-    pub(super) fn call(&self, key: &Key, id: u64) {
+    pub(super) fn prompt(&self, key: &Key, id: u64) {
         if !self.rules.keeps(Rule::CallSuccessor) {
             return;
         }
-        if let Some(line) = self.exclusive(key) {
-            let mut line = lock(&line);
-            if line.waiters.get(&id).is_some() {
-                line.call(id, Prompt::Retry);
+        if let Some(queue) = self.exclusive(key) {
+            let mut queue = lock(&queue);
+            if queue.waiters.get(&id).is_some() {
+                queue.prompt(id, Prompt::Retry);
             }
         }
     }
 
-    /// Tells whether whoever is called by `channel` waits here for `key`.
+    /// Tells whether a waiter of this client for `key` is notified by `channel`.
     pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
-        self.exclusive(key).is_some_and(|line| {
-            let line = lock(&line);
-            let mut waiters = line.waiters.values();
+        self.exclusive(key).is_some_and(|queue| {
+            let queue = lock(&queue);
+            let mut waiters = queue.waiters.values();
             waiters.any(|waiter| **waiter.called_by.wakes.channel() == *channel)
         })
     }
 
     /// Tells whether a waiter for `key` asks with `attempt`.
     pub(super) fn waits(&self, key: &Key, attempt: u64) -> bool {
-        let mut lines = self.lines(key);
-        lines.any(|line| lock(&line).asking_with(attempt).is_some())
+        let mut sides = self.sides(key);
+        sides.any(|queue| lock(&queue).asking_with(attempt).is_some())
     }
 
     /// Tells the waiter for `key` that asks with `attempt` that its turn at the server has come; `false` if there is none.
     pub(super) fn pass_on(&self, key: &Key, attempt: u64) -> bool {
-        self.lines(key).any(|line| {
-            let mut line = lock(&line);
-            let waiter = line.asking_with(attempt);
+        self.sides(key).any(|queue| {
+            let mut queue = lock(&queue);
+            let waiter = queue.asking_with(attempt);
             if let Some(id) = waiter {
-                line.call(id, Prompt::Retry);
+                queue.prompt(id, Prompt::Retry);
             }
             waiter.is_some()
         })
@@ -215,12 +216,12 @@ impl Turns {
     }
 
     /// Makes the first waiters for `key` ask the server; `false` if nobody waits.
-    pub(super) fn prompt(&self, key: &Key) -> bool {
+    pub(super) fn prompt_first(&self, key: &Key) -> bool {
         let mut waits = false;
-        for line in self.lines(key) {
-            let mut line = lock(&line);
-            if let Some(first) = line.queue.front() {
-                line.call(first, Prompt::Retry);
+        for queue in self.sides(key) {
+            let mut queue = lock(&queue);
+            if let Some(first) = queue.turns.front() {
+                queue.prompt(first, Prompt::Retry);
                 waits = true;
             }
         }
@@ -237,11 +238,11 @@ impl Turns {
         self.names().contains_key(key)
     }
 
-    /// Returns the number of lines.
+    /// Returns the number of queues.
     pub(crate) fn len(&self) -> usize {
         let names = self.names();
-        let sides = |lines: &Lines| {
-            [&lines.exclusive, &lines.shared]
+        let sides = |sides: &Sides| {
+            [&sides.exclusive, &sides.shared]
                 .into_iter()
                 .flatten()
                 .count()
@@ -249,16 +250,16 @@ impl Turns {
         names.values().map(sides).sum()
     }
 
-    fn lines(&self, key: &Key) -> impl Iterator<Item = SharedLine> + use<> {
-        let lines = self.names().get(key).cloned().unwrap_or_default();
-        [lines.exclusive, lines.shared].into_iter().flatten()
+    fn sides(&self, key: &Key) -> impl Iterator<Item = SharedQueue> + use<> {
+        let sides = self.names().get(key).cloned().unwrap_or_default();
+        [sides.exclusive, sides.shared].into_iter().flatten()
     }
 
-    fn exclusive(&self, key: &Key) -> Option<SharedLine> {
+    fn exclusive(&self, key: &Key) -> Option<SharedQueue> {
         self.names().get(key)?.exclusive.clone()
     }
 
-    fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Lines>> {
+    fn names(&self) -> MutexGuard<'_, BTreeMap<Key, Sides>> {
         lock(&self.names)
     }
 }
@@ -269,8 +270,8 @@ impl Waiter {
     }
 }
 
-impl Lines {
-    const fn side(&mut self, side: Side) -> &mut Option<SharedLine> {
+impl Sides {
+    const fn side(&mut self, side: Side) -> &mut Option<SharedQueue> {
         match side {
             Side::Exclusive => &mut self.exclusive,
             Side::Shared => &mut self.shared,
@@ -282,17 +283,17 @@ impl Lines {
     }
 }
 
-impl Line {
-    fn ring(&self, id: u64) {
+impl LocalQueue {
+    fn notify(&self, id: u64) {
         if let Some(waiter) = self.waiters.get(&id) {
-            waiter.bell.notify_one();
+            waiter.notify.notify_one();
         }
     }
 
-    fn call(&mut self, id: u64, prompt: Prompt) {
-        let told = self.called.entry(id).or_insert(prompt);
+    fn prompt(&mut self, id: u64, prompt: Prompt) {
+        let told = self.prompts.entry(id).or_insert(prompt);
         *told = prompt.max(*told);
-        self.ring(id);
+        self.notify(id);
     }
 
     /// Returns the waiter that asks with `attempt`.
@@ -308,116 +309,116 @@ impl Line {
     }
 }
 
-impl Place {
-    /// Returns how the line stands, and what another of it has told this waiter, once. Forgets a bell
-    /// that has rung.
+impl QueueSlot {
+    /// Returns how the queue stands, and what another waiter has told this one, once. Drops a
+    /// notification from before.
     pub(crate) fn look(&self) -> (QueueView, Option<Prompt>) {
-        // What rings from now on is not in what is seen below.
-        let _ = self.bell.notified().now_or_never();
-        self.with(|line| {
+        // A change from now on may not be in what is seen below, and notifies again.
+        let _ = self.notify.notified().now_or_never();
+        self.with(|queue| {
             let view = QueueView {
-                turn: if line.queue.may_speak(self.id) {
+                turn: if queue.turns.may_speak(self.id) {
                     Turn::Ours
                 } else {
                     Turn::Others
                 },
-                heard: line.heard,
-                contact: match (&line.trouble, line.answered) {
+                heard: queue.heard,
+                contact: match (&queue.trouble, queue.answered) {
                     (Some(_), _) => Contact::Failing,
                     (None, true) => Contact::Answered,
                     (None, false) => Contact::Awaited,
                 },
-                first_back_at: line.queue.front_back_at(),
+                first_back_at: queue.turns.front_back_at(),
             };
-            (view, line.called.remove(&self.id))
+            (view, queue.prompts.remove(&self.id))
         })
     }
 
     /// Waits until something about this place has changed.
-    pub(crate) async fn rung(&self) {
-        self.bell.notified().await;
+    pub(crate) async fn changed(&self) {
+        self.notify.notified().await;
     }
 
     /// Notes that this waiter asks with another attempt from now on.
     pub(crate) fn asks_with(&self, attempt: u64, called_by: &CalledBy) {
-        self.with(|line| {
-            if let Some(waiter) = line.waiters.get_mut(&self.id) {
+        self.with(|queue| {
+            if let Some(waiter) = queue.waiters.get_mut(&self.id) {
                 waiter.attempt = attempt;
                 waiter.called_by = called_by.clone();
             }
         });
     }
 
-    /// Makes every other waiter of this line ask the server.
-    pub(crate) fn call_all(&self, prompt: Prompt) {
-        self.with(|line| {
-            let others: Vec<_> = line.waiters.iter().map(|(&id, _)| id).collect();
+    /// Makes every other waiter of this queue ask the server.
+    pub(crate) fn prompt_others(&self, prompt: Prompt) {
+        self.with(|queue| {
+            let others: Vec<_> = queue.waiters.iter().map(|(&id, _)| id).collect();
             for id in others.into_iter().filter(|&id| id != self.id) {
-                line.call(id, prompt);
+                queue.prompt(id, prompt);
             }
         });
     }
 
-    /// Returns what another of the line has told this waiter. Tells it once.
+    /// Returns what another of the queue has told this waiter. Tells it once.
     pub(crate) fn take_prompt(&self) -> Option<Prompt> {
-        self.with(|line| line.called.remove(&self.id))
+        self.with(|queue| queue.prompts.remove(&self.id))
     }
 
     /// Notes that this waiter looks again at `back_at` at the latest.
     pub(crate) fn expect(&self, back_at: Moment) {
-        self.with(|line| line.queue.expect(self.id, back_at));
+        self.with(|queue| queue.turns.expect(self.id, back_at));
     }
 
     /// Sends a first waiter that is so much later than it said to the end.
     pub(crate) fn challenge(&self, now: Moment, patience: Duration) {
-        self.with(|line| {
-            if let Some(next) = line.queue.challenge(now, patience) {
-                line.ring(next);
+        self.with(|queue| {
+            if let Some(next) = queue.turns.challenge(now, patience) {
+                queue.notify(next);
             }
         });
     }
 
     /// The server answered.
     pub(crate) fn heard(&self, now: Moment) {
-        self.with(|line| {
-            line.heard = now;
-            line.answered = true;
-            line.trouble = None;
+        self.with(|queue| {
+            queue.heard = now;
+            queue.answered = true;
+            queue.trouble = None;
         });
     }
 
     /// The server did not answer.
     pub(crate) fn troubled(&self, error: &Error) {
-        self.with(|line| line.trouble = Some(error.clone()));
+        self.with(|queue| queue.trouble = Some(error.clone()));
     }
 
     /// Returns what keeps the one who speaks from getting an answer.
     pub(crate) fn trouble(&self) -> Option<Error> {
-        self.with(|line| line.trouble.clone())
+        self.with(|queue| queue.trouble.clone())
     }
 
-    fn with<R>(&self, look: impl FnOnce(&mut Line) -> R) -> R {
-        look(&mut lock(&self.line))
+    fn with<R>(&self, look: impl FnOnce(&mut LocalQueue) -> R) -> R {
+        look(&mut lock(&self.queue))
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
-        let mut names = self.turns.names();
-        let mut line = lock(&self.line);
-        line.waiters.remove(&self.id);
-        line.called.remove(&self.id);
-        if let Some(next) = line.queue.leave(self.id)
-            && self.turns.rules.keeps(Rule::PassTurn)
+        let mut names = self.queues.names();
+        let mut queue = lock(&self.queue);
+        queue.waiters.remove(&self.id);
+        queue.prompts.remove(&self.id);
+        if let Some(next) = queue.turns.leave(self.id)
+            && self.queues.rules.keeps(Rule::PassTurn)
         {
-            line.ring(next);
+            queue.notify(next);
         }
         // Nobody joins between these, since the table of names is locked.
-        if line.queue.is_empty()
-            && let Some(lines) = names.get_mut(&self.key)
+        if queue.turns.is_empty()
+            && let Some(sides) = names.get_mut(&self.key)
         {
-            *lines.side(self.side) = None;
-            if lines.is_empty() {
+            *sides.side(self.side) = None;
+            if sides.is_empty() {
                 names.remove(&self.key);
             }
         }

@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
                 span,
             },
         };
-        run.excuse();
+        run.claim_reentrance();
         run
     }
 

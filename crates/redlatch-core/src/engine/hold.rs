@@ -117,7 +117,7 @@ impl Hold {
         }
         let attempt = granted.delivered.id.number();
         let local_queues = client.local_queues();
-        local_queues.excuse(key, granted.owner.number(), Some(attempt));
+        local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
         hold
     }
 
@@ -385,7 +385,7 @@ impl Hold {
         let removed = last && table.remove(self);
         drop(table);
         if removed {
-            self.unexcuse();
+            self.release_reentrants();
         }
         if last {
             observe::ended(
@@ -497,7 +497,7 @@ impl Hold {
         drop(inner);
         let removed = self.client.holds().table().remove(self);
         if removed {
-            self.unexcuse();
+            self.release_reentrants();
         }
         self.tell_change();
         observe::lost(
@@ -518,7 +518,7 @@ impl Hold {
     }
 
     /// The owner's waiters queue like everybody again, unless it holds on another side.
-    fn unexcuse(&self) {
+    fn release_reentrants(&self) {
         let (key, local_queues) = (self.primitive.key(), self.client.local_queues());
         // Mostly nobody waits here.
         if local_queues.has(key)
@@ -527,7 +527,7 @@ impl Hold {
                 .holds()
                 .held(key, &self.owner, self.client.now())
         {
-            local_queues.unexcuse(key, self.owner.number());
+            local_queues.owner_released(key, self.owner.number());
         }
     }
 

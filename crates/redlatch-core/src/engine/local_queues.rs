@@ -131,7 +131,7 @@ impl LocalQueues {
     }
 
     /// `owner` holds `key`, by the grant of `granted` if that is its latest: its waiters need not queue.
-    pub(crate) fn excuse(&self, key: &Key, owner: u64, granted: Option<u64>) {
+    pub(crate) fn owner_holds(&self, key: &Key, owner: u64, granted: Option<u64>) {
         for queue in self.sides(key) {
             let mut queue = lock(&queue);
             // Mostly nobody is there but who has just been granted, and goes.
@@ -140,16 +140,16 @@ impl LocalQueues {
             {
                 continue;
             }
-            for id in queue.turns.excuse(owner) {
+            for id in queue.turns.owner_holds(owner) {
                 queue.notify(id);
             }
         }
     }
 
     /// `owner` holds `key` no longer.
-    pub(crate) fn unexcuse(&self, key: &Key, owner: u64) {
+    pub(crate) fn owner_released(&self, key: &Key, owner: u64) {
         for queue in self.sides(key) {
-            lock(&queue).turns.unexcuse(owner);
+            lock(&queue).turns.owner_released(owner);
         }
     }
 

@@ -6,7 +6,7 @@ use super::{small_map::SmallMap, time::Moment};
 
 /// The waiters of one process for one name: the first speaks, the others wait for their turn.
 ///
-/// A waiter whose owner already holds the name is excused from queueing. One that does not come back long after it said it
+/// A waiter whose owner already holds the name is reentrant and need not queue. One that does not come back long after it said it
 /// would (its future is not polled) is sent to the end by the second, so that it stalls nobody.
 #[derive(Debug, Default)]
 pub struct TurnQueue {
@@ -14,7 +14,7 @@ pub struct TurnQueue {
     places: SmallMap<u64, u64>,
     /// The owners of all waiters, with the waiters' ids: a grant looks for those of one owner.
     owners: SmallMap<(u64, u64), ()>,
-    excused: BTreeSet<u64>,
+    reentrant: BTreeSet<u64>,
     next_place: u64,
 }
 
@@ -45,7 +45,7 @@ impl TurnQueue {
 
     /// Tells whether `id` may speak.
     pub fn may_speak(&self, id: u64) -> bool {
-        self.front() == Some(id) || self.excused.contains(&id)
+        self.front() == Some(id) || self.reentrant.contains(&id)
     }
 
     /// Notes that `id` will be back at `back_at` at the latest.
@@ -61,7 +61,7 @@ impl TurnQueue {
 
     /// Takes `id` out; returns whom to tell that its turn has come.
     pub fn leave(&mut self, id: u64) -> Option<u64> {
-        self.excused.remove(&id);
+        self.reentrant.remove(&id);
         let was_front = self.front() == Some(id);
         let place = self.places.remove(&id)?;
         if let Some(waiter) = self.waiters.remove(&place) {
@@ -71,22 +71,22 @@ impl TurnQueue {
     }
 
     /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
-    pub fn excuse(&mut self, owner: u64) -> Vec<u64> {
+    pub fn owner_holds(&mut self, owner: u64) -> Vec<u64> {
         let of_owner = self.owners.range((owner, 0)..=(owner, u64::MAX));
         let ids: Vec<_> = of_owner.map(|&(_, id)| id).collect();
-        self.excused.extend(&ids);
+        self.reentrant.extend(&ids);
         ids
     }
 
     /// `owner` holds the name no longer: its waiters queue like everybody.
-    pub fn unexcuse(&mut self, owner: u64) {
+    pub fn owner_released(&mut self, owner: u64) {
         let Self {
             waiters,
             places,
-            excused,
+            reentrant,
             ..
         } = self;
-        excused.retain(|id| {
+        reentrant.retain(|id| {
             let waiter = places.get(id).and_then(|place| waiters.get(place));
             waiter.is_some_and(|waiter| waiter.owner != owner)
         });
@@ -174,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn waiters_of_a_holder_are_excused() {
+    fn waiters_of_a_holder_need_no_turn() {
         let mut queue = queue();
-        assert_eq!(queue.excuse(10), [1, 3]);
+        assert_eq!(queue.owner_holds(10), [1, 3]);
         assert!(queue.may_speak(3) && !queue.may_speak(2));
-        queue.unexcuse(10);
+        queue.owner_released(10);
         assert!(!queue.may_speak(3));
     }
 

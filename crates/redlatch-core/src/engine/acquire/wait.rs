@@ -53,7 +53,7 @@ impl Run<'_> {
             if let Some(queue_slot) = &self.queue_slot {
                 queue_slot.challenge(self.client.now(), overdue);
             }
-            self.excuse();
+            self.claim_reentrance();
         }
         self.waiter.on_subscription(self.subscription());
         Ok(())
@@ -142,11 +142,11 @@ impl Run<'_> {
     }
 
     /// Whoever holds the name already need not queue for it.
-    pub(super) fn excuse(&self) {
+    pub(super) fn claim_reentrance(&self) {
         if self.queue_slot.is_some() && self.holds() {
             let key = self.primitive.key();
             let local_queues = self.client.local_queues();
-            local_queues.excuse(key, self.owner.number(), None);
+            local_queues.owner_holds(key, self.owner.number(), None);
         }
     }
 

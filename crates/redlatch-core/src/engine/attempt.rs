@@ -210,7 +210,7 @@ impl Drop for Attempt {
             undo: true,
             left: 0,
             forgotten: 0,
-            successor: None,
+            next_waiter: None,
             give_up_at: self.client.now()
                 // Once more for a server whose clock is behind.
                 + self.client.lease_on_server(self.client.lease_on_server(self.lease))

@@ -325,7 +325,7 @@ impl Held {
         let mut pending = self.pending_release(0);
         self.hold.leave(self.attempt);
         if self.hold.guards() == 0 {
-            pending.name_successor(self.hold.client());
+            pending.name_next_waiter(self.hold.client());
         }
         pending
     }

@@ -424,7 +424,7 @@ impl Hold {
             undo: false,
             left: 0,
             forgotten: share.map_or(0, Share::forgotten),
-            successor: None,
+            next_waiter: None,
             give_up_at: self.over_by(&inner),
         }
     }

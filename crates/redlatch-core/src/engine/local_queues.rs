@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use super::succession::Lone;
+use super::local_handoff::Uncontended;
 use crate::{
     Error,
     net::CalledBy,
@@ -30,7 +30,7 @@ use crate::{
 pub(crate) struct LocalQueues {
     rules: Rules,
     names: Mutex<BTreeMap<Key, Sides>>,
-    lone: Lone,
+    uncontended: Uncontended,
 }
 
 /// The queues for the two sides of a name. There is a queue while a waiter is in it.
@@ -84,7 +84,7 @@ impl LocalQueues {
         Self {
             rules,
             names: Mutex::default(),
-            lone: Lone::default(),
+            uncontended: Uncontended::default(),
         }
     }
 
@@ -229,8 +229,8 @@ impl LocalQueues {
     }
 
     /// Returns the names for which nobody else waits.
-    pub(super) const fn lone(&self) -> &Lone {
-        &self.lone
+    pub(super) const fn uncontended(&self) -> &Uncontended {
+        &self.uncontended
     }
 
     /// Tells whether somebody waits for `key`.

@@ -2,7 +2,7 @@
 
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
-use super::{PendingRelease, succession::ahead_of_successors};
+use super::{PendingRelease, local_handoff::ahead_of_next_waiters};
 use crate::{
     Client, Error,
     net::{Answered, Repeated},
@@ -87,7 +87,7 @@ pub(super) fn run(
         let repeated = Repeated::new(&call, client.request_timeout(), deadline);
         let sending = pin!(client.net().insist(repeated));
         let Answered { reply, resent, .. } =
-            ahead_of_successors(sending, handover.pending.iter()).await?;
+            ahead_of_next_waiters(sending, handover.pending.iter()).await?;
         if let Some(pending) = handover.pending.take() {
             pending.answered(client.local_queues(), &reply);
         }

@@ -25,7 +25,7 @@ pub(crate) use self::queue::Ahead;
 use self::queue::{Item, Queue, Sent};
 use super::{
     LocalQueues,
-    succession::{Successor, ahead_of_successors},
+    local_handoff::{NextWaiter, ahead_of_next_waiters},
 };
 use crate::{
     Owner,
@@ -57,7 +57,7 @@ pub(crate) struct PendingRelease {
     pub(crate) left: u32,
     pub(crate) forgotten: u32,
     /// The waiter that asks right behind it.
-    pub(super) successor: Option<Box<Successor>>,
+    pub(super) next_waiter: Option<Box<NextWaiter>>,
     /// When the server has surely ended it by itself.
     pub(crate) give_up_at: Moment,
 }
@@ -293,8 +293,8 @@ impl Releaser {
             self.queue.sent(releases.iter().zip(sent.iter_mut()));
         }
         let response = match begun {
-            Poll::Ready(response) => ahead_of_successors(ready(response), releases.iter()).await,
-            Poll::Pending => ahead_of_successors(sending, releases.iter()).await,
+            Poll::Ready(response) => ahead_of_next_waiters(ready(response), releases.iter()).await,
+            Poll::Pending => ahead_of_next_waiters(sending, releases.iter()).await,
         };
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
             if let CallOutcome::Replied(_) = outcome {

@@ -361,7 +361,7 @@ impl Undo {
         let plain = pending.undo
             && pending.token.is_none()
             && pending.serial.is_none()
-            && pending.successor.is_none()
+            && pending.next_waiter.is_none()
             && pending.left == 0
             && pending.forgotten == 0
             && pending.owner.client() == pending.attempt.client();
@@ -405,7 +405,7 @@ impl Undo {
             undo: true,
             left: 0,
             forgotten: 0,
-            successor: None,
+            next_waiter: None,
             give_up_at: self.give_up_at,
         }
     }

@@ -1,8 +1,10 @@
-//! A name that goes on within the process: the next waiter asks right behind the release, and does not wait to be called.
+//! Handing an object over within the process: the next local waiter asks right behind the release,
+//! without a notification.
 //!
-//! Nobody else must be passed over for that. Whoever is let in by a release learns from its reply, before it lets go itself, whether somebody of
-//! another client waits; only while nobody does, the next of this client goes behind the release in the same write. One who came meanwhile is called by
-//! that release in vain, once, and has its turn with the next.
+//! No waiter of another client may lose its turn by that. The reply to each release says whether
+//! another client waits. Only if none does, the next local waiter sends its request in the same
+//! write as the following release. If a waiter of another client registers in the meantime, that
+//! release still notifies it. The notification may be in vain once; the next release serves it.
 
 use std::{
     collections::BTreeSet,
@@ -22,17 +24,17 @@ use crate::{
 
 /// The objects, by key and kind, for which only this client waited when it last let go of them.
 #[derive(Debug, Default)]
-pub(crate) struct Lone(Mutex<BTreeSet<(Key, &'static str)>>);
+pub(crate) struct Uncontended(Mutex<BTreeSet<(Key, &'static str)>>);
 
 /// The waiter that asks right behind a release.
 #[derive(Clone, Debug)]
-pub(crate) struct Successor {
+pub(crate) struct NextWaiter {
     local_queues: Arc<LocalQueues>,
     key: Key,
     id: u64,
 }
 
-impl Lone {
+impl Uncontended {
     /// Tells whether the object is one of them, once.
     fn take(&self, key: &Key, kind: &'static str) -> bool {
         let mut objects = self.objects();
@@ -53,16 +55,16 @@ impl Lone {
     }
 }
 
-impl Successor {
+impl NextWaiter {
     /// Makes it ask.
-    fn call(&self) {
+    fn prompt(&self) {
         self.local_queues.prompt(&self.key, self.id);
     }
 }
 
 impl PendingRelease {
     /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody else waits as far as is known.
-    pub(super) fn name_successor(&mut self, client: &Client) {
+    pub(super) fn name_next_waiter(&mut self, client: &Client) {
         // Others are served in order, whoever releases.
         if self.primitive.discipline() != Discipline::Barging {
             return;
@@ -70,7 +72,7 @@ impl PendingRelease {
         let key = self.primitive.key();
         if !client
             .local_queues()
-            .lone()
+            .uncontended()
             .take(key, self.primitive.kind())
             || !self.address.is_empty()
         {
@@ -80,7 +82,7 @@ impl PendingRelease {
         if let Some((id, address)) = local_queues.first(key) {
             // Its place is struck out if this frees the name, so that the release calls another, if one has come.
             self.address = format!("+{address}");
-            self.successor = Some(Box::new(Successor {
+            self.next_waiter = Some(Box::new(NextWaiter {
                 local_queues: Arc::clone(local_queues),
                 key: key.clone(),
                 id,
@@ -93,19 +95,19 @@ impl PendingRelease {
         let key = self.primitive.key();
         let alone = match self.primitive.waiting(reply) {
             Waiting::Unknown => false,
-            Waiting::Nobody => self.successor.is_some(),
+            Waiting::Nobody => self.next_waiter.is_some(),
             Waiting::Somebody { called, more } => !more && local_queues.is_ours(key, called),
         };
         if alone {
-            local_queues.lone().put(key, self.primitive.kind());
+            local_queues.uncontended().put(key, self.primitive.kind());
         }
         // A copy of this may have struck it out after it had asked.
-        self.call_successor();
+        self.prompt_next_waiter();
     }
 
-    fn call_successor(&self) {
-        if let Some(successor) = &self.successor {
-            successor.call();
+    fn prompt_next_waiter(&self) {
+        if let Some(next_waiter) = &self.next_waiter {
+            next_waiter.prompt();
         }
     }
 }
@@ -114,13 +116,13 @@ impl PendingRelease {
 ///
 /// # Cancel safety
 ///
-/// As `sending` itself. Successors have been called, or wait for their turn as before.
-pub(super) async fn ahead_of_successors<T>(
+/// As `sending` itself. The next waiters have been prompted, or wait for their turn as before.
+pub(super) async fn ahead_of_next_waiters<T>(
     mut sending: impl Future<Output = T> + Unpin,
     releases: impl Iterator<Item = &PendingRelease>,
 ) -> T {
     let sent = poll_fn(|context| Poll::Ready(Pin::new(&mut sending).poll(context))).await;
-    releases.for_each(PendingRelease::call_successor);
+    releases.for_each(PendingRelease::prompt_next_waiter);
     match sent {
         Poll::Ready(answer) => answer,
         Poll::Pending => sending.await,
@@ -143,15 +145,15 @@ mod tests {
                 &Name::parse(&format!("name-{n}")).unwrap(),
             )
         };
-        let lone = Lone::default();
-        lone.put(&key(0), "lock");
-        assert!(!lone.take(&key(0), "semaphore"));
-        assert!(lone.take(&key(0), "lock"));
-        assert!(!lone.take(&key(0), "lock"));
+        let uncontended = Uncontended::default();
+        uncontended.put(&key(0), "lock");
+        assert!(!uncontended.take(&key(0), "semaphore"));
+        assert!(uncontended.take(&key(0), "lock"));
+        assert!(!uncontended.take(&key(0), "lock"));
         for n in 0..=MOST {
-            lone.put(&key(n), "lock");
+            uncontended.put(&key(n), "lock");
         }
-        assert!(lone.objects().len() <= MOST);
-        assert!(lone.take(&key(MOST), "lock"));
+        assert!(uncontended.objects().len() <= MOST);
+        assert!(uncontended.take(&key(MOST), "lock"));
     }
 }

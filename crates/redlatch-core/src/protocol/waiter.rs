@@ -64,7 +64,7 @@ use super::{rate_limiter::RateLimiter, time::Moment};
 pub struct Waiter {
     plan: Plan,
     state: State,
-    slot: Slot,
+    slot: ServerSlot,
     cause: Cause,
     /// What another waiter has told this one, until it is heeded.
     prompt: Option<Prompt>,
@@ -107,7 +107,7 @@ enum Phase {
 
 /// What the server's queue has of this waiter, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum ServerSlot {
     /// Nothing: it asks by itself.
     Absent,
     /// A slot: the server notifies this waiter, or another waiter passes the news on.
@@ -136,7 +136,7 @@ impl Waiter {
         Self {
             plan,
             state: State::Active(Phase::Asking),
-            slot: Slot::Absent,
+            slot: ServerSlot::Absent,
             cause: Cause::Arrival,
             prompt: None,
             subscription,
@@ -181,7 +181,7 @@ impl Waiter {
 
     /// Tells whether its slot depends on what its owner holds.
     pub fn is_reentrant(&self) -> bool {
-        self.slot == Slot::Reentrant
+        self.slot == ServerSlot::Reentrant
     }
 
     /// Tells whether it goes to another channel when the shard of its name has another. One that is
@@ -248,8 +248,8 @@ impl Waiter {
                 Phase::Asking
             }
             Prompt::Requeue => {
-                if self.slot != Slot::Absent {
-                    self.slot = Slot::RequeueRequested;
+                if self.slot != ServerSlot::Absent {
+                    self.slot = ServerSlot::RequeueRequested;
                 }
                 match phase {
                     Phase::Waiting { .. } => Phase::RecheckDue,
@@ -341,7 +341,7 @@ impl Waiter {
     }
 
     const fn start_over(&mut self, restart: Restart) -> Step {
-        self.slot = Slot::Absent;
+        self.slot = ServerSlot::Absent;
         self.on_failed();
         Step::StartOver(restart)
     }
@@ -375,7 +375,7 @@ impl Waiter {
 
     /// Tells whether it has a slot in the server's queue, and nothing says that this is lost.
     const fn has_slot(&self) -> bool {
-        matches!(self.slot, Slot::Queued | Slot::Reentrant)
+        matches!(self.slot, ServerSlot::Queued | ServerSlot::Reentrant)
     }
 
     const fn have_waited(&mut self) {

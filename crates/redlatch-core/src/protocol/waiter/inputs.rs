@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Admission, Busy, Cause, Discipline, Granted, Phase, Prompt, Registration, Restart, Slot, State,
-    Subscription, Waiter,
+    Admission, Busy, Cause, Discipline, Granted, Phase, Prompt, Registration, Restart, ServerSlot,
+    State, Subscription, Waiter,
 };
 use crate::protocol::time::Moment;
 
@@ -70,8 +70,8 @@ impl Waiter {
 
     /// Its owner does not hold the object any more.
     pub fn on_hold_ended(&mut self) {
-        if self.slot == Slot::Reentrant {
-            self.slot = Slot::Absent;
+        if self.slot == ServerSlot::Reentrant {
+            self.slot = ServerSlot::Absent;
         }
     }
 
@@ -84,9 +84,9 @@ impl Waiter {
         self.have_waited();
         self.subscription = busy.subscription;
         self.slot = match self.plan.discipline {
-            Discipline::Queued if !busy.beside && busy.owner_holds => Slot::Reentrant,
-            Discipline::Queued if !busy.beside => Slot::Queued,
-            _ => Slot::Absent,
+            Discipline::Queued if !busy.beside && busy.owner_holds => ServerSlot::Reentrant,
+            Discipline::Queued if !busy.beside => ServerSlot::Queued,
+            _ => ServerSlot::Absent,
         };
         let subscribes = self.plan.notifies() && !self.plan.takes_first_answer();
         self.state = State::Active(if subscribes && !would_hear {

@@ -279,7 +279,7 @@ fn the_first_of_a_line_is_looked_at_when_it_is_overdue() {
             at(0),
             Subscription::Active,
         );
-        it.slot = Slot::Queued;
+        it.slot = ServerSlot::Queued;
         it.state = State::Active(Phase::Waiting {
             remaining: Duration::MAX,
         });

@@ -220,10 +220,10 @@ impl Scene {
         let mut waiter = Waiter::new(plan, at(1000), Subscription::Active);
         waiter.asked = true;
         waiter.slot = match slot {
-            None | Some("Absent") => Slot::Absent,
-            Some("Queued") => Slot::Queued,
-            Some("Reentrant") => Slot::Reentrant,
-            Some("RequeueRequested") => Slot::RequeueRequested,
+            None | Some("Absent") => ServerSlot::Absent,
+            Some("Queued") => ServerSlot::Queued,
+            Some("Reentrant") => ServerSlot::Reentrant,
+            Some("RequeueRequested") => ServerSlot::RequeueRequested,
             Some(slot) => panic!("no slot {slot}"),
         };
         let inner = state

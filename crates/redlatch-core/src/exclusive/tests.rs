@@ -9,7 +9,7 @@ use redlatch_lua::{FAIR, REENTRANT};
 
 use self::replies::decodes_anything;
 use super::Kind;
-use crate::{protocol::acquisition::Discipline, seam::Value};
+use crate::{protocol::waiter::Discipline, seam::Value};
 
 static PLAIN: LazyLock<Kind> =
     LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &[], &REENTRANT));

@@ -15,18 +15,15 @@ use self::answer::Trouble;
 use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Subscriptions};
 use crate::{
     Client, Error, Owner,
-    client::WaiterTicket,
+    api::client::WaiterTicket,
+    base::{observe, rules::Rule, script::Failure, timeouts},
+    engine::primitive::{AcquireRequest, Primitive, Side},
     net::{Limit, Request, Session},
-    observe,
-    primitive::{AcquireRequest, Primitive, Side},
     protocol::{
         lease::Lease,
         time::Moment,
         waiter::{Admission, GiveUp, Plan, Registration, Restart, Step, Subscription, Waiter},
     },
-    rules::Rule,
-    script::Failure,
-    timeouts,
 };
 
 /// One acquisition under way.

@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 use super::PendingRelease;
 use crate::{
     Client, Owner,
+    base::{owner::AttemptId, rules::Rule},
+    engine::primitive::{Primitive, Token},
     net::{CalledBy, Wakes},
-    owner::AttemptId,
-    primitive::{Primitive, Token},
     protocol::{server_clock::ServerClock, waiter::WaitStrategy},
-    rules::Rule,
 };
 
 /// The undo guard of one acquisition: armed before its first request is sent, and disarmed only when its grant is delivered.

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use crate::{
     Client, Error,
+    base::{
+        owner::AttemptId,
+        rules::Rule,
+        script::{CallOutcome, Failure, ScriptCall},
+        timeouts,
+    },
     net::{Limit, LinkClass, Request},
-    owner::AttemptId,
     protocol::time::Moment,
-    rules::Rule,
-    script::{CallOutcome, Failure, ScriptCall},
-    seam::Value,
-    timeouts,
+    runtime::Value,
 };
 
 /// A script's answer to a change.

@@ -10,16 +10,18 @@ use tokio::select;
 use super::{AcquireOptions, Held, Hold, Wait, attempt::Attempt, hold::Granted};
 use crate::{
     Client, Error, ErrorKind, Owner,
+    base::{
+        observe::{self, Labels},
+        rules::Rule,
+        script::CallOutcome,
+    },
+    engine::primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
     net::{Limit, Request},
-    observe::{self, Labels},
-    primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
     protocol::{
         hold::{HoldState, LocalLease},
         lease::Lease,
         time::Moment,
     },
-    rules::Rule,
-    script::CallOutcome,
 };
 
 /// What became of one attempt at several names.

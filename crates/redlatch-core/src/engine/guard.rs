@@ -15,15 +15,14 @@ use std::{
 use super::{Hold, PendingRelease, Released, attempt::Delivered, release};
 use crate::{
     Client, Error, LossCause, Owner,
+    base::{owner::AttemptId, rules::Rule},
+    engine::primitive::{Grant, Primitive, Renewed, Token},
     net::{Answered, Repeated},
-    owner::AttemptId,
-    primitive::{Grant, Primitive, Renewed, Token},
     protocol::{
         hold::HoldState,
         lease::{Lease, LeaseError},
         time::Moment,
     },
-    rules::Rule,
 };
 
 /// What every guard knows of its hold: guards deref to this.

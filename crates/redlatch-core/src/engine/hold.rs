@@ -16,9 +16,14 @@ use super::{
 };
 use crate::{
     Client, Durability, Owner,
-    observe::{self, Labels},
-    owner::AttemptId,
-    primitive::{Primitive, RenewRequest, Token},
+    base::{
+        observe::{self, Labels},
+        owner::AttemptId,
+        rules::Rule,
+        script::ScriptCall,
+        sync::lock,
+    },
+    engine::primitive::{Primitive, RenewRequest, Token},
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         lease::Lease,
@@ -26,9 +31,6 @@ use crate::{
         server_clock::ServerClock,
         time::Moment,
     },
-    rules::Rule,
-    script::ScriptCall,
-    sync::lock,
 };
 
 /// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is the latest of theirs.

@@ -9,13 +9,13 @@ use std::{
 use super::Hold;
 use crate::{
     Owner,
-    primitive::Side,
+    base::sync::lock,
+    engine::primitive::Side,
     protocol::{
         hold::{HoldState, LossCause},
         name::Key,
         time::Moment,
     },
-    sync::lock,
 };
 
 /// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken

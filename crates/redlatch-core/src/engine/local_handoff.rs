@@ -17,9 +17,9 @@ use std::{
 use super::{LocalQueues, PendingRelease};
 use crate::{
     Client,
-    primitive::Waiting,
+    engine::primitive::Waiting,
     protocol::{name::Key, waiter::Discipline},
-    seam::Value,
+    runtime::Value,
 };
 
 /// The objects, by key and kind, for which only this client waited when it last let go of them.

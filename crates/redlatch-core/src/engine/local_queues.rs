@@ -12,8 +12,12 @@ use tokio::sync::Notify;
 use super::local_handoff::Uncontended;
 use crate::{
     Error,
+    base::{
+        rules::{Rule, Rules},
+        sync::lock,
+    },
+    engine::primitive::Side,
     net::CalledBy,
-    primitive::Side,
     protocol::{
         name::Key,
         small_map::SmallMap,
@@ -21,8 +25,6 @@ use crate::{
         turn::TurnQueue,
         waiter::{Contact, Prompt, QueueView, Turn},
     },
-    rules::{Rule, Rules},
-    sync::lock,
 };
 
 /// The local queues of a client, one for each side of a name that somebody waits for.

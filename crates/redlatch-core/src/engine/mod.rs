@@ -3,6 +3,7 @@
 mod acquire;
 mod attempt;
 mod change;
+pub(crate) mod client_record;
 mod group;
 mod guard;
 mod hold;
@@ -11,12 +12,14 @@ mod local_handoff;
 mod local_queues;
 mod options;
 mod portion;
+pub(crate) mod primitive;
 mod release;
 mod releaser;
 mod shares;
 mod subscriptions;
 mod watch;
 mod watchdog;
+pub(crate) mod watched;
 mod watches;
 mod withdrawals;
 

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Held, PendingRelease, Released, release};
-use crate::{Error, rules::Rule, sync::lock};
+use crate::{
+    Error,
+    base::{rules::Rule, sync::lock},
+};
 
 /// Some of the units of one hold. Dropping it gives them back in the background; the hold lasts until the last of them has gone.
 ///

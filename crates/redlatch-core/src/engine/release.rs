@@ -5,8 +5,8 @@ use std::{fmt, future::Future, pin::pin, sync::Arc};
 use super::{PendingRelease, local_handoff::ahead_of_next_waiters};
 use crate::{
     Client, Error,
+    engine::primitive::ReleaseReply,
     net::{Answered, Repeated},
-    primitive::ReleaseReply,
 };
 
 /// What became of a release.

@@ -29,16 +29,20 @@ use super::{
 };
 use crate::{
     Owner,
-    client_record::ClientRecord,
+    base::{
+        observe::{self, Labels},
+        owner::AttemptId,
+        rules::{Rule, Rules},
+        script::{CallOutcome, Failure, ScriptCall},
+        timeouts,
+    },
+    engine::{
+        client_record::ClientRecord,
+        primitive::{Primitive, ReleaseRequest, Token},
+    },
     net::{Limit, LinkClass, Net, Request},
-    observe::{self, Labels},
-    owner::AttemptId,
-    primitive::{Primitive, ReleaseRequest, Token},
     protocol::{name::Key, time::Moment},
-    rules::{Rule, Rules},
-    script::{CallOutcome, Failure, ScriptCall},
-    seam::Address,
-    timeouts,
+    runtime::Address,
 };
 
 /// What is left of an attempt that is to end.

@@ -6,9 +6,9 @@ use tokio::select;
 
 use crate::{
     Client,
+    base::owner::AttemptId,
+    engine::primitive::{Primitive, Side},
     net::{Listener, MessageFilter, Wakes},
-    owner::AttemptId,
-    primitive::{Primitive, Side},
     protocol::{
         time::Moment,
         waiter::{Discipline, Listen},

@@ -11,9 +11,15 @@ use super::{
 };
 use crate::{
     Client, Error, ErrorKind,
-    client::WaiterTicket,
+    api::client::WaiterTicket,
+    base::{
+        observe,
+        rules::Rule,
+        script::{CallOutcome, Failure},
+        timeouts,
+    },
+    engine::watched::Watched,
     net::{Limit, LinkClass, Listener, MessageFilter, Request},
-    observe,
     protocol::{
         lookout::Verdict,
         time::Moment,
@@ -22,10 +28,6 @@ use crate::{
             Subscription, WaitStrategy, Waiter,
         },
     },
-    rules::Rule,
-    script::{CallOutcome, Failure},
-    timeouts,
-    watched::Watched,
 };
 
 /// What a caller wants of one wait for the end of a phase.

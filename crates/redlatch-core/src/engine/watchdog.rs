@@ -15,19 +15,21 @@ use tokio::{select, sync::Notify};
 use self::pipeline::{Confirmed, Job, Pipeline, Timing};
 use super::Hold;
 use crate::{
+    base::{
+        observe,
+        script::{CallOutcome, Failure},
+        sync::lock,
+        timeouts,
+    },
+    engine::primitive::Renewed,
     net::{LinkClass, Net, is_settled},
-    observe,
-    primitive::Renewed,
     protocol::{
         renewal::{Due, Renewal, RenewalTable},
         renewal_window::RenewalWindow,
         sleep_deadline::SleepDeadline,
         time::Moment,
     },
-    script::{CallOutcome, Failure},
-    seam::{Address, Runtime},
-    sync::lock,
-    timeouts,
+    runtime::{Address, Runtime},
 };
 
 /// Renews what is due. The only place that renews unasked.

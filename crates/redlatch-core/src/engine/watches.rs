@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 
 use crate::{
     Error,
+    base::sync::lock,
     protocol::{
         lookout::{Lookout, Seen, Sight, Verdict},
         name::Key,
         time::Moment,
     },
-    sync::lock,
 };
 
 /// The objects that somebody in this client watches.

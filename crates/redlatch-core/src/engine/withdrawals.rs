@@ -12,13 +12,15 @@ use tokio::select;
 use super::LocalQueues;
 use crate::{
     Error,
+    base::{
+        rules::{Rule, Rules},
+        script::ScriptCall,
+        sync::lock,
+        timeouts,
+    },
+    engine::primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
     net::{Net, Repeated},
-    primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
     protocol::name::{Key, Prefix},
-    rules::{Rule, Rules},
-    script::ScriptCall,
-    sync::lock,
-    timeouts,
 };
 
 /// The task that answers calls to waiters which this client does not have.

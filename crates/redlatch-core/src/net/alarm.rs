@@ -11,10 +11,9 @@ use std::{
 use tokio::{select, sync::Notify};
 
 use crate::{
-    life::Life,
+    base::{life::Life, sync::lock},
     protocol::{sleep_deadline::SleepDeadline, time::Moment},
-    seam::Runtime,
-    sync::lock,
+    runtime::Runtime,
 };
 
 /// The alarms of one client. One task sleeps until the earliest; one that is set for later does not wake it, and most are taken back

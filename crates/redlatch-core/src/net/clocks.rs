@@ -9,10 +9,9 @@ use std::{
 };
 
 use crate::{
-    observe,
+    base::{observe, sync::lock},
     protocol::{server_clock::whole_millis, server_clocks::ServerClocks, time::Moment},
-    seam::Address,
-    sync::lock,
+    runtime::Address,
 };
 
 /// The differences that were seen between the clocks of a client's servers, and the allowance.

@@ -8,9 +8,9 @@ use tokio::select;
 use super::{Credentials, World};
 use crate::{
     Error, ErrorKind,
+    base::timeouts,
     protocol::time::Moment,
-    seam::{Address, Dial, Dialed, Purpose},
-    timeouts,
+    runtime::{Address, Dial, Dialed, Purpose},
 };
 
 /// Dials for as long as it is asked to.

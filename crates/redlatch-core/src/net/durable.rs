@@ -9,7 +9,7 @@ use crate::{
         classify::{Class, classify},
         server_clock::whole_millis,
     },
-    seam::{Command, Outcome},
+    runtime::{Command, Outcome},
 };
 
 /// Who has confirmed what was sent.

@@ -1,6 +1,6 @@
 //! The errors that callers get for failed calls.
 
-use crate::{Error, ErrorKind, protocol::classify::Obstacle, script::Failure};
+use crate::{Error, ErrorKind, base::script::Failure, protocol::classify::Obstacle};
 
 impl Failure {
     /// Returns the error for a caller whose time is up; `unknown` if a request of this may have been executed.

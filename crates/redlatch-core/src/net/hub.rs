@@ -16,16 +16,14 @@ use super::{
     subscription_table::{Change, Ear, Standing, SubscriptionTable},
 };
 use crate::{
-    Error, ErrorKind, observe,
+    Error, ErrorKind,
+    base::{observe, rules::Rules, sync::lock, timeouts},
     protocol::{
         classify::{Class, classify},
         outage::Outage,
         time::Moment,
     },
-    rules::Rules,
-    seam::{Address, Command, Conn, Dialed, Outcome, Purpose},
-    sync::lock,
-    timeouts,
+    runtime::{Address, Command, Conn, Dialed, Outcome, Purpose},
 };
 
 /// The subscriptions of a client, on a connection that carries nothing else.

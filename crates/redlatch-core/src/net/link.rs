@@ -16,12 +16,15 @@ use super::{
     dialer::{Dialer, Target},
 };
 use crate::{
-    Error, ErrorKind, observe,
+    Error, ErrorKind,
+    base::{
+        observe,
+        script::Script,
+        sync::{Watch, lock},
+        timeouts,
+    },
     protocol::{outage::Outage, server_clock::ServerClock, time::Moment},
-    script::Script,
-    seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
-    sync::{Watch, lock},
-    timeouts,
+    runtime::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
 };
 
 /// What a link is used for. Links of different classes to one node do not hold each other up.
@@ -489,8 +492,8 @@ impl Session {
     /// Reads a reply to a plain command.
     pub(super) fn value(&self, reply: Reply) -> Result<Value, Error> {
         use crate::{
+            base::script::Failure,
             protocol::classify::{Class, classify},
-            script::Failure,
         };
         reply.map_err(|error| match classify(&error.code, &error.message) {
             Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),

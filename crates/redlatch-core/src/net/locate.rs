@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Router, dialer::Locate};
-use crate::seam::Address;
+use crate::runtime::Address;
 
 /// A server that is in charge of something, another one each time.
 #[derive(Debug)]

@@ -9,10 +9,12 @@ use super::{
 };
 use crate::{
     Error,
+    base::{
+        script::{CallOutcome, Failure},
+        timeouts,
+    },
     protocol::time::Moment,
-    script::{CallOutcome, Failure},
-    seam::{Command, Value},
-    timeouts,
+    runtime::{Command, Value},
 };
 
 /// Everything that talks to servers.

@@ -7,9 +7,9 @@ use tokio::select;
 use super::World;
 use crate::{
     Error, ErrorKind,
+    base::timeouts,
     protocol::classify::{Class, classify},
-    seam::{Address, Command, Dial, Login, Outcome, Purpose, Value},
-    timeouts,
+    runtime::{Address, Command, Dial, Login, Outcome, Purpose, Value},
 };
 
 /// Sends `commands` over a connection of their own.

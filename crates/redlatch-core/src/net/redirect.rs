@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{
     Error,
+    base::script::{CallOutcome, Failure, ScriptCall},
     protocol::{
         classify::{Class, Obstacle, classify},
         time::Moment,
     },
-    script::{CallOutcome, Failure, ScriptCall},
-    seam::{Address, Command, ServerError, Value},
+    runtime::{Address, Command, ServerError, Value},
 };
 
 /// Where a call goes next.

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{
     Error,
+    base::script::{CallOutcome, ScriptCall},
     protocol::time::Moment,
-    script::{CallOutcome, ScriptCall},
-    seam::Value,
+    runtime::Value,
 };
 
 /// Calls that one node serves, sent as one pipeline.

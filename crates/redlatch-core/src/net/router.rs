@@ -14,14 +14,17 @@ use super::{
     servers::host_port,
 };
 use crate::{
-    Error, ErrorKind, observe,
+    Error, ErrorKind,
+    base::{
+        observe,
+        sync::{Watch, lock},
+        timeouts,
+    },
     protocol::{
         classify::{Obstacle, Redirect},
         time::Moment,
     },
-    seam::{Address, ServerError},
-    sync::{Watch, lock},
-    timeouts,
+    runtime::{Address, ServerError},
 };
 
 /// Routes slots to nodes. Links are made when first used.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Link, LinkClass};
-use crate::{protocol::slot::SLOTS, seam::Address};
+use crate::{protocol::slot::SLOTS, runtime::Address};
 
 /// A server in charge of slots, and the links to it.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use super::{
     request::{Request, Response},
 };
 use crate::{
-    script::{CallOutcome, server_millis},
-    seam::{Command, Outcome},
+    base::script::{CallOutcome, server_millis},
+    runtime::{Command, Outcome},
 };
 
 /// Whether a node is asked for what it is not in charge of yet, as `ASK` tells to.

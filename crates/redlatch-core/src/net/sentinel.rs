@@ -11,9 +11,9 @@ use super::{
     servers::{Credentials, HostPort, Sentinels},
 };
 use crate::{
-    Error, ErrorKind, observe,
-    seam::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
-    timeouts,
+    Error, ErrorKind,
+    base::{observe, timeouts},
+    runtime::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
 };
 
 /// What a sentinel says about the master.

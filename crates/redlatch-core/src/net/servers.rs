@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    seam::{Address, Login, TlsOptions},
-    sync::lock,
+    base::sync::lock,
+    runtime::{Address, Login, TlsOptions},
 };
 
 /// The servers of a client.

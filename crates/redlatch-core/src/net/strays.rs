@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::sync::lock;
+use crate::base::sync::lock;
 
 /// Messages that nobody of this client listened for, each once, until somebody takes them.
 ///

@@ -12,9 +12,11 @@ use tokio::sync::Notify;
 
 use crate::{
     Error,
-    rules::{Rule, Rules},
-    seam::Push,
-    sync::lock,
+    base::{
+        rules::{Rule, Rules},
+        sync::lock,
+    },
+    runtime::Push,
 };
 
 /// The messages that a listener takes on its channel.

@@ -8,8 +8,8 @@ use tokio::select;
 use super::{Router, link::time_millis, query};
 use crate::{
     Error,
-    seam::{Address, Command, Login, Value},
-    timeouts,
+    base::timeouts,
+    runtime::{Address, Command, Login, Value},
 };
 
 /// Compares clocks until shutdown: when it is known which servers there are, after changes, and now and then.

@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{
     Error,
+    base::timeouts,
     protocol::slot::SLOTS,
-    seam::{Address, Command, Login, Value},
-    timeouts,
+    runtime::{Address, Command, Login, Value},
 };
 
 /// Makes the router of a client, and starts to find out which node serves what unless that is said.

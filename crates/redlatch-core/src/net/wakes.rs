@@ -11,10 +11,8 @@ use std::{
 use super::{Hub, Listener, MessageFilter, Router, hub::Reach};
 use crate::{
     Error,
-    owner::ClientId,
+    base::{owner::ClientId, rules::Rules, sync::lock},
     protocol::{name::Prefix, slot::tag_in, time::Moment},
-    rules::Rules,
-    sync::lock,
 };
 
 /// One channel that wakes for this client are sent to, and who hears it.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
-    life::Life,
+    base::life::Life,
     protocol::time::Moment,
-    seam::{Runtime, Transport},
+    runtime::{Runtime, Transport},
 };
 
 /// What everything below the engine needs of the world.

@@ -3,17 +3,22 @@
 use super::Run;
 use crate::{
     Error, ErrorKind,
-    engine::{Held, Hold, QueueSlot, hold::Granted},
-    observe::{self, Labels},
-    owner::ClientId,
-    primitive::{Answer, Grant},
+    base::{
+        observe::{self, Labels},
+        owner::ClientId,
+        rules::Rule,
+        script::{CallOutcome, Failure},
+    },
+    engine::{
+        Held, Hold, QueueSlot,
+        hold::Granted,
+        primitive::{Answer, Grant},
+    },
     protocol::{
         hold::{HoldState, LocalLease},
         time::Moment,
         waiter::{self, Busy, End, Prompt, Restart, Subscription},
     },
-    rules::Rule,
-    script::{CallOutcome, Failure},
 };
 
 /// Why there is no clear answer.

@@ -7,13 +7,12 @@ use tokio::select;
 use super::Run;
 use crate::{
     Error,
+    base::{rules::Rule, timeouts},
     engine::QueueSlot,
     protocol::{
         time::Moment,
         waiter::{Busy, Listen, QueueView, Subscription},
     },
-    rules::Rule,
-    timeouts,
 };
 
 /// What ended a wait.

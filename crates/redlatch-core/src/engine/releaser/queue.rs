@@ -14,10 +14,9 @@ use tokio::sync::oneshot;
 use super::PendingRelease;
 use crate::{
     Owner,
-    owner::AttemptId,
-    primitive::Primitive,
+    base::{owner::AttemptId, sync::lock},
+    engine::primitive::Primitive,
     protocol::{name::Key, small_map::SmallMap, time::Moment},
-    sync::lock,
 };
 
 /// All releases and undos that are not answered, and how far those of each name have come.

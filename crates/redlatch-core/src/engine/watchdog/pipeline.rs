@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Error,
+    base::script::{CallOutcome, ScriptCall},
     engine::Hold,
     net::{Acknowledged, Limit, LinkClass, Net, Replication, Request, Response, Session},
     protocol::{lease::Lease, time::Moment},
-    script::{CallOutcome, ScriptCall},
 };
 
 /// One renewal under way.

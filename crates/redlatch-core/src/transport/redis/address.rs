@@ -9,7 +9,7 @@ use redis::{
 };
 
 use super::error;
-use crate::seam::{Address, Dial, DialError, DialErrorKind, Login, Purpose, TlsOptions};
+use crate::runtime::{Address, Dial, DialError, DialErrorKind, Login, Purpose, TlsOptions};
 
 /// Builds the client that connects to `dial.address`.
 ///

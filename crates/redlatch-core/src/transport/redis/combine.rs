@@ -25,7 +25,7 @@ use super::{
     exchange::{exchange_all, unanswered},
     pushes::Gone,
 };
-use crate::seam::Outcome;
+use crate::runtime::Outcome;
 
 /// Counts what is under way.
 #[derive(Debug, Default)]
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        seam::{Command, Value},
+        runtime::{Command, Value},
         transport::redis::{connection_config, wire::Wire},
     };
 

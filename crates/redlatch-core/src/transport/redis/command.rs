@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::wire::Wire;
-use crate::seam::{Command, Conn, Outcome};
+use crate::runtime::{Command, Conn, Outcome};
 
 /// A connection for commands, of either protocol.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::{error::Error, io, sync::Arc};
 use redis::{ErrorKind, RedisError};
 
 use super::value;
-use crate::seam::{Address, DialError, DialErrorKind, Login, Outcome, ServerError};
+use crate::runtime::{Address, DialError, DialErrorKind, Login, Outcome, ServerError};
 
 /// The outcome of a command that is not even tried, because the connection is known to be gone.
 pub(super) fn closed() -> Outcome {

@@ -7,7 +7,7 @@ use redis::{Cmd, Pipeline, RedisError, aio::MultiplexedConnection};
 use tokio::select;
 
 use super::{error, pushes::Gone, value};
-use crate::seam::{Outcome, Reply};
+use crate::runtime::{Outcome, Reply};
 
 /// Sends commands as one pipeline and returns one outcome each.
 pub(super) async fn exchange_all(
@@ -97,7 +97,7 @@ mod tests {
         let gone = Gone::default();
         let refusal = redis::parse_redis_value(b"-NOPERM no\r\n").and_then(|v| v.extract_error());
         let outcome = answer(&gone, future::ready(refusal)).now_or_never();
-        let refused = Outcome::Replied(Err(crate::seam::ServerError::parse("NOPERM no")));
+        let refused = Outcome::Replied(Err(crate::runtime::ServerError::parse("NOPERM no")));
         assert_eq!((outcome, gone.is()), (Some(Err(refused)), false));
 
         let broken = RedisError::from(io::Error::from(io::ErrorKind::BrokenPipe));

@@ -4,7 +4,7 @@ use super::{
     error::{self, Step},
     wire::Wire,
 };
-use crate::seam::{Command, DialError, DialErrorKind, Login, Outcome, Reply, ServerError};
+use crate::runtime::{Command, DialError, DialErrorKind, Login, Outcome, Reply, ServerError};
 
 /// Whether the credentials have been given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

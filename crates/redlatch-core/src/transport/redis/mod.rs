@@ -25,14 +25,14 @@ use self::{
     pushes::{CommandPushes, Gone, PushSink, QueuedPushes},
     wire::Wire,
 };
-use crate::seam::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, Transport};
+use crate::runtime::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, Transport};
 
 /// Connects to Redis or Valkey servers over TCP, TLS or a unix socket.
 ///
 /// Speaks RESP3, and RESP2 where the server refuses that. The two differ in what is known when:
 ///
 /// - Over RESP3 the end of a connection shows at once, by the end of its [`Pushes`] and by
-///   [`Outcome::NotSent`](crate::seam::Outcome::NotSent) for whatever is sent later.
+///   [`Outcome::NotSent`](crate::runtime::Outcome::NotSent) for whatever is sent later.
 /// - Over RESP2 a connection for commands notices its end only when something is sent over it, so the
 ///   owner's health check finds it; one for pub/sub notices at once.
 /// - Over RESP2 there is no sharded pub/sub, and a pub/sub connection has no name.
@@ -63,7 +63,7 @@ impl Transport for RedisTransport {
     ///
     /// # Errors
     ///
-    /// See [`DialErrorKind`](crate::seam::DialErrorKind). A server whose answer to `PING` says that it is loading
+    /// See [`DialErrorKind`](crate::runtime::DialErrorKind). A server whose answer to `PING` says that it is loading
     /// its data, is cut off from its primary or is stuck in a script is `Busy`.
     ///
     /// # Cancel safety

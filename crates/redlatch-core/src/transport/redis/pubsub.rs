@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures_util::future;
 
 use super::{error, wire::Wire};
-use crate::seam::{Command, Conn, Outcome, Value};
+use crate::runtime::{Command, Conn, Outcome, Value};
 
 /// A RESP3 connection that carries nothing but subscriptions and pings.
 ///
@@ -128,7 +128,7 @@ fn one(parts: Vec<Outcome>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seam::ServerError;
+    use crate::runtime::ServerError;
 
     #[test]
     fn only_subscriptions_and_pings_may_be_sent() {

@@ -28,8 +28,8 @@ use super::{
     value,
 };
 use crate::{
-    seam::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value},
-    sync::lock,
+    base::sync::lock,
+    runtime::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value},
 };
 
 /// Splits a RESP2 connection into what the seam wants.

@@ -11,7 +11,7 @@ use tokio::sync::{
 };
 
 use super::value;
-use crate::seam::{Push, Pushes};
+use crate::runtime::{Push, Pushes};
 
 /// Whether a connection is known to be gone. Clones share the knowledge.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, PushInfo, PushKind, RedisWrite, ToRedisArgs};
 
-use crate::seam::{Command, Push, Reply, ServerError, Value};
+use crate::runtime::{Command, Push, Reply, ServerError, Value};
 
 /// Copies a command into the crate's, allocating once for each of its two buffers.
 pub(super) fn cmd(command: &Command) -> Cmd {

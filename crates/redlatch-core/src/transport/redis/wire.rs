@@ -10,7 +10,7 @@ use super::{
     pushes::Gone,
     value,
 };
-use crate::seam::{Command, Outcome};
+use crate::runtime::{Command, Outcome};
 
 /// A multiplexed connection. It closes when this and the last [`handle`](Self::handle) have been dropped.
 #[derive(Debug)]

@@ -15,21 +15,27 @@ use tokio::{
 };
 
 use crate::{
-    ClientBuilder, Error, ErrorKind, LossCause, Metadata, Owner, Token, check,
-    client_record::ClientRecord,
-    config::Config,
+    ClientBuilder, Error, ErrorKind, LossCause, Metadata, Owner, Token,
+    api::{check, config::Config},
+    base::{
+        life::{End, Life},
+        observe,
+        owner::{ClientId, Numbers},
+        rules::{Rule, Rules},
+        script::ScriptCall,
+        sync::lock,
+        timeouts,
+    },
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, Releaser, Watchdog, Watches,
         Withdrawals,
+        client_record::ClientRecord,
+        primitive::{Grant, Side},
     },
-    life::{End, Life},
     net::{
         Answered, Clocks, Hub, LinkClass, Net, Reach, Repeated, WakeRoutes, Wakes, World,
         start_router,
     },
-    observe,
-    owner::{ClientId, Numbers},
-    primitive::{Grant, Side},
     protocol::{
         lease::{Lease, Trust},
         name::{Key, Name, Prefix},
@@ -37,11 +43,7 @@ use crate::{
         time::Moment,
         waiter::{QueueView, RECHECK, Step, WaitStrategy, Waiter},
     },
-    rules::{Rule, Rules},
-    script::ScriptCall,
-    seam::{Runtime, Value},
-    sync::lock,
-    timeouts,
+    runtime::{Runtime, Value},
 };
 
 /// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends its background work.

@@ -8,7 +8,7 @@ use url::Url;
 use crate::{
     Error, ErrorKind,
     net::{HostPort, Sentinels, Servers, Topology, host_port},
-    seam::{Address, Login, TlsOptions},
+    runtime::{Address, Login, TlsOptions},
 };
 
 /// Reads an address of any form.

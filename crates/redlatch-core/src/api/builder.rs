@@ -10,8 +10,7 @@ use std::{
 
 use crate::{
     Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
-    engine::{AcquireOptions, OwnerChoice, Wait, invalid_lease},
-    primitive::Primitive,
+    engine::{AcquireOptions, OwnerChoice, Wait, invalid_lease, primitive::Primitive},
     protocol::lease::{Lease, LeaseError},
 };
 

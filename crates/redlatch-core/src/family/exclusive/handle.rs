@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     Client, Error, ErrorKind, Lockable, Member, Owner,
-    primitive::{
+    base::script::ScriptCall,
+    engine::primitive::{
         AcquireRequest, Answer, AnswerForAll, Primitive, ReleaseReply, ReleaseRequest,
         RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
@@ -17,8 +18,7 @@ use crate::{
         name::{Key, Name, NameError},
         waiter::Discipline,
     },
-    script::ScriptCall,
-    seam::Value,
+    runtime::Value,
 };
 
 /// What can be asked of a name that one owner holds at a time. Handles deref to this.

@@ -3,7 +3,9 @@
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use crate::{
-    Client, Error, ErrorKind, address,
+    Client, Error, ErrorKind,
+    api::address,
+    base::rules::{Rule, Rules},
     engine::invalid_lease,
     net::{Servers, Topology},
     protocol::{
@@ -11,8 +13,7 @@ use crate::{
         name::Prefix,
         waiter::WaitStrategy,
     },
-    rules::{Rule, Rules},
-    seam::{Address, Login, Runtime, TlsOptions, TokioRuntime, Transport},
+    runtime::{Address, Login, Runtime, TlsOptions, TokioRuntime, Transport},
     transport::RedisTransport,
 };
 

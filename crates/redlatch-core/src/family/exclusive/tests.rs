@@ -1,6 +1,6 @@
 //! No reply makes a decoder of what one owner holds panic.
 
-#[path = "../seam/replies.rs"]
+#[path = "../../runtime/replies.rs"]
 mod replies;
 
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use redlatch_lua::{FAIR, REENTRANT};
 
 use self::replies::decodes_anything;
 use super::Kind;
-use crate::{protocol::waiter::Discipline, seam::Value};
+use crate::{protocol::waiter::Discipline, runtime::Value};
 
 static PLAIN: LazyLock<Kind> =
     LazyLock::new(|| Kind::new("lock", "lock:1", Discipline::Barging, &[], &REENTRANT));

@@ -13,8 +13,8 @@ use futures_util::stream;
 use super::{Kind, kind::Inspected};
 use crate::{
     Client, Error, ErrorKind, Metadata, Token,
+    family::scan::Scan,
     protocol::name::{Key, Name},
-    scan::Scan,
 };
 
 /// A lock that somebody holds, as the server knows it.

@@ -11,7 +11,7 @@ use crate::{
         name::Key,
         server_clock::whole_millis,
     },
-    seam::{Command, Outcome, ServerError, Strings, Value},
+    runtime::{Command, Outcome, ServerError, Strings, Value},
 };
 
 /// A script and the digest by which the server knows it.

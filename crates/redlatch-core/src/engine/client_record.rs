@@ -9,14 +9,13 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     Error, ErrorKind,
+    base::{owner::ClientId, timeouts},
     net::{LinkClass, Net},
-    owner::ClientId,
     protocol::{
         name::{Key, Name, Prefix},
         time::Moment,
     },
-    seam::Command,
-    timeouts,
+    runtime::Command,
 };
 
 /// What a client says about itself: host, process, application, since when it is connected.

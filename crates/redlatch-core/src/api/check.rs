@@ -10,11 +10,13 @@ use redlatch_lua::CORE;
 
 use crate::{
     Client, Error, ErrorKind,
+    base::{
+        script::{Script, ScriptCall},
+        timeouts,
+    },
     net::{LinkClass, Repeated},
     protocol::{name::Key, time::Moment, waiter::WaitStrategy},
-    script::{Script, ScriptCall},
-    seam::Command,
-    timeouts,
+    runtime::Command,
 };
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));

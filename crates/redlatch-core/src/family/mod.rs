@@ -4,21 +4,30 @@
 //! describes a primitive ([`Primitive`], [`Watched`]) and its script calls; the engine runs it
 //! through [`Internals`].
 
+pub mod exclusive;
+pub(crate) mod member;
+mod scan;
+
 use std::{future::Future, sync::Arc, time::Duration};
 
-use crate::{Client, Error, Held, Metadata, Owner, Token, seam::Value};
+use crate::{Client, Error, Held, Metadata, Owner, Token, runtime::Value};
 
 pub use crate::{
-    builder::AcquireMany,
+    api::builder::AcquireMany,
+    base::{
+        owner::AttemptId,
+        rules::{Rule, Rules},
+        script::{CallOutcome, Failure, Items, Script, ScriptCall, listed, millis},
+    },
     engine::{
         AcquireOptions, Changed, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions,
+        primitive::{
+            AcquireRequest, Answer, AnswerForAll, Grant, Primitive, ReleaseReply, ReleaseRequest,
+            RenewRequest, Renewed, Side, Waiting, Withdraw, WithdrawRequest, Withdrawn,
+        },
+        watched::Watched,
     },
-    exclusive::Kind,
-    owner::AttemptId,
-    primitive::{
-        AcquireRequest, Answer, Grant, Primitive, ReleaseReply, ReleaseRequest, RenewRequest,
-        Renewed, Side, Withdraw, WithdrawRequest, Withdrawn,
-    },
+    family::{exclusive::Kind, scan::Scan},
     protocol::{
         lease::Lease,
         lookout::{Fate, Sight},
@@ -26,10 +35,6 @@ pub use crate::{
         slot::{SLOTS, slot_of},
         waiter::Discipline,
     },
-    rules::{Rule, Rules},
-    scan::Scan,
-    script::{CallOutcome, Items, Script, ScriptCall, listed, millis},
-    watched::Watched,
 };
 
 /// What a [`Client`] does for the sibling crates, and users do not call.

@@ -6,13 +6,12 @@ use tracing::{Span, field};
 
 use crate::{
     Error,
-    primitive::Primitive,
+    engine::{primitive::Primitive, watched::Watched},
     protocol::{
         hold::LossCause,
         outage::{Over, Trouble},
     },
-    seam::Address,
-    watched::Watched,
+    runtime::Address,
 };
 
 /// The labels of everything that is counted.

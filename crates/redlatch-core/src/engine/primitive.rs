@@ -4,10 +4,12 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     Error, Owner,
-    owner::AttemptId,
+    base::{
+        owner::AttemptId,
+        script::{Items, Script, ScriptCall},
+    },
     protocol::{name::Key, waiter::Discipline},
-    script::{Items, Script, ScriptCall},
-    seam::Value,
+    runtime::Value,
 };
 
 /// One object of one kind: what to send, and what the answers mean. All decisions about when are the engine's.

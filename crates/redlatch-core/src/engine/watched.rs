@@ -4,9 +4,9 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     Error,
+    base::script::ScriptCall,
     protocol::{lookout::Sight, name::Key},
-    script::ScriptCall,
-    seam::Value,
+    runtime::Value,
 };
 
 /// One object whose phases end: what to send, and what the answers mean. All decisions about when are the engine's.

@@ -6,13 +6,13 @@ use redlatch_lua::Exclusive as Sources;
 
 use crate::{
     Error, ErrorKind, LossCause, Token,
-    primitive::{
+    base::script::{Items, Script, ScriptCall, millis},
+    engine::primitive::{
         AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest, RenewRequest,
         Renewed, Waiting, WithdrawRequest, Withdrawn,
     },
     protocol::{name::Key, waiter::Discipline},
-    script::{Items, Script, ScriptCall, millis},
-    seam::Value,
+    runtime::Value,
 };
 
 /// One kind of exclusive hold. Meant for a `static LazyLock`.

@@ -17,9 +17,9 @@ use std::{
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    Error, ErrorKind, observe,
-    owner::Numbers,
-    seam::{BoxFuture, Runtime},
+    Error, ErrorKind,
+    base::{observe, owner::Numbers},
+    runtime::{BoxFuture, Runtime},
 };
 
 /// The life of one client.

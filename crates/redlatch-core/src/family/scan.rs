@@ -8,7 +8,7 @@ use crate::{
         glob,
         name::{Key, Name},
     },
-    seam::Command,
+    runtime::Command,
 };
 
 /// Finds the names under a client's prefix that match a pattern, a bounded step at a time. For the crates of this family.

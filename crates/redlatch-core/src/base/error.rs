@@ -4,7 +4,7 @@ use std::{error, fmt, sync::Arc};
 
 use crate::{
     protocol::{classify::Refusal, hold::LossCause},
-    seam::{DialError, DialErrorKind, ServerError},
+    runtime::{DialError, DialErrorKind, ServerError},
 };
 
 /// What went wrong. Contention is not among it: a lock that is held by another is a value, not an error.

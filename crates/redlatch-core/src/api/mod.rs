@@ -1,0 +1,7 @@
+//! What users touch: the client, its options, and the builders of acquisitions.
+
+mod address;
+pub(crate) mod builder;
+mod check;
+pub(crate) mod client;
+pub(crate) mod config;

@@ -14,14 +14,15 @@ pub mod transport;
 
 pub use api::{
     builder::{Acquire, TryAcquire, TryAcquireFor},
-    client::{Client, Tables},
+    client::Tables,
     config::ClientBuilder,
 };
 pub use base::{
     error::{Error, ErrorKind},
     owner::{ClientId, Owner},
+    primitive::Token,
 };
-pub use engine::{Held, Released, client_record::Metadata, primitive::Token};
+pub use engine::{Held, Released, client_record::Metadata, context::Client};
 pub use family::{
     exclusive,
     member::{Lockable, Member},

@@ -13,12 +13,68 @@ use std::{
 
 #[test]
 fn files_of_net_and_transport_import_in_one_direction() {
-    for folder in ["net", "seam", "protocol", "transport/redis"] {
+    for folder in ["net", "runtime", "protocol", "transport/redis"] {
         let edges = Folder::read(folder).edges();
         assert!(edges.values().any(|to| !to.is_empty()), "{folder} is read");
         let circles = in_circles(&edges);
         assert!(circles.is_empty(), "{folder}: {circles:#?}");
     }
+}
+
+/// From the top down: each folder imports only from those below it, and from itself.
+const FOLDERS: [&str; 8] = [
+    "family",
+    "api",
+    "engine",
+    "net",
+    "transport",
+    "base",
+    "runtime",
+    "protocol",
+];
+
+#[test]
+fn folders_of_the_core_import_downwards() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch-core/src");
+    let lib = Folder::of(&[("mod", &fs::read_to_string(root.join("lib.rs")).unwrap())]);
+    let mut exports = BTreeMap::new();
+    for path in paths(&lib.files["mod"]) {
+        let (folder, name) = path.split_once("::").unwrap_or((&path, &path));
+        let name = name.rsplit("::").next().unwrap_or(name);
+        exports.insert(name.to_owned(), folder.to_owned());
+    }
+    let mut seen = 0;
+    for (rank, folder) in FOLDERS.iter().enumerate() {
+        for (file, text) in sources(&root.join(folder)) {
+            for path in paths(&code(&text)) {
+                let Some(path) = path.strip_prefix("crate::") else {
+                    continue;
+                };
+                let first = path.split("::").next().unwrap_or(path);
+                let to = exports.get(first).map_or(first, String::as_str);
+                let to = FOLDERS.iter().position(|known| *known == to);
+                let to = to.unwrap_or_else(|| panic!("{file}: where is {path}?"));
+                assert!(to >= rank, "{file}, in {folder}, imports {path}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 500, "only {seen} imports were read");
+}
+
+/// Returns the name and text of all sources of a folder, but for files of tests.
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.file_name().is_some_and(|name| name != "tests.rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            files.push((path.display().to_string(), text));
+        }
+    }
+    files
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::{
 
 use crate::{
     Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
-    engine::{AcquireOptions, OwnerChoice, Wait, invalid_lease, primitive::Primitive},
+    base::primitive::Primitive,
+    engine::{AcquireOptions, OwnerChoice, Wait, invalid_lease},
     protocol::lease::{Lease, LeaseError},
 };
 

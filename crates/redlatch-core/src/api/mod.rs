@@ -4,4 +4,6 @@ mod address;
 pub(crate) mod builder;
 mod check;
 pub(crate) mod client;
+mod close;
 pub(crate) mod config;
+mod start;

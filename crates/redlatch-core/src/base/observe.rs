@@ -6,7 +6,7 @@ use tracing::{Span, field};
 
 use crate::{
     Error,
-    engine::{primitive::Primitive, watched::Watched},
+    base::{primitive::Primitive, watched::Watched},
     protocol::{
         hold::LossCause,
         outage::{Over, Trouble},

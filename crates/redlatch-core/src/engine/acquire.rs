@@ -15,9 +15,14 @@ use self::answer::Trouble;
 use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Subscriptions};
 use crate::{
     Client, Error, Owner,
-    api::client::WaiterTicket,
-    base::{observe, rules::Rule, script::Failure, timeouts},
-    engine::primitive::{AcquireRequest, Primitive, Side},
+    base::{
+        observe,
+        primitive::{AcquireRequest, Primitive, Side},
+        rules::Rule,
+        script::Failure,
+        timeouts,
+    },
+    engine::context::WaiterTicket,
     net::{Limit, Request, Session},
     protocol::{
         lease::Lease,

@@ -5,8 +5,11 @@ use std::{sync::Arc, time::Duration};
 use super::PendingRelease;
 use crate::{
     Client, Owner,
-    base::{owner::AttemptId, rules::Rule},
-    engine::primitive::{Primitive, Token},
+    base::{
+        owner::AttemptId,
+        primitive::{Primitive, Token},
+        rules::Rule,
+    },
     net::{CalledBy, Wakes},
     protocol::{server_clock::ServerClock, waiter::WaitStrategy},
 };

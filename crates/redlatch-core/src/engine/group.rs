@@ -12,10 +12,10 @@ use crate::{
     Client, Error, ErrorKind, Owner,
     base::{
         observe::{self, Labels},
+        primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
         rules::Rule,
         script::CallOutcome,
     },
-    engine::primitive::{AcquireRequest, AnswerForAll, Grant, Primitive},
     net::{Limit, Request},
     protocol::{
         hold::{HoldState, LocalLease},

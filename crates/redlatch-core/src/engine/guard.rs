@@ -15,8 +15,11 @@ use std::{
 use super::{Hold, PendingRelease, Released, attempt::Delivered, release};
 use crate::{
     Client, Error, LossCause, Owner,
-    base::{owner::AttemptId, rules::Rule},
-    engine::primitive::{Grant, Primitive, Renewed, Token},
+    base::{
+        owner::AttemptId,
+        primitive::{Grant, Primitive, Renewed, Token},
+        rules::Rule,
+    },
     net::{Answered, Repeated},
     protocol::{
         hold::HoldState,

@@ -19,11 +19,11 @@ use crate::{
     base::{
         observe::{self, Labels},
         owner::AttemptId,
+        primitive::{Primitive, RenewRequest, Token},
         rules::Rule,
         script::ScriptCall,
         sync::lock,
     },
-    engine::primitive::{Primitive, RenewRequest, Token},
     protocol::{
         hold::{HoldState, LocalLease, LossCause},
         lease::Lease,

@@ -9,8 +9,7 @@ use std::{
 use super::Hold;
 use crate::{
     Owner,
-    base::sync::lock,
-    engine::primitive::Side,
+    base::{primitive::Side, sync::lock},
     protocol::{
         hold::{HoldState, LossCause},
         name::Key,

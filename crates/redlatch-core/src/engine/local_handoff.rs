@@ -17,7 +17,7 @@ use std::{
 use super::{LocalQueues, PendingRelease};
 use crate::{
     Client,
-    engine::primitive::Waiting,
+    base::primitive::Waiting,
     protocol::{name::Key, waiter::Discipline},
     runtime::Value,
 };

@@ -13,10 +13,10 @@ use super::local_handoff::Uncontended;
 use crate::{
     Error,
     base::{
+        primitive::Side,
         rules::{Rule, Rules},
         sync::lock,
     },
-    engine::primitive::Side,
     net::CalledBy,
     protocol::{
         name::Key,

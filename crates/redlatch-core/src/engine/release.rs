@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::pin, sync::Arc};
 use super::{PendingRelease, local_handoff::ahead_of_next_waiters};
 use crate::{
     Client, Error,
-    engine::primitive::ReleaseReply,
+    base::primitive::ReleaseReply,
     net::{Answered, Repeated},
 };
 

@@ -32,14 +32,12 @@ use crate::{
     base::{
         observe::{self, Labels},
         owner::AttemptId,
+        primitive::{Primitive, ReleaseRequest, Token},
         rules::{Rule, Rules},
         script::{CallOutcome, Failure, ScriptCall},
         timeouts,
     },
-    engine::{
-        client_record::ClientRecord,
-        primitive::{Primitive, ReleaseRequest, Token},
-    },
+    engine::client_record::ClientRecord,
     net::{Limit, LinkClass, Net, Request},
     protocol::{name::Key, time::Moment},
     runtime::Address,

@@ -6,8 +6,10 @@ use tokio::select;
 
 use crate::{
     Client,
-    base::owner::AttemptId,
-    engine::primitive::{Primitive, Side},
+    base::{
+        owner::AttemptId,
+        primitive::{Primitive, Side},
+    },
     net::{Listener, MessageFilter, Wakes},
     protocol::{
         time::Moment,

@@ -11,14 +11,14 @@ use super::{
 };
 use crate::{
     Client, Error, ErrorKind,
-    api::client::WaiterTicket,
     base::{
         observe,
         rules::Rule,
         script::{CallOutcome, Failure},
         timeouts,
+        watched::Watched,
     },
-    engine::watched::Watched,
+    engine::context::WaiterTicket,
     net::{Limit, LinkClass, Listener, MessageFilter, Request},
     protocol::{
         lookout::Verdict,

@@ -17,11 +17,11 @@ use super::Hold;
 use crate::{
     base::{
         observe,
+        primitive::Renewed,
         script::{CallOutcome, Failure},
         sync::lock,
         timeouts,
     },
-    engine::primitive::Renewed,
     net::{LinkClass, Net, is_settled},
     protocol::{
         renewal::{Due, Renewal, RenewalTable},

@@ -13,12 +13,12 @@ use super::LocalQueues;
 use crate::{
     Error,
     base::{
+        primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
         rules::{Rule, Rules},
         script::ScriptCall,
         sync::lock,
         timeouts,
     },
-    engine::primitive::{Primitive, Withdraw, WithdrawRequest, Withdrawn},
     net::{Net, Repeated},
     protocol::name::{Key, Prefix},
 };

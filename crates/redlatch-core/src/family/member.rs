@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::{Client, Error, engine::primitive::Primitive};
+use crate::{Client, Error, base::primitive::Primitive};
 
 /// Something that can be a member of a lock over several: the plain lock and each stripe of a striped one, the fair lock, either side of a read-write lock.
 pub trait Lockable: Send + Sync {

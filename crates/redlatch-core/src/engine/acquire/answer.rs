@@ -6,14 +6,11 @@ use crate::{
     base::{
         observe::{self, Labels},
         owner::ClientId,
+        primitive::{Answer, Grant},
         rules::Rule,
         script::{CallOutcome, Failure},
     },
-    engine::{
-        Held, Hold, QueueSlot,
-        hold::Granted,
-        primitive::{Answer, Grant},
-    },
+    engine::{Held, Hold, QueueSlot, hold::Granted},
     protocol::{
         hold::{HoldState, LocalLease},
         time::Moment,

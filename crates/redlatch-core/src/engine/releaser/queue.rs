@@ -14,8 +14,7 @@ use tokio::sync::oneshot;
 use super::PendingRelease;
 use crate::{
     Owner,
-    base::{owner::AttemptId, sync::lock},
-    engine::primitive::Primitive,
+    base::{owner::AttemptId, primitive::Primitive, sync::lock},
     protocol::{name::Key, small_map::SmallMap, time::Moment},
 };
 

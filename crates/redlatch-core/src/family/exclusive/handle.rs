@@ -9,10 +9,12 @@ use super::{
 };
 use crate::{
     Client, Error, ErrorKind, Lockable, Member, Owner,
-    base::script::ScriptCall,
-    engine::primitive::{
-        AcquireRequest, Answer, AnswerForAll, Primitive, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
+    base::{
+        primitive::{
+            AcquireRequest, Answer, AnswerForAll, Primitive, ReleaseReply, ReleaseRequest,
+            RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
+        },
+        script::ScriptCall,
     },
     protocol::{
         name::{Key, Name, NameError},

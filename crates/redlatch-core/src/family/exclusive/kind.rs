@@ -6,10 +6,12 @@ use redlatch_lua::Exclusive as Sources;
 
 use crate::{
     Error, ErrorKind, LossCause, Token,
-    base::script::{Items, Script, ScriptCall, millis},
-    engine::primitive::{
-        AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest, RenewRequest,
-        Renewed, Waiting, WithdrawRequest, Withdrawn,
+    base::{
+        primitive::{
+            AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest,
+            RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
+        },
+        script::{Items, Script, ScriptCall, millis},
     },
     protocol::{name::Key, waiter::Discipline},
     runtime::Value,

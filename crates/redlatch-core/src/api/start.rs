@@ -1,0 +1,167 @@
+//! The start of a client: its parts, its tasks, its first connection.
+
+use std::sync::{Arc, Mutex, atomic::AtomicUsize};
+
+use tokio::sync::{Notify, watch};
+
+use crate::{
+    Error, ErrorKind, Metadata,
+    api::{check, config::Config},
+    base::{
+        life::Life,
+        owner::{ClientId, Numbers},
+        rules::Rule,
+        timeouts,
+    },
+    engine::{
+        Holds, LocalQueues, Releaser, Watchdog, Withdrawals,
+        client_record::ClientRecord,
+        context::{Client, Core},
+    },
+    net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
+    protocol::{lease::Trust, rate_limiter::RateLimiter, time::Moment},
+    runtime::Runtime,
+};
+
+impl Client {
+    pub(crate) async fn start(config: Config, runtime: Arc<dyn Runtime>) -> Result<Self, Error> {
+        let self_check = config.self_check;
+        let deadline = runtime.now() + config.connect_timeout;
+        let metadata = Metadata::of_this_process(config.application.clone());
+        let client = Self::assemble(config, runtime, metadata);
+        client.0.watch_over();
+        client.spawn_background();
+        let starting = Starting(Some(client));
+        let result = starting.client().get_ready(self_check, deadline).await;
+        match result {
+            Ok(()) => Ok(starting.started()),
+            Err(error) => {
+                let life = Arc::clone(&starting.client().net().world.life);
+                drop(starting);
+                // Nothing dials once this has returned.
+                life.idle().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
+        let net = self.net();
+        net.router.known(deadline).await?;
+        net.session(0, LinkClass::Command, deadline).await?;
+        if self_check {
+            check::check(self, deadline).await?;
+        }
+        match self.0.record.announce(net, deadline).await {
+            Err(error) if !self_check && error.kind() == ErrorKind::Permission => {
+                tracing::debug!(target: "redlatch", %error, "holders will not show who this client is");
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
+        let rules = config.rules;
+        let address = config.servers.topology.to_string().into();
+        let shutdown = watch::Sender::new(false);
+        let id = ClientId::from_entropy(runtime.entropy());
+        let numbers = Arc::new(Numbers::new(id.clone()));
+        let life = Life::new(Arc::clone(&runtime), Arc::clone(&numbers), shutdown.clone());
+        let clocks = Clocks::new(config.clock_allowance());
+        let world = World::new(Arc::clone(&runtime), config.transport, clocks, life);
+        let router = start_router(&world, config.servers, config.connect_timeout);
+        let hub = Hub::new(&router, rules, Reach::Everywhere);
+        let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
+        let local_queues = Arc::new(LocalQueues::new(rules));
+        let withdrawals = Withdrawals::new(
+            &config.prefix,
+            wakes.channel(),
+            &local_queues,
+            (timeouts::REQUEST, config.patience),
+            rules,
+        );
+        Self(Arc::new(Core {
+            net: Arc::new(Net {
+                world,
+                router,
+                hub,
+                wakes,
+            }),
+            record: Arc::new(ClientRecord::new(&config.prefix, &id, metadata)),
+            numbers,
+            prefix: config.prefix,
+            lease: config.lease,
+            strategy: config.strategy,
+            address,
+            trust: if rules.keeps(Rule::TakeMargin) {
+                config.trust
+            } else {
+                Trust::new(0.0).unwrap_or_default()
+            },
+            retention: config.retention,
+            patience: config.patience,
+            max_waiters: config.max_waiters,
+            rules,
+            holds: Holds::default(),
+            local_queues: Arc::clone(&local_queues),
+            watches: Arc::default(),
+            watchdog: Arc::new(Watchdog::new(runtime)),
+            withdrawals: Arc::new(withdrawals),
+            releaser: Arc::new(Releaser::new(
+                shutdown,
+                config.retention,
+                timeouts::REQUEST,
+                rules,
+                local_queues,
+            )),
+            rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
+            waiters: AtomicUsize::new(0),
+            quieter: Notify::new(),
+            closing_holds: Mutex::default(),
+            closing: watch::Sender::new(false),
+        }))
+    }
+
+    fn spawn_background(&self) {
+        let core = &self.0;
+        let net = || Arc::clone(&core.net);
+        let life = &core.net.world.life;
+        life.spawn("watchdog", Arc::clone(&core.watchdog).run(net()));
+        life.spawn(
+            "releaser",
+            Arc::clone(&core.releaser).run(net(), Arc::clone(&core.record)),
+        );
+        life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
+        life.spawn("client record", Arc::clone(&core.record).keep(net()));
+    }
+}
+
+/// A client that is not ready yet: dropped, it ends at once.
+struct Starting(Option<Client>);
+
+impl Starting {
+    #[expect(
+        clippy::expect_used,
+        reason = "`started` takes this away with the client"
+    )]
+    const fn client(&self) -> &Client {
+        self.0.as_ref().expect("it has not started")
+    }
+
+    #[expect(clippy::expect_used, reason = "it takes this away with the client")]
+    fn started(mut self) -> Client {
+        self.0.take().expect("it has not started")
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(client) = &self.0 {
+            client.0.life().stop();
+        }
+    }
+}
+
+/// Re-checks that a client makes per second at most.
+const RECHECKS_PER_SECOND: u32 = 1000;

@@ -1,0 +1,360 @@
+//! What the engine has at hand of a client: its settings, its clock, its tables.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    select,
+    sync::{Notify, watch},
+};
+
+use crate::{
+    Error, ErrorKind, Owner,
+    base::{
+        life::Life,
+        owner::{ClientId, Numbers},
+        primitive::Grant,
+        rules::{Rule, Rules},
+        sync::lock,
+        timeouts,
+    },
+    engine::{
+        Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, Releaser, Watchdog, Watches,
+        Withdrawals, client_record::ClientRecord,
+    },
+    net::{LinkClass, Net, Wakes},
+    protocol::{
+        lease::{Lease, Trust},
+        name::{Key, Name, Prefix},
+        rate_limiter::RateLimiter,
+        time::Moment,
+        waiter::{QueueView, RECHECK, Step, WaitStrategy, Waiter},
+    },
+    runtime::Runtime,
+};
+
+/// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends its background work.
+#[derive(Clone)]
+pub struct Client(pub(crate) Arc<Core>);
+
+pub(crate) struct Core {
+    pub(crate) net: Arc<Net>,
+    pub(crate) numbers: Arc<Numbers>,
+    pub(crate) prefix: Prefix,
+    pub(crate) lease: Lease,
+    pub(crate) strategy: WaitStrategy,
+    pub(crate) address: Arc<str>,
+    pub(crate) trust: Trust,
+    pub(crate) retention: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) max_waiters: usize,
+    pub(crate) rules: Rules,
+    pub(crate) record: Arc<ClientRecord>,
+    pub(crate) holds: Holds,
+    pub(crate) local_queues: Arc<LocalQueues>,
+    pub(crate) watches: Arc<Watches>,
+    pub(crate) watchdog: Arc<Watchdog>,
+    pub(crate) withdrawals: Arc<Withdrawals>,
+    pub(crate) releaser: Arc<Releaser>,
+    pub(crate) rate_limiter: Mutex<RateLimiter>,
+    pub(crate) waiters: AtomicUsize,
+    /// Told whenever the last guard of a hold, or an acquisition, has gone.
+    pub(crate) quieter: Notify,
+    /// The holds that `close` has to see ended.
+    pub(crate) closing_holds: Mutex<Vec<Weak<Hold>>>,
+    /// Becomes true when no new work is taken.
+    pub(crate) closing: watch::Sender<bool>,
+}
+
+impl Client {
+    /// Returns this client's identity, the first part of its owners.
+    pub fn id(&self) -> &ClientId {
+        self.0.numbers.client()
+    }
+
+    /// Returns the prefix of all keys and channels.
+    pub fn prefix(&self) -> &Prefix {
+        &self.0.prefix
+    }
+
+    /// Reads the clock that holds are measured by.
+    pub fn now(&self) -> Moment {
+        self.runtime().now()
+    }
+}
+
+impl Client {
+    pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.0.net.world.runtime
+    }
+
+    /// Returns what resolves at `at`, or when the client has stopped.
+    pub(crate) fn alarm(&self, at: Moment) -> impl Future<Output = ()> + Send + use<> {
+        self.0.net.world.alarm(at)
+    }
+
+    pub(crate) fn net(&self) -> &Net {
+        &self.0.net
+    }
+
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.0.numbers
+    }
+
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.0.holds
+    }
+
+    pub(crate) fn local_queues(&self) -> &Arc<LocalQueues> {
+        &self.0.local_queues
+    }
+
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.0.watches
+    }
+
+    pub(crate) fn withdrawals(&self) -> &Withdrawals {
+        &self.0.withdrawals
+    }
+
+    pub(crate) fn watchdog(&self) -> &Watchdog {
+        &self.0.watchdog
+    }
+
+    /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise.
+    #[inline]
+    pub(crate) fn keeps(&self, rule: Rule) -> bool {
+        self.0.rules.keeps(rule)
+    }
+
+    /// Returns what the holder of `grant` may believe in, who asked for `lease`.
+    pub(crate) fn believed(&self, grant: &Grant, lease: Lease) -> Duration {
+        let shorter = grant.lasts.map(|lasts| self.lease_of_holder(lasts));
+        shorter.unwrap_or_else(|| lease.span())
+    }
+
+    pub(crate) fn trust(&self) -> Trust {
+        self.0.trust
+    }
+
+    /// Returns the lease that servers are asked for, where a holder believes in one of `span`: the
+    /// clock of a server that takes over may be ahead.
+    pub(crate) fn lease_on_server(&self, span: Duration) -> Duration {
+        span + self.0.net.world.clocks.allowance()
+    }
+
+    /// Returns what a holder may believe in of a lease that lasts `span` on the server.
+    pub(crate) fn lease_of_holder(&self, span: Duration) -> Duration {
+        span.saturating_sub(self.0.net.world.clocks.allowance())
+    }
+
+    /// Returns how long the token of a freed name is kept.
+    pub(crate) fn retention(&self) -> Duration {
+        self.0.retention
+    }
+
+    /// Returns how long this client goes on without an answer.
+    pub(crate) fn patience(&self) -> Duration {
+        self.0.patience
+    }
+
+    /// Returns the lease of acquisitions that name none.
+    pub(crate) fn default_lease(&self) -> Lease {
+        self.0.lease
+    }
+
+    pub(crate) fn wait_strategy(&self) -> WaitStrategy {
+        self.0.strategy
+    }
+
+    pub(crate) fn request_timeout(&self) -> Duration {
+        timeouts::REQUEST
+    }
+
+    /// Returns the key of `name`.
+    pub(crate) fn key(&self, name: &Name) -> Key {
+        Key::new(&self.0.prefix, name)
+    }
+
+    /// Returns the channel that everybody hears who waits for something about the object at `key`: one message reaches all of them, in all
+    /// clients. In the key's slot.
+    pub(crate) fn broadcast_channel(&self, key: &Key) -> Arc<str> {
+        key.broadcast_channel()
+    }
+
+    /// Returns where wakes go for those who wait for what is in `slot`.
+    pub(crate) fn wakes(&self, slot: u16) -> Arc<Wakes> {
+        self.net().wakes.of(slot)
+    }
+
+    /// Returns how long a waiter that registers now should count as alive: until well after its next look.
+    pub(crate) fn registration(&self) -> Duration {
+        let backlog = self.rate_limiter(|limiter| limiter.backlog(self.now()));
+        RECHECK.mul_f64(2.5).max(backlog * 2)
+    }
+
+    pub(crate) fn next_step(&self, waiter: &mut Waiter, queue: &QueueView, now: Moment) -> Step {
+        let random = self.runtime().random();
+        self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter))
+    }
+
+    /// Hands a release to the background releaser. Works in any context.
+    pub(crate) fn enqueue_release(&self, pending: PendingRelease) {
+        if self.0.life().is_forked() {
+            return;
+        }
+        self.0.releaser.push(pending);
+    }
+
+    /// Waits until the releases and undos of `key` that are queued are ahead of what is sent over a link of `class` after that; until `deadline` at the latest.
+    ///
+    /// # Cancel safety
+    ///
+    /// They are sent all the same.
+    pub(crate) async fn let_go_first(&self, key: &Key, class: LinkClass, deadline: Moment) {
+        let ahead = match class {
+            LinkClass::Command => Ahead::Sent,
+            // Links do not wait for each other.
+            _ => Ahead::Settled,
+        };
+        if let Some(ahead) = self.0.releaser.ahead(key, ahead) {
+            let late = self.alarm(deadline);
+            Box::pin(async move {
+                select! {
+                    biased;
+                    () = ahead => {}
+                    () = late => {}
+                }
+            })
+            .await;
+        }
+    }
+
+    fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
+        look(&mut lock(&self.0.rate_limiter))
+    }
+}
+
+/// Who may still do what.
+impl Client {
+    /// As [`is_closed`](Self::is_closed), in the process that made it.
+    pub(crate) fn is_closing(&self) -> bool {
+        *self.0.closing.borrow()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        self.check_process()?;
+        self.check_closing()
+    }
+
+    /// As [`check_open`](Self::check_open), for who has looked already which process this is.
+    pub(crate) fn check_closing(&self) -> Result<(), Error> {
+        if self.is_closing() {
+            Err(self.closed())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Fails in another process than the one that the client was made in.
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        self.0.life().check_process()
+    }
+
+    /// Resolves when it is polled in another process than the one that the client was made in.
+    pub(crate) fn forked(&self) -> impl Future<Output = ()> + Send {
+        self.0.life().forked()
+    }
+
+    /// Tells whether this process is another than the one that the client was made in.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.0.life().is_forked()
+    }
+
+    /// Returns the error of a client that takes no work any more.
+    pub(crate) fn closed(&self) -> Error {
+        self.0.life().closed()
+    }
+
+    /// Resolves when the client takes no new work any more.
+    pub(crate) async fn closing(&self) {
+        let mut closing = self.0.closing.subscribe();
+        // The sender lives as long as the client does.
+        let _ = closing.wait_for(|&closing| closing).await;
+    }
+
+    /// The last guard of a hold, or an acquisition, has gone.
+    pub(crate) fn quieter(&self) {
+        self.0.quieter.notify_waiters();
+    }
+
+    pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<Owner, Error> {
+        let owner = match choice {
+            OwnerChoice::Given(owner) => owner.clone(),
+            // A scope of another client says nothing about this one.
+            OwnerChoice::Scope => {
+                match Owner::current().filter(|owner| owner.client() == self.id()) {
+                    Some(owner) => owner,
+                    None => self.owner(),
+                }
+            }
+            OwnerChoice::Fresh => self.owner(),
+        };
+        if owner.client() == self.id() {
+            return Ok(owner);
+        }
+        Err(Error::new(
+            ErrorKind::ForeignOwner,
+            format!("owner {owner} belongs to another client than {}", self.id()),
+        ))
+    }
+
+    /// Counts one more acquisition under way.
+    pub(crate) fn admit(&self) -> Result<WaiterTicket, Error> {
+        let ticket = WaiterTicket(self.clone());
+        if self.0.waiters.fetch_add(1, Ordering::Relaxed) < self.0.max_waiters {
+            return Ok(ticket);
+        }
+        Err(Error::new(
+            ErrorKind::TooManyWaiters,
+            format!(
+                "{} acquisitions are under way in this client, as many as it allows",
+                self.0.max_waiters
+            ),
+        ))
+    }
+}
+
+/// One acquisition under way; dropping it makes room for another.
+#[derive(Debug)]
+pub(crate) struct WaiterTicket(Client);
+
+impl Drop for WaiterTicket {
+    fn drop(&mut self) {
+        self.0.0.waiters.fetch_sub(1, Ordering::Relaxed);
+        if self.0.is_closing() {
+            self.0.quieter();
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn life(&self) -> &Life {
+        &self.net.world.life
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("id", self.id())
+            .field("prefix", &self.0.prefix.as_str())
+            .finish_non_exhaustive()
+    }
+}

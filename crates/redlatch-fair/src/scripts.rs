@@ -100,7 +100,7 @@ fn owner_of(member: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/seam/replies.rs"]
+#[path = "../../redlatch-core/src/runtime/replies.rs"]
 mod replies;
 
 #[cfg(test)]

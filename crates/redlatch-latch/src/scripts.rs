@@ -215,7 +215,7 @@ fn fate(items: &Items<'_>, at: usize) -> Result<Fate, Error> {
 const OPERATIONS: &str = "o";
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/seam/replies.rs"]
+#[path = "../../redlatch-core/src/runtime/replies.rs"]
 mod replies;
 
 #[cfg(test)]

@@ -446,7 +446,7 @@ fn other<R>(items: &Items<'_>, kind: &str) -> Result<R, Error> {
 }
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/seam/replies.rs"]
+#[path = "../../redlatch-core/src/runtime/replies.rs"]
 mod replies;
 
 #[cfg(test)]

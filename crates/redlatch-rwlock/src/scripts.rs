@@ -450,7 +450,7 @@ fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
 const PARTS: [&str; 4] = ["q", "r", "l", "d"];
 
 #[cfg(test)]
-#[path = "../../redlatch-core/src/seam/replies.rs"]
+#[path = "../../redlatch-core/src/runtime/replies.rs"]
 mod replies;
 
 #[cfg(test)]

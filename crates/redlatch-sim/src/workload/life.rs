@@ -98,7 +98,7 @@ impl Life {
         let builder: ClientBuilder = ClientBuilder::at(address_of(node), Login::default());
         #[cfg(redlatch_sim)]
         let builder = match self.shared.broken {
-            Some(rule) => builder.rules(redlatch_core::rules::Rules::all_but(rule)),
+            Some(rule) => builder.rules(redlatch_core::family::Rules::all_but(rule)),
             None => builder,
         };
         builder

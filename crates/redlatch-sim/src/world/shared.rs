@@ -42,7 +42,7 @@ pub struct Shared {
     /// The faults of the safety phase.
     pub faults: Faults,
     /// The rule that clients break.
-    pub broken: Option<redlatch_core::rules::Rule>,
+    pub broken: Option<redlatch_core::family::Rule>,
     /// What a planted fault has spoilt around the clients.
     pub spoilt: Spoilt,
     /// What the seed is put into.

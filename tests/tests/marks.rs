@@ -158,7 +158,7 @@ impl Bed {
     /// Returns the verdict.
     fn act(&mut self, kind: Kind, act: Act, by: u64, attempt: &str) -> String {
         let reply = self.execute(&eval(kind, act, by, attempt));
-        let items = redlatch_core::script::listed(reply);
+        let items = redlatch_core::family::listed(reply);
         items.as_array().unwrap()[1].as_str().unwrap().to_owned()
     }
 

@@ -5,6 +5,7 @@
 //!
 //! * [`backend`]: what a behaviour is tested on, the embedded engine or a real server, from one text.
 //! * [`copies`]: delivers once more what was sent to an embedded server.
+//! * [`fixture`]: what tests of faults have in common.
 //! * [`server`]: finds server binaries, starts, stops, kills and inspects servers, clusters and sentinels.
 //! * [`shared`]: clusters and sentinels that live as long as the test process.
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
@@ -27,6 +28,8 @@ pub mod backend;
 #[cfg(unix)]
 pub mod child;
 pub mod copies;
+#[cfg(unix)]
+pub mod fixture;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;

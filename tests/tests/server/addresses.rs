@@ -1,0 +1,106 @@
+//! Ways to a server: unix socket, TLS, database number, and the name that it shows.
+
+use redlatch::{Client, ClientBuilder, ErrorKind, Released, seam::TlsOptions};
+use redlatch_tests::{
+    backend::Backend,
+    fixture::{MS, assert_nothing_left, key, waiting},
+    server::{Server, ServerBinary, ServerOptions},
+};
+
+redlatch_tests::on_every_server!(
+    a_unix_socket_is_as_good,
+    a_database_number_is_respected,
+    connections_have_their_names,
+);
+
+redlatch_tests::on_servers_with!("TLS", ServerBinary::supports_tls; tls_is_spoken_and_checked);
+
+/// Two clients exclude each other and wake each other.
+async fn locks_work(builder: impl Fn() -> ClientBuilder) -> [Client; 2] {
+    let (a, b) = (
+        builder().connect().await.unwrap(),
+        builder().connect().await.unwrap(),
+    );
+    let guard = a.lock("x").lock().await.unwrap();
+    assert!(b.lock("x").try_lock().await.unwrap().is_none());
+    let waiter = waiting(b.lock("x"));
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_eq!(
+        waiter.await.unwrap().release().await.unwrap(),
+        Released::Free
+    );
+    [a, b]
+}
+
+async fn a_unix_socket_is_as_good(binary: ServerBinary) {
+    let backend = Backend::Real(Server::start(&binary, ServerOptions::new().unix_socket()));
+    let path = backend.server().unix_socket().unwrap();
+    let [a, b] = locks_work(|| Client::builder(&format!("unix://{}", path.display()))).await;
+    assert_nothing_left(&backend, &[&a, &b]).await;
+}
+
+async fn tls_is_spoken_and_checked(binary: ServerBinary) {
+    let backend = Backend::Real(Server::start(&binary, ServerOptions::new().tls()));
+    let (address, certificates) = backend.server().tls().unwrap();
+    let read = |path| std::fs::read(path).unwrap();
+    let mut options = TlsOptions::default();
+    options.root_pem = Some(read(&certificates.authority));
+    let url = format!("rediss://{address}");
+    let [a, b] = locks_work(|| Client::builder(&url).tls(options.clone())).await;
+    options.client_pem = Some((
+        read(&certificates.client_certificate),
+        read(&certificates.client_key),
+    ));
+    let [c, d] = locks_work(|| Client::builder(&url).tls(options.clone())).await;
+
+    // An authority that the system does not know, and a name that the certificate does not have.
+    let unknown = Client::builder(&url).connect_timeout(800 * MS).connect();
+    let other_name =
+        Client::builder(&format!("rediss://127.0.0.2:{}", address.port())).tls(options);
+    for wrong in [
+        unknown.await,
+        other_name.connect_timeout(800 * MS).connect().await,
+    ] {
+        let error = wrong.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    }
+    let mut blind = TlsOptions::default();
+    blind.insecure = true;
+    let [e, f] = locks_work(|| Client::builder(&url).tls(blind.clone())).await;
+    assert_nothing_left(&backend, &[&a, &b, &c, &d, &e, &f]).await;
+}
+
+async fn a_database_number_is_respected(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let url = format!("{}/3", backend.server().url());
+    let client = Client::connect(&url).await.unwrap();
+    let _guard = client.lock("x").lock().await.unwrap();
+    assert!(backend.server().keys().is_empty());
+    let mut connection = backend.server().connect().unwrap();
+    connection.command(&["SELECT", "3"]).unwrap().unwrap();
+    assert_eq!(connection.command(&["EXISTS", &key("x")]).unwrap().int(), 1);
+    let elsewhere = backend.client().await;
+    assert!(elsewhere.lock("x").try_lock().await.unwrap().is_some());
+    let [a, b] = locks_work(|| Client::builder(&format!("{}/4", backend.server().url()))).await;
+    drop((a, b));
+    let outside = format!("{}/99", backend.server().url());
+    let error = Client::connect(&outside).await.map(drop).unwrap_err();
+    assert!(!error.is_transient(), "{error:?}");
+}
+
+async fn connections_have_their_names(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let plain = backend.client().await;
+    let named = backend
+        .builder()
+        .client_name("night-shift")
+        .connect()
+        .await
+        .unwrap();
+    let list = backend.server().command(&["CLIENT", "LIST"]).text();
+    for name in [" name=redlatch ", " name=night-shift "] {
+        let connections = list.lines().filter(|line| line.contains(name)).count();
+        assert_eq!(connections, 2, "commands and messages: {list}");
+    }
+    drop((plain, named));
+}

@@ -1,0 +1,108 @@
+//! Clients whose clocks start elsewhere and run at another rate, within what is promised to be borne.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use redlatch::Client;
+use redlatch_tests::{
+    backend::Backend,
+    fixture::{MS, SECOND, assert_nothing_left, held_until, wall_millis},
+    server::ServerBinary,
+    skewed::SkewedRuntime,
+    stall::StallWatch,
+};
+
+redlatch_tests::on_every_server!(
+    wrong_clocks_tell_of_loss_in_time_l12_l18,
+    wrong_clocks_exclude_each_other_l18,
+);
+
+/// Where a clock stands beside the true one, and how fast it runs.
+const CLOCKS: [(i64, f64); 4] = [(-600, 0.99), (-600, 1.01), (600, 0.99), (600, 1.01)];
+
+async fn skewed(backend: &Backend, (shift, rate): (i64, f64)) -> Client {
+    let origin = Duration::from_secs(u64::try_from(100_000 + shift).unwrap());
+    let runtime = Arc::new(SkewedRuntime::new(origin, rate));
+    backend.builder().runtime(runtime).connect().await.unwrap()
+}
+
+async fn wrong_clocks_tell_of_loss_in_time_l12_l18(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let server = backend.server();
+    let mut guards = Vec::new();
+    let mut clients = Vec::new();
+    for (i, clock) in CLOCKS.into_iter().enumerate() {
+        let client = skewed(&backend, clock).await;
+        let lock = client.lock(&format!("renewed-{i}")).lock();
+        guards.push(lock.renewed_lease(2 * SECOND).await.unwrap());
+        let lock = client.lock(&format!("fixed-{i}")).lock();
+        guards.push(lock.lease(3 * SECOND).await.unwrap());
+        clients.push(client);
+    }
+    backend.pass(1_200 * MS).await;
+    let stalls = StallWatch::start();
+    server.stop();
+    let told = join_all(guards.iter().map(|guard| async {
+        guard.lost().await;
+        (guard.name().to_owned(), wall_millis())
+    }))
+    .await;
+    backend.pass(200 * MS).await;
+    let late = u64::try_from(stalls.worst().as_millis()).unwrap();
+    drop(stalls);
+    server.cont();
+    for (name, at) in told {
+        let until = held_until(server, &name);
+        assert!(at < until + late, "{name} was told {} ms late", at - until);
+        println!(
+            "{binary}: {name} told {} ms before its key ended",
+            until.saturating_sub(at)
+        );
+    }
+    drop(guards);
+    assert_nothing_left(&backend, &clients.iter().collect::<Vec<_>>()).await;
+}
+
+/// Every hold is left to expire, so that only the clocks keep the holders apart.
+async fn wrong_clocks_exclude_each_other_l18(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let beliefs = Mutex::new(Vec::new());
+    let clients = join_all(CLOCKS.map(|clock| skewed(&backend, clock))).await;
+    let end = Instant::now() + 4 * SECOND;
+    join_all(clients.iter().map(|client| async {
+        let mut kept = Vec::new();
+        while Instant::now() < end {
+            let guard = client.lock("x").lock().lease(250 * MS).await.unwrap();
+            let from = Instant::now();
+            let mut until = from;
+            loop {
+                let now = Instant::now();
+                if guard.check().is_err() {
+                    break;
+                }
+                until = now;
+                tokio::time::sleep(MS).await;
+            }
+            beliefs.lock().unwrap().push((from, until, guard.token()));
+            kept.push(guard);
+        }
+    }))
+    .await;
+    let mut beliefs = beliefs.into_inner().unwrap();
+    beliefs.sort_by_key(|belief| belief.0);
+    assert!(beliefs.len() >= 8, "{} holds", beliefs.len());
+    let mut closest = Duration::MAX;
+    for pair in beliefs.windows(2) {
+        assert!(pair[0].1 <= pair[1].0, "two holders: {pair:?}");
+        assert!(pair[0].2 < pair[1].2, "the fence rises");
+        closest = closest.min(pair[1].0 - pair[0].1);
+    }
+    println!(
+        "{binary}: {} holds, never closer than {closest:?}",
+        beliefs.len()
+    );
+    assert_nothing_left(&backend, &clients.iter().collect::<Vec<_>>()).await;
+}

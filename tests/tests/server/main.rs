@@ -1,0 +1,29 @@
+//! Tests that need a real server each, or one beside another that has nothing to do with it. Each runs on every server
+//! of `REDLATCH_TEST_SERVERS`, or of the `PATH`.
+
+// Tests say what they expect, and real servers need real clocks and tasks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+#![cfg(unix)]
+
+mod addresses;
+mod answers;
+mod clock_set;
+mod clocks;
+mod connections;
+mod cost;
+mod death;
+mod full;
+mod latch;
+mod late;
+mod lifecycle;
+mod lost_replies;
+mod pool;
+mod proxy;
+mod random;
+mod refusals;
+mod restart;
+mod rights;
+mod rwlock;
+mod sleep;
+mod slots;
+mod stop;

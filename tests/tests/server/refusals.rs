@@ -1,0 +1,205 @@
+//! Answers that mean "not now": the server loads, is busy, is a replica, cannot save, or misses its replicas.
+
+use std::{thread, time::Instant};
+
+use redlatch::{Client, ErrorKind, HoldState, LossCause};
+use redlatch_tests::{
+    backend::Backend,
+    fixture::{MS, SECOND, assert_nothing_left, waiting},
+    proxy::Proxy,
+    server::{Connection, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually, eventually_blocking},
+};
+
+redlatch_tests::on_every_server!(
+    a_server_short_of_replicas_refuses_in_time_l45,
+    a_busy_server_is_asked_with_pauses_l45,
+    a_loading_server_is_asked_with_pauses_l45,
+    a_replica_is_asked_with_pauses_l45,
+    a_replica_without_its_master_is_asked_with_pauses_l45,
+    a_server_that_cannot_save_is_asked_with_pauses_l45,
+);
+
+async fn a_server_short_of_replicas_refuses_in_time_l45(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let server = backend.server();
+    let client = backend
+        .builder()
+        .patience(400 * MS)
+        .connect()
+        .await
+        .unwrap();
+    let short = client
+        .lock("short")
+        .lock()
+        .renewed_lease(2 * SECOND)
+        .await
+        .unwrap();
+    let dropped = client.lock("dropped").lock().await.unwrap();
+    let released = client.lock("released").lock().await.unwrap();
+    let before = Instant::now();
+    server.config_set("min-replicas-to-write", "1");
+    let refused = client.lock("free").lock().await.map(drop).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
+    assert!(before.elapsed() >= 390 * MS && before.elapsed() < 10 * SECOND);
+    // Its time may be up just after its last request was sent.
+    let refused = client.lock("free").try_lock_for(100 * MS).await;
+    let kind = refused.unwrap_err().kind();
+    assert!([ErrorKind::NotEnoughReplicas, ErrorKind::OutcomeUnknown].contains(&kind));
+    let refused = released.release().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotEnoughReplicas);
+    drop(dropped);
+    eventually("the hold to be in doubt", GENEROUS, async || {
+        short.state() == HoldState::Unknown
+    })
+    .await;
+    assert_eq!(short.lost().await, LossCause::Unreachable);
+    assert!(before.elapsed() < 3 * SECOND + 10 * SECOND);
+    assert!(
+        client.tables().pending_releases >= 2,
+        "releases go on in the background"
+    );
+    assert!(client.lock("dropped").is_locked().await.unwrap());
+    server.config_set("min-replicas-to-write", "0");
+    drop(short);
+    client.settled().await;
+    for name in ["dropped", "released", "free", "short"] {
+        assert!(!client.lock(name).is_locked().await.unwrap(), "{name}");
+    }
+    assert_nothing_left(&backend, &[&client]).await;
+}
+
+async fn a_busy_server_is_asked_with_pauses_l45(binary: ServerBinary) {
+    let options = ServerOptions::new().config("lua-time-limit 50");
+    let backend = Backend::Real(Server::start(&binary, options));
+    let address = backend.server().address();
+    asked_with_pauses(
+        &backend,
+        |_| {
+            thread::spawn(move || {
+                let mut connection = Connection::open(address, GENEROUS).unwrap();
+                let script = ["EVAL", "while true do end", "0"];
+                let killed = connection.command(&script).unwrap();
+                assert!(killed.error().is_some());
+            });
+        },
+        |server| drop(server.command(&["SCRIPT", "KILL"]).unwrap()),
+        "BUSY",
+    )
+    .await;
+}
+
+async fn a_loading_server_is_asked_with_pauses_l45(binary: ServerBinary) {
+    // A server looks up from loading every 2 MB.
+    let options = ServerOptions::new().config("rdbcompression no");
+    let backend = Backend::Real(Server::start(&binary, options));
+    let address = backend.server().address();
+    asked_with_pauses(
+        &backend,
+        |server| {
+            server
+                .command(&["DEBUG", "POPULATE", "2000", "filler", "10000"])
+                .unwrap();
+            server.config_set("key-load-delay", "1000");
+            thread::spawn(move || {
+                let mut connection = Connection::open(address, GENEROUS).unwrap();
+                connection.command(&["DEBUG", "RELOAD"]).unwrap().unwrap();
+            });
+        },
+        |server| {
+            // Two seconds, more where the machine's timers are coarse.
+            eventually_blocking("the data to be loaded", GENEROUS, || {
+                server.command(&["DBSIZE"]).error().is_none().then_some(())
+            });
+            let sweep = "for i = 0, 1999 do redis.call('DEL', 'filler:' .. i) end";
+            server.command(&["EVAL", sweep, "0"]).unwrap();
+        },
+        "LOADING",
+    )
+    .await;
+}
+
+async fn a_replica_is_asked_with_pauses_l45(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    asked_with_pauses(&backend, become_replica, become_master, "READONLY").await;
+}
+
+async fn a_replica_without_its_master_is_asked_with_pauses_l45(binary: ServerBinary) {
+    let options = ServerOptions::new().config("replica-serve-stale-data no");
+    let backend = Backend::Real(Server::start(&binary, options));
+    asked_with_pauses(&backend, become_replica, become_master, "MASTERDOWN").await;
+}
+
+async fn a_server_that_cannot_save_is_asked_with_pauses_l45(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    asked_with_pauses(
+        &backend,
+        |server| {
+            std::fs::remove_dir_all(server.dir()).unwrap();
+            server.config_set("save", "3600 1");
+            server.command(&["BGSAVE"]).unwrap();
+            eventually_blocking("the save to fail", GENEROUS, || {
+                (server.info("persistence")["rdb_last_bgsave_status"] == "err").then_some(())
+            });
+        },
+        |server| server.config_set("stop-writes-on-bgsave-error", "no"),
+        "MISCONF",
+    )
+    .await;
+}
+
+/// Nobody listens on port 1, so the link to the master never comes up.
+fn become_replica(server: &Server) {
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+}
+
+fn become_master(server: &Server) {
+    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+}
+
+/// While the server answers `code`, acquirers pause between their tries and holds stay; once it does not, they are served.
+async fn asked_with_pauses(
+    backend: &Backend,
+    start: impl FnOnce(&Server),
+    end: impl FnOnce(&Server),
+    code: &str,
+) {
+    let server = backend.server();
+    let proxy = Proxy::start(server.address());
+    let client = Client::connect(&proxy.url()).await.unwrap();
+    let guard = client
+        .lock("held")
+        .lock()
+        .renewed_lease(6 * SECOND)
+        .await
+        .unwrap();
+    start(server);
+    eventually("the trouble", GENEROUS, async || {
+        let script = "return redis.call('SET', KEYS[1], '1')";
+        let reply = server.command(&["EVAL", script, "1", "probe"]);
+        reply.error().is_some_and(|error| error.contains(code))
+    })
+    .await;
+    let (began, asked) = (Instant::now(), proxy.requests());
+    let waiter = waiting(client.lock("free"));
+    let short = client.lock("short").try_lock_for(300 * MS).await;
+    let error = short.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    backend.pass(SECOND.saturating_sub(began.elapsed())).await;
+    assert!(!waiter.is_finished(), "{code}");
+    let asked = proxy.requests() - asked;
+    assert!(asked < 60, "{asked} requests in {:?}", began.elapsed());
+    guard.check().unwrap();
+    end(server);
+    let healed = Instant::now();
+    drop(waiter.await.unwrap());
+    println!(
+        "{}: {asked} requests in a second of {code}, served {:?} after it",
+        server.binary(),
+        healed.elapsed()
+    );
+    guard.check().unwrap();
+    drop(guard);
+    server.command(&["DEL", "probe"]).unwrap();
+    assert_nothing_left(backend, &[&client]).await;
+}

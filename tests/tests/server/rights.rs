@@ -1,0 +1,260 @@
+//! Who may connect and do what, told when connecting, with nothing half done.
+
+use std::time::{Duration, Instant};
+
+use redlatch::{Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy};
+use redlatch_tests::{
+    backend::Backend,
+    fixture::{MS, SECOND, assert_nothing_left, registered, waiting},
+    server::{Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually},
+};
+
+redlatch_tests::on_every_server!(
+    wrong_credentials_are_told_when_connecting,
+    missing_rights_are_told_when_connecting,
+    rights_that_can_be_missed_are_missed,
+    the_minimal_user_can_do_everything,
+    without_channels_waiters_go_by_the_clock_l6_l7,
+    clients_that_poll_need_no_channels,
+    a_user_without_hello_speaks_resp2,
+);
+
+/// The rights that the project's README gives a user.
+fn documented() -> String {
+    let readme = include_str!("../../../README.md");
+    let (_, text) = readme.split_once("ACL SETUSER app on >secret ").unwrap();
+    let (rights, _) = text.split_once("```").unwrap();
+    rights.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// All that the plain lock needs, and the self-check, and finding locks.
+fn minimal() -> String {
+    format!("{} +hello", documented())
+}
+
+/// A server with a user `app`.
+fn server_with(binary: &ServerBinary, rights: &str) -> Backend {
+    let options = ServerOptions::new().user(format!("app on >secret {rights}"));
+    Backend::Real(Server::start(binary, options))
+}
+
+fn as_app(backend: &Backend) -> ClientBuilder {
+    Client::builder(&format!(
+        "redis://app:secret@{}",
+        backend.server().address()
+    ))
+}
+
+/// Connecting failed and left neither keys nor connections.
+async fn assert_untouched(backend: &Backend) {
+    assert_eq!(backend.server().keys(), [""; 0]);
+    eventually("the connections to go", GENEROUS, async || {
+        // The one that asks.
+        backend.server().info("clients")["connected_clients"] == "1"
+    })
+    .await;
+}
+
+async fn wrong_credentials_are_told_when_connecting(binary: ServerBinary) {
+    let options = ServerOptions::new()
+        .password("right")
+        .user("app on >secret ~* &* +@all");
+    let backend = Backend::Real(Server::start(&binary, options));
+    let address = backend.server().address();
+    for credentials in ["", ":wrong@", "app:wrong@", "nobody:secret@", "app@"] {
+        let started = Instant::now();
+        let url = format!("redis://{credentials}{address}");
+        let error = Client::connect(&url).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Auth, "{credentials:?}: {error:?}");
+        assert!(!error.is_transient() && !format!("{error:?}").contains("secret"));
+        assert!(
+            started.elapsed() < 3 * SECOND,
+            "told at once, not after the time-out"
+        );
+    }
+    assert_untouched(&backend).await;
+    for credentials in [":right@", "app:secret@"] {
+        let url = format!("redis://{credentials}{address}");
+        let client = Client::connect(&url).await.unwrap();
+        drop(client.lock("x").lock().await.unwrap());
+        assert_nothing_left(&backend, &[&client]).await;
+    }
+}
+
+async fn missing_rights_are_told_when_connecting(binary: ServerBinary) {
+    let backend = server_with(&binary, &minimal());
+    let needed = [
+        "-evalsha",
+        "-eval",
+        "-time",
+        "-hset",
+        "-hget",
+        "-get",
+        "-del",
+        "-hmget",
+        "-hdel",
+        "-pexpire",
+        "-zadd",
+        "-zrem",
+        "-zcount",
+        "-zcard",
+        "-zrange",
+        "-zrank",
+        "-zscore",
+        "-pttl",
+        "-zpopmin",
+        "-zrangebyscore",
+        "-persist",
+        "-zremrangebyscore",
+        "-publish",
+        "-subscribe",
+        "-set",
+        "resetkeys",
+        "resetchannels",
+        // One client's channel, and not those of names.
+        "resetchannels, &redlatch:w:*",
+    ];
+    for missing in needed {
+        let admin = |rule: &str| {
+            let command = ["ACL", "SETUSER", "app"].into_iter().chain(rule.split(' '));
+            backend
+                .server()
+                .command(&command.collect::<Vec<_>>())
+                .unwrap();
+        };
+        missing.split(", ").for_each(admin);
+        backend.server().script_flush();
+        let error = as_app(&backend).connect().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Permission, "{missing}: {error:?}");
+        eventually("the probe to expire", GENEROUS, async || {
+            backend.server().keys().is_empty()
+        })
+        .await;
+        assert_untouched(&backend).await;
+        admin(&minimal());
+    }
+    as_app(&backend).connect().await.unwrap();
+}
+
+async fn rights_that_can_be_missed_are_missed(binary: ServerBinary) {
+    let missed = "-info -ping -client|setname -scan -unsubscribe";
+    for missing in missed.split(' ') {
+        let backend = server_with(&binary, &minimal().replace(&missing.replace('-', "+"), ""));
+        let client = as_app(&backend).connect().await.unwrap();
+        let guard = client.lock("x").lock().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Free, "{missing}");
+        assert_nothing_left(&backend, &[&client]).await;
+    }
+}
+
+/// Wrong, and known: the scripts need one command more than the README says.
+async fn the_minimal_user_can_do_everything(binary: ServerBinary) {
+    let backend = server_with(&binary, &minimal());
+    everything_works(&backend).await;
+}
+
+async fn a_user_without_hello_speaks_resp2(binary: ServerBinary) {
+    let backend = server_with(&binary, "~* &* +@all -hello");
+    everything_works(&backend).await;
+}
+
+async fn everything_works(backend: &Backend) {
+    let a = as_app(backend).connect().await.unwrap();
+    let b = as_app(backend).connect().await.unwrap();
+    let lock = a.lock("x");
+    let outer = lock.lock().renewed_lease(SECOND).await.unwrap();
+    let inner = lock.lock().owner(outer.owner()).await.unwrap();
+    outer.extend(2 * SECOND).await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    registered(backend, "x").await;
+    assert_eq!(lock.info().await.unwrap().unwrap().waiters, 1);
+    assert!(b.lock("x").holders().await.unwrap()[0].metadata.is_some());
+    let mut found = b.locks("*");
+    assert_eq!(found.next().await.unwrap().unwrap().info.name, "x");
+    backend.pass(1_500 * MS).await;
+    outer.check().unwrap();
+    assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+    let released = Instant::now();
+    let next = waiter.await.unwrap();
+    assert!(
+        released.elapsed() < SECOND,
+        "woken: {:?}",
+        released.elapsed()
+    );
+    assert!(lock.force_release().await.unwrap());
+    assert_eq!(next.release().await.unwrap(), Released::Revoked);
+    assert_nothing_left(backend, &[&a, &b]).await;
+    a_latch_works(&a, &b).await;
+    a.close_now().await;
+    b.close_now().await;
+}
+
+/// The self-check passes, and there is one connection per client.
+async fn clients_that_poll_need_no_channels(binary: ServerBinary) {
+    let rights = minimal()
+        .replace(" &redlatch:*", "")
+        .replace(" +subscribe", "")
+        .replace(" +unsubscribe", "");
+    let backend = server_with(&binary, &rights);
+    let poll = WaitStrategy::Poll(Backoff::constant(5 * MS));
+    let connect = || as_app(&backend).wait_strategy(poll).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    backend.pass(50 * MS).await;
+    // Two clients, and the one that asks.
+    assert_eq!(backend.server().info("clients")["connected_clients"], "3");
+    guard.release().await.unwrap();
+    waiter.await.unwrap().release().await.unwrap();
+    assert_nothing_left(&backend, &[&a, &b]).await;
+}
+
+async fn a_latch_works(a: &Client, b: &Client) {
+    let latch = a.countdown_latch("latch");
+    let minute = Duration::from_secs(60);
+    assert!(latch.try_set_count(1).ttl(minute).await.unwrap());
+    let waiter = tokio::spawn({
+        let latch = b.countdown_latch("latch");
+        async move { latch.wait().await }
+    });
+    eventually("a waiter to listen", GENEROUS, async || {
+        b.tables().listeners == 1
+    })
+    .await;
+    latch.count_down(1).await.unwrap();
+    let opened = Instant::now();
+    waiter.await.unwrap().unwrap();
+    assert!(opened.elapsed() < SECOND, "told: {:?}", opened.elapsed());
+    assert!(latch.try_set_count(1).await.unwrap(), "without an end");
+    assert!(latch.delete().await.unwrap());
+}
+
+async fn without_channels_waiters_go_by_the_clock_l6_l7(binary: ServerBinary) {
+    let backend = server_with(&binary, &minimal().replace(" &redlatch:*", ""));
+    let connect = || as_app(&backend).self_check(false).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    for _ in 0..2 {
+        let guard = a.lock("x").lock().await.unwrap();
+        let waiter = waiting(b.lock("x"));
+        backend.pass(300 * MS).await;
+        let evals = backend.script_calls();
+        backend.pass(SECOND).await;
+        let looks = backend.script_calls() - evals;
+        assert!(
+            (2..=6).contains(&looks),
+            "{looks} looks in a second, every 250 ms expected"
+        );
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        let released = Instant::now();
+        let next = waiter.await.unwrap();
+        println!(
+            "{binary}: without channels, served {:?} after the release",
+            released.elapsed()
+        );
+        assert!(released.elapsed() < 3 * SECOND);
+        next.release().await.unwrap();
+    }
+    assert_nothing_left(&backend, &[&a, &b]).await;
+}

@@ -1,0 +1,146 @@
+//! TLS, and users with few rights, where there are several servers.
+
+use std::{fs, path::PathBuf};
+
+use redlatch::{Client, ErrorKind, seam::TlsOptions};
+use redlatch_tests::{
+    backend::assert_tables_empty,
+    fixture::{MS, SECOND, key, waiting},
+    server::{Certificates, Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually, unique_name},
+};
+
+use super::support::{first_waiter, has_shards, registered, take_and_free};
+
+redlatch_tests::on_every_server!(a_user_of_a_cluster_needs_what_the_readme_says);
+
+redlatch_tests::on_servers_with!(
+    "TLS", ServerBinary::supports_tls;
+    a_cluster_speaks_tls,
+    sentinels_and_what_they_tell_of_speak_tls,
+);
+
+async fn a_cluster_speaks_tls(binary: ServerBinary) {
+    let (dir, certificates) = certificates();
+    let node = ServerOptions::new()
+        .tls_with(&certificates)
+        .config("tls-cluster yes");
+    let options = ClusterOptions {
+        node,
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(&binary, &options);
+    let address = cluster.nodes()[0].tls().unwrap().0;
+    let url = format!("rediss+cluster://{address}");
+    let connect = || Client::builder(&url).tls(trusting(&certificates)).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    hand_over_on_every_node(&cluster, &a, &b).await;
+    let blind = Client::builder(&url).connect_timeout(800 * MS).connect();
+    assert_eq!(blind.await.unwrap_err().kind(), ErrorKind::Unavailable);
+    fs::remove_dir_all(dir).unwrap();
+}
+
+async fn sentinels_and_what_they_tell_of_speak_tls(binary: ServerBinary) {
+    let (dir, certificates) = certificates();
+    let tls = || {
+        let options = ServerOptions::new().tls_with(&certificates);
+        options.config("tls-replication yes")
+    };
+    let server = Server::start(&binary, tls());
+    let master = server.tls().unwrap().0;
+    let sentinel = tls().sentinel().config(format!(
+        "sentinel monitor main 127.0.0.1 {} 1",
+        master.port()
+    ));
+    let sentinel = Server::start(&binary, sentinel);
+    eventually("the sentinel to see the master", GENEROUS, async || {
+        let state = sentinel.command(&["SENTINEL", "MASTER", "main"]).array();
+        let words: Vec<_> = state.into_iter().map(|word| word.text()).collect();
+        words.windows(2).any(|pair| pair == ["flags", "master"])
+    })
+    .await;
+    let url = format!("rediss+sentinel://{}/main", sentinel.tls().unwrap().0);
+    let client = Client::builder(&url).tls(trusting(&certificates));
+    let client = client.connect().await.unwrap();
+    take_and_free(&client.lock("x"), 5).await;
+    assert!(server.keys().contains(&key("x")));
+    let blind = Client::builder(&url).connect_timeout(800 * MS).connect();
+    assert!(blind.await.is_err(), "nobody vouches for them");
+    assert_tables_empty(&client).await;
+    fs::remove_dir_all(dir).unwrap();
+}
+
+async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
+    let readme = include_str!("../../../README.md");
+    let (_, text) = readme.split_once("ACL SETUSER app on >secret ").unwrap();
+    let (rights, _) = text.split_once("```").unwrap();
+    let rights = rights.split_whitespace().collect::<Vec<_>>().join(" ");
+    let user = |more: &str| format!("app on >secret {rights} +hello {more}");
+    let by_shard = if has_shards(&binary) {
+        " +spublish +ssubscribe"
+    } else {
+        ""
+    };
+    let node = ServerOptions::new().user(user(&format!("+cluster|slots +asking{by_shard}")));
+    let options = ClusterOptions {
+        node,
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(&binary, &options);
+    let url = cluster.url().replace("://", "://app:secret@");
+    // Half of this time they have to find out whether wakes can go by shard.
+    let connect = || Client::builder(&url).connect_timeout(60 * SECOND).connect();
+    let (a, b) = (connect().await.unwrap(), connect().await.unwrap());
+    let verbs = hand_over_on_every_node(&cluster, &a, &b).await;
+    let verb = if has_shards(&binary) {
+        "SPUBLISH"
+    } else {
+        "PUBLISH"
+    };
+    assert_eq!(verbs, [verb; 3]);
+    let wrong = cluster.url().replace("://", "://app:guessed@");
+    let error = Client::connect(&wrong).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error:?}");
+    for node in cluster.nodes() {
+        let less = ["ACL", "SETUSER", "app", "-cluster"];
+        node.command(&less).unwrap();
+    }
+    let error = Client::connect(&url).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Permission, "{error:?}");
+    // Who knows the topology already goes on.
+    take_and_free(&a.lock("x"), 5).await;
+}
+
+/// On each node one client waits for what another holds, and is woken. Returns how the waiters wanted to be told.
+async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> Vec<String> {
+    let mut verbs = Vec::new();
+    for node in cluster.nodes() {
+        let mut names = (0..).map(|n| format!("n{n}"));
+        let name = names.find(|name| cluster.owner(&key(name)).port() == node.port());
+        let name = name.unwrap();
+        let guard = a.lock(&name).lock().await.unwrap();
+        let waiter = waiting(b.lock(&name));
+        registered(|| node, &name).await;
+        let address = first_waiter(node, &name);
+        verbs.push(address.split(' ').next().unwrap().to_owned());
+        guard.extend(60 * SECOND).await.unwrap();
+        guard.release().await.unwrap();
+        waiter.await.unwrap().release().await.unwrap();
+    }
+    assert_tables_empty(a).await;
+    assert_tables_empty(b).await;
+    verbs
+}
+
+fn certificates() -> (PathBuf, Certificates) {
+    let dir = std::env::temp_dir().join(unique_name("redlatch-tls"));
+    fs::create_dir_all(&dir).unwrap();
+    let certificates = Certificates::make(&dir).unwrap();
+    (dir, certificates)
+}
+
+fn trusting(certificates: &Certificates) -> TlsOptions {
+    let mut options = TlsOptions::default();
+    options.root_pem = Some(fs::read(&certificates.authority).unwrap());
+    options
+}

@@ -1,0 +1,219 @@
+//! Grants and renewals that replicas have to confirm.
+
+use redlatch::{Client, Durability, ErrorKind, HoldState, LossCause};
+use redlatch_tests::{
+    backend::assert_tables_empty,
+    fixture::{SECOND, key},
+    server::{Cluster, ClusterOptions, Replicated, ServerBinary, ServerOptions},
+};
+
+use super::support::cut_off;
+
+redlatch_tests::on_every_server!(
+    a_guard_says_who_has_its_grant,
+    a_shortfall_is_an_error_and_undone_l48,
+    a_renewal_that_is_not_confirmed_does_not_count,
+    an_extension_that_is_not_confirmed_does_not_count,
+    a_cluster_confirms_too,
+    a_lossy_failover_makes_two_holders_with_master,
+    a_lossy_failover_makes_no_two_holders_with_all_replicas,
+);
+
+fn replicated(binary: &ServerBinary, replicas: usize) -> Replicated {
+    Replicated::start(binary, replicas, &ServerOptions::new())
+}
+
+async fn a_guard_says_who_has_its_grant(binary: ServerBinary) {
+    let servers = replicated(&binary, 2);
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let lock = client.lock("x");
+    for (durability, at_least) in [
+        (Durability::Master, 0),
+        (Durability::Replicas(0), 0),
+        (Durability::Replicas(1), 1),
+        (Durability::Replicas(2), 2),
+        (Durability::Majority, 1),
+    ] {
+        let guard = lock.lock().durability(durability).await.unwrap();
+        assert!(guard.acknowledged() >= at_least, "{durability:?}");
+        if at_least == 0 {
+            assert_eq!(guard.acknowledged(), 0);
+        }
+        guard.extend(60 * SECOND).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    // The first call over the durable link found no script.
+    servers.master().script_flush();
+    let guard = lock
+        .lock()
+        .durability(Durability::Replicas(2))
+        .await
+        .unwrap();
+    assert_eq!(guard.acknowledged(), 2);
+    drop(guard);
+    assert_tables_empty(&client).await;
+}
+
+async fn a_shortfall_is_an_error_and_undone_l48(binary: ServerBinary) {
+    let servers = replicated(&binary, 2);
+    let (a, b) = (
+        Client::connect(&servers.url()).await.unwrap(),
+        Client::connect(&servers.url()).await.unwrap(),
+    );
+    let replicas: Vec<_> = servers.servers()[1..].iter().collect();
+    replicas[0].stop();
+    let lock = a.lock("x");
+    let guard = lock.lock().durability(Durability::Majority).await.unwrap();
+    assert_eq!(guard.acknowledged(), 1, "one of two is enough");
+    guard.release().await.unwrap();
+    for durability in [Durability::Replicas(2), Durability::Replicas(7)] {
+        let error = lock.try_lock().durability(durability).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
+        assert!(!error.is_not_executed(), "it was taken, and is given back");
+        a.settled().await;
+        let guard = b.lock("x").try_lock().await.unwrap().expect("it is free");
+        guard.release().await.unwrap();
+    }
+    replicas[1].stop();
+    let error = lock
+        .lock()
+        .durability(Durability::Majority)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
+    // Who does not ask for replicas is not held up by those who do.
+    let guard = lock.lock().await.unwrap();
+    guard.release().await.unwrap();
+    for replica in replicas {
+        replica.cont();
+    }
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn a_renewal_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
+    let servers = replicated(&binary, 1);
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let durable = client.lock("x");
+    let durable = durable.lock().durability(Durability::Replicas(1));
+    // A replica has a sixth of the lease to confirm.
+    let durable = durable.renewed_lease(6 * SECOND).await.unwrap();
+    let plain = client
+        .lock("y")
+        .lock()
+        .renewed_lease(6 * SECOND)
+        .await
+        .unwrap();
+    tokio::time::sleep(3 * SECOND).await;
+    assert!(durable.remaining() > 3 * SECOND, "{durable:?}");
+    assert_eq!(
+        durable.state(),
+        HoldState::Held,
+        "it is confirmed and counts"
+    );
+    servers.servers()[1].stop();
+    assert_eq!(durable.lost().await, LossCause::Unreachable);
+    assert_eq!(plain.state(), HoldState::Held);
+    servers.servers()[1].cont();
+    drop((durable, plain));
+    assert_tables_empty(&client).await;
+}
+
+async fn an_extension_that_is_not_confirmed_does_not_count(binary: ServerBinary) {
+    let servers = replicated(&binary, 1);
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let lock = client.lock("x");
+    let durable = lock.lock().durability(Durability::Replicas(1));
+    let guard = durable.lease(60 * SECOND).await.unwrap();
+    guard.extend(300 * SECOND).await.unwrap();
+    assert!(guard.remaining() > 200 * SECOND, "{guard:?}");
+    let replica = &servers.servers()[1];
+    replica.stop();
+    let error = guard.extend(1200 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotEnoughReplicas, "{error:?}");
+    assert!(!error.is_not_executed(), "the master has it");
+    assert!(guard.remaining() < 301 * SECOND, "{guard:?}");
+    guard.check().unwrap();
+    replica.cont();
+    guard.extend(1200 * SECOND).await.unwrap();
+    assert!(guard.remaining() > 1000 * SECOND, "{guard:?}");
+    guard.release().await.unwrap();
+    assert_tables_empty(&client).await;
+}
+
+async fn a_cluster_confirms_too(binary: ServerBinary) {
+    let options = ClusterOptions {
+        replicas: 1,
+        ..ClusterOptions::default()
+    };
+    let cluster = Cluster::start(&binary, &options);
+    let client = Client::connect(&cluster.url()).await.unwrap();
+    for n in 0..12 {
+        let lock = client.lock(&format!("n{n}"));
+        let guard = lock.lock().durability(Durability::Majority).await.unwrap();
+        assert_eq!(guard.acknowledged(), 1);
+        guard.release().await.unwrap();
+    }
+    let replica = cluster.replicas_of(cluster.owner(&key("x")))[0];
+    replica.stop();
+    let error = client.lock("x").lock().durability(Durability::Majority);
+    assert_eq!(
+        error.await.unwrap_err().kind(),
+        ErrorKind::NotEnoughReplicas
+    );
+    replica.cont();
+    assert_tables_empty(&client).await;
+}
+
+/// What Redis does not promise, and neither does redlatch: a grant that no replica knew of is lost with its master.
+async fn a_lossy_failover_makes_two_holders_with_master(binary: ServerBinary) {
+    let servers = replicated(&binary, 1);
+    let a = Client::connect(&servers.url()).await.unwrap();
+    let b = Client::connect(&servers.url()).await.unwrap();
+    let [master, replica] = servers.servers() else {
+        panic!("there are two")
+    };
+    cut_off(master, replica);
+    let first = a.lock("x").lock().lease(60 * SECOND).await.unwrap();
+    master.kill();
+    replica.cont();
+    servers.promote(1);
+    let second = b.lock("x").lock().lease(60 * SECOND).await.unwrap();
+    assert_eq!(first.state(), HoldState::Held, "it believes in its lease");
+    assert_eq!(second.state(), HoldState::Held);
+    assert!(second.token() > first.token(), "the token tells them apart");
+    drop((first, second));
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn a_lossy_failover_makes_no_two_holders_with_all_replicas(binary: ServerBinary) {
+    let servers = replicated(&binary, 1);
+    let a = Client::connect(&servers.url()).await.unwrap();
+    let b = Client::connect(&servers.url()).await.unwrap();
+    let [master, replica] = servers.servers() else {
+        panic!("there are two")
+    };
+    let all = Durability::Replicas(1);
+    // One that the replica has confirmed is known to the new master.
+    let kept = a
+        .lock("kept")
+        .lock()
+        .lease(60 * SECOND)
+        .durability(all)
+        .await;
+    let kept = kept.unwrap();
+    cut_off(master, replica);
+    let lock = a.lock("x");
+    let first = lock.lock().lease(60 * SECOND).durability(all).await;
+    assert_eq!(first.unwrap_err().kind(), ErrorKind::NotEnoughReplicas);
+    master.kill();
+    replica.cont();
+    servers.promote(1);
+    let second = b.lock("x").lock().lease(60 * SECOND).await.unwrap();
+    assert!(b.lock("kept").try_lock().await.unwrap().is_none());
+    assert_eq!(kept.state(), HoldState::Held);
+    drop((kept, second));
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}

@@ -1,0 +1,236 @@
+//! One server that restarts, forgets, stands still, and loses scripts, connections and messages.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::future::{Either, select};
+use redlatch::{Client, ErrorKind, LossCause};
+use redlatch_tests::{
+    fixture::{MS, SECOND},
+    proxy::{Direction, Flow, Proxy},
+    server::{ClientType, Server, ServerBinary, ServerOptions},
+    split::SplitTransport,
+};
+
+use super::{
+    builder, connect,
+    hold::ReleaseOutcome,
+    kinds::{Kind, Party},
+    scene::{Leases, Scene, Told},
+};
+
+redlatch_tests::on_every_server!(
+    every_kind_outlives_a_restart_with_data,
+    every_kind_is_told_when_the_server_forgets,
+    every_kind_is_told_before_a_stopped_server_goes_on,
+    every_kind_survives_a_script_flush,
+    every_kind_survives_killed_connections,
+    every_kind_hears_late_without_messages,
+);
+
+/// The server that something happens to, and two others for the red-lock.
+struct Bed {
+    server: Server,
+    others: [Server; 2],
+}
+
+impl Bed {
+    fn start(binary: &ServerBinary, options: ServerOptions) -> Self {
+        Self {
+            server: Server::start(binary, options),
+            others: [(); 2].map(|()| Server::start(binary, ServerOptions::new())),
+        }
+    }
+
+    async fn party(&self) -> Party {
+        self.party_of(connect(&self.server.url()).await).await
+    }
+
+    async fn party_of(&self, client: Client) -> Party {
+        let mut others = Vec::new();
+        for server in &self.others {
+            others.push(connect(&server.url()).await);
+        }
+        Party { client, others }
+    }
+
+    async fn begin(&self, leases: Leases) -> Scene {
+        let parties = [self.party().await, self.party().await];
+        Scene::begin(&Kind::ALL, parties, "", leases).await
+    }
+
+    async fn end(&self, scene: Scene) {
+        let servers = self.others.iter().chain([&self.server]);
+        scene.end(&servers.collect::<Vec<_>>()).await;
+    }
+}
+
+async fn every_kind_outlives_a_restart_with_data(binary: ServerBinary) {
+    // With less, what was answered last may not be in the file yet when the process dies.
+    let options = ServerOptions::new()
+        .append_only()
+        .config("appendfsync always");
+    let bed = Bed::start(&binary, options);
+    let mut scene = bed.begin(Leases::renewed(8 * SECOND)).await;
+    bed.server.kill();
+    bed.server.restart();
+    scene.renewed().await;
+    println!("{binary}, restarted: {}", scene.hand_over().await);
+    bed.end(scene).await;
+}
+
+/// What a server that forgets cannot do is keep two apart until the first is told.
+async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
+    let bed = Bed::start(&binary, ServerOptions::new());
+    let lease = 3 * SECOND;
+    let mut scene = bed.begin(Leases::all(lease)).await;
+    let losses = scene.watch(loses).await;
+    bed.server.kill();
+    let killed = Instant::now();
+    bed.server.restart();
+    let causes = [
+        LossCause::Taken,
+        LossCause::Forgotten,
+        LossCause::Expired,
+        LossCause::Unreachable,
+    ];
+    told(losses, &causes).await;
+    println!("{binary}: all are told after {:?}", killed.elapsed());
+    tokio::time::sleep_until((killed + lease).into()).await;
+    assert_lost(&scene).await;
+    for pair in &mut scene.pairs {
+        match pair.kind {
+            Kind::Latch => {
+                let error = pair.served().await.got.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Deleted, "{error:?}");
+                assert_eq!(pair.let_go().await.unwrap_err().kind(), ErrorKind::NotSet);
+            }
+            // Two of three nodes know.
+            Kind::Red => {
+                assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::Ended);
+                pair.served().await.exclusively(pair).await;
+            }
+            _ => {
+                pair.served().await.later(pair).await;
+                assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::WasOver);
+            }
+        }
+    }
+    bed.end(scene).await;
+}
+
+async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary) {
+    let bed = Bed::start(&binary, ServerOptions::new());
+    let lease = 2 * SECOND;
+    let mut scene = bed.begin(Leases::all(lease)).await;
+    let losses = scene.watch(loses).await;
+    bed.server.stop();
+    let stopped = Instant::now();
+    told(losses, &[LossCause::Expired, LossCause::Unreachable]).await;
+    println!("{binary}: all are told after {:?}", stopped.elapsed());
+    // What was sent to it since then has to find that it came too late.
+    tokio::time::sleep_until((stopped + lease + 300 * MS).into()).await;
+    assert_lost(&scene).await;
+    bed.server.cont();
+    for pair in scene.pairs.iter_mut().filter(|pair| loses(pair.kind)) {
+        pair.served().await.exclusively(pair).await;
+        assert_eq!(
+            pair.let_go().await.unwrap(),
+            ReleaseOutcome::WasOver,
+            "{:?}",
+            pair.kind
+        );
+    }
+    for pair in scene.pairs.iter_mut().filter(|pair| !loses(pair.kind)) {
+        assert_eq!(
+            pair.let_go().await.unwrap(),
+            ReleaseOutcome::Ended,
+            "{:?}",
+            pair.kind
+        );
+        pair.served().await.exclusively(pair).await;
+    }
+    bed.end(scene).await;
+}
+
+/// Tells whether a holder loses it when one server is away: a latch is not held, and a red-lock has two servers more.
+fn loses(kind: Kind) -> bool {
+    !matches!(kind, Kind::Latch | Kind::Red)
+}
+
+/// Waits until all are told, and of a cause that can be.
+async fn told(losses: Vec<(Kind, Told)>, causes: &[LossCause]) {
+    for (kind, told) in losses {
+        let cause = told.await.unwrap();
+        let cause = cause.unwrap_or_else(|_| panic!("the holder of {kind:?} is told nothing"));
+        assert!(causes.contains(&cause), "{kind:?}: {cause}");
+    }
+}
+
+/// Checks that whoever can have lost it knows, and nobody else has.
+async fn assert_lost(scene: &Scene) {
+    for pair in &scene.pairs {
+        assert_ne!(pair.believed().await, loses(pair.kind), "{:?}", pair.kind);
+    }
+}
+
+async fn every_kind_survives_a_script_flush(binary: ServerBinary) {
+    let bed = Bed::start(&binary, ServerOptions::new());
+    let life = async {
+        let mut scene = bed.begin(Leases::renewed(3 * SECOND)).await;
+        scene.renewed().await;
+        scene.prolong(60 * SECOND).await;
+        println!("{binary}, without scripts: {}", scene.hand_over().await);
+        scene
+    };
+    let scene = beside(life, 5 * MS, || bed.server.script_flush()).await;
+    bed.end(scene).await;
+}
+
+async fn every_kind_survives_killed_connections(binary: ServerBinary) {
+    let bed = Bed::start(&binary, ServerOptions::new());
+    let mut scene = bed.begin(Leases::renewed(6 * SECOND)).await;
+    let kill = || {
+        bed.server.client_kill(ClientType::Normal);
+        bed.server.client_kill(ClientType::PubSub);
+    };
+    beside(scene.renewed(), 120 * MS, kill).await;
+    kill();
+    println!("{binary}, connections killed: {}", scene.hand_over().await);
+    bed.end(scene).await;
+}
+
+/// Does `trouble` every so often until `life` has ended.
+async fn beside<T>(life: impl Future<Output = T>, every: Duration, trouble: impl Fn()) -> T {
+    let troubles = pin!(async {
+        loop {
+            trouble();
+            tokio::time::sleep(every).await;
+        }
+    });
+    match select(pin!(life), troubles).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right((never, _)) => never,
+    }
+}
+
+async fn every_kind_hears_late_without_messages(binary: ServerBinary) {
+    let bed = Bed::start(&binary, ServerOptions::new());
+    let messages = Proxy::start(bed.server.address());
+    let split = Arc::new(SplitTransport::new(messages.clone()));
+    let deaf = builder(&bed.server.url()).transport(split).connect().await;
+    let deaf = bed.party_of(deaf.unwrap()).await;
+    let parties = [bed.party().await, deaf];
+    let mut scene = Scene::begin(&Kind::ALL, parties, "", Leases::renewed(60 * SECOND)).await;
+    messages.set_flow(Direction::ToClient, Flow::BlackHole);
+    let vanished = messages.vanished();
+    println!("{binary}, messages lost: {}", scene.hand_over().await);
+    assert!(messages.vanished() > vanished, "they were sent and lost");
+    messages.pass();
+    messages.cut();
+    bed.end(scene).await;
+}

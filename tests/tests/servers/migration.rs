@@ -1,0 +1,245 @@
+//! A slot with many keys that moves from node to node under load.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use redlatch::{Client, HoldState, LockGuard, Released};
+use redlatch_core::family::slot_of;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    fixture::{MS, SECOND, key, waiting},
+    server::{Server, ServerBinary, ServerKind, Version},
+    wait::{GENEROUS, eventually},
+};
+
+use super::support::registered;
+
+redlatch_tests::on_every_server!(
+    a_slot_of_20_000_keys_moves_and_no_hold_is_lost,
+    a_slot_that_moves_as_a_whole_loses_no_hold,
+    a_name_in_two_places_is_kept_and_freed,
+);
+
+/// All names have the tag `s`, so that they move together. Of a slot on the move a script with one key always runs somewhere; one that names
+/// two is refused until both are in one place. So renewals and releases go on, and whoever acquires waits.
+async fn a_slot_of_20_000_keys_moves_and_no_hold_is_lost(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let slot = slot_of(b"{s}");
+    let source = cluster.owner("{s}");
+    let fill = "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, 'x') end";
+    source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
+    let mut guards = Vec::new();
+    for n in 0..HOLDS {
+        let lock = a.lock(&format!("{{s}}{n}"));
+        guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
+    }
+    let moved = Arc::new(AtomicBool::new(false));
+    let looker = tokio::spawn(load(b.clone(), Arc::clone(&moved)));
+    let target = *cluster
+        .masters()
+        .iter()
+        .find(|master| master.port() != source.port())
+        .unwrap();
+    let first = guards.pop().unwrap();
+    let guards = Arc::new(guards);
+    let settled = Arc::new(AtomicBool::new(false));
+    let watcher = tokio::spawn(watch(Arc::clone(&guards), Arc::clone(&settled)));
+    let began = Instant::now();
+    let (released, shortest) = tokio::join!(
+        async {
+            // In the middle of it: this one is freed although its waiters' index is nowhere.
+            tokio::time::sleep(100 * MS).await;
+            first.release().await.unwrap()
+        },
+        async {
+            tokio::task::block_in_place(|| cluster.migrate(slot, target, 20));
+            moved.store(true, Ordering::Relaxed);
+            guards.iter().map(|guard| guard.remaining()).min().unwrap()
+        }
+    );
+    println!(
+        "{binary}: 20,000 keys moved in {:?}; the hold next to its end had {shortest:?} of {LEASE:?} left",
+        began.elapsed()
+    );
+    assert_eq!(released, Released::Free);
+    assert_eq!(cluster.owner("{s}").port(), target.port());
+    let (taken, longest) = looker.await.unwrap();
+    println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
+    tokio::time::sleep(LEASE).await;
+    settled.store(true, Ordering::Relaxed);
+    let (name, gap) = watcher.await.unwrap();
+    println!("{binary}: the longest time between two renewals was {gap:?}, of {name}");
+    for guard in Arc::into_inner(guards).expect("nobody watches them now") {
+        assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    let keys = target.command(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
+    assert!(keys.int() >= 20_000);
+    // Others want the cluster as it was, and empty.
+    target.flushall();
+    cluster.migrate(slot, source, 20);
+    cluster.await_agreement();
+}
+
+/// The waiters' index has moved and the hold has not: what names both is refused, what names the hold goes on.
+async fn a_name_in_two_places_is_kept_and_freed(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = waiting(b.lock("x"));
+    registered(|| cluster.owner(&key("x")), "x").await;
+    let slot = slot_of(key("x").as_bytes());
+    let port = cluster.owner(&key("x")).port();
+    let masters = cluster.masters();
+    let target = *masters.iter().find(|master| master.port() != port).unwrap();
+    let source = cluster.begin_to_move(slot, target);
+    cluster.move_key(&format!("{}:q", key("x")), source, target);
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert!(!waiter.is_finished(), "to acquire it names both");
+    // The rest follows, and the waiter gets it.
+    cluster.migrate(slot, target, 10);
+    waiter.await.unwrap().release().await.unwrap();
+    // The waiter had an address in the old shard, too. Nobody hears a call there, and the note that
+    // somebody waits stays until the release after it.
+    a.lock("x").lock().await.unwrap().release().await.unwrap();
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    backend.assert_only_counters_left();
+    cluster.migrate(slot, source, 10);
+    cluster.await_agreement();
+}
+
+/// Valkey 9 and later copy a slot to another node and hand it over in one moment.
+async fn a_slot_that_moves_as_a_whole_loses_no_hold(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let slot = slot_of(b"{s}").to_string();
+    let source = cluster.owner("{s}");
+    let masters = cluster.masters();
+    let others = masters
+        .iter()
+        .filter(|master| master.port() != source.port());
+    let target = *others.clone().next().unwrap();
+    let migrate = |from: &Server, to: &Server| {
+        let id = to.command(&["CLUSTER", "MYID"]).text();
+        let range = [
+            "CLUSTER",
+            "MIGRATESLOTS",
+            "SLOTSRANGE",
+            &slot,
+            &slot,
+            "NODE",
+            &id,
+        ];
+        from.command(&range)
+    };
+    if binary.kind == ServerKind::Redis || binary.version < Version(9, 0, 0) {
+        let refused = migrate(source, target);
+        let error = refused.error().expect("it moves no slot as a whole");
+        let unknown = ["unknown subcommand", "Unknown subcommand"];
+        assert!(unknown.iter().any(|words| error.contains(words)), "{error}");
+        return;
+    }
+    let (a, b) = (backend.client().await, backend.client().await);
+    let fill = "for i = 1, 20000 do redis.call('SET', KEYS[1] .. i, 'x') end";
+    source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
+    let mut guards = Vec::new();
+    for n in 0..HOLDS {
+        let lock = a.lock(&format!("{{s}}{n}"));
+        guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
+    }
+    let moved = Arc::new(AtomicBool::new(false));
+    let looker = tokio::spawn(load(b.clone(), Arc::clone(&moved)));
+    let guards = Arc::new(guards);
+    let settled = Arc::new(AtomicBool::new(false));
+    let watcher = tokio::spawn(watch(Arc::clone(&guards), Arc::clone(&settled)));
+    let began = Instant::now();
+    migrate(source, target).unwrap();
+    eventually("the slot to have moved", GENEROUS, async || {
+        cluster.owner("{s}").port() == target.port()
+    })
+    .await;
+    println!(
+        "{binary}: 20,000 keys moved as a whole in {:?}",
+        began.elapsed()
+    );
+    moved.store(true, Ordering::Relaxed);
+    let (taken, longest) = looker.await.unwrap();
+    println!("{binary}: {taken} acquisitions meanwhile, the longest took {longest:?}");
+    tokio::time::sleep(LEASE).await;
+    settled.store(true, Ordering::Relaxed);
+    let (name, gap) = watcher.await.unwrap();
+    println!("{binary}: the longest time between two renewals was {gap:?}, of {name}");
+    for guard in Arc::into_inner(guards).expect("nobody watches them now") {
+        assert_eq!(guard.state(), HoldState::Held, "{guard:?}");
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+    // Others want the cluster as it was, and empty.
+    cluster.await_agreement();
+    target.flushall();
+    migrate(target, source).unwrap();
+    eventually("the slot to have moved back", GENEROUS, async || {
+        cluster.owner("{s}").port() == source.port()
+    })
+    .await;
+    cluster.await_agreement();
+}
+
+/// Returns the longest time between two renewals that were answered, and of whose hold it was. Each moves the deadline by as much as it was sent after the
+/// one before it.
+async fn watch(guards: Arc<Vec<LockGuard>>, settled: Arc<AtomicBool>) -> (String, Duration) {
+    let mut ends: Vec<_> = guards.iter().map(|guard| guard.valid_until()).collect();
+    let mut longest = (String::new(), Duration::ZERO);
+    while !settled.load(Ordering::Relaxed) {
+        for (guard, end) in guards.iter().zip(&mut ends) {
+            let later = guard.valid_until();
+            if later - *end > longest.1 {
+                longest = (guard.name().to_owned(), later - *end);
+            }
+            *end = later;
+        }
+        tokio::time::sleep(10 * MS).await;
+    }
+    longest
+}
+
+/// Takes and frees a name until the slot has moved; returns how often, and how long the longest acquisition took.
+async fn load(client: Client, moved: Arc<AtomicBool>) -> (u32, Duration) {
+    let lock = client.lock("{s}load");
+    let (mut taken, mut longest) = (0, Duration::ZERO);
+    while !moved.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let guard = lock.lock().await.unwrap();
+        longest = longest.max(began.elapsed());
+        taken += 1;
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        tokio::time::sleep(MS).await;
+    }
+    (taken, longest)
+}
+
+const HOLDS: usize = 50;
+
+const LEASE: Duration = Duration::from_secs(3);

@@ -1,0 +1,122 @@
+//! A master and its replicas, failed over by hand.
+
+use redlatch::{Client, ErrorKind, HoldState, Released};
+use redlatch_tests::{
+    backend::assert_tables_empty,
+    fixture::{SECOND, key},
+    server::{Replicated, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually},
+};
+
+use super::support::{await_copy, script_calls, take_and_free};
+
+redlatch_tests::on_every_server!(
+    the_master_is_found_among_its_replicas,
+    a_master_that_takes_no_writes_is_left_for_another,
+    a_demoted_server_is_left_although_nothing_that_is_sent_writes,
+    a_single_server_that_takes_no_writes_is_dialled_anew,
+    two_masters_are_none,
+);
+
+async fn the_master_is_found_among_its_replicas(binary: ServerBinary) {
+    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
+    servers.promote(1);
+    servers.await_in_step();
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    assert!(servers.servers()[1].keys().contains(&key("x")));
+    assert_eq!(script_calls(&servers.servers()[0]), 0);
+    guard.release().await.unwrap();
+    assert_tables_empty(&client).await;
+    // A replica alone is none to lock on.
+    let replica = servers.servers()[0].address();
+    let url = format!("redis+replicas://{replica}");
+    let error = Client::connect(&url).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
+async fn a_master_that_takes_no_writes_is_left_for_another(binary: ServerBinary) {
+    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let guard = client.lock("x").lock().await.unwrap();
+    await_copy(&servers.servers()[1], "x");
+    servers.promote(1);
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    servers.await_in_step();
+    servers.servers()[0].reset_stats();
+    take_and_free(&client.lock("y"), 20).await;
+    assert_eq!(script_calls(&servers.servers()[0]), 0);
+    // The other way round, by a crash.
+    await_copy(&servers.servers()[0], "x");
+    servers.servers()[1].kill();
+    servers.promote(0);
+    guard.extend(60 * SECOND).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    take_and_free(&client.lock("y"), 20).await;
+    assert_tables_empty(&client).await;
+}
+
+async fn a_demoted_server_is_left_although_nothing_that_is_sent_writes(binary: ServerBinary) {
+    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
+    let client = Client::connect(&servers.url()).await.unwrap();
+    let lease = 3600 * SECOND;
+    let held = client.lock("x").lock().lease(lease).await.unwrap();
+    await_copy(&servers.servers()[1], "x");
+    // The old master follows nobody that it could hear from, and keeps what it knew.
+    let [old, new] = servers.servers() else {
+        panic!("there are two")
+    };
+    old.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+    new.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    new.command(&["DEL", &key("x")]).unwrap();
+    let lock = client.lock("x");
+    eventually("the new master to answer", GENEROUS, async || {
+        let locked = lock.is_locked().await;
+        !locked.is_ok_and(|locked| locked)
+    })
+    .await;
+    eventually("the name to be taken", GENEROUS, async || {
+        lock.try_lock().await.is_ok_and(|guard| guard.is_some())
+    })
+    .await;
+    drop(held);
+}
+
+async fn a_single_server_that_takes_no_writes_is_dialled_anew(binary: ServerBinary) {
+    let master = Server::start(&binary, ServerOptions::new());
+    let server = Server::start(&binary, ServerOptions::new());
+    let client = Client::connect(&server.url()).await.unwrap();
+    take_and_free(&client.lock("x"), 1).await;
+    let connections = connections(&server);
+    let port = master.port().to_string();
+    server.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap();
+    let lock = client.lock("x");
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    // Behind its name may be another server by now, which only a new connection finds.
+    eventually("a new connection", GENEROUS, async || {
+        self::connections(&server) > connections + 2
+    })
+    .await;
+    server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_tables_empty(&client).await;
+}
+
+async fn two_masters_are_none(binary: ServerBinary) {
+    let one = Server::start(&binary, ServerOptions::new());
+    let other = Server::start(&binary, ServerOptions::new());
+    let url = format!("redis+replicas://{},{}", one.address(), other.address());
+    let error = Client::connect(&url).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert_eq!(one.keys(), [""; 0]);
+    assert_eq!(other.keys(), [""; 0]);
+}
+
+/// How many connections of redlatch the server has had, those of the harness left out.
+fn connections(server: &Server) -> u64 {
+    let stats = server.commandstats();
+    // Each begins with one HELLO.
+    stats.get("hello").copied().unwrap_or(0)
+}

@@ -1,0 +1,269 @@
+//! Wakes that stay within a shard of a cluster, where the server can do that.
+
+use std::collections::BTreeSet;
+
+use redlatch::{Client, Released};
+use redlatch_core::family::slot_of;
+use redlatch_tests::{
+    backend::assert_tables_empty,
+    fixture::{MS, SECOND, key, waiting},
+    server::{Cluster, ClusterOptions, Server, ServerBinary, ServerOptions},
+    wait::{GENEROUS, eventually},
+};
+
+use super::support::{await_copy, first_waiter, has_shards, registered, take_and_free};
+
+redlatch_tests::on_every_server!(
+    wakes_stay_within_their_shard_l47,
+    a_channel_whose_slot_has_moved_is_followed_by_another,
+    who_waits_for_a_name_that_moves_waits_where_it_is_called,
+    a_channel_goes_with_its_shard_to_the_next_master,
+    who_may_not_publish_by_shard_publishes_everywhere,
+);
+
+fn cluster(binary: &ServerBinary, replicas: usize, node: ServerOptions) -> Cluster {
+    let options = ClusterOptions {
+        node,
+        replicas,
+        node_timeout: 1_500 * MS,
+        ..ClusterOptions::default()
+    };
+    Cluster::start(binary, &options)
+}
+
+/// A client has half of this time to find out whether wakes can go by shard.
+async fn connect(url: &str) -> Client {
+    let client = Client::builder(url).connect_timeout(60 * SECOND);
+    client.connect().await.unwrap()
+}
+
+/// One name on each master.
+fn names(cluster: &Cluster) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let names = (0..).map(|n| format!("n{n}"));
+    let mut new = names.filter(|name| seen.insert(cluster.owner(&key(name)).port()));
+    new.by_ref().take(cluster.masters().len()).collect()
+}
+
+/// Lets `b` wait for what `a` holds, and returns the address it waits under once it has got it.
+async fn hand_over(cluster: &Cluster, a: &Client, b: &Client, name: &str) -> String {
+    let guard = a.lock(name).lock().await.unwrap();
+    let waiter = waiting(b.lock(name));
+    registered(|| cluster.owner(&key(name)), name).await;
+    let address = first_waiter(cluster.owner(&key(name)), name);
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
+    address
+}
+
+/// How many listen at `node` to the channel of `address`.
+fn heard_at(node: &Server, address: &str) -> i64 {
+    let channel = address.split(' ').nth(1).unwrap();
+    let reply = node
+        .connect()
+        .and_then(|mut connection| connection.command(&["PUBSUB", "SHARDNUMSUB", channel]));
+    reply.map_or(0, |reply| reply.array().remove(1).int())
+}
+
+/// How many messages the nodes have sent each other on behalf of those who publish to everybody.
+fn sent_to_everybody(cluster: &Cluster) -> u64 {
+    let sent = |node: &Server| {
+        let info = node.command(&["CLUSTER", "INFO"]).text();
+        let mut lines = info.lines();
+        let count =
+            lines.find_map(|line| line.strip_prefix("cluster_stats_messages_publish_sent:"));
+        count.map_or(0, |count| count.trim().parse::<u64>().unwrap())
+    };
+    cluster.nodes().iter().map(sent).sum()
+}
+
+async fn wakes_stay_within_their_shard_l47(binary: ServerBinary) {
+    let cluster = cluster(&binary, 0, ServerOptions::new());
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
+    for node in cluster.nodes() {
+        node.reset_stats();
+    }
+    let before = sent_to_everybody(&cluster);
+    for name in names(&cluster) {
+        for _ in 0..PAIRS {
+            let address = hand_over(&cluster, &a, &b, &name).await;
+            assert_eq!(
+                address.starts_with("SPUBLISH "),
+                has_shards(&binary),
+                "{address}"
+            );
+        }
+        let stats = cluster.owner(&key(&name)).commandstats();
+        let published = |verb: &str| stats.get(verb).copied().unwrap_or(0);
+        let (spublish, publish) = (published("spublish"), published("publish"));
+        if has_shards(&binary) {
+            assert!(spublish >= PAIRS && publish == 0, "{stats:?}");
+        } else {
+            assert!(publish >= PAIRS && spublish == 0, "{stats:?}");
+        }
+    }
+    let sent = sent_to_everybody(&cluster) - before;
+    println!(
+        "{binary}: {sent} messages between nodes for {} wakes",
+        3 * PAIRS
+    );
+    assert_eq!(
+        sent == 0,
+        has_shards(&binary),
+        "{sent} messages to everybody"
+    );
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+/// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and looks by the clock; who comes then has another channel.
+async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBinary) {
+    let cluster = cluster(&binary, 0, ServerOptions::new());
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
+    let name = names(&cluster).remove(0);
+    let guard = a.lock(&name).lock().await.unwrap();
+    let waiter = waiting(b.lock(&name));
+    registered(|| cluster.owner(&key(&name)), &name).await;
+    let old = first_waiter(cluster.owner(&key(&name)), &name);
+    let slot = slot_of(old.split(' ').nth(1).unwrap().as_bytes());
+    let owner = cluster.owner(&key(&name));
+    let masters = cluster.masters();
+    let other = masters.iter().find(|node| node.port() != owner.port());
+    if has_shards(&binary) {
+        assert_ne!(
+            slot,
+            slot_of(key(&name).as_bytes()),
+            "the name's own slot stays"
+        );
+        cluster.migrate(slot, other.unwrap(), 10);
+    } else {
+        assert!(!old.contains('{'), "a channel for all slots: {old}");
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
+    // The client hears of the new owner when a message or a request goes astray.
+    eventually("another channel", GENEROUS, async || {
+        let new = hand_over(&cluster, &a, &b, &name).await;
+        (new.split(' ').nth(1) != old.split(' ').nth(1)) == has_shards(&binary)
+    })
+    .await;
+    if has_shards(&binary) {
+        let guard = a.lock(&name).lock().await.unwrap();
+        let waiter = waiting(b.lock(&name));
+        registered(|| cluster.owner(&key(&name)), &name).await;
+        let new = first_waiter(cluster.owner(&key(&name)), &name);
+        eventually("the new channel to be heard", GENEROUS, async || {
+            heard_at(owner, &new) == 1
+        })
+        .await;
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        waiter.await.unwrap().release().await.unwrap();
+    }
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+/// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a waiter of before takes another with its next look, and is called there.
+async fn who_waits_for_a_name_that_moves_waits_where_it_is_called(binary: ServerBinary) {
+    let cluster = cluster(&binary, 0, ServerOptions::new());
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
+    let name = names(&cluster).remove(0);
+    let guard = a.lock(&name).lock().await.unwrap();
+    let waiter = waiting(b.lock(&name));
+    registered(|| cluster.owner(&key(&name)), &name).await;
+    let owner = cluster.owner(&key(&name));
+    let old = first_waiter(owner, &name);
+    let masters = cluster.masters();
+    let other = masters.iter().find(|node| node.port() != owner.port());
+    let other = *other.unwrap();
+    cluster.migrate(slot_of(key(&name).as_bytes()), other, 10);
+    if has_shards(&binary) {
+        eventually("the new channel to be heard", GENEROUS, async || {
+            let queue = format!("{}:q", key(&name));
+            let waiters = other.command(&["ZRANGE", &queue, "0", "-1"]).array();
+            let mut waiters = waiters.into_iter().map(redlatch_tests::server::Reply::text);
+            waiters.any(|address| address != old && heard_at(other, &address) == 1)
+        })
+        .await;
+    } else {
+        assert!(!old.contains('{'), "a channel for all slots: {old}");
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn a_channel_goes_with_its_shard_to_the_next_master(binary: ServerBinary) {
+    let cluster = cluster(&binary, 1, ServerOptions::new());
+    let a = connect(&cluster.url()).await;
+    let b = connect(&cluster.url()).await;
+    let name = names(&cluster).remove(0);
+    let guard = a.lock(&name).lock().await.unwrap();
+    let waiter = waiting(b.lock(&name));
+    registered(|| cluster.owner(&key(&name)), &name).await;
+    let before = first_waiter(cluster.owner(&key(&name)), &name);
+    let master = cluster.owner(&key(&name));
+    let replicas = cluster.replicas_of(master);
+    await_copy(replicas[0], &name);
+    master.kill();
+    let successor = cluster.await_successor(&replicas);
+    guard.extend(60 * SECOND).await.unwrap();
+    if has_shards(&binary) {
+        eventually(
+            "the channel to be heard at the new master",
+            GENEROUS,
+            async || heard_at(successor, &before) == 1,
+        )
+        .await;
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    waiter.await.unwrap().release().await.unwrap();
+    assert_eq!(
+        hand_over(&cluster, &a, &b, &name).await.split(' ').nth(1),
+        before.split(' ').nth(1),
+        "who comes then waits under the same channel"
+    );
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn who_may_not_publish_by_shard_publishes_everywhere(binary: ServerBinary) {
+    let everything = "app on >secret ~* &* +@all";
+    let cluster = cluster(&binary, 0, ServerOptions::new().user(everything));
+    let url = cluster.url().replace("://", "://app:secret@");
+    let names = names(&cluster);
+    let missing: &[&str] = if has_shards(&binary) {
+        &["-spublish", "-ssubscribe"]
+    } else {
+        // It does not know them.
+        &["-publish +publish"]
+    };
+    for rules in missing {
+        let allow = |rules: &str| {
+            for node in cluster.nodes() {
+                let order = ["ACL", "SETUSER", "app"]
+                    .into_iter()
+                    .chain(rules.split(' '));
+                node.command(&order.collect::<Vec<_>>()).unwrap();
+            }
+        };
+        allow(rules);
+        let a = connect(&url).await;
+        let b = connect(&url).await;
+        for name in &names {
+            let address = hand_over(&cluster, &a, &b, name).await;
+            assert!(address.starts_with("PUBLISH "), "{rules}: {address}");
+        }
+        take_and_free(&a.lock(&names[0]), 5).await;
+        assert_tables_empty(&a).await;
+        assert_tables_empty(&b).await;
+        allow("+@all");
+    }
+}
+
+/// Hand-offs on each shard.
+const PAIRS: u64 = 5;

@@ -1,0 +1,149 @@
+//! What the tests with several servers have in common.
+
+use std::time::{Duration, Instant};
+
+use redlatch::{Client, Lock, LockGuard};
+use redlatch_tests::{
+    fixture::{MS, key, waiting},
+    server::{
+        ClientType, Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerKind,
+        ServerOptions, Version,
+    },
+    wait::{GENEROUS, eventually, eventually_blocking},
+};
+use tokio::{task::JoinHandle, time::timeout};
+
+/// Starts a cluster of three masters with a replica each, which takes over soon.
+pub(crate) fn three_and_three(binary: &ServerBinary) -> Cluster {
+    let options = ClusterOptions {
+        replicas: 1,
+        node_timeout: 1_500 * MS,
+        ..ClusterOptions::default()
+    };
+    Cluster::start(binary, &options)
+}
+
+/// Starts three sentinels with a master and a replica, which takes over soon.
+pub(crate) fn group(binary: &ServerBinary) -> SentinelGroup {
+    SentinelGroup::start(binary, 1, 1_000 * MS, &ServerOptions::new())
+}
+
+/// Returns the server of the two that is not this one.
+pub(crate) fn other<'a>(group: &'a SentinelGroup, than: &Server) -> &'a Server {
+    let servers = group.replicated().servers();
+    servers
+        .iter()
+        .find(|server| server.port() != than.port())
+        .unwrap()
+}
+
+/// Waits until `clients` ask `old` for nothing any more.
+pub(crate) async fn have_left(old: &Server, clients: [&Client; 2]) {
+    eventually("both clients to have left", GENEROUS, async || {
+        let before = script_calls(old);
+        for client in clients {
+            take_and_free(&client.lock("elsewhere"), 1).await;
+        }
+        script_calls(old) == before
+    })
+    .await;
+}
+
+/// Waits until `replica` has the hold of `name` that its master has.
+pub(super) fn await_copy(replica: &Server, name: &str) {
+    let mut connection = replica.connect().unwrap();
+    // Only a cluster knows the command; elsewhere a replica answers unasked.
+    let _ = connection.command(&["READONLY"]);
+    eventually_blocking("a replica to have the hold", GENEROUS, || {
+        let owner = connection.command(&["HGET", &key(name), "o"]).unwrap();
+        matches!(owner, redlatch_tests::server::Reply::Bulk(_)).then_some(())
+    });
+}
+
+/// Tells whether a cluster of it has channels that belong to a slot: Redis 7.0 brought them, all of Valkey has them.
+pub(super) fn has_shards(binary: &ServerBinary) -> bool {
+    binary.kind == ServerKind::Valkey || binary.version >= Version(7, 0, 0)
+}
+
+/// Waits until the server in charge knows that somebody waits for `name`.
+pub(super) async fn registered<'a>(owner: impl Fn() -> &'a Server, name: &str) {
+    let queue = format!("{}:q", key(name));
+    eventually("a waiter to register", GENEROUS, async || {
+        owner().command(&["ZCARD", &queue]).unwrap().int() > 0
+    })
+    .await;
+}
+
+/// Where the first waiter for `name` is to be called, by the server in charge.
+pub(super) fn first_waiter(owner: &Server, name: &str) -> String {
+    let queue = format!("{}:q", key(name));
+    let waiters = owner.command(&["ZRANGE", &queue, "0", "0"]);
+    waiters.array().remove(0).text()
+}
+
+/// Stops a replica in such a way that nothing that its master says from now on reaches it, also not later: what lies in the buffers of a
+/// connection is lost with it.
+pub(super) fn cut_off(master: &Server, replica: &Server) {
+    replica.stop();
+    master.client_kill(ClientType::Replica);
+}
+
+/// Returns how many scripts clients have called.
+pub(super) fn script_calls(server: &Server) -> u64 {
+    let stats = server.commandstats();
+    let calls = ["evalsha", "eval"].iter();
+    calls.filter_map(|name| stats.get(*name)).sum()
+}
+
+/// Takes and frees a lock so many times.
+pub(super) async fn take_and_free(lock: &Lock, times: usize) {
+    for _ in 0..times {
+        lock.lock().await.unwrap().release().await.unwrap();
+    }
+}
+
+/// Holds a name for which another waits, who says when it was served.
+pub(super) async fn held_and_waited_for<'a>(
+    holder: &Client,
+    other: &Client,
+    name: &str,
+    owner: impl Fn() -> &'a Server,
+) -> (LockGuard, JoinHandle<Instant>) {
+    let guard = holder.lock(name).lock().renewed_lease(LEASE);
+    let guard = guard.await.unwrap();
+    let waiter = waiting(other.lock(name));
+    registered(owner, name).await;
+    let served = tokio::spawn(async move {
+        let guard = waiter.await.unwrap();
+        let served = Instant::now();
+        guard.release().await.unwrap();
+        served
+    });
+    (guard, served)
+}
+
+/// Checks that who waited for what was freed while its server was failed over was served soon after another was in charge, and says when.
+pub(super) async fn served_in_time(
+    binary: &ServerBinary,
+    fault: Instant,
+    in_charge: Instant,
+    served: JoinHandle<Instant>,
+) {
+    let served = timeout(GENEROUS, served).await.unwrap().unwrap();
+    let after = served.saturating_duration_since(in_charge);
+    println!(
+        "{binary}: another in charge after {:?}; who waited for what was freed meanwhile served after {:?}, {after:?} later; the bound is a look, {RECHECK:?}, and if the release was lost the lease of {LEASE:?} before it",
+        in_charge - fault,
+        served - fault,
+    );
+    assert!(after < LEASE + RECHECK + SLACK, "{after:?}");
+}
+
+/// After how long a waiter looks whom nobody tells.
+const RECHECK: Duration = Duration::from_millis(2_400);
+
+/// Of what is freed: a release waits for no replica, and the next master may know nothing of it.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// For machines that do not run for a while. A forgotten waiter waits for ever.
+const SLACK: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend by [`behaviours!`](crate::behaviours).
+//! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend; see `redlatch-behaviours`.
 
 use std::{
     collections::BTreeMap,
@@ -415,49 +415,4 @@ pub async fn assert_tables_empty(client: &Client) {
     client.settled().await;
     let tables = client.tables();
     assert_eq!(tables, redlatch::Tables::default());
-}
-
-/// Makes a test of each behaviour, an `async fn(&Backend)`, on each backend: the embedded one always, with the feature `servers` every real
-/// server, a cluster and sentinels of each. A process has one cluster and one group of sentinels of each, which its tests use one after the
-/// other.
-#[macro_export]
-macro_rules! behaviours {
-    ($($behaviour:ident),+ $(,)?) => {
-        mod embedded {
-            $(#[tokio::test(start_paused = true)]
-            async fn $behaviour() {
-                super::$behaviour(&$crate::backend::Backend::embedded()).await;
-            })+
-        }
-
-        #[cfg(all(unix, feature = "servers"))]
-        mod real {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $behaviour() {
-                $crate::matrix::beside_each_other(async |binary| {
-                    super::$behaviour(&$crate::backend::Backend::real(&binary)).await;
-                }).await;
-            })+
-        }
-
-        #[cfg(all(unix, feature = "servers"))]
-        mod cluster {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $behaviour() {
-                $crate::matrix::beside_each_other(async |binary| {
-                    super::$behaviour(&$crate::backend::Backend::cluster(&binary).await).await;
-                }).await;
-            })+
-        }
-
-        #[cfg(all(unix, feature = "servers"))]
-        mod sentinel {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $behaviour() {
-                $crate::matrix::beside_each_other(async |binary| {
-                    super::$behaviour(&$crate::backend::Backend::sentinel(&binary).await).await;
-                }).await;
-            })+
-        }
-    };
 }

@@ -17,9 +17,13 @@
 //!
 //! # Where tests go
 //!
-//! Integration tests are modules of one binary, `tests/tests/it/main.rs`. What needs a real server is a module
-//! below `servers`, which the feature `servers` gates. There is no skipping: with the feature on and no server
-//! to be found, [`server::ServerBinary::all`] panics and says what to do.
+//! * `redlatch-behaviours`, in `tests/behaviours`: what every server has to do, embedded or real. Each test binary runs it.
+//! * `tests/hermetic`: what needs nothing but this process.
+//! * `tests/server`: what needs a real server.
+//! * `tests/servers`: what needs several real servers that belong together.
+//!
+//! The last two are built with the feature `servers`. There is no skipping: with the feature on and no server to be
+//! found, [`server::ServerBinary::all`] panics and says what to do.
 
 // Support code of tests: a failed expectation is a failed test, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]

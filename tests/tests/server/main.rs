@@ -7,11 +7,13 @@
 
 mod addresses;
 mod answers;
+mod behaviours;
 mod clock_set;
 mod clocks;
 mod connections;
 mod cost;
 mod death;
+mod fair;
 mod full;
 mod latch;
 mod late;

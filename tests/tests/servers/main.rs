@@ -6,12 +6,14 @@
 #![cfg(unix)]
 
 mod access;
+mod behaviours;
 mod churn;
 mod clocks_apart;
 mod cluster_faults;
 mod durability;
 mod durable_moves;
 mod every_kind;
+mod independent;
 mod kinds;
 mod migration;
 mod partition;

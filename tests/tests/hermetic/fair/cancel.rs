@@ -7,9 +7,8 @@ use std::{
 };
 
 use redlatch::{Backoff, Client, FairLockGuard, WaitStrategy};
+use redlatch_behaviours::fair::support::queued;
 use redlatch_tests::backend::{Backend, assert_tables_empty};
-
-use super::support::queued;
 
 const MS: Duration = Duration::from_millis(1);
 

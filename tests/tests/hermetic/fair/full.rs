@@ -1,89 +1,11 @@
 //! A fair lock on a server that is out of memory: it takes nothing new, and lets go of everything.
 
-use std::{future::IntoFuture, time::Duration};
-
-use redlatch::{Client, Error, ErrorKind, FairLockGuard, Released};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
-use tokio::task::JoinHandle;
-
-use super::support::clients;
-
-const SECOND: Duration = Duration::from_secs(1);
+use redlatch_behaviours::fair::full::a_full_server_lets_go_of_everything;
+use redlatch_tests::backend::Backend;
 
 #[tokio::test(start_paused = true)]
 async fn embedded() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     a_full_server_lets_go_of_everything(&backend, |full| server.set_full(full)).await;
-}
-
-/// Begins to wait for `x`; returns once the server has the ticket.
-async fn waits(client: &Client) -> JoinHandle<Result<FairLockGuard, Error>> {
-    let (lock, owner) = (client.fair_lock("x"), client.owner());
-    let task = tokio::spawn(lock.lock().owner(&owner).into_future());
-    eventually("a waiter to queue", GENEROUS, async || {
-        lock.position(&owner).await.unwrap().is_some()
-    })
-    .await;
-    task
-}
-
-#[track_caller]
-fn assert_refused<T>(result: Result<T, Error>) {
-    let error = result.map(drop).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ServerFull);
-    assert!(error.is_transient() && error.is_not_executed());
-}
-
-/// What it takes `fill` to fill the server up, and to make room.
-pub(super) async fn a_full_server_lets_go_of_everything(backend: &Backend, fill: impl Fn(bool)) {
-    let clients = clients(backend, 4).await;
-    let (lock, theirs) = (clients[0].fair_lock("x"), clients[3].fair_lock("x"));
-    let guard = lock.lock().lease(30 * SECOND).await.unwrap();
-    let inner = lock.lock().owner(guard.owner()).await.unwrap();
-    let (first, second) = (waits(&clients[1]).await, waits(&clients[2]).await);
-    fill(true);
-    assert_refused(theirs.lock().await);
-    assert!(
-        theirs.try_lock().await.unwrap().is_none(),
-        "it needs no room"
-    );
-    assert_refused(theirs.try_lock_for(SECOND).await);
-    assert_refused(clients[3].fair_lock("free").lock().await);
-    assert_refused(clients[3].fair_lock("free").try_lock().await);
-    assert_refused(lock.lock().owner(guard.owner()).await);
-    guard.extend(60 * SECOND).await.unwrap();
-    let info = lock.info().await.unwrap().unwrap();
-    assert!(info.waiters <= 2, "{info:?}");
-    lock.waiters().next().await.map(Result::unwrap);
-    second.abort();
-    assert!(second.await.unwrap_err().is_cancelled());
-    clients[2].settled().await;
-    assert!(lock.info().await.unwrap().unwrap().waiters <= 1);
-    assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
-    assert_eq!(guard.release().await.unwrap(), Released::Free);
-    // Called, or by its own look, it asks for what needs room.
-    assert_refused(first.await.unwrap());
-    clients[1].settled().await;
-    assert!(lock.waiters().next().await.is_none(), "it has left");
-
-    fill(false);
-    let forced = lock.lock().await.unwrap();
-    let waiter = waits(&clients[1]).await;
-    fill(true);
-    assert!(theirs.force_release().await.unwrap());
-    assert_refused(waiter.await.unwrap());
-    assert_eq!(forced.release().await.unwrap(), Released::Revoked);
-    fill(false);
-    let guard = theirs.lock().await.unwrap();
-    let waiter = waits(&clients[1]).await;
-    guard.release().await.unwrap();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
-    for client in &clients {
-        assert_tables_empty(client).await;
-    }
-    backend.assert_only_counters_left();
 }

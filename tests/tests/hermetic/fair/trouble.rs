@@ -2,6 +2,7 @@
 
 use std::{future::IntoFuture, time::Duration};
 
+use redlatch_behaviours::fair::support::{Grants, clients, queued, queued_as};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::FAIR;
 use redlatch_tests::{
@@ -9,8 +10,6 @@ use redlatch_tests::{
     copies::Copies,
 };
 use tokio::time::Instant;
-
-use super::support::{Grants, clients, queued, queued_as};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -119,7 +119,7 @@ async fn dropping_some_leaves_the_others_waiting() {
         latch.try_set_count(1).await.unwrap();
         let mut dropped = Box::pin(latch.wait().into_future());
         assert!(futures_util::poll!(dropped.as_mut()).is_pending());
-        let stays = super::waiting(latch.clone());
+        let stays = redlatch_behaviours::latch::waiting(latch.clone());
         for _ in 0..polls {
             assert!(futures_util::poll!(dropped.as_mut()).is_pending());
             backend.pass(MS / 4).await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redlatch::{ErrorKind, seam::ServerError};
+use redlatch_behaviours::latch::{listening, waiting};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::LATCH;
 use redlatch_tests::{
@@ -10,8 +11,6 @@ use redlatch_tests::{
     copies::Copies,
 };
 use tokio::time::Instant;
-
-use super::{listening, waiting};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,6 +1,5 @@
 //! The plain lock.
 
-mod behaviour;
 mod cancel;
 mod closing;
 mod collisions;
@@ -17,5 +16,4 @@ mod quiet;
 mod renewals;
 mod succession;
 mod successors;
-mod waiting;
 mod wrong_input;

@@ -1,10 +1,12 @@
 //! Locks over several may be dropped at every await: poll k times, drop, look what is left (L2, L41).
 
-use std::{future::Future, future::IntoFuture, pin::Pin};
+use std::{
+    future::{Future, IntoFuture},
+    pin::Pin,
+};
 
 use redlatch::{Client, Lockable, RedLock};
-
-use super::{Fleet, MS, mixes};
+use redlatch_behaviours::multi::{Fleet, MS, mixes};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 

@@ -1,6 +1,4 @@
 //! The permit-expirable semaphore.
 
-mod behaviour;
 mod cancel;
-mod many;
 mod trouble;

@@ -7,9 +7,8 @@ use std::{
 };
 
 use redlatch::{Client, ReadWriteLock};
+use redlatch_behaviours::rwlock::assert_quiet;
 use redlatch_tests::backend::{Backend, assert_tables_empty};
-
-use super::assert_quiet;
 
 const MS: Duration = Duration::from_millis(1);
 

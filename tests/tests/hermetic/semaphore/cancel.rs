@@ -7,9 +7,8 @@ use std::{
 };
 
 use redlatch::{Client, Semaphore, SemaphorePermit};
+use redlatch_behaviours::semaphore::assert_all_back;
 use redlatch_tests::backend::{Backend, assert_tables_empty};
-
-use super::assert_all_back;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -7,10 +7,9 @@ use std::{
 };
 
 use redlatch::Semaphore;
+use redlatch_behaviours::semaphore::assert_all_back;
 use redlatch_tests::backend::Backend;
 use tokio::time::Instant;
-
-use super::assert_all_back;
 
 const MS: Duration = Duration::from_millis(1);
 const PERMITS: u32 = 8;

@@ -1,38 +1,6 @@
 //! The semaphore.
 
-mod behaviour;
 mod cancel;
 mod fairness;
 mod resize;
 mod trouble;
-mod waiting;
-mod wrong_input;
-
-use redlatch::{Client, Semaphore};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    wait::{GENEROUS, eventually},
-};
-
-/// The key that decides about the semaphore `x`.
-const KEY: &str = "redlatch:{x}";
-
-/// Checks that all permits are back and that the server has nothing of them.
-async fn assert_all_back(backend: &Backend, client: &Client, semaphore: &Semaphore) {
-    assert_tables_empty(client).await;
-    let totals = semaphore.totals().await.unwrap();
-    assert_eq!(totals.acquired, 0, "{totals:?}");
-    assert_eq!(totals.available, totals.permits);
-    let hash = backend.hash(KEY);
-    let left = hash.keys().filter(|field| field.starts_with("h:"));
-    assert_eq!(left.count(), 0, "{hash:?}");
-    assert!(!backend.keys().contains(&format!("{KEY}:d")));
-}
-
-/// Waits until so many wait in the server's queue.
-async fn queued(semaphore: &Semaphore, waiters: u64) {
-    eventually("waiters to queue", GENEROUS, async || {
-        semaphore.totals().await.unwrap().waiters == waiters
-    })
-    .await;
-}

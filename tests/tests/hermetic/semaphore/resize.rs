@@ -6,10 +6,9 @@ use std::{
 };
 
 use redlatch::{ErrorKind, Semaphore};
+use redlatch_behaviours::semaphore::assert_all_back;
 use redlatch_tests::backend::Backend;
 use tokio::time::Instant;
-
-use super::assert_all_back;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use redlatch::{ErrorKind, HoldState, LossCause};
+use redlatch_behaviours::semaphore::{KEY, assert_all_back, queued};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::POOL;
 use redlatch_tests::{backend::Backend, copies::Copies};
-
-use super::{KEY, assert_all_back, queued};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,0 +1,185 @@
+//! Order of arrival.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch::{Backoff, WaitStrategy};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::support::{Grants, clients, queued, queued_as};
+
+const MS: Duration = Duration::from_millis(1);
+
+behaviours!(fair::order as fair_order:
+    grants_come_in_order_of_arrival,
+    a_try_overtakes_nobody,
+    a_newcomer_queues_behind_a_free_lock_with_waiters,
+    re_entry_does_not_queue,
+    a_waiter_that_gives_up_leaves_at_once,
+    a_waiter_that_is_dropped_leaves_at_once,
+    polling_waiters_are_served_in_order_too,
+    an_idle_queue_costs_one_look_per_client_and_two_seconds,
+);
+
+async fn grants_come_in_order_of_arrival(backend: &Backend) {
+    let clients = clients(backend, 4).await;
+    let grants = Grants::default();
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let mut tasks = Vec::new();
+    for who in 0..40 {
+        // Clients in an order that repeats nothing.
+        let lock = clients[who * who / 3 % 4].fair_lock("x");
+        tasks.push(queued_as(who, &lock, &grants).await);
+    }
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(grants.list(), (0..40).collect::<Vec<_>>());
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+    backend.assert_only_counters_left();
+}
+
+async fn a_try_overtakes_nobody(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let waiter = queued(&clients[1].fair_lock("x")).await;
+    assert!(
+        clients[2]
+            .fair_lock("x")
+            .try_lock()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    // Free, and the first in the queue does not know yet.
+    let tries = (0..20).map(|_| clients[2].fair_lock("x").try_lock().into_future());
+    let (released, tries) =
+        futures_util::join!(guard.release(), futures_util::future::join_all(tries));
+    released.unwrap();
+    assert!(tries.into_iter().all(|taken| taken.unwrap().is_none()));
+    waiter.await.unwrap().release().await.unwrap();
+    assert!(
+        clients[2]
+            .fair_lock("x")
+            .try_lock()
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+async fn a_newcomer_queues_behind_a_free_lock_with_waiters(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let grants = Grants::default();
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let first = queued_as(0, &clients[1].fair_lock("x"), &grants).await;
+    let newcomer = clients[2].fair_lock("x");
+    let (released, newcomer) = futures_util::join!(guard.release(), newcomer.lock().into_future());
+    released.unwrap();
+    grants.note(1);
+    drop(newcomer.unwrap());
+    first.await.unwrap();
+    assert_eq!(grants.list(), [0, 1]);
+}
+
+async fn re_entry_does_not_queue(backend: &Backend) {
+    let clients = clients(backend, 2).await;
+    let lock = clients[0].fair_lock("x");
+    let outer = lock.lock().await.unwrap();
+    let waiter = queued(&clients[1].fair_lock("x")).await;
+    let local = queued(&lock).await;
+    let inner = lock.lock().owner(outer.owner()).await.unwrap();
+    let innermost = lock.try_lock().owner(outer.owner()).await.unwrap().unwrap();
+    assert_eq!(inner.token(), outer.token());
+    drop((outer, inner, innermost));
+    waiter.await.unwrap().release().await.unwrap();
+    local.await.unwrap().release().await.unwrap();
+}
+
+async fn a_waiter_that_gives_up_leaves_at_once(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let lock = clients[1].fair_lock("x");
+    let impatient = tokio::spawn(
+        lock.try_lock_for(backend.at_leisure(300 * MS))
+            .into_future(),
+    );
+    backend.pass(50 * MS).await;
+    let patient = queued(&clients[2].fair_lock("x")).await;
+    backend.assert_not_granted(impatient.await.unwrap().map(|guard| guard.is_some()));
+    clients[1].settled().await;
+    assert_eq!(guard.hold_count(), 1);
+    assert_eq!(lock.info().await.unwrap().unwrap().waiters, 1);
+    guard.release().await.unwrap();
+    patient.await.unwrap().release().await.unwrap();
+}
+
+async fn a_waiter_that_is_dropped_leaves_at_once(backend: &Backend) {
+    let clients = clients(backend, 4).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let first = queued(&clients[1].fair_lock("x")).await;
+    let second = tokio::spawn(clients[2].fair_lock("x").lock().into_future());
+    backend.pass(50 * MS).await;
+    let third = queued(&clients[3].fair_lock("x")).await;
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    guard.release().await.unwrap();
+    first.await.unwrap().release().await.unwrap();
+    third.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&clients[2]).await;
+    backend.assert_only_counters_left();
+}
+
+async fn polling_waiters_are_served_in_order_too(backend: &Backend) {
+    let clients = clients(backend, 2).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20_000 * MS));
+    let grants = Grants::default();
+    let mut tasks = Vec::new();
+    for who in 0..12_usize {
+        let (lock, grants) = (clients[who / 3 % 2].fair_lock("x"), grants.clone());
+        let owner = lock.client().owner();
+        let waits = if who % 2 == 0 {
+            lock.lock().owner(&owner).strategy(poll)
+        } else {
+            lock.lock().owner(&owner)
+        };
+        tasks.push(tokio::spawn(async move {
+            let guard = waits.await.unwrap();
+            grants.note(who);
+            guard.release().await.unwrap();
+        }));
+        redlatch_tests::wait::eventually("a ticket", redlatch_tests::wait::GENEROUS, async || {
+            lock.position(&owner).await.unwrap().is_some()
+        })
+        .await;
+    }
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(grants.list(), (0..12).collect::<Vec<_>>());
+    backend.assert_only_counters_left();
+}
+
+async fn an_idle_queue_costs_one_look_per_client_and_two_seconds(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let mut tasks = Vec::new();
+    for who in 0..30 {
+        tasks.push(queued(&clients[1 + who % 2].fair_lock("x")).await);
+    }
+    let before = backend.script_calls();
+    let start = tokio::time::Instant::now();
+    backend.pass(8_000 * MS).await;
+    let looks = backend.script_calls() - before;
+    // Renewals of the holder come on top: one every ten seconds.
+    let most = 2 * (start.elapsed().as_millis() / 1_600) + 2;
+    assert!(u128::from(looks) <= most, "{looks} looks, {most} allowed");
+    drop(guard);
+    for task in tasks {
+        task.await.unwrap().release().await.unwrap();
+    }
+}

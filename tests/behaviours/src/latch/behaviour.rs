@@ -1,0 +1,332 @@
+//! What a latch does when nothing fails.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redlatch::{Client, ErrorKind};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::{listening, waiting};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(latch::behaviour as latch_behaviour:
+    it_opens_when_nothing_is_left,
+    whoever_comes_late_does_not_wait,
+    of_those_that_set_it_one_is_told_so,
+    it_is_set_anew_when_it_is_open,
+    who_waits_goes_on_although_the_next_generation_has_begun,
+    parties_count_down_and_wait_round_after_round,
+    counting_further_than_zero_stops_at_zero,
+    a_count_of_zero_is_open_at_once,
+    the_largest_count_is_counted_exactly,
+    nobody_set_it_l35,
+    deleting_tells_who_waits_l37,
+    what_is_deleted_is_not_mistaken_for_the_next_l37,
+    deleting_an_open_one_troubles_nobody,
+    it_ends_with_its_ttl_and_tells_who_waits_l36,
+    nothing_but_setting_it_changes_its_end_l36,
+    what_is_known_of_it,
+    clients_and_prefixes_share_as_they_should,
+);
+
+async fn it_opens_when_nothing_is_left(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (here, there) = (a.countdown_latch("x"), b.countdown_latch("x"));
+    assert!(here.try_set_count(3).await.unwrap());
+    let waiters = [&a, &b].map(|client| waiting(client.countdown_latch("x")));
+    listening(&a, 1).await;
+    listening(&b, 1).await;
+    assert_eq!(there.count_down(1).await.unwrap(), 2);
+    assert_eq!(here.count_down(1).await.unwrap(), 1);
+    backend.pass(100 * MS).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+    assert_eq!(there.count_down(1).await.unwrap(), 0);
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_eq!(here.count().await.unwrap(), 0);
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn whoever_comes_late_does_not_wait(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    latch.count_down(1).await.unwrap();
+    backend.preload();
+    let before = backend.script_calls();
+    latch.wait().await.unwrap();
+    assert!(latch.wait_for(SECOND).await.unwrap());
+    assert!(latch.wait_for(Duration::ZERO).await.unwrap());
+    assert_eq!(backend.script_calls() - before, 3);
+    assert_tables_empty(&client).await;
+}
+
+async fn of_those_that_set_it_one_is_told_so(backend: &Backend) {
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(backend.client().await);
+    }
+    let sets = clients.iter().zip(1..).map(|(client, count)| {
+        let latch = client.countdown_latch("x");
+        async move { (count, latch.try_set_count(count).await.unwrap()) }
+    });
+    let told = join_all(sets).await;
+    let set: Vec<_> = told.iter().filter(|(_, set)| *set).collect();
+    assert_eq!(set.len(), 1, "{told:?}");
+    let count = clients[0].countdown_latch("x").count().await.unwrap();
+    assert_eq!(count, set[0].0);
+}
+
+async fn it_is_set_anew_when_it_is_open(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    let mut generations = Vec::new();
+    for count in [1, 3, 2] {
+        assert!(latch.try_set_count(count).await.unwrap());
+        generations.push(latch.info().await.unwrap().unwrap().generation);
+        for left in (0..count).rev() {
+            assert!(!latch.try_set_count(7).await.unwrap(), "it is not open");
+            assert!(!latch.wait_for(Duration::ZERO).await.unwrap());
+            assert_eq!(latch.count_down(1).await.unwrap(), left);
+        }
+        latch.wait().await.unwrap();
+    }
+    assert!(generations.is_sorted_by(|a, b| a < b), "{generations:?}");
+}
+
+async fn who_waits_goes_on_although_the_next_generation_has_begun(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let latch = a.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiter = waiting(b.countdown_latch("x"));
+    listening(&b, 1).await;
+    assert_eq!(latch.count_down(1).await.unwrap(), 0);
+    assert!(latch.try_set_count(1).await.unwrap());
+    waiter.await.unwrap().unwrap();
+    let again = b.countdown_latch("x");
+    backend.assert_not_granted(again.wait_for(backend.at_leisure(1000 * MS)).await);
+    assert_tables_empty(&b).await;
+}
+
+async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(backend.client().await);
+    }
+    let party = async |client: &Client| {
+        for round in 0..5 {
+            let latch = client.countdown_latch(&format!("round-{round}"));
+            latch.try_set_count(8).await.unwrap();
+            let pair = || async { latch.count_down_and_wait(1).await.unwrap() };
+            futures_util::future::join(pair(), pair()).await;
+            assert_eq!(latch.count().await.unwrap(), 0);
+        }
+    };
+    join_all(clients.iter().map(party)).await;
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+}
+
+async fn counting_further_than_zero_stops_at_zero(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(3).await.unwrap();
+    assert_eq!(latch.count_down(0).await.unwrap(), 3, "0 only looks");
+    assert_eq!(latch.count_down(2).await.unwrap(), 1);
+    assert_eq!(latch.count_down(u32::MAX).await.unwrap(), 0);
+    assert_eq!(latch.count_down(1).await.unwrap(), 0, "it is open");
+    latch.count_down_and_wait(1).await.unwrap();
+    latch.count_down_and_wait(0).await.unwrap();
+    assert!(latch.try_set_count(2).await.unwrap());
+    assert_eq!(latch.count().await.unwrap(), 2, "nothing is carried over");
+}
+
+async fn a_count_of_zero_is_open_at_once(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    assert!(latch.try_set_count(0).await.unwrap());
+    latch.wait().await.unwrap();
+    assert_eq!(latch.count().await.unwrap(), 0);
+    assert!(latch.info().await.unwrap().unwrap().is_open());
+    assert!(latch.try_set_count(1).await.unwrap());
+}
+
+async fn the_largest_count_is_counted_exactly(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(u32::MAX).await.unwrap();
+    assert_eq!(latch.count().await.unwrap(), u32::MAX);
+    assert_eq!(latch.count_down(1).await.unwrap(), u32::MAX - 1);
+    assert_eq!(latch.count_down(u32::MAX - 2).await.unwrap(), 1);
+    assert!(!latch.wait_for(Duration::ZERO).await.unwrap());
+    assert_eq!(latch.count_down(1).await.unwrap(), 0);
+}
+
+async fn nobody_set_it_l35(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    let not_set = |error: redlatch::Error| {
+        assert_eq!(error.kind(), ErrorKind::NotSet, "{error:?}");
+        assert!(error.is_not_executed() && !error.is_transient());
+        assert!(error.to_string().contains("nobody has set the latch x"));
+    };
+    not_set(latch.wait().await.unwrap_err());
+    not_set(latch.wait_for(SECOND).await.unwrap_err());
+    not_set(latch.count().await.unwrap_err());
+    not_set(latch.count_down(1).await.unwrap_err());
+    not_set(latch.count_down(0).await.unwrap_err());
+    not_set(latch.count_down_and_wait(1).await.unwrap_err());
+    assert_eq!(latch.info().await.unwrap(), None);
+    assert!(!latch.delete().await.unwrap());
+    latch.try_set_count(1).await.unwrap();
+    assert_eq!(latch.count().await.unwrap(), 1);
+    assert_tables_empty(&client).await;
+}
+
+async fn deleting_tells_who_waits_l37(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let latch = a.countdown_latch("x");
+    latch.try_set_count(2).await.unwrap();
+    let waiters = [&a, &a, &b].map(|client| waiting(client.countdown_latch("x")));
+    let party = b.countdown_latch("x");
+    let party = tokio::spawn(async move { party.count_down_and_wait(1).await });
+    listening(&a, 2).await;
+    listening(&b, 2).await;
+    backend.preload();
+    let before = backend.script_calls();
+    assert!(latch.delete().await.unwrap());
+    for waiter in waiters.into_iter().chain([party]) {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deleted, "{error:?}");
+    }
+    // A re-check may have been due in that very moment.
+    let calls = backend.script_calls() - before;
+    assert!((3..=5).contains(&calls), "one look per client: {calls}");
+    assert_eq!(
+        latch.wait().await.unwrap_err().kind(),
+        ErrorKind::NotSet,
+        "there is none any more"
+    );
+    assert!(!latch.delete().await.unwrap());
+    assert_tables_empty(&a).await;
+    assert_tables_empty(&b).await;
+}
+
+async fn what_is_deleted_is_not_mistaken_for_the_next_l37(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let latch = a.countdown_latch("x");
+    for _ in 0..12 {
+        latch.try_set_count(1).await.unwrap();
+        let waiter = waiting(b.countdown_latch("x"));
+        listening(&b, 1).await;
+        assert!(latch.delete().await.unwrap());
+        assert!(latch.try_set_count(1).await.unwrap());
+        let error = waiter.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Deleted);
+        assert_eq!(latch.count_down(1).await.unwrap(), 0);
+    }
+}
+
+async fn deleting_an_open_one_troubles_nobody(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiter = waiting(client.countdown_latch("x"));
+    listening(&client, 1).await;
+    latch.count_down(1).await.unwrap();
+    assert!(latch.delete().await.unwrap());
+    waiter.await.unwrap().unwrap();
+    assert_eq!(latch.info().await.unwrap(), None);
+    // What is remembered of it has an end.
+    for key in backend.keys() {
+        assert!(backend.ends(&key), "{key}");
+    }
+}
+
+async fn it_ends_with_its_ttl_and_tells_who_waits_l36(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(2).ttl(SECOND).await.unwrap();
+    let waiter = waiting(client.countdown_latch("x"));
+    listening(&client, 1).await;
+    let left = latch.info().await.unwrap().unwrap().remaining.unwrap();
+    assert!(left <= SECOND && left > Duration::ZERO, "{left:?}");
+    let before = tokio::time::Instant::now();
+    let error = waiter.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deleted);
+    assert!(
+        before.elapsed() < 1_500 * MS,
+        "looked when it should end, and not by the re-check: {:?}",
+        before.elapsed()
+    );
+    assert_eq!(latch.wait().await.unwrap_err().kind(), ErrorKind::NotSet);
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert_eq!(backend.ttl("redlatch:{x}"), None, "without a TTL it stays");
+}
+
+async fn nothing_but_setting_it_changes_its_end_l36(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    let key = "redlatch:{x}";
+    latch.try_set_count(2).ttl(60 * SECOND).await.unwrap();
+    let first = backend.ttl(key).unwrap();
+    assert!(first > 50 * SECOND);
+    assert!(!latch.try_set_count(5).ttl(2 * SECOND).await.unwrap());
+    latch.count_down(1).await.unwrap();
+    latch.info().await.unwrap();
+    latch.count_down(1).await.unwrap();
+    let last = backend.ttl(key).unwrap();
+    assert!(last <= first && last > 50 * SECOND, "{last:?}");
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert_eq!(backend.ttl(key), None, "set anew without one");
+    assert_eq!(latch.info().await.unwrap().unwrap().remaining, None);
+    latch.count_down(1).await.unwrap();
+    assert_eq!(backend.ttl(key), None);
+    assert!(latch.try_set_count(1).ttl(90 * SECOND).await.unwrap());
+    assert!(backend.ttl(key).unwrap() > 80 * SECOND);
+    assert!(latch.delete().await.unwrap());
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert_eq!(
+        backend.ttl(key),
+        None,
+        "the trace of the deleted one had an end"
+    );
+}
+
+async fn what_is_known_of_it(backend: &Backend) {
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x").class("starts");
+    assert_eq!(latch.name(), Some("x"));
+    assert!(format!("{latch:?}").contains("\"x\""));
+    latch.try_set_count(5).await.unwrap();
+    latch.count_down(2).await.unwrap();
+    backend.pass(30 * MS).await;
+    let info = latch.info().await.unwrap().unwrap();
+    assert_eq!((info.name.as_str(), info.count, info.initial), ("x", 3, 5));
+    assert!(!info.is_open() && info.remaining.is_none());
+    assert!(
+        info.age >= 29 * MS && info.age < 20 * SECOND,
+        "{:?}",
+        info.age
+    );
+}
+
+async fn clients_and_prefixes_share_as_they_should(backend: &Backend) {
+    let client = backend.client().await;
+    let other = backend.builder().prefix("other").connect().await.unwrap();
+    client.countdown_latch("x").try_set_count(1).await.unwrap();
+    assert_eq!(other.countdown_latch("x").info().await.unwrap(), None);
+    for name in ["{t}x", "a{b", "}{", "🔒"] {
+        let latch = client.countdown_latch(name);
+        latch.try_set_count(1).await.unwrap();
+        let waiter = waiting(latch.clone());
+        listening(&client, 1).await;
+        latch.count_down(1).await.unwrap();
+        waiter.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,215 @@
+//! Waiting for a latch: what it costs, and what lets it end.
+
+use std::{future::IntoFuture, time::Duration};
+
+use futures_util::future::join_all;
+use redlatch::{Backoff, WaitStrategy};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+use super::{listening, waiting};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(latch::waiting as latch_waiting:
+    a_bounded_wait_ends_at_its_time,
+    an_idle_waiter_costs_nothing_between_its_looks,
+    looks_do_not_grow_with_the_waiters_of_a_client_l8,
+    ten_thousand_waiters_are_released_by_one_message_l7,
+    one_waiters_deadline_is_not_anothers_l5,
+    polling_never_subscribes,
+    the_subscription_ends_with_the_last_who_waits_l49,
+    many_latches_are_waited_for_at_once_l6,
+);
+
+async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    for wait in [0, 50, 300] {
+        let wait = backend.at_leisure(wait * MS);
+        let start = Instant::now();
+        backend.assert_not_granted(latch.wait_for(wait).await);
+        backend.assert_took(wait, start);
+    }
+    assert_tables_empty(&client).await;
+}
+
+/// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
+async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let before = backend.script_calls();
+    let waiter = waiting(latch.clone());
+    listening(&client, 1).await;
+    // One that finds it shut, one after it has subscribed.
+    assert_eq!(backend.script_calls() - before, 2);
+    let before = backend.script_calls();
+    backend.pass(500 * MS).await;
+    assert_eq!(backend.script_calls() - before, 0);
+    latch.count_down(1).await.unwrap();
+    waiter.await.unwrap().unwrap();
+}
+
+async fn looks_do_not_grow_with_the_waiters_of_a_client_l8(backend: &Backend) {
+    backend.preload();
+    let mut calls = Vec::new();
+    for many in [1, 200] {
+        let client = backend.client().await;
+        let latch = client.countdown_latch(&format!("of-{many}"));
+        latch.try_set_count(1).await.unwrap();
+        let before = backend.script_calls();
+        // All in one task, so that they come together however slow the machine is.
+        let waiters = (0..many).map(|_| latch.wait().into_future());
+        let waiters = tokio::spawn(join_all(waiters));
+        listening(&client, many).await;
+        backend.pass(5 * SECOND).await;
+        calls.push(backend.script_calls() - before);
+        latch.count_down(1).await.unwrap();
+        for waited in waiters.await.unwrap() {
+            waited.unwrap();
+        }
+        assert_tables_empty(&client).await;
+    }
+    // Two or three to begin with, and one every 1.6 s to 2.4 s; those that come during a look share the next.
+    assert!(
+        calls.iter().all(|&calls| calls <= 10),
+        "{calls:?} looks of 1 and 200 waiters"
+    );
+}
+
+async fn ten_thousand_waiters_are_released_by_one_message_l7(backend: &Backend) {
+    backend.preload();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    // Cheap enough for all of them everywhere.
+    let (many, _turn) = (10_000, backend.crowd().await);
+    let waiters: Vec<_> = (0..many).map(|_| waiting(latch.clone())).collect();
+    listening(&client, many).await;
+    let before = backend.script_calls();
+    let start = Instant::now();
+    assert_eq!(other.countdown_latch("x").count_down(1).await.unwrap(), 0);
+    for waiter in join_all(waiters).await {
+        waiter.unwrap().unwrap();
+    }
+    let took = start.elapsed();
+    // A re-check may have been due in that very moment.
+    let calls = backend.script_calls() - before;
+    println!(
+        "{many} waiters, {took:?} from the last count-down to the last of them, {calls} commands"
+    );
+    assert!(
+        (2..=4).contains(&calls),
+        "one look for all of them: {calls}"
+    );
+    assert_tables_empty(&client).await;
+}
+
+async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let wait = backend.at_leisure(1000 * MS);
+    let short = (0..20).map(|_| latch.wait_for(wait).into_future());
+    let short = tokio::spawn(join_all(short));
+    let long: Vec<_> = (0..20).map(|_| waiting(latch.clone())).collect();
+    for result in short.await.unwrap() {
+        backend.assert_not_granted(result);
+    }
+    listening(&client, 20).await;
+    latch.count_down(1).await.unwrap();
+    for waiter in long {
+        waiter.await.unwrap().unwrap();
+    }
+}
+
+async fn polling_never_subscribes(backend: &Backend) {
+    backend.preload();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let latch = a.countdown_latch("x");
+    latch.try_set_count(2).await.unwrap();
+    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
+    let polled = b.countdown_latch("x");
+    let waiters = [
+        tokio::spawn({
+            let wait = polled.wait().strategy(poll);
+            async move { wait.await.unwrap() }
+        }),
+        tokio::spawn({
+            let wait = polled.count_down_and_wait(1).strategy(poll);
+            async move { wait.await.unwrap() }
+        }),
+        tokio::spawn({
+            let wait = polled.wait_for(60 * SECOND).strategy(poll);
+            async move { assert!(wait.await.unwrap()) }
+        }),
+    ];
+    backend.pass(100 * MS).await;
+    assert_eq!(b.tables().listeners, 0);
+    assert_eq!(b.tables().waiters, 3);
+    latch.count_down(1).await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert_tables_empty(&b).await;
+}
+
+async fn the_subscription_ends_with_the_last_who_waits_l49(backend: &Backend) {
+    backend.preload();
+    let client = backend.client().await;
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let channel = "redlatch:{x}:b";
+    assert_eq!(backend.subscribers(channel), 0);
+    let waiters = [(); 2].map(|()| waiting(latch.clone()));
+    listening(&client, 2).await;
+    assert_eq!(backend.subscribers(channel), 1);
+    let [first, second] = waiters;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    backend.pass(50 * MS).await;
+    assert_eq!(backend.subscribers(channel), 1);
+    second.abort();
+    assert!(second.await.unwrap_err().is_cancelled());
+    redlatch_tests::wait::eventually(
+        "the subscription to end",
+        redlatch_tests::wait::GENEROUS,
+        async || backend.subscribers(channel) == 0,
+    )
+    .await;
+    assert_tables_empty(&client).await;
+    assert_eq!(backend.keys(), ["redlatch:{x}", "redlatch:{x}:o"]);
+}
+
+async fn many_latches_are_waited_for_at_once_l6(backend: &Backend) {
+    backend.preload();
+    let (a, b) = (backend.client().await, backend.client().await);
+    let many = 500;
+    let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();
+    let sets = names
+        .iter()
+        .map(|name| a.countdown_latch(name).try_set_count(1).into_future());
+    join_all(sets)
+        .await
+        .into_iter()
+        .for_each(|set| assert!(set.unwrap()));
+    let waiters: Vec<_> = names
+        .iter()
+        .map(|name| waiting(b.countdown_latch(name)))
+        .collect();
+    listening(&b, many).await;
+    assert!(b.tables().queues == many);
+    for name in &names {
+        a.countdown_latch(name).count_down(1).await.unwrap();
+    }
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_tables_empty(&b).await;
+}

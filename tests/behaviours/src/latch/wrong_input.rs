@@ -1,0 +1,130 @@
+//! Wrong input gets a typed error, and nothing is half done.
+
+use std::time::Duration;
+
+use redlatch::{Client, CountDownLatch, ErrorKind};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+behaviours!(latch::wrong_input as latch_wrong_input:
+    names_out_of_bounds,
+    a_ttl_out_of_bounds,
+    a_foreign_type_under_the_key,
+    another_kind_under_the_name,
+    a_lock_and_a_latch_of_one_name,
+    too_many_waiters,
+    a_client_that_is_closed,
+);
+
+async fn names_out_of_bounds(backend: &Backend) {
+    let client = backend.client().await;
+    for name in ["", &"x".repeat(513)] {
+        let latch = client.countdown_latch(name);
+        assert_eq!(latch.name(), None);
+        assert_eq!(errors(&latch).await, [ErrorKind::InvalidName; 8]);
+    }
+    unharmed(backend, &client).await;
+}
+
+async fn a_ttl_out_of_bounds(backend: &Backend) {
+    let client = backend.client().await;
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let latch = client.countdown_latch("x");
+    for ttl in [
+        Duration::ZERO,
+        Duration::from_millis(999),
+        year + Duration::from_millis(1),
+        Duration::MAX,
+    ] {
+        let error = latch.try_set_count(1).ttl(ttl).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(error.to_string().contains("1 s to 365 days"), "{error}");
+    }
+    unharmed(backend, &client).await;
+    assert!(latch.try_set_count(1).ttl(year).await.unwrap());
+}
+
+async fn a_foreign_type_under_the_key(backend: &Backend) {
+    let client = backend.client().await;
+    backend.command(&["SET", "redlatch:{x}", "mine"]);
+    let latch = client.countdown_latch("x");
+    assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
+    assert_eq!(backend.keys(), ["redlatch:{x}"]);
+    assert_tables_empty(&client).await;
+}
+
+async fn another_kind_under_the_name(backend: &Backend) {
+    let client = backend.client().await;
+    backend.command(&["HSET", "redlatch:{x}", "k", "latch:2", "c", "3"]);
+    let latch = client.countdown_latch("x");
+    assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
+    let error = latch.wait().await.unwrap_err();
+    assert!(error.to_string().contains("latch:2"), "{error}");
+    assert_eq!(backend.keys(), ["redlatch:{x}"]);
+    assert_tables_empty(&client).await;
+}
+
+async fn a_lock_and_a_latch_of_one_name(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let latch = client.countdown_latch("x");
+    assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
+    guard.release().await.unwrap();
+    client.countdown_latch("y").try_set_count(1).await.unwrap();
+    let error = client.lock("y").try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongKind);
+}
+
+async fn too_many_waiters(backend: &Backend) {
+    let client = backend.builder().max_waiters(2).connect().await.unwrap();
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters = [(); 2].map(|()| super::waiting(latch.clone()));
+    super::listening(&client, 2).await;
+    let error = latch.wait().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyWaiters);
+    assert_eq!(
+        latch.count_down(1).await.unwrap(),
+        0,
+        "counting is no waiting"
+    );
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    assert_tables_empty(&client).await;
+}
+
+async fn a_client_that_is_closed(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let latch = client.countdown_latch("x");
+    latch.try_set_count(1).await.unwrap();
+    let waiters = [(); 3].map(|()| super::waiting(latch.clone()));
+    super::listening(&client, 3).await;
+    client.close(Duration::from_secs(1)).await;
+    for waiter in waiters {
+        let error = waiter.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    }
+    assert_eq!(errors(&latch).await, [ErrorKind::Closed; 8]);
+    assert_tables_empty(&client).await;
+    assert_eq!(other.countdown_latch("x").count().await.unwrap(), 1);
+}
+
+/// What each call fails with.
+async fn errors(latch: &CountDownLatch) -> [ErrorKind; 8] {
+    let second = Duration::from_secs(1);
+    [
+        latch.try_set_count(1).await.unwrap_err().kind(),
+        latch.count_down(1).await.unwrap_err().kind(),
+        latch.count().await.unwrap_err().kind(),
+        latch.info().await.unwrap_err().kind(),
+        latch.wait().await.unwrap_err().kind(),
+        latch.wait_for(second).await.unwrap_err().kind(),
+        latch.count_down_and_wait(1).await.unwrap_err().kind(),
+        latch.delete().await.unwrap_err().kind(),
+    ]
+}
+
+async fn unharmed(backend: &Backend, client: &Client) {
+    assert_eq!(backend.keys(), Vec::<String>::new());
+    assert_tables_empty(client).await;
+}

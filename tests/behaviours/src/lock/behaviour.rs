@@ -1,0 +1,467 @@
+//! What a lock does when nothing goes wrong.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redlatch::{HoldState, Released};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+const MS: Duration = Duration::from_millis(1);
+
+behaviours!(lock::behaviour as lock_behaviour:
+    a_free_lock_is_taken_and_freed_with_two_commands,
+    every_acquisition_excludes_every_other,
+    an_owner_re_enters_and_the_last_guard_frees,
+    a_scope_is_picked_up_by_nested_calls,
+    guards_of_one_hold_end_in_any_order,
+    a_token_is_stable_over_re_entry_and_rises_with_each_hold_l38_l39,
+    a_token_rises_after_its_counter_has_expired_l40,
+    re_entry_with_a_shorter_lease_does_not_shorten_l15,
+    a_lease_belongs_to_one_acquisition_l16,
+    every_key_has_an_end_l19,
+    extending_raises_and_never_lowers,
+    releasing_says_what_became_of_the_hold,
+    inspection_shows_holder_count_and_time,
+    holders_say_who_they_are,
+    locks_are_found_by_pattern,
+    a_forced_release_ends_one_hold_and_tells_its_holder,
+    forbidding_renewal_ends_a_hold_with_its_lease,
+    the_next_holder_learns_that_the_one_before_died,
+    names_with_braces_work_l50,
+    nothing_is_left_behind_l49,
+    closing_releases_and_refuses_l20,
+    prefixes_keep_apart,
+);
+
+async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("orders:42");
+    lock.lock().await.unwrap().release().await.unwrap();
+    let before = backend.script_calls();
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_eq!(backend.script_calls() - before, 2);
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+async fn every_acquisition_excludes_every_other(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    assert!(
+        a.lock("x").try_lock().await.unwrap().is_none(),
+        "in the same client and task"
+    );
+    assert!(
+        b.lock("x").try_lock().await.unwrap().is_none(),
+        "in another client"
+    );
+    assert!(
+        b.lock("y").try_lock().await.unwrap().is_some(),
+        "another name is free"
+    );
+    guard.release().await.unwrap();
+    assert!(b.lock("x").try_lock().await.unwrap().is_some());
+}
+
+async fn an_owner_re_enters_and_the_last_guard_frees(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let outer = lock.lock().await.unwrap();
+    let inner = lock.lock().owner(outer.owner()).await.unwrap();
+    let innermost = lock.try_lock().owner(outer.owner()).await.unwrap().unwrap();
+    assert_eq!(outer.hold_count(), 3);
+    assert_eq!(lock.hold_count(outer.owner()).await.unwrap(), 3);
+    assert_eq!(innermost.release().await.unwrap(), Released::StillHeld(2));
+    assert_eq!(inner.release().await.unwrap(), Released::StillHeld(1));
+    assert!(lock.is_held_by(outer.owner()).await.unwrap());
+    assert_eq!(outer.release().await.unwrap(), Released::Free);
+    assert!(!lock.is_locked().await.unwrap());
+    assert_tables_empty(&client).await;
+}
+
+async fn a_scope_is_picked_up_by_nested_calls(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let owner = client.owner();
+    owner
+        .scope(async {
+            let outer = lock.lock().await.unwrap();
+            let inner = lock.lock().await.unwrap();
+            assert_eq!((outer.owner(), inner.owner()), (&owner, &owner));
+            assert!(
+                lock.try_lock().fresh_owner().await.unwrap().is_none(),
+                "opted out"
+            );
+            let other = client.owner();
+            assert!(
+                lock.try_lock().owner(&other).await.unwrap().is_none(),
+                "a given owner goes first"
+            );
+            let task = tokio::spawn({
+                let lock = lock.clone();
+                async move { lock.try_lock().await.unwrap().is_none() }
+            });
+            assert!(
+                task.await.unwrap(),
+                "a spawned task does not inherit the scope"
+            );
+        })
+        .await;
+}
+
+async fn guards_of_one_hold_end_in_any_order(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let outer = lock.lock().await.unwrap();
+    let inner = lock.lock().owner(outer.owner()).await.unwrap();
+    assert_eq!(outer.release().await.unwrap(), Released::StillHeld(1));
+    assert!(lock.is_locked().await.unwrap());
+    assert_eq!(inner.state(), HoldState::Held);
+    assert_eq!(inner.release().await.unwrap(), Released::Free);
+}
+
+async fn a_token_is_stable_over_re_entry_and_rises_with_each_hold_l38_l39(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let mut last = None;
+    for _ in 0..20 {
+        let outer = lock.lock().await.unwrap();
+        let inner = lock.lock().owner(outer.owner()).await.unwrap();
+        assert_eq!(outer.token(), inner.token());
+        assert!(Some(outer.token()) > last);
+        last = Some(outer.token());
+        inner.release().await.unwrap();
+        outer.release().await.unwrap();
+    }
+}
+
+async fn a_token_rises_after_its_counter_has_expired_l40(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().await.unwrap();
+    let first = guard.token();
+    guard.release().await.unwrap();
+    backend.command(&["DEL", "redlatch:{x}"]);
+    backend.pass(MS).await;
+    let second = lock.lock().await.unwrap().token();
+    assert!(second > first);
+}
+
+async fn re_entry_with_a_shorter_lease_does_not_shorten_l15(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let outer = lock.lock().lease(60_000 * MS).await.unwrap();
+    let inner = lock
+        .lock()
+        .owner(outer.owner())
+        .lease(100 * MS)
+        .await
+        .unwrap();
+    assert!(lock.remaining().await.unwrap().unwrap() > 50_000 * MS);
+    assert!(
+        outer.remaining() > 50_000 * MS && inner.remaining() > 50_000 * MS,
+        "one deadline per hold"
+    );
+    inner.release().await.unwrap();
+    assert!(
+        lock.remaining().await.unwrap().unwrap() > 50_000 * MS,
+        "an inner release leaves the lease alone"
+    );
+    assert!(
+        backend.ttl("redlatch:{x}").unwrap() > 600_000 * MS,
+        "the token is kept beyond the lease"
+    );
+}
+
+async fn a_lease_belongs_to_one_acquisition_l16(backend: &Backend) {
+    let client = backend.client().await;
+    let (x, y) = (client.lock("x"), client.lock("y"));
+    let _short = x.lock().lease(10_000 * MS).await.unwrap();
+    let _long = y.lock().lease(50_000 * MS).await.unwrap();
+    let default = x.clone();
+    assert!(x.remaining().await.unwrap().unwrap() <= 10_000 * MS);
+    assert!(y.remaining().await.unwrap().unwrap() > 40_000 * MS);
+    assert!(default.try_lock().await.unwrap().is_none());
+}
+
+async fn every_key_has_an_end_l19(backend: &Backend) {
+    let client = backend.client().await;
+    let longest = Duration::from_secs(365 * 24 * 3600);
+    let _short = client.lock("short").lock().lease(50 * MS).await.unwrap();
+    let _long = client.lock("long").lock().lease(longest).await.unwrap();
+    let long = client.lock("long");
+    let waiter = long.try_lock_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(waiter.map(|guard| guard.is_some()));
+    client.settled().await;
+    for key in backend.keys() {
+        assert!(backend.ends(&key), "{key} has no end");
+    }
+    assert!(backend.ttl("redlatch:{long}").unwrap() > longest);
+}
+
+async fn extending_raises_and_never_lowers(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().lease(10_000 * MS).await.unwrap();
+    guard.extend(60_000 * MS).await.unwrap();
+    assert!(guard.remaining() > 50_000 * MS);
+    guard.extend(1_000 * MS).await.unwrap();
+    assert!(guard.remaining() > 50_000 * MS);
+    assert!(lock.remaining().await.unwrap().unwrap() > 50_000 * MS);
+}
+
+async fn releasing_says_what_became_of_the_hold(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let expired = lock.lock().lease(50 * MS).await.unwrap();
+    backend.pass_lease(50 * MS).await;
+    assert_eq!(expired.release().await.unwrap(), Released::Expired);
+
+    let taken = lock.lock().lease(50 * MS).await.unwrap();
+    backend.pass_lease(50 * MS).await;
+    let next = lock.lock().await.unwrap();
+    assert_eq!(taken.release().await.unwrap(), Released::TakenOver);
+    assert!(
+        lock.is_held_by(next.owner()).await.unwrap(),
+        "a late release touches nothing of a later hold"
+    );
+
+    lock.force_release().await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Released::Revoked);
+
+    let forgotten = lock.lock().await.unwrap();
+    backend.command(&["DEL", "redlatch:{x}"]);
+    assert_eq!(forgotten.release().await.unwrap(), Released::Forgotten);
+}
+
+async fn inspection_shows_holder_count_and_time(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    assert_eq!(lock.info().await.unwrap(), None);
+    let guard = lock.lock().lease(50_000 * MS).await.unwrap();
+    let info = lock.info().await.unwrap().unwrap();
+    assert_eq!(info.name, "x");
+    assert_eq!(info.owner, guard.owner().to_string());
+    assert_eq!(
+        (info.count, info.token, info.waiters),
+        (1, guard.token(), 0)
+    );
+    assert!(info.remaining <= 50_000 * MS && info.age < 5_000 * MS);
+    let other = backend.client().await;
+    let waiter = other.lock("x");
+    let waiter = waiter.try_lock_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(waiter.map(|guard| guard.is_some()));
+    assert!(!lock.is_held_by(&client.owner()).await.unwrap());
+}
+
+async fn holders_say_who_they_are(backend: &Backend) {
+    let client = backend
+        .builder()
+        .application("night-shift")
+        .connect()
+        .await
+        .unwrap();
+    let lock = client.lock("x");
+    assert_eq!(lock.holders().await.unwrap(), []);
+    let _guard = lock.lock().await.unwrap();
+    let other = backend.client().await;
+    let holders = other.lock("x").holders().await.unwrap();
+    let metadata = holders[0].metadata.as_ref().unwrap();
+    assert_eq!(
+        (metadata.application.as_str(), metadata.pid),
+        ("night-shift", std::process::id())
+    );
+    assert!(!metadata.host.is_empty() && metadata.connected_at > 1_000_000_000_000);
+}
+
+async fn locks_are_found_by_pattern(backend: &Backend) {
+    let client = backend.client().await;
+    let mut guards = Vec::new();
+    for name in [
+        "orders:1",
+        "orders:2",
+        "users:1",
+        "{orders}:3",
+        "a{b",
+        "a}b",
+    ] {
+        guards.push(client.lock(name).lock().await.unwrap());
+    }
+    client
+        .lock("orders:free")
+        .lock()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    let find = async |pattern: &str| {
+        let mut locks = client.locks(pattern);
+        let mut names = Vec::new();
+        while let Some(holder) = locks.next().await {
+            names.push(holder.unwrap().info.name);
+        }
+        names.sort();
+        names.dedup();
+        names
+    };
+    assert_eq!(find("orders:*").await, ["orders:1", "orders:2"]);
+    assert_eq!(
+        find("*orders*").await,
+        ["orders:1", "orders:2", "{orders}:3"]
+    );
+    assert_eq!(find("a?b").await, ["a{b", "a}b"]);
+    assert_eq!(find("nothing").await, [""; 0]);
+}
+
+async fn a_forced_release_ends_one_hold_and_tells_its_holder(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    assert!(!lock.force_release().await.unwrap(), "nobody holds it");
+    let guard = lock.lock().renewed_lease(3_000 * MS).await.unwrap();
+    let token = guard.token();
+    assert!(lock.force_release().await.unwrap());
+    let next = backend.client().await.lock("x").lock().await.unwrap();
+    assert!(next.token() > token);
+    assert!(
+        lock.force_release().token(token).await.unwrap_or(true),
+        "the same order again is harmless"
+    );
+    assert!(
+        next.extend(30_000 * MS).await.is_ok(),
+        "an order for an older hold ends no later one"
+    );
+    assert_eq!(
+        guard.lost().await.as_str(),
+        "revoked",
+        "told by the next renewal"
+    );
+    assert_eq!(
+        guard.check().unwrap_err().loss(),
+        Some(redlatch::LossCause::Revoked)
+    );
+}
+
+async fn forbidding_renewal_ends_a_hold_with_its_lease(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().renewed_lease(1_000 * MS).await.unwrap();
+    assert!(lock.force_release().after_lease().await.unwrap());
+    assert!(lock.is_locked().await.unwrap(), "exclusion is kept");
+    assert_eq!(guard.lost().await, redlatch::LossCause::Revoked);
+    let next = lock.lock().await.unwrap();
+    assert!(next.token() > guard.token());
+    assert!(
+        next.extend(2_000 * MS).await.is_ok(),
+        "a later hold may be renewed"
+    );
+}
+
+async fn the_next_holder_learns_that_the_one_before_died(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().lease(50 * MS).await.unwrap();
+    assert!(!guard.is_after_abandonment());
+    std::mem::forget(guard);
+    let next = lock.lock().await.unwrap();
+    assert!(next.is_after_abandonment());
+    next.release().await.unwrap();
+    assert!(!lock.lock().await.unwrap().is_after_abandonment());
+}
+
+async fn names_with_braces_work_l50(backend: &Backend) {
+    let client = backend.client().await;
+    let long = "x".repeat(512);
+    let names = [
+        "a{b", "a}b", "{}", "}{", "{t}x", "{{x}}", "🔒", "%", "a b\n", &long,
+    ];
+    let mut guards = Vec::new();
+    for name in names {
+        let lock = client.lock(name);
+        guards.push(
+            lock.try_lock()
+                .await
+                .unwrap()
+                .expect("no two names share a lock"),
+        );
+        let again = lock.try_lock_for(backend.at_leisure(1000 * MS)).await;
+        backend.assert_not_granted(again.map(|guard| guard.is_some()));
+        assert_eq!(lock.info().await.unwrap().unwrap().name, name);
+    }
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
+    client.settled().await;
+    backend.assert_only_counters_left();
+}
+
+async fn nothing_is_left_behind_l49(backend: &Backend) {
+    let client = backend.client().await;
+    let round = async |i: usize| {
+        let lock = client.lock(&format!("n{i}"));
+        let guard = lock.lock().await.unwrap();
+        let inner = lock.lock().owner(guard.owner()).await.unwrap();
+        let wait = backend.at_leisure(400 * MS);
+        if i.is_multiple_of(10) {
+            let guard = lock.try_lock_for(wait).await;
+            backend.assert_not_granted(guard.map(|guard| guard.is_some()));
+        }
+        drop(guard);
+        drop(inner);
+    };
+    // Those who wait do so together, or a real server would take minutes.
+    join_all((0..200).map(round)).await;
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+async fn closing_releases_and_refuses_l20(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let mut guards = Vec::new();
+    for i in 0..1_000 {
+        guards.push(client.lock(&format!("n{i}")).lock().await.unwrap());
+    }
+    let foreign = other.lock("busy").lock().await.unwrap();
+    let waiters: Vec<_> = (0..1_000)
+        .map(|i| {
+            let lock = client.lock(if i % 2 == 0 { "busy" } else { "n7" });
+            tokio::spawn(async move { lock.lock().await.map(drop).unwrap_err().kind() })
+        })
+        .collect();
+    backend.pass(20 * MS).await;
+    let watch = guards[3].lost();
+    client.close_now().await;
+    assert_eq!(watch.await, redlatch::LossCause::Closed);
+    for waiter in waiters {
+        assert_eq!(waiter.await.unwrap(), redlatch::ErrorKind::Closed);
+    }
+    assert_eq!(
+        client
+            .lock("new")
+            .lock()
+            .await
+            .map(drop)
+            .unwrap_err()
+            .kind(),
+        redlatch::ErrorKind::Closed
+    );
+    for i in 0..1_000 {
+        assert!(
+            !other.lock(&format!("n{i}")).is_locked().await.unwrap(),
+            "n{i}"
+        );
+    }
+    drop((guards, foreign));
+    other.settled().await;
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+async fn prefixes_keep_apart(backend: &Backend) {
+    let a = backend.client().await;
+    let b = backend.builder().prefix("other").connect().await.unwrap();
+    let _guard = a.lock("x").lock().await.unwrap();
+    assert!(b.lock("x").try_lock().await.unwrap().is_some());
+}

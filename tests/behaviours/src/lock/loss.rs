@@ -1,0 +1,94 @@
+//! Losing a hold: told in time, whatever happens.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(lock::loss as lock_loss:
+    a_fixed_lease_ends_and_says_so_before_the_key_does,
+    a_watched_hold_outlives_its_lease,
+    a_deleted_key_is_noticed_and_not_re_created_l14,
+    run_ends_with_the_hold,
+    max_hold_ends_renewal,
+    a_dropped_guard_is_renewed_no_more_l10,
+);
+
+async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().lease(300 * MS).await.unwrap();
+    assert_eq!(guard.lost().await, LossCause::Expired);
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Expired));
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    let error = guard.extend(SECOND).await.unwrap_err();
+    assert_eq!(
+        error.kind(),
+        ErrorKind::Lost(LossCause::Expired),
+        "what is lost stays lost"
+    );
+}
+
+async fn a_watched_hold_outlives_its_lease(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+    backend.pass(2_500 * MS).await;
+    guard.check().unwrap();
+    assert!(lock.is_held_by(guard.owner()).await.unwrap());
+    assert_eq!(client.tables().renewals, 1);
+    guard.release().await.unwrap();
+    assert_tables_empty(&client).await;
+}
+
+async fn a_deleted_key_is_noticed_and_not_re_created_l14(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
+    backend.command(&["DEL", "redlatch:{x}"]);
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert_eq!(backend.keys(), [""; 0]);
+    assert_eq!(client.tables().renewals, 0);
+}
+
+async fn run_ends_with_the_hold(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().lease(200 * MS).await.unwrap();
+    assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
+    let error = guard.run(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Expired));
+    let error = guard
+        .run(async { panic!("a lost hold runs nothing") })
+        .await
+        .unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Expired));
+}
+
+async fn max_hold_ends_renewal(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock
+        .lock()
+        .renewed_lease(SECOND)
+        .max_hold(SECOND)
+        .await
+        .unwrap();
+    let start = Instant::now();
+    assert_eq!(guard.lost().await, LossCause::Expired);
+    assert!(start.elapsed() < 3 * SECOND);
+    assert_eq!(client.tables().renewals, 0);
+}
+
+async fn a_dropped_guard_is_renewed_no_more_l10(backend: &Backend) {
+    let client = backend.client().await;
+    for i in 0..300 {
+        let lock = client.lock(&format!("n{}", i % 7));
+        if let Some(guard) = lock.try_lock().await.unwrap() {
+            drop(guard);
+        }
+    }
+    assert_tables_empty(&client).await;
+}

@@ -1,0 +1,301 @@
+//! Waiting for a lock that is held.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use redlatch::{Backoff, Client, ErrorKind, WaitStrategy};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+
+behaviours!(lock::waiting as lock_waiting:
+    a_release_wakes_a_waiter_of_another_client,
+    a_waiter_takes_over_when_the_lease_ends,
+    a_bounded_wait_ends_at_its_time,
+    an_idle_waiter_costs_nothing_between_its_looks,
+    local_tasks_take_turns_in_order_l8,
+    commands_per_acquisition_stay_flat_as_waiters_grow_l8,
+    one_waiters_deadline_is_not_anothers_l5,
+    ten_thousand_names_are_waited_for_at_once_l6,
+    polling_never_subscribes,
+    polling_ends_after_its_attempts,
+    waiters_of_a_holders_owner_need_not_queue,
+    a_waiter_that_nobody_polls_stalls_nobody,
+    processes_that_count_together_lose_nothing,
+);
+
+async fn a_release_wakes_a_waiter_of_another_client(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    for _ in 0..20 {
+        let guard = a.lock("x").lock().await.unwrap();
+        let lock = b.lock("x");
+        let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+        registered(&a, "x", 1).await;
+        let start = Instant::now();
+        drop(guard);
+        waiter.await.unwrap().release().await.unwrap();
+        if let Backend::Embedded { .. } = backend {
+            assert!(
+                start.elapsed() < 1_000 * MS,
+                "woken by the release and not by its own next look"
+            );
+        }
+    }
+    assert_tables_empty(&b).await;
+}
+
+async fn a_waiter_takes_over_when_the_lease_ends(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().lease(200 * MS).await.unwrap();
+    std::mem::forget(guard);
+    let start = Instant::now();
+    let next = b.lock("x").lock().await.unwrap();
+    assert!(next.is_after_abandonment());
+    backend.assert_took(190 * MS, start);
+}
+
+async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let _guard = a.lock("x").lock().await.unwrap();
+    for wait in [0, 50, 300] {
+        let wait = backend.at_leisure(wait * MS);
+        let start = Instant::now();
+        let guard = b.lock("x").try_lock_for(wait).await;
+        backend.assert_not_granted(guard.map(|guard| guard.is_some()));
+        backend.assert_took(wait, start);
+    }
+    assert_tables_empty(&b).await;
+}
+
+/// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
+async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let lock = b.lock("x");
+    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    registered(&a, "x", 1).await;
+    let before = backend.script_calls();
+    backend.pass(500 * MS).await;
+    assert_eq!(backend.script_calls() - before, 0);
+    drop(guard);
+    drop(waiter.await.unwrap());
+}
+
+async fn local_tasks_take_turns_in_order_l8(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().await.unwrap();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for i in 0..100 {
+        let (lock, order) = (lock.clone(), Arc::clone(&order));
+        let (queued, is_queued) = tokio::sync::oneshot::channel();
+        tasks.push(tokio::spawn(async move {
+            let mut acquiring = Box::pin(lock.lock().into_future());
+            assert!(futures_util::poll!(acquiring.as_mut()).is_pending());
+            queued.send(()).unwrap();
+            let guard = acquiring.await.unwrap();
+            order.lock().unwrap().push(i);
+            guard.release().await.unwrap();
+        }));
+        is_queued.await.unwrap();
+    }
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), (0..100).collect::<Vec<_>>());
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+async fn commands_per_acquisition_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+    let client = backend.client().await;
+    for waiters in [1_u32, 16, 128, 1_000] {
+        let before = backend.script_calls();
+        let count = Arc::new(AtomicU32::new(0));
+        let tasks: Vec<_> = (0..waiters)
+            .map(|_| {
+                let (lock, count) = (client.lock("x"), Arc::clone(&count));
+                tokio::spawn(async move {
+                    let guard = lock.lock().await.unwrap();
+                    count.fetch_add(1, Ordering::Relaxed);
+                    guard.release().await.unwrap();
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(count.load(Ordering::Relaxed), waiters);
+        let per_acquisition =
+            f64::from(u32::try_from(backend.script_calls() - before).unwrap()) / f64::from(waiters);
+        println!("{waiters} local tasks: {per_acquisition:.2} commands per acquisition");
+        assert!(
+            per_acquisition <= 4.0,
+            "{per_acquisition} commands per acquisition with {waiters} waiters"
+        );
+    }
+}
+
+async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let impatient = b.lock("x").try_lock_for(backend.at_leisure(10 * MS));
+    let patient: Vec<_> = (0..100)
+        .map(|_| {
+            let lock = b.lock("x");
+            tokio::spawn(async move { lock.try_lock_for(20_000 * MS).await.unwrap().is_some() })
+        })
+        .collect();
+    backend.assert_not_granted(impatient.await.map(|guard| guard.is_some()));
+    guard.release().await.unwrap();
+    for task in patient {
+        assert!(task.await.unwrap());
+    }
+}
+
+async fn ten_thousand_names_are_waited_for_at_once_l6(backend: &Backend) {
+    let (many, _turn) = backend.crowd().await;
+    let (a, b) = (
+        backend.patient_client().await,
+        backend.patient_client().await,
+    );
+    let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();
+    let holds = names.iter().map(|name| a.lock(name).lock().into_future());
+    let guards: Vec<_> = futures_util::future::join_all(holds)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
+    let waiters: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let lock = b.lock(name);
+            tokio::spawn(async move { lock.lock().await.map(drop) })
+        })
+        .collect();
+    registered(&a, &names[many - 1], 1).await;
+    drop(guards);
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+    a.settled().await;
+    assert_tables_empty(&b).await;
+    backend.assert_only_counters_left();
+}
+
+async fn polling_never_subscribes(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let lock = b.lock("x");
+    let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
+    let waiter = tokio::spawn(async move { lock.lock().strategy(poll).await.unwrap() });
+    backend.pass(100 * MS).await;
+    assert_eq!(a.lock("x").info().await.unwrap().unwrap().waiters, 0);
+    drop(guard);
+    drop(waiter.await.unwrap());
+}
+
+async fn polling_ends_after_its_attempts(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let poll = WaitStrategy::Poll(Backoff::constant(5 * MS).max_attempts(3));
+    let calls = backend.script_calls();
+    let error = b.lock("x").lock().strategy(poll).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyAttempts);
+    assert_eq!(backend.script_calls() - calls, 3);
+    let lock = b.lock("x");
+    let waiting = lock.try_lock_for(10_000 * MS).strategy(poll);
+    assert!(waiting.await.unwrap().is_none());
+    assert_eq!(backend.script_calls() - calls, 6);
+    guard.release().await.unwrap();
+}
+
+async fn waiters_of_a_holders_owner_need_not_queue(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let foreign = a.lock("x").lock().await.unwrap();
+    let lock = b.lock("x");
+    let owner = b.owner();
+    let first = tokio::spawn(lock.lock().owner(&owner).into_future());
+    registered(&a, "x", 1).await;
+    let stranger = tokio::spawn(lock.lock().into_future());
+    let second = tokio::spawn(lock.lock().owner(&owner).into_future());
+    backend.pass(10 * MS).await;
+    foreign.release().await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    let second = second.await.unwrap().unwrap();
+    assert_eq!(second.owner(), first.owner());
+    assert!(!stranger.is_finished());
+    first.release().await.unwrap();
+    second.release().await.unwrap();
+    drop(stranger.await.unwrap().unwrap());
+}
+
+async fn a_waiter_that_nobody_polls_stalls_nobody(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let guard = a.lock("x").lock().await.unwrap();
+    let mut stuck = Box::pin(b.lock("x").lock().into_future());
+    for _ in 0..20 {
+        assert!(futures_util::poll!(stuck.as_mut()).is_pending());
+        backend.pass(MS).await;
+    }
+    let lock = b.lock("x");
+    let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
+    drop(guard);
+    // The first in line is never polled again, and the second takes its turn after two re-check bounds.
+    let next = waiter.await.unwrap();
+    next.release().await.unwrap();
+    stuck.await.unwrap().release().await.unwrap();
+    assert_tables_empty(&b).await;
+}
+
+async fn processes_that_count_together_lose_nothing(backend: &Backend) {
+    let counter = Arc::new(AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let client = backend.client().await;
+        for _ in 0..8 {
+            let (lock, counter) = (client.lock("x"), Arc::clone(&counter));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..10 {
+                    let guard = lock.lock().await.unwrap();
+                    let seen = counter.load(Ordering::Relaxed);
+                    tokio::task::yield_now().await;
+                    counter.store(seen + 1, Ordering::Relaxed);
+                    guard.release().await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(counter.load(Ordering::Relaxed), 320);
+    backend.assert_only_counters_left();
+}
+
+/// Waits until the server knows of `waiters` waiters.
+async fn registered(client: &Client, name: &str, waiters: u64) {
+    redlatch_tests::wait::eventually(
+        "a waiter to register",
+        redlatch_tests::wait::GENEROUS,
+        async || {
+            client
+                .lock(name)
+                .info()
+                .await
+                .unwrap()
+                .is_some_and(|info| info.waiters == waiters)
+        },
+    )
+    .await;
+}
+
+use std::future::IntoFuture;

@@ -1,0 +1,151 @@
+//! Wrong input gets a typed error, and nothing is half done.
+
+use std::time::Duration;
+
+use redlatch::{Client, ErrorKind};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+behaviours!(lock::wrong_input as lock_wrong_input:
+    names_out_of_bounds,
+    leases_out_of_bounds_l19,
+    a_foreign_type_under_the_key,
+    another_kind_under_the_name,
+    an_owner_of_another_client,
+    too_many_waiters,
+);
+
+async fn names_out_of_bounds(backend: &Backend) {
+    let client = backend.client().await;
+    for name in ["", &"x".repeat(513)] {
+        let lock = client.lock(name);
+        assert_eq!(lock.name(), None);
+        assert_eq!(
+            lock.lock().await.map(drop).unwrap_err().kind(),
+            ErrorKind::InvalidName
+        );
+        assert_eq!(
+            lock.try_lock().await.map(drop).unwrap_err().kind(),
+            ErrorKind::InvalidName
+        );
+        assert_eq!(
+            lock.info().await.unwrap_err().kind(),
+            ErrorKind::InvalidName
+        );
+        assert_eq!(
+            lock.force_release().await.unwrap_err().kind(),
+            ErrorKind::InvalidName
+        );
+    }
+    unharmed(backend, &client).await;
+}
+
+async fn leases_out_of_bounds_l19(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let year = Duration::from_secs(365 * 24 * 3600);
+    for lease in [
+        Duration::ZERO,
+        Duration::from_millis(49),
+        year + Duration::from_millis(1),
+        Duration::MAX,
+    ] {
+        let error = lock.lock().lease(lease).await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidLease);
+        assert!(error.to_string().contains("50ms to 365 days"), "{error}");
+        assert_eq!(
+            lock.lock()
+                .renewed_lease(lease)
+                .await
+                .map(drop)
+                .unwrap_err()
+                .kind(),
+            ErrorKind::InvalidLease
+        );
+    }
+    unharmed(backend, &client).await;
+    let guard = lock.lock().await.unwrap();
+    assert_eq!(
+        guard.extend(Duration::ZERO).await.unwrap_err().kind(),
+        ErrorKind::InvalidLease
+    );
+    guard.check().unwrap();
+}
+
+async fn a_foreign_type_under_the_key(backend: &Backend) {
+    let client = backend.client().await;
+    backend.command(&["SET", "redlatch:{x}", "mine"]);
+    let lock = client.lock("x");
+    assert_eq!(
+        lock.lock().await.map(drop).unwrap_err().kind(),
+        ErrorKind::WrongKind
+    );
+    assert_eq!(
+        lock.try_lock().await.map(drop).unwrap_err().kind(),
+        ErrorKind::WrongKind
+    );
+    assert_eq!(lock.info().await.unwrap_err().kind(), ErrorKind::WrongKind);
+    assert_eq!(
+        lock.force_release().await.unwrap_err().kind(),
+        ErrorKind::WrongKind
+    );
+    assert_tables_empty(&client).await;
+    assert_eq!(backend.keys(), ["redlatch:{x}"]);
+}
+
+async fn another_kind_under_the_name(backend: &Backend) {
+    let client = backend.client().await;
+    for kind in ["fair:1", "lock:2"] {
+        backend.command(&["HSET", "redlatch:{x}", "k", kind]);
+        let lock = client.lock("x");
+        let error = lock.lock().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongKind);
+        assert!(error.to_string().contains(kind), "{error}");
+        assert_eq!(lock.info().await.unwrap_err().kind(), ErrorKind::WrongKind);
+    }
+    assert_tables_empty(&client).await;
+    assert_eq!(backend.hash("redlatch:{x}").len(), 1, "nothing was written");
+}
+
+async fn an_owner_of_another_client(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let owner = b.owner();
+    let error = a
+        .lock("x")
+        .lock()
+        .owner(&owner)
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ForeignOwner);
+    unharmed(backend, &a).await;
+    let guard = owner
+        .scope(async { a.lock("x").lock().await.unwrap() })
+        .await;
+    assert_eq!(
+        guard.owner().client(),
+        a.id(),
+        "a scope of another client says nothing about this one"
+    );
+}
+
+async fn too_many_waiters(backend: &Backend) {
+    let client = backend.builder().max_waiters(1).connect().await.unwrap();
+    let lock = client.lock("x");
+    let _guard = lock.lock().await.unwrap();
+    let waiter = lock.clone();
+    let waiter = tokio::spawn(async move { waiter.try_lock_for(Duration::from_secs(60)).await });
+    redlatch_tests::wait::eventually("the waiter", redlatch_tests::wait::GENEROUS, async || {
+        client.tables().waiters == 1
+    })
+    .await;
+    let error = lock.try_lock().await.map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooManyWaiters);
+    assert!(error.is_transient());
+    waiter.abort();
+}
+
+/// Nothing was sent that left a trace.
+async fn unharmed(backend: &Backend, client: &Client) {
+    assert_tables_empty(client).await;
+    assert_eq!(backend.keys(), [""; 0]);
+}

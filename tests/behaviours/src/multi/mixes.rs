@@ -1,0 +1,302 @@
+//! Several locks of different kinds held as one.
+
+use std::{future::IntoFuture, sync::Arc};
+
+use redlatch::{Client, ErrorKind, HoldState, Lockable, LossCause, MultiLock, Released};
+use tokio::sync::Mutex;
+
+use super::{Fleet, MS, SECOND};
+
+fleet_behaviours!(multi::mixes as multi_mixes, 2:
+    every_kind_is_held_and_released_as_one,
+    an_owner_re_enters_every_kind,
+    both_sides_of_one_name_are_the_write_side,
+    one_name_as_two_kinds_is_told_before_anything_is_sent,
+    readers_share_their_side_and_writers_do_not,
+    a_reader_that_asks_to_write_gets_nothing_at_all,
+    losing_a_member_of_any_kind_is_losing_all,
+    mixes_in_opposite_orders_end,
+);
+
+/// One member of each kind, over two servers.
+fn mix(clients: &[Client]) -> MultiLock {
+    let rows = clients[0].striped_lock("rows", 4).unwrap();
+    clients[0].multi_lock(&[
+        &clients[1].read_write_lock("w").write_side(),
+        &clients[0].read_write_lock("r").read_side(),
+        &clients[1].fair_lock("f"),
+        &rows.of("row:1"),
+        &clients[0].lock("p"),
+    ])
+}
+
+/// Checks that nobody holds or waits anywhere, whatever the kind.
+async fn assert_quiet(fleet: &Fleet, clients: &[Client]) {
+    fleet.pass(10 * MS).await;
+    for client in clients {
+        redlatch_tests::backend::assert_tables_empty(client).await;
+    }
+    for backend in &fleet.0 {
+        for key in backend.keys() {
+            assert!(backend.ends(&key), "{key} has no end");
+            if let Some((_, part)) = key.rsplit_once("}:") {
+                assert_eq!(part, "l", "{key} is left");
+                continue;
+            }
+            let hash = backend.hash(&key);
+            let holds = hash.get("h").is_some_and(|attempts| attempts != " ");
+            let reads = hash.keys().any(|field| field.starts_with('r'));
+            assert!(!holds && !reads, "{key} still has {hash:?}");
+        }
+    }
+}
+
+async fn every_kind_is_held_and_released_as_one(fleet: &Fleet) {
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let guard = mix(&clients).lock().await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    let kinds: Vec<_> = guard.members().iter().map(|held| held.kind()).collect();
+    let expected = ["fair_lock", "lock", "lock", "read_lock", "write_lock"];
+    assert_eq!(kinds, expected);
+    assert!(mix(&others).try_lock().await.unwrap().is_none());
+    assert!(others[0].lock("p").try_lock().await.unwrap().is_none());
+    assert!(others[1].fair_lock("f").try_lock().await.unwrap().is_none());
+    let (reads, writes) = (
+        others[0].read_write_lock("r"),
+        others[1].read_write_lock("w"),
+    );
+    assert!(reads.try_write().await.unwrap().is_none());
+    assert!(writes.try_read().await.unwrap().is_none());
+    let beside = reads.try_read().await.unwrap().unwrap();
+    assert_eq!(guard.token("r"), Some(beside.token()));
+    beside.release().await.unwrap();
+    guard.extend(60 * SECOND).await.unwrap();
+    assert!(guard.remaining() > 50 * SECOND);
+    let ended = guard.release().await;
+    assert_eq!(ended.len(), 5);
+    for (name, released) in ended {
+        assert_eq!(released.unwrap(), Released::Free, "{name}");
+    }
+    assert_quiet(fleet, &clients).await;
+    assert_quiet(fleet, &others).await;
+}
+
+async fn an_owner_re_enters_every_kind(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let first = |owner: &redlatch::Owner| {
+        let all = clients[0].multi_lock(&[
+            &clients[0].lock("p"),
+            &clients[0].fair_lock("f"),
+            &clients[0].read_write_lock("r").read_side(),
+            &clients[0].read_write_lock("w").write_side(),
+        ]);
+        all.try_lock().owner(owner)
+    };
+    let owner = clients[0].owner();
+    let outer = first(&owner).await.unwrap().unwrap();
+    let inner = first(&owner).await.unwrap().unwrap();
+    for (outer, inner) in outer.members().iter().zip(inner.members()) {
+        assert_eq!(outer.token(), inner.token(), "{}", outer.kind());
+        assert_eq!(outer.hold_count(), 2, "{}", outer.kind());
+    }
+    // A member held alone before is re-entered as well.
+    let read = clients[0].read_write_lock("w").read().owner(&owner);
+    let read = read.await.unwrap();
+    for (_, released) in outer.release().await {
+        assert!(matches!(released.unwrap(), Released::StillHeld(1)));
+    }
+    assert!(inner.check().is_ok());
+    assert!(first(&clients[0].owner()).await.unwrap().is_none());
+    inner.release().await;
+    read.release().await.unwrap();
+    assert_quiet(fleet, &clients).await;
+}
+
+async fn both_sides_of_one_name_are_the_write_side(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let lock = clients[0].read_write_lock("x");
+    let other = clients[1].read_write_lock("x");
+    let both = clients[0].multi_lock(&[
+        &lock.read_side(),
+        &lock.write_side(),
+        &lock.read_side(),
+        &other.read_side(),
+        &other.read_side(),
+    ]);
+    assert_eq!(both.len(), 2);
+    let guard = both.try_lock().await.unwrap().unwrap();
+    let kinds: Vec<_> = guard.members().iter().map(|held| held.kind()).collect();
+    assert!(kinds.contains(&"write_lock") && kinds.contains(&"read_lock"));
+    assert!(lock.info().await.unwrap().writer.is_some());
+    assert_eq!(other.info().await.unwrap().readers, 1);
+    guard.release().await;
+    assert_quiet(fleet, &clients).await;
+}
+
+async fn one_name_as_two_kinds_is_told_before_anything_is_sent(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let (plain, fair) = (clients[0].lock("x"), clients[0].fair_lock("x"));
+    let read = clients[0].read_write_lock("x").read_side();
+    let before = fleet.0[0].script_calls();
+    let mixes: [&[&dyn Lockable]; 3] = [&[&plain, &fair], &[&read, &plain], &[&fair, &read]];
+    for members in mixes {
+        let error = clients[0].multi_lock(members).lock().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WrongKind);
+    }
+    assert_eq!(fleet.0[0].script_calls(), before);
+    // On another server it is another name.
+    let other = clients[1].fair_lock("x");
+    let both = clients[0].multi_lock(&[&plain, &other]);
+    both.try_lock().await.unwrap().unwrap().release().await;
+}
+
+async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let reading = |clients: &[Client], plain: &str| {
+        let read = clients[1].read_write_lock("x").read_side();
+        clients[0].multi_lock(&[&clients[0].lock(plain), &read])
+    };
+    let first = reading(&clients, "a").try_lock().await.unwrap().unwrap();
+    let second = reading(&others, "b").try_lock().await.unwrap().unwrap();
+    let write = others[1].read_write_lock("x").write_side();
+    let writing = others[0].multi_lock(&[&others[0].lock("c"), &write]);
+    assert!(writing.try_lock().await.unwrap().is_none());
+    let waiting = writing.try_lock_for(fleet.0[0].at_leisure(100 * MS)).await;
+    fleet.0[0].assert_not_granted(waiting.map(|guard| guard.is_some()));
+    let waiting = tokio::spawn(writing.lock().into_future());
+    fleet.pass(50 * MS).await;
+    first.release().await;
+    second.release().await;
+    waiting.await.unwrap().unwrap().release().await;
+    assert_quiet(fleet, &clients).await;
+    assert_quiet(fleet, &others).await;
+}
+
+async fn a_reader_that_asks_to_write_gets_nothing_at_all(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let lock = clients[0].read_write_lock("x");
+    let owner = clients[0].owner();
+    let reads = lock.read().owner(&owner).await.unwrap();
+    let all = clients[0].multi_lock(&[&clients[0].lock("a"), &lock.write_side()]);
+    let error = all.lock().owner(&owner).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+    clients[0].settled().await;
+    assert!(!clients[0].lock("a").is_locked().await.unwrap());
+    assert!(reads.check().is_ok());
+    reads.release().await.unwrap();
+    assert_quiet(fleet, &clients).await;
+}
+
+async fn losing_a_member_of_any_kind_is_losing_all(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    for lost in ["f", "r", "w"] {
+        let guard = mix(&clients).lock().renewed_lease(SECOND).await.unwrap();
+        let work = guard.run(std::future::pending::<()>());
+        let force = async {
+            fleet.pass(10 * MS).await;
+            let forced = match lost {
+                "f" => clients[1].fair_lock("f").force_release().await.unwrap(),
+                name => {
+                    let lock = clients[usize::from(name == "w")].read_write_lock(name);
+                    lock.force_release().await.unwrap() == 1
+                }
+            };
+            assert!(forced, "{lost}");
+        };
+        let (worked, ()) = tokio::join!(work, force);
+        let kind = worked.unwrap_err().kind();
+        assert_eq!(kind, ErrorKind::Lost(LossCause::Revoked), "{lost}");
+        assert_eq!(guard.lost().await, LossCause::Revoked);
+        for (name, released) in guard.release().await {
+            let expected = if name == lost {
+                Released::Revoked
+            } else {
+                Released::Free
+            };
+            assert_eq!(
+                released.unwrap(),
+                expected,
+                "{name} after the loss of {lost}"
+            );
+        }
+        assert_quiet(fleet, &clients).await;
+    }
+}
+
+async fn mixes_in_opposite_orders_end(fleet: &Fleet) {
+    let inside = Arc::new(Mutex::new(0));
+    let mut tasks = Vec::new();
+    for task in 0..6 {
+        let (clients, inside) = (fleet.clients().await, Arc::clone(&inside));
+        tasks.push(tokio::spawn(async move {
+            let (plain, fair) = (clients[0].lock("x"), clients[1].fair_lock("y"));
+            let both = clients[0].read_write_lock("z");
+            let (read, write) = (both.read_side(), both.write_side());
+            let members: [&dyn Lockable; 3] = match task % 3 {
+                0 => [&plain, &fair, &write],
+                1 => [&read, &fair, &plain],
+                _ => [&fair, &write, &plain],
+            };
+            let all = clients[0].multi_lock(&members);
+            for _ in 0..4 {
+                let guard = all.lock().await.unwrap();
+                *inside.try_lock().expect("nobody else is inside") += 1;
+                guard.release().await;
+            }
+            clients
+        }));
+    }
+    let mut done = Vec::new();
+    for task in tasks {
+        done.push(task.await.unwrap());
+    }
+    for clients in done {
+        assert_quiet(fleet, &clients).await;
+    }
+    assert_eq!(*inside.lock().await, 24);
+}
+
+/// Polls the acquisition of a mix 1, 2, 3, … times and drops it, until it is done before that. After each drop others get everything at once, and nothing is
+/// left. `busy`: another holds each member for some milliseconds, one longer than the other.
+pub async fn dropped_at_every_await(busy: bool) -> u32 {
+    for polls in 1..10_000 {
+        let fleet = Fleet::embedded(2);
+        let (clients, others) = (fleet.clients().await, fleet.clients().await);
+        let mut held = Vec::new();
+        if busy {
+            let guard = mix(&others).lock().await.unwrap();
+            held.push(tokio::spawn(async move {
+                for (at, member) in guard.into_members().into_iter().enumerate() {
+                    tokio::time::sleep(5 * MS * (at as u32 + 1)).await;
+                    member.release().await.unwrap();
+                }
+            }));
+        }
+        let mut waiting = std::pin::pin!(mix(&clients).lock().into_future());
+        let mut done = false;
+        for _ in 0..polls {
+            if let std::task::Poll::Ready(guard) = futures_util::poll!(waiting.as_mut()) {
+                drop(guard.unwrap());
+                done = true;
+                break;
+            }
+            fleet.pass(MS / 2).await;
+        }
+        waiting.set(mix(&clients).lock().into_future());
+        for held in held {
+            held.await.unwrap();
+        }
+        for client in &clients {
+            client.settled().await;
+        }
+        let again = mix(&others).try_lock().await.unwrap();
+        let again = again.unwrap_or_else(|| panic!("dropped after {polls} polls, all are free"));
+        again.release().await;
+        assert_quiet(&fleet, &clients).await;
+        assert_quiet(&fleet, &others).await;
+        if done {
+            return polls;
+        }
+    }
+    panic!("it never ends");
+}

@@ -1,0 +1,51 @@
+//! Locks over several: of one server or more, and over a quorum of servers.
+
+pub mod mixes;
+pub mod multi_lock;
+pub mod red_lock;
+pub mod striped;
+
+use std::time::Duration;
+
+use redlatch::Client;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+pub const MS: Duration = Duration::from_millis(1);
+pub const SECOND: Duration = Duration::from_secs(1);
+
+/// Several servers that know nothing of each other.
+#[derive(Debug)]
+pub struct Fleet(pub Vec<Backend>);
+
+impl Fleet {
+    pub fn embedded(count: usize) -> Self {
+        Self((0..count).map(|_| Backend::embedded()).collect())
+    }
+
+    #[cfg(unix)]
+    pub fn real(binary: &redlatch_tests::server::ServerBinary, count: usize) -> Self {
+        Self((0..count).map(|_| Backend::real(binary)).collect())
+    }
+
+    pub async fn clients(&self) -> Vec<Client> {
+        let mut clients = Vec::new();
+        for backend in &self.0 {
+            clients.push(backend.client().await);
+        }
+        clients
+    }
+
+    pub async fn pass(&self, span: Duration) {
+        self.0[0].pass(span).await;
+    }
+
+    /// Checks that nobody holds anything anywhere, and that these clients know of nothing.
+    pub async fn assert_nothing_left(&self, clients: &[Client]) {
+        for client in clients {
+            assert_tables_empty(client).await;
+        }
+        for backend in &self.0 {
+            backend.assert_only_counters_left();
+        }
+    }
+}

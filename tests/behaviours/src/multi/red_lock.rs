@@ -1,0 +1,233 @@
+//! A lock over a quorum of servers that know nothing of each other.
+
+use std::{future::IntoFuture, time::Duration};
+
+use redlatch::{
+    Client, ErrorKind, HoldState, Lock, Lockable, NodeOutcome, NodeOutcomes, RedLock,
+    RedLockBuilder,
+};
+
+use super::{Fleet, MS, SECOND};
+
+fleet_behaviours!(multi::red_lock as multi_red_lock, 5:
+    a_quorum_holds_and_all_are_released,
+    two_never_hold_it_at_once,
+    a_minority_held_by_another_does_not_matter,
+    a_quorum_held_by_another_leaves_nothing_held,
+    an_even_split_resolves_itself,
+    what_is_wrong_is_told,
+    each_attempt_costs_one_command_per_node,
+    a_forced_minority_is_no_loss_and_a_majority_is,
+    young_nodes_are_not_counted,
+);
+
+fn locks(clients: &[Client]) -> Vec<Lock> {
+    clients.iter().map(|client| client.lock("x")).collect()
+}
+
+/// Waits for a node for as long as a busy machine may take.
+fn builder(clients: &[Client]) -> RedLockBuilder {
+    let locks = locks(clients);
+    let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+    RedLock::builder(&nodes).node_timeout(30 * SECOND)
+}
+
+/// Servers of a test are young, and lose nothing unless the test says so.
+fn durable(clients: &[Client]) -> RedLockBuilder {
+    builder(clients).durable_nodes()
+}
+
+pub fn red(clients: &[Client]) -> RedLock {
+    durable(clients).build().unwrap()
+}
+
+/// Where nodes hang, so that their time matters.
+pub fn hasty(clients: &[Client]) -> RedLock {
+    durable(clients).node_timeout(SECOND).build().unwrap()
+}
+
+async fn held_on(clients: &[Client]) -> usize {
+    let mut held = 0;
+    for client in clients {
+        client.settled().await;
+        held += usize::from(client.lock("x").is_locked().await.unwrap());
+    }
+    held
+}
+
+async fn a_quorum_holds_and_all_are_released(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let guard = red(&clients).lock().await.unwrap();
+    assert_eq!(guard.state(), HoldState::Held);
+    assert_eq!((guard.nodes_held(), held_on(&clients).await), (5, 5));
+    assert!(guard.remaining() > 25 * SECOND);
+    guard.extend(40 * SECOND).await.unwrap();
+    assert!(guard.remaining() > 35 * SECOND);
+    for (_, released) in guard.release().await {
+        assert!(released.unwrap().is_clean());
+    }
+    fleet.assert_nothing_left(&clients).await;
+}
+
+async fn two_never_hold_it_at_once(fleet: &Fleet) {
+    let inside = std::sync::Arc::new(tokio::sync::Mutex::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        let (clients, inside) = (fleet.clients().await, inside.clone());
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..5 {
+                let guard = red(&clients).lock().await.unwrap();
+                *inside.try_lock().expect("nobody else is inside") += 1;
+                tokio::task::yield_now().await;
+                guard.release().await;
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*inside.lock().await, 20);
+}
+
+async fn a_minority_held_by_another_does_not_matter(fleet: &Fleet) {
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let mut guards = Vec::new();
+    for other in &others[..2] {
+        guards.push(other.lock("x").lock().await.unwrap());
+    }
+    let guard = red(&clients).try_lock().await.unwrap().unwrap();
+    assert_eq!(guard.nodes_held(), 3);
+    let outcomes: Vec<_> = guard
+        .outcomes()
+        .iter()
+        .map(|(_, outcome)| outcome)
+        .collect();
+    assert!(matches!(
+        outcomes[..],
+        [
+            NodeOutcome::Busy,
+            NodeOutcome::Busy,
+            NodeOutcome::Granted,
+            NodeOutcome::Granted,
+            NodeOutcome::Granted
+        ]
+    ));
+}
+
+async fn a_quorum_held_by_another_leaves_nothing_held(fleet: &Fleet) {
+    let (clients, others) = (fleet.clients().await, fleet.clients().await);
+    let mut guards = Vec::new();
+    for other in &others[..3] {
+        guards.push(other.lock("x").lock().await.unwrap());
+    }
+    assert!(red(&clients).try_lock().await.unwrap().is_none());
+    assert_eq!(held_on(&clients[3..]).await, 0);
+    let lock = red(&clients);
+    let waiting = tokio::spawn(lock.lock().into_future());
+    fleet.pass(100 * MS).await;
+    drop(guards);
+    let guard = waiting.await.unwrap().unwrap();
+    guard.release().await;
+    fleet.assert_nothing_left(&clients).await;
+}
+
+/// Four nodes, two contenders with two each: both give back and try again at different times.
+async fn an_even_split_resolves_itself(fleet: &Fleet) {
+    let (a, b) = (fleet.clients().await, fleet.clients().await);
+    let split: Vec<_> = a[..2].iter().chain(&b[2..4]).collect();
+    let mut guards = Vec::new();
+    for client in &split {
+        guards.push(client.lock("x").lock().lease(SECOND).await.unwrap());
+    }
+    let waiting: Vec<_> = [&a[..4], &b[..4]]
+        .into_iter()
+        .map(|clients| {
+            let waiting = red(clients).lock().into_future();
+            tokio::spawn(async move { waiting.await.unwrap().release().await })
+        })
+        .collect();
+    fleet.pass(20 * MS).await;
+    drop(guards);
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
+    fleet.assert_nothing_left(&a).await;
+}
+
+async fn what_is_wrong_is_told(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let twice = [clients[0].clone(), clients[1].clone(), clients[0].clone()];
+    for (builder, what) in [
+        (durable(&clients[..2]), "three"),
+        (durable(&clients).quorum(2), "quorum of 5 nodes is 3 to 5"),
+        (durable(&clients).quorum(6), "quorum"),
+        (
+            durable(&clients[..4]).quorum(2),
+            "quorum of 4 nodes is 3 to 4",
+        ),
+        (durable(&twice), "one server"),
+        (
+            durable(&clients).node_timeout(Duration::ZERO),
+            "node_timeout",
+        ),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    let few = clients[0].red_lock("x", &clients[1..2]);
+    assert_eq!(
+        few.lock().await.unwrap_err().kind(),
+        ErrorKind::InvalidOption
+    );
+    let owned = red(&clients).lock().owner(&clients[0].owner()).await;
+    assert_eq!(owned.unwrap_err().kind(), ErrorKind::InvalidOption);
+    let unnamed = clients[0].red_lock("", &clients[1..]).try_lock().await;
+    assert_eq!(unnamed.unwrap_err().kind(), ErrorKind::InvalidName);
+}
+
+async fn each_attempt_costs_one_command_per_node(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let calls = || -> u64 { fleet.0.iter().map(|node| node.script_calls()).sum() };
+    red(&clients).lock().await.unwrap().release().await;
+    let before = calls();
+    red(&clients).lock().await.unwrap().release().await;
+    assert_eq!(calls() - before, 10);
+}
+
+async fn a_forced_minority_is_no_loss_and_a_majority_is(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let guard = red(&clients).lock().renewed_lease(SECOND).await.unwrap();
+    let lost = tokio::spawn(guard.lost());
+    for (at, client) in clients.iter().enumerate().take(3) {
+        assert_eq!(guard.nodes_held(), 5 - at);
+        assert!(guard.check().is_ok());
+        assert!(client.lock("x").force_release().await.unwrap());
+    }
+    assert!(guard.check().is_err());
+    lost.await.unwrap();
+    guard.release().await;
+    fleet.assert_nothing_left(&clients).await;
+}
+
+/// A node that was just started may have forgotten a hold.
+async fn young_nodes_are_not_counted(fleet: &Fleet) {
+    let clients = fleet.clients().await;
+    let lock = builder(&clients).longest_lease(2 * SECOND);
+    let lock = lock.build().unwrap();
+    let error = lock.try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    let error = lock.try_lock().lease(2 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let source = std::error::Error::source(&error).unwrap();
+    let outcomes = source.downcast_ref::<NodeOutcomes>().unwrap();
+    let young = |(_, outcome): &(&str, &NodeOutcome)| matches!(outcome, NodeOutcome::TooYoung);
+    assert!(outcomes.iter().filter(young).count() >= 3, "{outcomes}");
+    assert_eq!(held_on(&clients).await, 0);
+    // Once they have run for a lease.
+    fleet.pass(4 * SECOND).await;
+    let guard = lock.lock().lease(2 * SECOND).await.unwrap();
+    let error = guard.extend(3 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidLease);
+    guard.release().await;
+}

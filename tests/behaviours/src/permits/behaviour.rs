@@ -1,0 +1,275 @@
+//! What permits with an id do.
+
+use std::time::Duration;
+
+use redlatch::{
+    Error, ErrorKind, LossCause, PermitId,
+    permits::PermitRelease::{Expired, Released, Unknown},
+};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(permits::behaviour as permits_behaviour:
+    an_id_is_extended_looked_at_and_given_back_from_another_process,
+    each_id_has_a_result_of_its_own_l33,
+    nothing_renews_a_permit,
+    totals_and_changes,
+    waiters_for_ids_are_served_in_order,
+    strange_ids_touch_nothing,
+    wrong_counts_leases_and_names,
+    leases_at_both_bounds,
+    holders_are_listed_by_id,
+    a_semaphore_with_an_end_bounds_its_permits_l36,
+);
+
+fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+async fn an_id_is_extended_looked_at_and_given_back_from_another_process(backend: &Backend) {
+    let taker = backend.client().await;
+    let permits = taker.permit_expirable_semaphore("x").permits_if_unset(2);
+    let id = permits.acquire().lease(5 * SECOND).await.unwrap();
+    let text = id.to_string();
+    taker.close_now().await;
+
+    let worker = backend.client().await;
+    let permits = worker.permit_expirable_semaphore("x");
+    let id: PermitId = text.parse().unwrap();
+    let left = permits.remaining(&id).await.unwrap().unwrap();
+    assert!(left <= 5 * SECOND && left > SECOND, "{left:?}");
+    permits.extend(&id, 60 * SECOND).await.unwrap();
+    assert!(permits.remaining(&id).await.unwrap().unwrap() > 50 * SECOND);
+    permits.extend(&id, SECOND).await.unwrap();
+    assert!(
+        permits.remaining(&id).await.unwrap().unwrap() > 50 * SECOND,
+        "never shorter"
+    );
+    assert_eq!(permits.totals().await.unwrap().acquired, 1);
+    assert_eq!(permits.release(&id).await.unwrap(), Released);
+    assert_eq!(permits.release(&id).await.unwrap(), Unknown);
+    assert_eq!(permits.remaining(&id).await.unwrap(), None);
+    let error = permits.extend(&id, SECOND).await.unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Forgotten));
+    assert_eq!(permits.available_permits().await.unwrap(), 2);
+    assert_tables_empty(&worker).await;
+}
+
+async fn each_id_has_a_result_of_its_own_l33(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(10);
+    let short = permits.acquire_many(2).lease(100 * MS).await.unwrap();
+    let long = permits.acquire_many(3).lease(60 * SECOND).await.unwrap();
+    assert_eq!((short.len(), long.len()), (2, 3));
+    permits.release(&long[1]).await.unwrap();
+    backend.pass_lease(100 * MS).await;
+    let ids = [&long[0], &short[0], &long[1], &long[2], &long[2], &short[1]];
+    let results = permits.release_all(&ids.map(Clone::clone)).await.unwrap();
+    assert_eq!(
+        results,
+        [Released, Expired, Unknown, Released, Unknown, Expired]
+    );
+    assert_eq!(permits.available_permits().await.unwrap(), 10);
+    assert!(permits.release_all(&[]).await.unwrap().is_empty());
+    assert_tables_empty(&client).await;
+}
+
+async fn nothing_renews_a_permit(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(1);
+    let id = permits.acquire().lease(SECOND).await.unwrap();
+    assert_eq!(client.tables().renewals, 0);
+    assert_tables_empty(&client).await;
+    let next = permits.acquire().lease(SECOND).await.unwrap();
+    assert_ne!(next, id);
+    assert_eq!(permits.remaining(&id).await.unwrap(), None);
+    assert_ne!(permits.release(&id).await.unwrap(), Released);
+    assert!(
+        permits.try_acquire().await.unwrap().is_none(),
+        "the next one is untouched"
+    );
+    assert_eq!(permits.release(&next).await.unwrap(), Released);
+    assert_tables_empty(&client).await;
+}
+
+async fn totals_and_changes(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x");
+    assert_eq!(kind(permits.acquire().await), ErrorKind::NotSet);
+    assert!(permits.try_set_permits(4).await.unwrap());
+    assert!(!permits.try_set_permits(5).await.unwrap());
+    let ids = permits.acquire_many(3).await.unwrap();
+    let totals = permits.totals().await.unwrap();
+    assert_eq!(
+        (totals.permits, totals.available, totals.acquired),
+        (4, 1, 3)
+    );
+    assert!(permits.try_acquire_many(2).await.unwrap().is_none());
+    let two = permits.try_acquire_many_for(2, backend.at_leisure(20 * MS));
+    backend.assert_not_granted(two.await.map(|ids| ids.is_some()));
+    assert_eq!(permits.add_permits(2).await.unwrap(), 6);
+    assert_eq!(kind(permits.add_permits(-7).await), ErrorKind::OutOfRange);
+    assert_eq!(permits.drain_permits().await.unwrap(), 3);
+    permits.set_permits(1).await.unwrap();
+    assert_eq!(
+        permits.available_permits().await.unwrap(),
+        0,
+        "the debt comes first"
+    );
+    permits.release_all(&ids).await.unwrap();
+    assert_eq!(permits.available_permits().await.unwrap(), 1);
+    assert!(permits.delete().await.unwrap());
+    assert_eq!(kind(permits.totals().await), ErrorKind::NotSet);
+    assert_tables_empty(&client).await;
+}
+
+async fn waiters_for_ids_are_served_in_order(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(5);
+    let ids = permits.acquire_many(5).lease(60 * SECOND).await.unwrap();
+    let mut tasks = Vec::new();
+    for (at, n) in [5, 3, 4].into_iter().enumerate() {
+        let permits = permits.clone();
+        tasks.push(tokio::spawn(async move {
+            let ids = permits.acquire_many(n).lease(SECOND).await.unwrap();
+            (tokio::time::Instant::now(), ids)
+        }));
+        let waiting = client.permit_expirable_semaphore("x");
+        redlatch_tests::wait::eventually(
+            "waiters to queue",
+            redlatch_tests::wait::GENEROUS,
+            async || waiting.totals().await.unwrap().waiters == at as u64 + 1,
+        )
+        .await;
+    }
+    permits.release_all(&ids).await.unwrap();
+    let mut before = None;
+    for task in tasks {
+        let (at, ids) = task.await.unwrap();
+        // No two of them fit together.
+        assert!(before.is_none_or(|before| before <= at));
+        before = Some(at);
+        // The first one's expire by themselves, and nobody says so.
+        if ids.len() != 5 {
+            permits.release_all(&ids).await.unwrap();
+        }
+    }
+    backend.pass_lease(2 * SECOND).await;
+    assert_eq!(permits.available_permits().await.unwrap(), 5);
+    assert_tables_empty(&client).await;
+}
+
+async fn strange_ids_touch_nothing(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(2);
+    let id = permits.acquire().lease(60 * SECOND).await.unwrap();
+    let others = client.permit_expirable_semaphore("y").permits_if_unset(2);
+    others.acquire().await.unwrap();
+    let stranger: PermitId = "0123456789abcdef0123456789abcdef:1:0".parse().unwrap();
+    let marked = format!("{stranger}:9999999999999").parse().unwrap();
+    for (semaphore, id) in [(&permits, &stranger), (&permits, &marked), (&others, &id)] {
+        assert_eq!(semaphore.release(id).await.unwrap(), Unknown);
+        assert_eq!(semaphore.remaining(id).await.unwrap(), None);
+        assert_eq!(
+            kind(semaphore.extend(id, SECOND).await),
+            ErrorKind::Lost(LossCause::Forgotten)
+        );
+        assert_eq!(semaphore.available_permits().await.unwrap(), 1);
+    }
+    assert_eq!(permits.release(&id).await.unwrap(), Released);
+    for name in ["x", "y", "z"] {
+        let semaphore = client.permit_expirable_semaphore(name);
+        if name == "z" {
+            drop(client.lock("z").lock().await.unwrap());
+            assert_eq!(kind(semaphore.remaining(&id).await), ErrorKind::WrongKind);
+            assert_eq!(kind(semaphore.totals().await), ErrorKind::WrongKind);
+            assert_eq!(semaphore.release(&id).await.unwrap(), Unknown);
+        }
+    }
+    assert_tables_empty(&client).await;
+}
+
+async fn wrong_counts_leases_and_names(backend: &Backend) {
+    let client = backend.client().await;
+    let before = backend.script_calls();
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(2);
+    for n in [0, 1_001, u32::MAX] {
+        assert_eq!(
+            kind(permits.acquire_many(n).await),
+            ErrorKind::InvalidOption
+        );
+        assert_eq!(
+            kind(permits.try_acquire_many(n).await),
+            ErrorKind::InvalidOption
+        );
+    }
+    assert_eq!(
+        kind(permits.acquire().lease(49 * MS).await),
+        ErrorKind::InvalidLease
+    );
+    let id: PermitId = "0123456789abcdef0123456789abcdef:1:0".parse().unwrap();
+    assert_eq!(
+        kind(permits.extend(&id, 49 * MS).await),
+        ErrorKind::InvalidLease
+    );
+    let nameless = client.permit_expirable_semaphore("");
+    assert_eq!(kind(nameless.acquire().await), ErrorKind::InvalidName);
+    assert_eq!(kind(nameless.release(&id).await), ErrorKind::InvalidName);
+    assert_eq!(kind(nameless.remaining(&id).await), ErrorKind::InvalidName);
+    assert_eq!(backend.script_calls(), before);
+    assert_eq!(kind(permits.acquire_many(3).await), ErrorKind::OutOfRange);
+    assert_tables_empty(&client).await;
+}
+
+async fn leases_at_both_bounds(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(2);
+    let year = Duration::from_secs(365 * 86_400);
+    let long = permits.acquire().lease(year).await.unwrap();
+    assert!(permits.remaining(&long).await.unwrap().unwrap() > year / 2);
+    permits.acquire().lease(50 * MS).await.unwrap();
+    backend.pass_lease(50 * MS).await;
+    assert_eq!(permits.available_permits().await.unwrap(), 1);
+    permits.extend(&long, 50 * MS).await.unwrap();
+    assert_eq!(permits.release(&long).await.unwrap(), Released);
+    assert_tables_empty(&client).await;
+}
+
+async fn holders_are_listed_by_id(backend: &Backend) {
+    let client = backend
+        .builder()
+        .application("shop")
+        .connect()
+        .await
+        .unwrap();
+    let permits = client.permit_expirable_semaphore("x").permits_if_unset(400);
+    let mut ids = permits.acquire_many(300).lease(60 * SECOND).await.unwrap();
+    let holders = permits.holders().await.unwrap();
+    let mut listed: Vec<_> = holders.iter().map(|holder| holder.id.clone()).collect();
+    listed.sort();
+    ids.sort();
+    assert_eq!(listed, ids, "more than one page of them");
+    let metadata = holders[0].metadata.as_ref().unwrap();
+    assert_eq!(metadata.application, "shop");
+    let results = permits.release_all(&listed).await.unwrap();
+    assert!(results.iter().all(|result| *result == Released));
+    assert_eq!(permits.available_permits().await.unwrap(), 400);
+}
+
+async fn a_semaphore_with_an_end_bounds_its_permits_l36(backend: &Backend) {
+    let client = backend.client().await;
+    let permits = client.permit_expirable_semaphore("x");
+    permits.set_permits(3).ttl(2 * SECOND).await.unwrap();
+    let id = permits.acquire().lease(60 * SECOND).await.unwrap();
+    assert!(permits.remaining(&id).await.unwrap().unwrap() <= 2 * SECOND);
+    assert_eq!(
+        kind(permits.extend(&id, 60 * SECOND).await),
+        ErrorKind::OutOfRange
+    );
+    backend.pass(3 * SECOND).await;
+    assert_eq!(permits.remaining(&id).await.unwrap(), None);
+    assert_eq!(kind(permits.acquire().await), ErrorKind::NotSet);
+    assert!(backend.keys().is_empty() || !backend.keys()[0].ends_with(":d"));
+}

@@ -1,0 +1,4 @@
+//! The permit-expirable semaphore.
+
+pub mod behaviour;
+pub mod many;

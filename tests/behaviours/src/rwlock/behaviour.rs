@@ -1,0 +1,432 @@
+//! What a read-write lock does when nothing goes wrong, and when a holder dies.
+
+use std::time::Duration;
+
+use redlatch::{Access, ErrorKind, HoldState, LossCause, Owner, Released};
+use redlatch_tests::{
+    backend::Backend,
+    wait::{GENEROUS, eventually},
+};
+
+use super::{assert_quiet, waiting};
+
+const MS: Duration = Duration::from_millis(1);
+
+behaviours!(rwlock::behaviour as rwlock_behaviour:
+    readers_share_and_writers_exclude,
+    free_holds_cost_two_commands,
+    who_holds_re_enters,
+    a_reader_that_asks_to_write_is_told_at_once_l28,
+    a_writer_that_reads_and_releases_the_write_is_a_reader,
+    a_downgrade_lets_nobody_write_in_between_and_wakes_readers_l27,
+    a_lost_write_cannot_be_downgraded,
+    a_reader_that_dies_is_out_at_its_own_deadline_l30,
+    tokens_tell_stale_from_fresh,
+    a_slow_reader_is_told_before_the_next_write,
+    holders_are_shown_with_what_they_say,
+    one_holder_or_all_are_ended_by_force,
+    renewal_is_forbidden_without_breaking_exclusion,
+    another_kind_under_the_name_is_a_typed_error,
+    names_with_braces_are_locks_of_their_own_l50,
+    closing_releases_readers_and_writers_l20,
+);
+
+async fn readers_share_and_writers_exclude(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
+    let one = ours.read().await.unwrap();
+    let two = theirs.read().await.unwrap();
+    assert!(ours.try_write().await.unwrap().is_none());
+    assert_eq!(ours.info().await.unwrap().readers, 2);
+    assert_eq!(one.release().await.unwrap(), Released::Free);
+    let waiting = theirs.try_write_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(waiting.map(|guard| guard.is_some()));
+    drop(two);
+    let writer = ours.write().await.unwrap();
+    assert!(theirs.try_read().await.unwrap().is_none());
+    assert!(theirs.try_upgradable_read().await.unwrap().is_none());
+    let waiting = theirs.try_write_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(waiting.map(|guard| guard.is_some()));
+    // Whoever gave up has left the queue.
+    b.settled().await;
+    assert_eq!(writer.release().await.unwrap(), Released::Free);
+    assert!(theirs.try_read().await.unwrap().is_some());
+    for client in [&a, &b] {
+        client.settled().await;
+    }
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn free_holds_cost_two_commands(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let mut calls = 0;
+    // The first round teaches the server the scripts.
+    for _ in 0..2 {
+        let before = backend.script_calls();
+        lock.read().await.unwrap().release().await.unwrap();
+        lock.write().await.unwrap().release().await.unwrap();
+        let reader = lock.write().await.unwrap().downgrade().await.unwrap();
+        reader.release().await.unwrap();
+        calls = backend.script_calls() - before;
+    }
+    assert_eq!(calls, 2 + 2 + 3);
+}
+
+async fn who_holds_re_enters(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let owner = client.owner();
+    let reader = lock.read().owner(&owner).await.unwrap();
+    let writing = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&client, "x", 1, 0).await;
+    // A writer waits, and holds back who does not hold yet.
+    assert!(lock.try_read().await.unwrap().is_none());
+    let again = lock.read().owner(&owner).await.unwrap();
+    assert_eq!((again.hold_count(), again.token()), (2, reader.token()));
+    assert_eq!(lock.read_count(&owner).await.unwrap(), 2);
+    assert_eq!(reader.release().await.unwrap(), Released::StillHeld(1));
+    assert!(!writing.is_finished());
+    assert_eq!(again.release().await.unwrap(), Released::Free);
+
+    let writer = writing.await.unwrap();
+    let owner = writer.owner().clone();
+    let (write, read) = owner
+        .scope(async { (lock.write().await.unwrap(), lock.read().await.unwrap()) })
+        .await;
+    assert_eq!(
+        (write.token(), read.token()),
+        (writer.token(), writer.token())
+    );
+    assert_eq!(lock.write_count(&owner).await.unwrap(), 2);
+    drop(read);
+    drop(write);
+    client.settled().await;
+    assert_eq!(writer.state(), HoldState::Held);
+    assert_eq!(writer.release().await.unwrap(), Released::Free);
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn a_reader_that_asks_to_write_is_told_at_once_l28(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let reader = lock.read().await.unwrap();
+    let owner: &Owner = reader.owner();
+    let errors = [
+        lock.write().owner(owner).await.unwrap_err(),
+        owner.scope(async { lock.write().await.unwrap_err() }).await,
+        lock.try_write().owner(owner).await.unwrap_err(),
+        lock.upgradable_read().owner(owner).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::WouldDeadlock, "{error}");
+        assert!(error.is_not_executed());
+    }
+    assert!(lock.try_read().await.unwrap().is_some(), "nothing waits");
+    drop(reader);
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn a_writer_that_reads_and_releases_the_write_is_a_reader(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let writer = lock.write().await.unwrap();
+    let reader = lock.read().owner(writer.owner()).await.unwrap();
+    assert_eq!(reader.token(), writer.token());
+    writer.release().await.unwrap();
+    assert!(lock.try_write().await.unwrap().is_none());
+    let other = lock.try_read().await.unwrap().unwrap();
+    assert_eq!(other.token(), reader.token());
+    let error = lock.write().owner(reader.owner()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldDeadlock);
+    drop((reader, other));
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn a_downgrade_lets_nobody_write_in_between_and_wakes_readers_l27(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let writer = a.read_write_lock("x").write().await.unwrap();
+    let writing = tokio::spawn({
+        let lock = b.read_write_lock("x");
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&a, "x", 1, 0).await;
+    let readers: Vec<_> = (0..5)
+        .map(|n| {
+            let lock = [&a, &b][n % 2].read_write_lock("x");
+            tokio::spawn(async move { lock.read().await.unwrap() })
+        })
+        .collect();
+    waiting(&a, "x", 1, 5).await;
+    let (token, before) = (writer.token(), b.now());
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(reader.token(), token);
+    let mut inside = Vec::new();
+    for task in readers {
+        inside.push(task.await.unwrap());
+    }
+    if let Backend::Embedded { .. } = backend {
+        assert!(
+            b.now() - before < 100 * MS,
+            "they were told and did not look by the clock"
+        );
+    }
+    assert!(inside.iter().all(|other| other.token() == token));
+    assert!(!writing.is_finished());
+    drop(reader);
+    drop(inside);
+    let writer = writing.await.unwrap();
+    assert!(writer.token() > token);
+    writer.release().await.unwrap();
+    a.settled().await;
+    assert_quiet(backend, &b, "x").await;
+}
+
+async fn a_lost_write_cannot_be_downgraded(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let writer = lock.write().await.unwrap();
+    assert_eq!(lock.force_release().await.unwrap(), 1);
+    let error = writer.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Revoked));
+    // Ended from outside, it is the server that says so.
+    let writer = lock.write().await.unwrap();
+    let other = backend.client().await;
+    other.read_write_lock("x").force_release().await.unwrap();
+    let error = writer.downgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Revoked));
+    assert!(lock.try_write().await.unwrap().is_some());
+    client.settled().await;
+}
+
+async fn a_reader_that_dies_is_out_at_its_own_deadline_l30(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let stays = lock.read().await.unwrap();
+    let dies = lock.read().lease(300 * MS).await.unwrap();
+    let owner = dies.owner().clone();
+    assert_eq!(lock.info().await.unwrap().readers, 2);
+    dies.lost().await;
+    eventually("the dead to be out", GENEROUS, async || {
+        lock.info().await.unwrap().readers == 1
+    })
+    .await;
+    assert_eq!(lock.read_count(&owner).await.unwrap(), 0);
+    assert_eq!(lock.holders().await.unwrap().len(), 1);
+    let writing = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&client, "x", 1, 0).await;
+    stays.release().await.unwrap();
+    writing.await.unwrap().release().await.unwrap();
+    let released = dies.release().await.unwrap();
+    assert!(!released.is_clean(), "{released:?}");
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn tokens_tell_stale_from_fresh(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let first = lock.read().await.unwrap();
+    let second = lock.read().await.unwrap();
+    assert_eq!(first.token(), second.token(), "nobody wrote");
+    let unknown = first.token();
+    drop((first, second));
+    let writer = lock.write().await.unwrap();
+    let written = writer.token();
+    assert!(written > unknown);
+    writer.release().await.unwrap();
+    for _ in 0..2 {
+        let reader = lock.read().await.unwrap();
+        assert_eq!(reader.token(), written);
+        reader.release().await.unwrap();
+    }
+    let again = lock.write().await.unwrap();
+    assert!(again.token() > written);
+    drop(again);
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn a_slow_reader_is_told_before_the_next_write(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let slow = a.read_write_lock("x").read().lease(400 * MS).await.unwrap();
+    let lost = slow.lost();
+    let writer = b.read_write_lock("x").write().await.unwrap();
+    assert!(matches!(slow.state(), HoldState::Lost(_)));
+    assert_eq!(lost.await, LossCause::Expired);
+    assert!(writer.token() > slow.token());
+    assert!(slow.check().is_err());
+    drop((slow, writer));
+    a.settled().await;
+    b.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn holders_are_shown_with_what_they_say(backend: &Backend) {
+    let client = backend
+        .builder()
+        .application("cache")
+        .connect()
+        .await
+        .unwrap();
+    let lock = client.read_write_lock("x");
+    let look = lock.upgradable_read().await.unwrap();
+    let reader = lock.read().await.unwrap();
+    let holders = lock.holders().await.unwrap();
+    let access: Vec<_> = holders.iter().map(|holder| holder.access).collect();
+    assert_eq!(access, [Access::UpgradableRead, Access::Read]);
+    assert_eq!(holders[1].owner, reader.owner().to_string());
+    let metadata = holders[0].metadata.as_ref().unwrap();
+    assert_eq!(metadata.application, "cache");
+    assert_eq!(
+        lock.info().await.unwrap().upgradable,
+        Some(look.owner().to_string())
+    );
+    drop((look, reader));
+    client.settled().await;
+    let writer = lock.write().await.unwrap();
+    let holders = lock.holders().await.unwrap();
+    assert_eq!((holders.len(), holders[0].access), (1, Access::Write));
+    assert_eq!(holders[0].token, writer.token());
+    assert_eq!(
+        lock.info().await.unwrap().writer,
+        Some(writer.owner().to_string())
+    );
+    drop(writer);
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn one_holder_or_all_are_ended_by_force(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let lock = a.read_write_lock("x");
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        guards.push(lock.read().await.unwrap());
+    }
+    let writing = tokio::spawn({
+        let lock = b.read_write_lock("x");
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&a, "x", 1, 0).await;
+    let holders = lock.holders().await.unwrap();
+    assert_eq!(lock.force_release().holder(&holders[0]).await.unwrap(), 1);
+    assert_eq!(guards[0].state(), HoldState::Lost(LossCause::Revoked));
+    assert_eq!(guards[1].state(), HoldState::Held);
+    assert_eq!(guards.remove(0).release().await.unwrap(), Released::Revoked);
+    assert!(!writing.is_finished());
+    assert_eq!(b.read_write_lock("x").force_release().await.unwrap(), 2);
+    // The writer is called at once; the readers learn of it by their next renewal or release.
+    let writer = writing.await.unwrap();
+    for guard in guards {
+        let released = guard.release().await.unwrap();
+        assert!(!released.is_clean(), "{released:?}");
+    }
+    writer.release().await.unwrap();
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn renewal_is_forbidden_without_breaking_exclusion(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let reader = lock.read().renewed_lease(1000 * MS).await.unwrap();
+    let other = backend.client().await;
+    let ended = other
+        .read_write_lock("x")
+        .force_release()
+        .after_lease()
+        .await
+        .unwrap();
+    assert_eq!(ended, 1);
+    assert!(lock.try_write().await.unwrap().is_none());
+    assert_eq!(reader.lost().await, LossCause::Revoked);
+    let writer = lock.write().await.unwrap();
+    drop((reader, writer));
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn another_kind_under_the_name_is_a_typed_error(backend: &Backend) {
+    let client = backend.client().await;
+    let plain = client.lock("x").lock().await.unwrap();
+    let lock = client.read_write_lock("x");
+    let errors = [
+        lock.read().await.unwrap_err(),
+        lock.try_write().await.unwrap_err(),
+        lock.upgradable_read().await.unwrap_err(),
+        lock.info().await.unwrap_err(),
+        lock.holders().await.unwrap_err(),
+        lock.force_release().await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::WrongKind, "{error}");
+    }
+    assert_eq!(plain.state(), HoldState::Held);
+    plain.release().await.unwrap();
+    let reader = client.read_write_lock("y").read().await.unwrap();
+    let error = client.lock("y").lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongKind);
+    reader.release().await.unwrap();
+    let error = client.read_write_lock("").read().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidName);
+}
+
+async fn names_with_braces_are_locks_of_their_own_l50(backend: &Backend) {
+    let client = backend.client().await;
+    let mut guards = Vec::new();
+    for name in [
+        "a{b", "a}b", "{}", "}{", "{t}x", "{t}x:q", "{t}x:d", "%{", "é🔒",
+    ] {
+        let lock = client.read_write_lock(name);
+        guards.push(lock.try_write().await.unwrap().unwrap());
+        assert!(lock.try_read().await.unwrap().is_none());
+    }
+    for guard in guards {
+        assert_eq!(
+            guard.downgrade().await.unwrap().release().await.unwrap(),
+            Released::Free
+        );
+    }
+}
+
+async fn closing_releases_readers_and_writers_l20(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let mut guards = Vec::new();
+    for n in 0..10 {
+        guards.push(a.read_write_lock("x").read().await.unwrap());
+        let _stays = a.read_write_lock(&format!("y{n}")).write().await.unwrap();
+        std::mem::forget(_stays);
+    }
+    let waiting_writer = tokio::spawn({
+        let lock = a.read_write_lock("x");
+        async move { lock.write().await }
+    });
+    waiting(&b, "x", 1, 0).await;
+    a.close_now().await;
+    assert_eq!(
+        waiting_writer.await.unwrap().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    let lock = b.read_write_lock("x");
+    eventually("the readers to be released", GENEROUS, async || {
+        lock.try_write().await.unwrap().is_some()
+    })
+    .await;
+    for n in 0..10 {
+        assert!(
+            b.read_write_lock(&format!("y{n}"))
+                .try_write()
+                .await
+                .unwrap()
+                .is_some()
+        );
+    }
+    assert!(guards.iter().all(|guard| guard.check().is_err()));
+}

@@ -1,0 +1,180 @@
+//! Many readers: what they cost, and that all of them come and go.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redlatch_tests::{
+    backend::Backend,
+    wait::{GENEROUS, eventually},
+};
+
+use super::{assert_quiet, waiting};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(rwlock::crowd as rwlock_crowd:
+    ten_thousand_readers_of_one_name_l29,
+    a_crowd_comes_in_at_the_cost_of_each_alone,
+    commands_per_write_stay_flat_as_waiters_grow_l8,
+    a_lost_message_costs_a_crowd_one_look,
+);
+
+/// Returns how many commands `lock`'s holds cost the server per pair of acquire and release.
+async fn cost_of_a_read(backend: &Backend, lock: &redlatch::ReadWriteLock) -> u64 {
+    lock.read().await.unwrap().release().await.unwrap();
+    let before = backend.script_calls();
+    for _ in 0..10 {
+        lock.read().await.unwrap().release().await.unwrap();
+    }
+    (backend.script_calls() - before) / 10
+}
+
+async fn ten_thousand_readers_of_one_name_l29(backend: &Backend) {
+    let (readers, _turn) = backend.crowd().await;
+    let client = backend.patient_client().await;
+    let lock = client.read_write_lock("x");
+    let alone = cost_of_a_read(backend, &lock).await;
+    // Renewals on a real server would be counted with what is counted below.
+    let lease = (!matches!(backend, Backend::Embedded { .. })).then_some(600 * SECOND);
+    let read = || match lease {
+        None => lock.read(),
+        Some(lease) => lock.read().lease(lease),
+    };
+    let mut guards = Vec::new();
+    for chunk in 0..readers / 500 {
+        let reads = (0..500).map(|_| read().into_future());
+        let got = join_all(reads).await;
+        guards.extend(got.into_iter().map(Result::unwrap));
+        assert_eq!(guards.len(), (chunk + 1) * 500);
+    }
+    assert_eq!(lock.info().await.unwrap().readers, readers as u64);
+    assert_eq!(lock.holders().await.unwrap().len(), readers);
+    assert_eq!(
+        cost_of_a_read(backend, &lock).await,
+        alone,
+        "commands per read hold"
+    );
+    let writing = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&client, "x", 1, 0).await;
+    // Long enough that each was renewed, and the index knows of none of it.
+    if let Backend::Embedded { .. } = backend {
+        backend.pass(Duration::from_secs(40)).await;
+        assert!(!writing.is_finished());
+        assert_eq!(lock.info().await.unwrap().readers, readers as u64);
+    }
+    drop(guards);
+    writing.await.unwrap().release().await.unwrap();
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn a_crowd_comes_in_at_the_cost_of_each_alone(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let mut costs = Vec::new();
+    for crowd in [1, 16, 128] {
+        let writer = a.read_write_lock("x").write().await.unwrap();
+        let before = backend.script_calls();
+        let readers: Vec<_> = (0..crowd)
+            .map(|_| {
+                let lock = b.read_write_lock("x");
+                tokio::spawn(async move { lock.read().await.unwrap().release().await.unwrap() })
+            })
+            .collect();
+        // Through the harness and not through scripts.
+        eventually("the crowd to wait", GENEROUS, async || {
+            backend.members("redlatch:{x}:r") == crowd
+        })
+        .await;
+        writer.release().await.unwrap();
+        for reader in readers {
+            reader.await.unwrap();
+        }
+        let calls = backend.script_calls() - before;
+        costs.push(calls as f64 / crowd as f64);
+    }
+    println!("commands per contended read at 1, 16, 128 waiters: {costs:.1?}");
+    // To queue, to look again once subscribed, to come in, to release; one more when a call of the line crosses the message; and the writer's release.
+    assert!(costs[1..].iter().all(|cost| *cost <= 6.0), "{costs:?}");
+    a.settled().await;
+    b.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn a_lost_message_costs_a_crowd_one_look(backend: &Backend) {
+    let Backend::Embedded { .. } = backend else {
+        return a_crowd_comes_in_at_the_cost_of_each_alone(backend).await;
+    };
+    let (a, b) = (backend.client().await, backend.client().await);
+    let writer = a.read_write_lock("x").write().await.unwrap();
+    let readers: Vec<_> = (0..50)
+        .map(|_| {
+            let lock = b.read_write_lock("x");
+            tokio::spawn(async move { lock.read().await.unwrap() })
+        })
+        .collect();
+    eventually("the crowd to wait", GENEROUS, async || {
+        backend.members("redlatch:{x}:r") == 50
+    })
+    .await;
+    // A release that publishes to nobody: the message to all readers is lost.
+    let key = backend
+        .keys()
+        .into_iter()
+        .find(|key| key.ends_with("{x}"))
+        .unwrap();
+    let call = ["o", "h", "u"]
+        .iter()
+        .fold(vec!["HDEL", &key], |mut call, field| {
+            call.push(field);
+            call
+        });
+    backend.command(&call);
+    let before = b.now();
+    let mut inside = Vec::new();
+    for reader in readers {
+        inside.push(reader.await.unwrap());
+    }
+    let waited = b.now() - before;
+    assert!(waited < Duration::from_millis(2_500), "{waited:?}");
+    drop((inside, writer));
+    b.settled().await;
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+use std::future::IntoFuture;
+
+async fn commands_per_write_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(backend.patient_client().await);
+    }
+    for waiters in [1_usize, 16, 128, 1_000] {
+        let guard = clients[0].read_write_lock("x").write().await.unwrap();
+        let before = backend.script_calls();
+        let tasks: Vec<_> = (0..waiters)
+            .map(|who| {
+                let lock = clients[who % 4].read_write_lock("x");
+                tokio::spawn(async move {
+                    lock.write().await.unwrap().release().await.unwrap();
+                })
+            })
+            .collect();
+        backend.pass(Duration::from_millis(50)).await;
+        guard.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let calls = u32::try_from(backend.script_calls() - before).unwrap();
+        let each = f64::from(calls) / f64::from(u32::try_from(waiters).unwrap());
+        println!("{waiters} waiters: {each:.2} commands per write");
+        // Ticket, take, release; the looks of four clients and the first holder's release come on top.
+        let most = if waiters < 100 { 6.0 } else { 3.5 };
+        assert!(each <= most, "{each} commands with {waiters} waiters");
+    }
+    for client in &clients {
+        assert_quiet(backend, client, "x").await;
+    }
+}

@@ -1,0 +1,242 @@
+//! Neither side starves: how many of the other side may come first, counted in grants.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redlatch::Client;
+use redlatch_tests::backend::Backend;
+
+use super::{assert_quiet, waiting};
+
+const MS: Duration = Duration::from_millis(1);
+
+behaviours!(rwlock::fairness as rwlock_fairness:
+    readers_in_a_loop_do_not_starve_a_writer_l26,
+    writers_in_a_loop_do_not_starve_a_reader_l26,
+    writers_are_served_in_order_of_arrival,
+    readers_that_wait_go_before_the_next_writer,
+    a_writer_that_gives_up_lets_waiting_readers_in,
+    a_batch_that_does_not_come_is_waited_for_once,
+);
+
+/// Keeps `tasks` tasks at it until told to stop; each notes its grants in the counter.
+fn in_a_loop(
+    client: &Client,
+    tasks: usize,
+    writes: bool,
+    grants: &Arc<AtomicU64>,
+    stop: &Arc<AtomicBool>,
+) -> Vec<tokio::task::JoinHandle<()>> {
+    let task = |_| {
+        let (lock, grants, stop) = (
+            client.read_write_lock("x"),
+            Arc::clone(grants),
+            Arc::clone(stop),
+        );
+        tokio::spawn(async move {
+            while !stop.load(Ordering::Relaxed) {
+                if writes {
+                    let guard = lock.write().await.unwrap();
+                    grants.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(MS).await;
+                    guard.release().await.unwrap();
+                } else {
+                    let guard = lock.read().await.unwrap();
+                    grants.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(MS).await;
+                    guard.release().await.unwrap();
+                }
+            }
+        })
+    };
+    (0..tasks).map(task).collect()
+}
+
+/// A writer waits for the readers inside when it came; those that come later wait for it. What is counted begins a little before its request arrives.
+async fn readers_in_a_loop_do_not_starve_a_writer_l26(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (grants, stop) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let readers = in_a_loop(&a, 8, false, &grants, &stop);
+    let lock = b.read_write_lock("x");
+    let mut most = 0;
+    for _ in 0..20 {
+        let info = lock.info();
+        info.await.unwrap();
+        let writing = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.write().await.unwrap() }
+        });
+        // From when the server knows of it.
+        while !writing.is_finished() && lock.info().await.unwrap().waiting_writers == 0 {}
+        let before = grants.load(Ordering::Relaxed);
+        let guard = writing.await.unwrap();
+        most = most.max(grants.load(Ordering::Relaxed) - before);
+        tokio::time::sleep(MS).await;
+        guard.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    println!("a writer among 8 readers in a loop waited for {most} reads at most");
+    // Each reader may have been granted before and counted after.
+    assert!(most <= 8, "{most} reads came first");
+    assert_quiet(backend, &a, "x").await;
+}
+
+/// A reader waits for one write at most, that under way or about to be when it came.
+async fn writers_in_a_loop_do_not_starve_a_reader_l26(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (grants, stop) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let writers = in_a_loop(&a, 8, true, &grants, &stop);
+    let lock = b.read_write_lock("x");
+    let mut most = 0;
+    for _ in 0..20 {
+        let reading = tokio::spawn({
+            let lock = lock.clone();
+            async move { lock.read().await.unwrap() }
+        });
+        while !reading.is_finished() && lock.info().await.unwrap().waiting_readers == 0 {}
+        let before = grants.load(Ordering::Relaxed);
+        let guard = reading.await.unwrap();
+        most = most.max(grants.load(Ordering::Relaxed) - before);
+        tokio::time::sleep(MS).await;
+        guard.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    println!("a reader among 8 writers in a loop waited for {most} writes at most");
+    // One that was granted before and counted after, and the one it waits for.
+    assert!(most <= 2, "{most} writes came first");
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn writers_are_served_in_order_of_arrival(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let first = a.read_write_lock("x").write().await.unwrap();
+    let (sender, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for n in 0..10 {
+        let lock = [&a, &b][n % 2].read_write_lock("x");
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            let guard = lock.write().await.unwrap();
+            sender.send(n).unwrap();
+            guard.release().await.unwrap();
+        });
+        waiting(&a, "x", n as u64 + 1, 0).await;
+    }
+    drop(sender);
+    first.release().await.unwrap();
+    for n in 0..10 {
+        assert_eq!(order.recv().await, Some(n));
+    }
+    assert_eq!(order.recv().await, None);
+}
+
+async fn readers_that_wait_go_before_the_next_writer(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let first = a.read_write_lock("x").write().await.unwrap();
+    let writing = tokio::spawn({
+        let lock = a.read_write_lock("x");
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&b, "x", 1, 0).await;
+    let reading = |client: &Client| {
+        let lock = client.read_write_lock("x");
+        tokio::spawn(async move { lock.read().await.unwrap() })
+    };
+    let early = [reading(&a), reading(&b)];
+    waiting(&b, "x", 1, 2).await;
+    first.release().await.unwrap();
+    let mut inside = Vec::new();
+    for task in early {
+        inside.push(task.await.unwrap());
+    }
+    let late = reading(&b);
+    waiting(&b, "x", 1, 1).await;
+    assert!(!late.is_finished(), "it comes after the writer that waits");
+    drop(inside);
+    let writer = writing.await.unwrap();
+    assert!(!late.is_finished());
+    let token = writer.token();
+    writer.release().await.unwrap();
+    assert_eq!(late.await.unwrap().token(), token);
+    a.settled().await;
+    b.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn a_writer_that_gives_up_lets_waiting_readers_in(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let inside = a.read_write_lock("x").read().await.unwrap();
+    let writing = tokio::spawn({
+        let lock = a.read_write_lock("x");
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&b, "x", 1, 0).await;
+    let readers: Vec<_> = (0..4)
+        .map(|n| {
+            let lock = [&a, &b][n % 2].read_write_lock("x");
+            tokio::spawn(async move { lock.read().await.unwrap() })
+        })
+        .collect();
+    waiting(&b, "x", 1, 4).await;
+    let before = b.now();
+    writing.abort();
+    for reader in readers {
+        reader.await.unwrap().release().await.unwrap();
+    }
+    if let Backend::Embedded { .. } = backend {
+        assert!(
+            b.now() - before < 100 * MS,
+            "they were told and did not look by the clock"
+        );
+    }
+    drop(inside);
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+/// Readers that were let in and do not come: their futures are not polled.
+async fn a_batch_that_does_not_come_is_waited_for_once(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let first = a.read_write_lock("x").write().await.unwrap();
+    let mut stuck: Vec<_> = (0..3)
+        .map(|_| Box::pin(a.read_write_lock("x").read().into_future()))
+        .collect();
+    for (n, future) in stuck.iter_mut().enumerate() {
+        // Polled until the server knows of it, and never again.
+        tokio::select! {
+            biased;
+            () = waiting(&b, "x", 0, n as u64 + 1) => {}
+            _ = future => panic!("somebody writes"),
+        }
+    }
+    let before = b.now();
+    first.release().await.unwrap();
+    let writer = b.read_write_lock("x").write().await.unwrap();
+    let waited = b.now() - before;
+    if let Backend::Embedded { .. } = backend {
+        assert!(waited < 6_000 * MS, "{waited:?}");
+    }
+    println!("a writer waited {waited:?} for readers that did not come");
+    drop(stuck);
+    writer.release().await.unwrap();
+    a.settled().await;
+    assert_quiet(backend, &b, "x").await;
+}
+
+use std::future::IntoFuture;

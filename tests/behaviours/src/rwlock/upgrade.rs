@@ -1,0 +1,292 @@
+//! Becoming the writer out of an upgradable read.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use redlatch::{ErrorKind, HoldState, LossCause, Owner, Released};
+use redlatch_tests::backend::Backend;
+
+use super::{assert_quiet, waiting};
+
+const MS: Duration = Duration::from_millis(1);
+
+behaviours!(rwlock::upgrade as rwlock_upgrade:
+    one_upgradable_reader_beside_others,
+    an_upgrade_waits_for_readers_and_holds_back_new_ones,
+    an_upgrade_that_gives_up_keeps_the_read,
+    an_upgrade_needs_its_hold,
+    an_upgrade_goes_before_waiting_writers,
+    two_upgrades_of_one_owner_are_one_write,
+    who_holds_upgradably_may_ask_to_write,
+    who_waits_to_write_and_loses_its_read_waits_in_the_queue,
+    an_upgrade_ends_when_its_hold_does,
+    upgrades_in_a_loop_do_not_starve_a_reader,
+    an_upgraded_writer_downgrades,
+);
+
+async fn one_upgradable_reader_beside_others(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
+    let look = ours.upgradable_read().await.unwrap();
+    assert!(theirs.try_upgradable_read().await.unwrap().is_none());
+    assert!(theirs.try_write().await.unwrap().is_none());
+    let next = tokio::spawn({
+        let theirs = theirs.clone();
+        async move { theirs.upgradable_read().await.unwrap() }
+    });
+    waiting(&a, "x", 1, 0).await;
+    // Who waits for the right to upgrade holds nobody back.
+    let reader = theirs.try_read().await.unwrap().unwrap();
+    assert_eq!(look.release().await.unwrap(), Released::Free);
+    let look = next.await.unwrap();
+    assert_eq!(look.token(), reader.token());
+    drop((look, reader));
+    b.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn an_upgrade_waits_for_readers_and_holds_back_new_ones(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
+    let look = ours.upgradable_read().await.unwrap();
+    let reader = theirs.read().await.unwrap();
+    assert!(look.try_upgrade().await.unwrap().is_none());
+    let upgrade = look.upgrade();
+    let upgrading = tokio::spawn(async move { upgrade.await.unwrap() });
+    waiting(&b, "x", 1, 0).await;
+    assert!(
+        theirs.try_read().await.unwrap().is_none(),
+        "a new one is held back"
+    );
+    let late = tokio::spawn({
+        let theirs = theirs.clone();
+        async move { theirs.read().await.unwrap() }
+    });
+    waiting(&b, "x", 1, 1).await;
+    let before = a.now();
+    reader.release().await.unwrap();
+    let writer = upgrading.await.unwrap();
+    if let Backend::Embedded { .. } = backend {
+        assert!(a.now() - before < 100 * MS, "it was called");
+    }
+    assert!(writer.token() > look.token());
+    assert_eq!(writer.owner(), look.owner());
+    writer.release().await.unwrap();
+    // Back to the upgradable read, beside the reader that waited.
+    let late = late.await.unwrap();
+    assert_eq!(look.state(), HoldState::Held);
+    assert!(theirs.try_write().await.unwrap().is_none());
+    drop(late);
+    assert_eq!(look.release().await.unwrap(), Released::Free);
+    b.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn an_upgrade_that_gives_up_keeps_the_read(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let look = a.read_write_lock("x").upgradable_read().await.unwrap();
+    let reader = b.read_write_lock("x").read().await.unwrap();
+    let upgrading = look.try_upgrade_for(backend.at_leisure(1000 * MS)).await;
+    backend.assert_not_granted(upgrading.map(|guard| guard.is_some()));
+    a.settled().await;
+    let another = b.read_write_lock("x").try_read().await.unwrap();
+    assert!(another.is_some(), "readers are held back no longer");
+    let upgrade = look.upgrade();
+    let upgrading = tokio::spawn(async move { upgrade.await });
+    waiting(&b, "x", 1, 0).await;
+    upgrading.abort();
+    waiting(&b, "x", 0, 0).await;
+    assert!(b.read_write_lock("x").try_read().await.unwrap().is_some());
+    assert_eq!(look.state(), HoldState::Held);
+    assert_eq!(
+        a.read_write_lock("x")
+            .read_count(look.owner())
+            .await
+            .unwrap(),
+        1
+    );
+    drop((reader, another));
+    b.settled().await;
+    let writer = look.try_upgrade().await.unwrap().unwrap();
+    drop(writer);
+    drop(look);
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn an_upgrade_needs_its_hold(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let look = lock.upgradable_read().lease(200 * MS).await.unwrap();
+    assert_eq!(look.lost().await, LossCause::Expired);
+    lock.write().await.unwrap().release().await.unwrap();
+    let error = look.upgrade().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Expired));
+    let live = lock.upgradable_read().await.unwrap();
+    let error = live.upgrade().fresh_owner().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost(LossCause::Expired));
+    drop((look, live));
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+async fn an_upgrade_goes_before_waiting_writers(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let look = a.read_write_lock("x").upgradable_read().await.unwrap();
+    let writing = tokio::spawn({
+        let lock = b.read_write_lock("x");
+        async move { lock.write().await.unwrap() }
+    });
+    waiting(&a, "x", 1, 0).await;
+    let upgraded = look.upgrade().await.unwrap();
+    let token = upgraded.token();
+    upgraded.release().await.unwrap();
+    assert!(!writing.is_finished());
+    look.release().await.unwrap();
+    let writer = writing.await.unwrap();
+    assert!(writer.token() > token);
+    drop(writer);
+    b.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn two_upgrades_of_one_owner_are_one_write(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let look = a.read_write_lock("x").upgradable_read().await.unwrap();
+    let reader = b.read_write_lock("x").read().await.unwrap();
+    let (one, two) = (look.upgrade(), look.upgrade());
+    let both =
+        tokio::spawn(async move { futures_util::join!(one.into_future(), two.into_future()) });
+    waiting(&b, "x", 1, 0).await;
+    reader.release().await.unwrap();
+    let (one, two) = both.await.unwrap();
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_eq!(one.token(), two.token());
+    assert_eq!(one.release().await.unwrap(), Released::StillHeld(1));
+    assert_eq!(two.release().await.unwrap(), Released::Free);
+    drop(look);
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn who_holds_upgradably_may_ask_to_write(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let look = lock.upgradable_read().await.unwrap();
+    let writer = lock.write().owner(look.owner()).await.unwrap();
+    let again = lock.upgradable_read().owner(look.owner()).await.unwrap();
+    assert_eq!(again.hold_count(), 2);
+    drop((writer, look, again));
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+/// It needed no place while its owner held; from then on it has one, also behind others of its client.
+async fn who_waits_to_write_and_loses_its_read_waits_in_the_queue(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
+    let reader = theirs.read().await.unwrap();
+    let look = ours.upgradable_read().lease(1_000 * MS).await.unwrap();
+    let write = |owner: Owner| {
+        let lock = ours.clone();
+        tokio::spawn(async move { lock.write().owner(&owner).await.unwrap() })
+    };
+    let first = write(a.owner());
+    waiting(&b, "x", 1, 0).await;
+    let second = write(look.owner().clone());
+    waiting(&b, "x", 2, 0).await;
+    assert_eq!(look.lost().await, LossCause::Expired);
+    backend.pass_lease(100 * MS).await;
+    // On a real server it may take longer than that.
+    waiting(&b, "x", 2, 0).await;
+    if let Backend::Embedded { .. } = backend {
+        assert_eq!(backend.members("redlatch:{x}:q"), 2);
+    }
+    reader.release().await.unwrap();
+    let first = first.await.unwrap();
+    let token = first.token();
+    first.release().await.unwrap();
+    assert!(second.await.unwrap().token() > token);
+    drop(look);
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn an_upgrade_ends_when_its_hold_does(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let reader = b.read_write_lock("x").read().await.unwrap();
+    let lock = a.read_write_lock("x");
+    let look = lock.upgradable_read().lease(1_000 * MS).await.unwrap();
+    let before = a.now();
+    let error = look.upgrade().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
+    if let Backend::Embedded { .. } = backend {
+        assert!(a.now() - before < 1_100 * MS, "not with its next look");
+    }
+    drop((look, reader));
+    b.settled().await;
+    a.settled().await;
+    assert_quiet(backend, &a, "x").await;
+}
+
+async fn upgrades_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
+    let (a, b) = (backend.client().await, backend.client().await);
+    let look = a.read_write_lock("x").upgradable_read().await.unwrap();
+    let (writes, stop) = (
+        Arc::new(AtomicU64::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let upgrading = tokio::spawn({
+        let (writes, stop) = (Arc::clone(&writes), Arc::clone(&stop));
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                let writer = look.upgrade().await.unwrap();
+                writes.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(MS).await;
+                writer.release().await.unwrap();
+            }
+        }
+    });
+    let mut most = 0;
+    for _ in 0..20 {
+        let reading = tokio::spawn({
+            let lock = b.read_write_lock("x");
+            async move { lock.read().await.unwrap() }
+        });
+        let lock = b.read_write_lock("x");
+        while !reading.is_finished() && lock.info().await.unwrap().waiting_readers == 0 {}
+        let before = writes.load(Ordering::Relaxed);
+        let reader = reading.await.unwrap();
+        most = most.max(writes.load(Ordering::Relaxed) - before);
+        reader.release().await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    upgrading.await.unwrap();
+    println!("a reader beside upgrades in a loop waited for {most} writes at most");
+    // One that was granted before and counted after, and the one it waits for.
+    assert!(most <= 2, "{most} writes came first");
+    a.settled().await;
+    assert_quiet(backend, &b, "x").await;
+}
+
+async fn an_upgraded_writer_downgrades(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.read_write_lock("x");
+    let look = lock.upgradable_read().await.unwrap();
+    let writer = look.upgrade().await.unwrap();
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(reader.hold_count(), 2, "it joins the hold of its owner");
+    drop(look);
+    client.settled().await;
+    assert!(lock.try_read().await.unwrap().is_some());
+    drop(reader);
+    client.settled().await;
+    assert_quiet(backend, &client, "x").await;
+}
+
+use std::future::IntoFuture;

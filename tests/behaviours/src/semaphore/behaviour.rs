@@ -1,0 +1,318 @@
+//! What a semaphore does when nobody waits and nothing goes wrong.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause, Moment, Released};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::{KEY, assert_all_back};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(semaphore::behaviour as semaphore_behaviour:
+    permits_are_given_out_and_come_back,
+    a_guard_is_split_and_merged,
+    forgotten_permits_are_gone_exactly_once,
+    nobody_has_set_it_l35,
+    the_number_is_changed,
+    drained_permits_are_those_that_could_be_had,
+    a_semaphore_with_an_end_takes_its_permits_along_l36,
+    deleting_forgets_what_is_out,
+    holders_say_who_they_are,
+    a_lease_is_fixed_renewed_and_extended,
+    acquisitions_inside_of_a_scope_exclude_each_other,
+);
+
+async fn permits_are_given_out_and_come_back(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(5).await.unwrap();
+    let one = semaphore.acquire().await.unwrap();
+    let three = semaphore.acquire_many(3).await.unwrap();
+    assert_eq!((one.num_permits(), three.num_permits()), (1, 3));
+    assert_eq!(three.name(), "x");
+    assert_eq!(three.state(), HoldState::Held);
+    let totals = semaphore.totals().await.unwrap();
+    assert_eq!(
+        (totals.permits, totals.available, totals.acquired),
+        (5, 1, 4)
+    );
+    assert!(semaphore.try_acquire_many(2).await.unwrap().is_none());
+    let none = semaphore
+        .try_acquire_many_for(2, SECOND / 20)
+        .await
+        .unwrap();
+    assert!(none.is_none());
+    // Nobody overtakes it while it is still in the queue.
+    client.settled().await;
+    let last = semaphore.try_acquire().await.unwrap().unwrap();
+    assert_eq!(semaphore.available_permits().await.unwrap(), 0);
+    assert_eq!(last.release().await.unwrap(), Released::Free);
+    assert_eq!(three.release().await.unwrap(), Released::Free);
+    drop(one);
+    assert_all_back(backend, &client, &semaphore).await;
+    assert_eq!(semaphore.permits().await.unwrap(), 5);
+    assert_eq!(backend.ttl(KEY), None, "it lasts until it is deleted");
+}
+
+async fn a_guard_is_split_and_merged(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(10).await.unwrap();
+    let mut guard = semaphore.acquire_many(6).await.unwrap();
+    let error = guard.split(7).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    let none = guard.split(0).unwrap();
+    assert_eq!(none.num_permits(), 0);
+    assert_eq!(none.valid_until(), Moment::FAR_FUTURE);
+    assert_eq!(none.release().await.unwrap(), Released::Free);
+    let two = guard.split(2).unwrap();
+    let one = guard.split(1).unwrap();
+    assert_eq!((guard.num_permits(), two.num_permits()), (3, 2));
+    assert_eq!(client.tables().holds, 1, "it is one hold");
+    assert_eq!(two.release().await.unwrap(), Released::StillHeld(4));
+    assert_eq!(semaphore.available_permits().await.unwrap(), 6);
+    let mut other = semaphore.acquire_many(4).await.unwrap();
+    other.merge(one).unwrap();
+    other.merge(guard).unwrap();
+    assert_eq!(other.num_permits(), 8);
+    let five = other.split(5).unwrap();
+    assert_eq!(five.num_permits(), 5);
+    drop(five);
+    client.settled().await;
+    assert_eq!(semaphore.available_permits().await.unwrap(), 7);
+    let stranger = client.semaphore("y").permits_if_unset(1);
+    let stranger = stranger.acquire().await.unwrap();
+    let stranger = other.merge(stranger).unwrap_err();
+    assert_eq!(stranger.name(), "y");
+    assert_eq!(other.num_permits(), 3, "nothing was merged");
+    drop(stranger);
+    let whole = other.split(3).unwrap();
+    assert_eq!(other.num_permits(), 0);
+    drop(other);
+    assert!(whole.release().await.unwrap().is_clean());
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn forgotten_permits_are_gone_exactly_once(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(9).await.unwrap();
+    let mut guard = semaphore.acquire_many(5).await.unwrap();
+    guard.split(1).unwrap().forget().await.unwrap();
+    let totals = semaphore.totals().await.unwrap();
+    assert_eq!(
+        (totals.permits, totals.available, totals.acquired),
+        (8, 4, 4)
+    );
+    guard.split(1).unwrap().release().await.unwrap();
+    guard.forget().await.unwrap();
+    assert_all_back(backend, &client, &semaphore).await;
+    assert_eq!(semaphore.permits().await.unwrap(), 5);
+    let late = semaphore.acquire().lease(SECOND).await.unwrap();
+    backend.pass_lease(SECOND).await;
+    let error = late.forget().await.unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Expired), "{error}");
+    assert_eq!(semaphore.permits().await.unwrap(), 5, "it had come back");
+}
+
+async fn nobody_has_set_it_l35(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    let unset = ErrorKind::NotSet;
+    assert_eq!(semaphore.acquire().await.unwrap_err().kind(), unset);
+    assert_eq!(semaphore.try_acquire().await.unwrap_err().kind(), unset);
+    let error = semaphore.try_acquire_for(SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), unset);
+    assert!(error.is_not_executed());
+    assert_eq!(semaphore.permits().await.unwrap_err().kind(), unset);
+    assert_eq!(semaphore.add_permits(1).await.unwrap_err().kind(), unset);
+    assert_eq!(semaphore.drain_permits().await.unwrap_err().kind(), unset);
+    assert!(!semaphore.delete().await.unwrap());
+    assert!(semaphore.holders().await.unwrap().is_empty());
+    assert_tables_empty(&client).await;
+    assert!(!backend.keys().contains(&KEY.to_owned()));
+    let named = semaphore.clone().permits_if_unset(2);
+    assert_eq!(named.available_permits().await.unwrap(), 2);
+    assert!(
+        !backend.keys().contains(&KEY.to_owned()),
+        "looking sets nothing"
+    );
+    let guard = named.acquire_many(2).await.unwrap();
+    assert_eq!(semaphore.permits().await.unwrap(), 2);
+    let other = client.semaphore("x").permits_if_unset(100);
+    assert!(
+        other.try_acquire().await.unwrap().is_none(),
+        "what is set counts"
+    );
+    drop(guard);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn the_number_is_changed(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    assert!(semaphore.try_set_permits(3).await.unwrap());
+    assert!(!semaphore.try_set_permits(4).await.unwrap());
+    assert_eq!(semaphore.add_permits(2).await.unwrap(), 5);
+    assert_eq!(semaphore.add_permits(-1).await.unwrap(), 4);
+    assert_eq!(semaphore.add_permits(0).await.unwrap(), 4);
+    for (change, why) in [(-5, "less than none"), (i64::from(u32::MAX), "too many")] {
+        let error = semaphore.add_permits(change).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfRange, "{why}");
+        assert!(error.is_not_executed());
+    }
+    let guard = semaphore.acquire_many(4).await.unwrap();
+    semaphore.set_permits(1).await.unwrap();
+    let totals = semaphore.totals().await.unwrap();
+    assert_eq!(
+        (totals.permits, totals.available, totals.acquired),
+        (1, 0, 4)
+    );
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    let error = semaphore.acquire_many(2).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    drop(guard);
+    client.settled().await;
+    assert!(semaphore.try_acquire().await.unwrap().is_some());
+    semaphore.set_permits(0).await.unwrap();
+    let error = semaphore.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    semaphore.set_permits(u32::MAX).await.unwrap();
+    let all = semaphore.acquire_many(u32::MAX).await.unwrap();
+    assert_eq!(all.num_permits(), u32::MAX);
+    assert_eq!(semaphore.available_permits().await.unwrap(), 0);
+    drop(all);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn drained_permits_are_those_that_could_be_had(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(7).await.unwrap();
+    let guard = semaphore.acquire_many(3).await.unwrap();
+    assert_eq!(semaphore.drain_permits().await.unwrap(), 4);
+    assert_eq!(semaphore.permits().await.unwrap(), 3);
+    assert_eq!(semaphore.drain_permits().await.unwrap(), 0);
+    guard.release().await.unwrap();
+    assert_eq!(semaphore.available_permits().await.unwrap(), 3);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn a_semaphore_with_an_end_takes_its_permits_along_l36(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(5).ttl(4 * SECOND).await.unwrap();
+    let ttl = async || semaphore.totals().await.unwrap().remaining.unwrap();
+    let guard = semaphore.acquire_many(2).await.unwrap();
+    assert!(guard.remaining() <= 4 * SECOND, "its lease is cut short");
+    semaphore.add_permits(3).await.unwrap();
+    semaphore.set_permits(6).await.unwrap();
+    let mut guard = guard;
+    guard.split(1).unwrap().release().await.unwrap();
+    assert!(ttl().await <= 4 * SECOND, "no change drops it");
+    let left = backend.ttl(KEY).unwrap();
+    // The server's clock goes on while a script runs, so that a key may end somewhat later than its record says.
+    assert!(left < 5 * SECOND, "{left:?}");
+    let error = guard.extend(60 * SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    assert_eq!(guard.lost().await, LossCause::Expired);
+    backend.pass(SECOND).await;
+    let error = semaphore.acquire().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotSet);
+    assert!(
+        !backend
+            .keys()
+            .iter()
+            .any(|key| key.starts_with(KEY) && key.ends_with(":d"))
+    );
+    drop(guard);
+    semaphore.set_permits(1).ttl(2 * SECOND).await.unwrap();
+    semaphore.set_permits(1).for_ever().await.unwrap();
+    assert_eq!(backend.ttl(KEY), None);
+    for ttl in [SECOND / 2, Duration::from_secs(366 * 86_400)] {
+        let error = semaphore.set_permits(1).ttl(ttl).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    }
+    client.settled().await;
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn deleting_forgets_what_is_out(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(2).await.unwrap();
+    let guard = semaphore.acquire().renewed_lease(SECOND).await.unwrap();
+    assert!(semaphore.delete().await.unwrap());
+    assert!(!semaphore.delete().await.unwrap());
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    semaphore.set_permits(2).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn holders_say_who_they_are(backend: &Backend) {
+    let client = backend
+        .builder()
+        .application("shop")
+        .connect()
+        .await
+        .unwrap();
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(9).await.unwrap();
+    let short = semaphore.acquire_many(2).lease(10 * SECOND).await.unwrap();
+    let long = semaphore.acquire_many(3).lease(60 * SECOND).await.unwrap();
+    let holders = semaphore.holders().await.unwrap();
+    let permits: Vec<_> = holders.iter().map(|holder| holder.permits).collect();
+    assert_eq!(permits, [2, 3], "those that end first in front");
+    let metadata = holders[0].metadata.as_ref().unwrap();
+    assert_eq!(metadata.application, "shop");
+    assert!(holders[0].remaining <= 10 * SECOND);
+    drop((short, long));
+    client.settled().await;
+    assert!(semaphore.holders().await.unwrap().is_empty());
+}
+
+async fn a_lease_is_fixed_renewed_and_extended(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let renewed = semaphore.acquire().renewed_lease(SECOND).await.unwrap();
+    let fixed = semaphore.acquire().lease(SECOND).await.unwrap();
+    fixed.extend(2 * SECOND).await.unwrap();
+    assert!(fixed.remaining() > SECOND);
+    fixed.extend(SECOND).await.unwrap();
+    assert!(fixed.remaining() > SECOND, "never shorter");
+    assert_eq!(fixed.lost().await, LossCause::Expired);
+    assert_eq!(
+        fixed.run(async {}).await.unwrap_err().loss(),
+        Some(LossCause::Expired)
+    );
+    assert!(fixed.extend(SECOND).await.is_err());
+    backend.pass_lease(SECOND).await;
+    let other = semaphore.try_acquire().await.unwrap();
+    assert!(other.is_some(), "it is given out again");
+    assert!(!fixed.release().await.unwrap().is_clean());
+    assert_eq!(renewed.state(), HoldState::Held, "three leases on");
+    assert_eq!(renewed.run(async { 7 }).await.unwrap(), 7);
+    assert_eq!(renewed.release().await.unwrap(), Released::Free);
+    drop(other);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn acquisitions_inside_of_a_scope_exclude_each_other(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let owner = client.owner();
+    owner
+        .scope(async {
+            let one = semaphore.acquire().await.unwrap();
+            let two = semaphore.acquire().await.unwrap();
+            assert_eq!(client.tables().holds, 2);
+            assert!(semaphore.try_acquire().await.unwrap().is_none());
+            drop(one);
+            client.settled().await;
+            assert_eq!(two.state(), HoldState::Held);
+        })
+        .await;
+    assert_all_back(backend, &client, &semaphore).await;
+}

@@ -1,0 +1,272 @@
+//! Waiting for permits: order, sizes, calls.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use redlatch::{Backoff, ErrorKind, Semaphore, WaitStrategy};
+use redlatch_tests::backend::Backend;
+use tokio::task::JoinHandle;
+
+use super::{assert_all_back, queued};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(semaphore::waiting as semaphore_waiting:
+    waiters_are_served_in_order_whatever_their_sizes_l32,
+    waiters_of_several_clients_are_served_in_order,
+    a_new_number_reaches_waiters_at_once,
+    a_waiter_that_gives_up_lets_the_next_one_in,
+    a_dropped_waiter_lets_the_next_one_in,
+    waiting_ends_at_its_time,
+    a_waiter_for_many_is_served_while_others_come_and_go_l32,
+    deleting_tells_waiters,
+    places_from_before_a_deletion_hold_nobody_up,
+    permits_out_never_exceed_their_number,
+);
+
+type Log = Arc<Mutex<Vec<usize>>>;
+
+/// Waits for `n` permits in a task of its own, notes `at` when it has them, and keeps them for `span`.
+fn waiter(semaphore: &Semaphore, n: u32, at: usize, log: &Log, span: Duration) -> JoinHandle<()> {
+    let (semaphore, log) = (semaphore.clone(), Arc::clone(log));
+    tokio::spawn(async move {
+        let guard = semaphore.acquire_many(n).await.unwrap();
+        log.lock().unwrap().push(at);
+        tokio::time::sleep(span).await;
+        guard.release().await.unwrap();
+    })
+}
+
+async fn waiters_are_served_in_order_whatever_their_sizes_l32(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(5);
+    let guard = semaphore.acquire_many(5).await.unwrap();
+    let (log, mut tasks) = (Log::default(), Vec::new());
+    for (at, n) in [5, 4, 3, 5, 4].into_iter().enumerate() {
+        tasks.push(waiter(&semaphore, n, at, &log, MS));
+        queued(&semaphore, at as u64 + 1).await;
+    }
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*log.lock().unwrap(), [0, 1, 2, 3, 4]);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn waiters_of_several_clients_are_served_in_order(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(2);
+    let guard = semaphore.acquire_many(2).await.unwrap();
+    let (log, mut tasks, mut clients) = (Log::default(), Vec::new(), Vec::new());
+    for at in 0..12 {
+        if at % 3 == 0 {
+            clients.push(backend.client().await);
+        }
+        let semaphore = clients[at * 7 % clients.len()].semaphore("x");
+        tasks.push(waiter(&semaphore, 2, at, &log, MS));
+        queued(&semaphore, at as u64 + 1).await;
+    }
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*log.lock().unwrap(), (0..12).collect::<Vec<_>>());
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn a_new_number_reaches_waiters_at_once(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(3);
+    let guard = semaphore.acquire_many(3).await.unwrap();
+    let log = Log::default();
+    let more = waiter(&semaphore, 2, 0, &log, Duration::ZERO);
+    queued(&semaphore, 1).await;
+    let other = backend.client().await;
+    let asking = other.semaphore("x");
+    let many = tokio::spawn(async move { asking.acquire_many(3).await.map(drop) });
+    queued(&semaphore, 2).await;
+    let started = tokio::time::Instant::now();
+    semaphore.set_permits(5).await.unwrap();
+    more.await.unwrap();
+    semaphore.set_permits(2).await.unwrap();
+    let error = many.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfRange);
+    if let Backend::Embedded { .. } = backend {
+        assert!(started.elapsed() < SECOND, "not by the clock");
+    }
+    drop(guard);
+    client.settled().await;
+    other.settled().await;
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn a_waiter_that_gives_up_lets_the_next_one_in(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(5);
+    let guard = semaphore.acquire_many(3).await.unwrap();
+    let (all, asking) = (backend.client().await, Log::default());
+    let (patient, wait) = (all.semaphore("x"), backend.at_leisure(300 * MS));
+    let first = tokio::spawn(async move { patient.try_acquire_many_for(5, wait).await });
+    queued(&semaphore, 1).await;
+    let second = waiter(&semaphore, 2, 1, &asking, Duration::ZERO);
+    queued(&semaphore, 2).await;
+    backend.assert_not_granted(first.await.unwrap().map(|permits| permits.is_some()));
+    second.await.unwrap();
+    drop(guard);
+    all.settled().await;
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn a_dropped_waiter_lets_the_next_one_in(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(5);
+    let guard = semaphore.acquire_many(3).await.unwrap();
+    let log = Log::default();
+    let first = waiter(&semaphore, 5, 0, &log, Duration::ZERO);
+    queued(&semaphore, 1).await;
+    let second = waiter(&semaphore, 2, 1, &log, Duration::ZERO);
+    queued(&semaphore, 2).await;
+    first.abort();
+    second.await.unwrap();
+    assert!(first.await.unwrap_err().is_cancelled());
+    drop(guard);
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn waiting_ends_at_its_time(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(1);
+    let guard = semaphore.acquire().await.unwrap();
+    let waits = [0, 1, 50, 300].map(|ms| semaphore.try_acquire_for(backend.at_leisure(ms * MS)));
+    for wait in waits {
+        backend.assert_not_granted(wait.await.map(|permit| permit.is_some()));
+    }
+    drop(guard);
+    client.settled().await;
+    assert!(
+        semaphore
+            .try_acquire_for(backend.at_leisure(MS * 1000))
+            .await
+            .unwrap()
+            .is_some()
+    );
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn a_waiter_for_many_is_served_while_others_come_and_go_l32(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x").permits_if_unset(5);
+    let busy: Vec<_> = (0..8)
+        .map(|_| {
+            let semaphore = semaphore.clone();
+            tokio::spawn(async move {
+                for _ in 0..40 {
+                    let guard = semaphore.acquire().await.unwrap();
+                    tokio::time::sleep(2 * MS).await;
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(10 * MS).await;
+    let mut served = 0;
+    while busy.iter().any(|task| !task.is_finished()) {
+        let five = semaphore.acquire_many(5).await.unwrap();
+        five.release().await.unwrap();
+        served += 1;
+    }
+    for task in busy {
+        task.await.unwrap();
+    }
+    // Every time it waits, each of the others is served once before it, at most.
+    assert!(served >= 10, "{served} times");
+    assert_all_back(backend, &client, &semaphore).await;
+}
+
+async fn deleting_tells_waiters(backend: &Backend) {
+    let client = backend.client().await;
+    let other = backend.client().await;
+    let semaphore = client.semaphore("x");
+    semaphore.set_permits(1).await.unwrap();
+    let guard = semaphore.acquire().await.unwrap();
+    let mut tasks = Vec::new();
+    for at in 0..6 {
+        let semaphore = [&client, &other][at % 2].semaphore("x");
+        tasks.push(tokio::spawn(
+            async move { semaphore.acquire().await.map(drop) },
+        ));
+    }
+    queued(&semaphore, 6).await;
+    semaphore.delete().await.unwrap();
+    for task in tasks {
+        let error = task.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotSet);
+    }
+    drop(guard);
+    client.settled().await;
+    other.settled().await;
+}
+
+async fn places_from_before_a_deletion_hold_nobody_up(backend: &Backend) {
+    let client = backend.client().await;
+    let semaphore = client.semaphore("x");
+    let poll = WaitStrategy::Poll(Backoff::constant(100 * MS));
+    for strategy in [WaitStrategy::Notify, poll] {
+        semaphore.set_permits(1).await.unwrap();
+        let guard = semaphore.acquire().await.unwrap();
+        let waiters = (0..4).map(|_| {
+            let semaphore = semaphore.clone();
+            tokio::spawn(async move { semaphore.acquire().strategy(strategy).await.map(drop) })
+        });
+        let waiters: Vec<_> = waiters.collect();
+        queued(&semaphore, 4).await;
+        semaphore.delete().await.unwrap();
+        for waiter in waiters {
+            let error = waiter.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotSet);
+        }
+        drop(guard);
+        client.settled().await;
+        semaphore.set_permits(1).await.unwrap();
+        assert_eq!(semaphore.totals().await.unwrap().waiters, 0);
+    }
+}
+
+async fn permits_out_never_exceed_their_number(backend: &Backend) {
+    let clients = [backend.client().await, backend.client().await];
+    let semaphore = clients[0].semaphore("x").permits_if_unset(7);
+    let out = Arc::new(Mutex::new((0, 0)));
+    let workers = (0..20).map(|at: usize| {
+        let semaphore = clients[at % 2].semaphore("x").permits_if_unset(7);
+        let out = Arc::clone(&out);
+        tokio::spawn(async move {
+            for round in 0..15 {
+                let n = [1, 2, 5][(at + round) % 3];
+                let guard = semaphore.acquire_many(n).await.unwrap();
+                {
+                    let mut out = out.lock().unwrap();
+                    out.0 += n;
+                    out.1 = out.1.max(out.0);
+                }
+                tokio::time::sleep(MS).await;
+                out.lock().unwrap().0 -= n;
+                if round % 2 == 0 {
+                    guard.release().await.unwrap();
+                }
+            }
+        })
+    });
+    for done in join_all(workers).await {
+        done.unwrap();
+    }
+    let peak = out.lock().unwrap().1;
+    assert!((5..=7).contains(&peak), "{peak}");
+    clients[1].settled().await;
+    assert_all_back(backend, &clients[0], &semaphore).await;
+}

@@ -1,0 +1,276 @@
+//! A thousand waiters in twenty processes, of which some are killed and one is stopped; and clients with wrong clocks.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    future::IntoFuture,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use redlatch::{Client, FairLock};
+use redlatch_behaviours::fair::support::{Grants, queued_as};
+use redlatch_tests::{
+    backend::Backend,
+    child,
+    server::ServerBinary,
+    skewed::SkewedRuntime,
+    wait::{GENEROUS, eventually},
+};
+
+redlatch_tests::on_every_server!(
+    a_thousand_waiters_and_a_third_of_their_processes_killed_l21_l22,
+    a_stopped_process_is_passed_over_and_queues_again,
+    wrong_clocks_change_no_order,
+);
+
+/// One grant as a waiter tells it.
+#[derive(Debug)]
+struct Told {
+    owner: String,
+    token: u64,
+}
+
+/// A process with waiters; killed when this is dropped.
+struct Workers(Child);
+
+impl Workers {
+    /// Starts this test binary anew, with so many waiters for lock `x` that hold for a moment each.
+    fn start(backend: &Backend, waiters: usize, told: &mpsc::Sender<Told>) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "fair::processes::be_workers"])
+            .env(WAITERS, waiters.to_string())
+            .env(URL, backend.server().url())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = told.clone();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let words: Vec<_> = line.split(' ').collect();
+                if let [GRANTED, owner, token] = words[..] {
+                    let (owner, token) = (owner.to_owned(), token.parse().unwrap());
+                    let _ = told.send(Told { owner, token });
+                }
+            }
+        });
+        Self(child)
+    }
+
+    fn suspend(&self) {
+        child::suspend(&self.0);
+    }
+
+    fn resume(&self) {
+        child::resume(&self.0);
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until so many wait; returns each one's place by its owner.
+async fn places(lock: &FairLock, many: u64) -> BTreeMap<String, u64> {
+    eventually("everybody to queue", GENEROUS * 4, async || {
+        lock.info().await.unwrap().unwrap().waiters == many
+    })
+    .await;
+    let mut waiters = lock.waiters();
+    let mut places = BTreeMap::new();
+    while let Some(waiter) = waiters.next().await {
+        let waiter = waiter.unwrap();
+        places.insert(waiter.owner, waiter.position);
+    }
+    places
+}
+
+async fn a_thousand_waiters_and_a_third_of_their_processes_killed_l21_l22(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let client = backend.client().await;
+    let lock = client.fair_lock("x");
+    let guard = lock.lock().await.unwrap();
+    let (told, grants) = mpsc::channel();
+    let mut processes: Vec<_> = (0..20)
+        .map(|_| Workers::start(&backend, 50, &told))
+        .collect();
+    drop(told);
+    let places = places(&lock, 1_000).await;
+    let before = backend.script_calls();
+    guard.release().await.unwrap();
+
+    let mut rng = fastrand::Rng::with_seed(u64::from(std::process::id()));
+    // Two at once, then one after the other.
+    let mut kills = [(60, 2), (120, 1), (200, 1), (300, 2)]
+        .into_iter()
+        .peekable();
+    let (mut order, mut gaps) = (Vec::new(), Vec::new());
+    let mut last = Instant::now();
+    // Ends when every process has gone that still had a waiter.
+    while let Ok(grant) = tokio::task::block_in_place(|| grants.recv()) {
+        gaps.push(last.elapsed());
+        last = Instant::now();
+        order.push((grant.token, places[&grant.owner]));
+        if kills
+            .next_if(|(at, _)| order.len() >= *at)
+            .is_some_and(|(_, many)| {
+                for _ in 0..many {
+                    drop(processes.swap_remove(rng.usize(..processes.len())));
+                }
+                true
+            })
+        {
+            last = Instant::now();
+        }
+    }
+    let calls = backend.script_calls() - before;
+    // What is printed last may be read first.
+    order.sort_unstable();
+    assert!(
+        order.is_sorted_by_key(|(_, place)| *place),
+        "grants in order of tickets"
+    );
+    let alive = 50 * (20 - 6);
+    assert!(
+        order.len() >= alive,
+        "{} of {alive} were served",
+        order.len()
+    );
+    gaps.sort_unstable();
+    let each = calls as f64 / order.len() as f64;
+    println!(
+        "{binary}: {} grants in order of tickets after 6 of 20 processes were killed at 4 moments; {each:.2} commands per grant; gap p50 {:?}, the longest {:?}",
+        order.len(),
+        gaps[gaps.len() / 2],
+        &gaps[gaps.len() - 6..],
+    );
+    let longest = *gaps.last().unwrap();
+    // A holder that dies costs its lease, a dead head behind it its deadline.
+    assert!(
+        longest < LEASE + Duration::from_secs(5) + GENEROUS / 2,
+        "{longest:?}"
+    );
+    let long = gaps.iter().filter(|gap| **gap > Duration::from_secs(3));
+    assert!(long.count() <= 4, "those that die together cost it once");
+    assert!(each < 4.0, "{each} commands per grant");
+    eventually("the queue to be empty", GENEROUS, async || {
+        lock.waiters().next().await.is_none()
+    })
+    .await;
+}
+
+async fn a_stopped_process_is_passed_over_and_queues_again(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let client = backend.client().await;
+    let lock = client.fair_lock("x");
+    let guard = lock.lock().await.unwrap();
+    let (told, grants) = mpsc::channel();
+    let stopped = Workers::start(&backend, 20, &told);
+    places(&lock, 20).await;
+    let processes: Vec<_> = (0..3)
+        .map(|_| Workers::start(&backend, 20, &told))
+        .collect();
+    drop(told);
+    let places = places(&lock, 80).await;
+    stopped.suspend();
+    let pid = stopped.0.id();
+    let mut theirs = Vec::new();
+    let mut waiters = lock.waiters();
+    while let Some(waiter) = waiters.next().await {
+        let waiter = waiter.unwrap();
+        if waiter.metadata.is_some_and(|metadata| metadata.pid == pid) {
+            theirs.push(waiter.owner);
+        }
+    }
+    assert_eq!(theirs.len(), 20);
+    assert!(theirs.iter().all(|owner| places[owner] < 20), "the head");
+    let released = Instant::now();
+    guard.release().await.unwrap();
+    let mut order = Vec::new();
+    let mut late = 0;
+    let mut gap = None;
+    while let Ok(grant) = tokio::task::block_in_place(|| grants.recv()) {
+        gap.get_or_insert_with(|| released.elapsed());
+        if theirs.contains(&grant.owner) {
+            late += 1;
+        } else {
+            order.push((grant.token, places[&grant.owner]));
+        }
+        if order.len() + late == 60 {
+            assert_eq!(late, 0, "who is stopped takes nothing");
+            stopped.resume();
+        }
+    }
+    order.sort_unstable();
+    assert!(order.is_sorted_by_key(|(_, place)| *place));
+    assert_eq!((order.len(), late), (60, 20), "everybody was served once");
+    let gap = gap.unwrap();
+    println!(
+        "{binary}: 60 served {gap:?} after the release, past 20 of a stopped process at the head, who were served when it went on"
+    );
+    assert!(gap < Duration::from_secs(5) + GENEROUS / 2, "{gap:?}");
+    drop(processes);
+}
+
+async fn wrong_clocks_change_no_order(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let mut clients = vec![backend.client().await];
+    for (origin, rate) in [
+        (99_400, 0.99),
+        (99_400, 1.01),
+        (100_600, 0.99),
+        (100_600, 1.01),
+    ] {
+        let runtime = Arc::new(SkewedRuntime::new(Duration::from_secs(origin), rate));
+        clients.push(backend.builder().runtime(runtime).connect().await.unwrap());
+    }
+    let guard = clients[0].fair_lock("x").lock().await.unwrap();
+    let grants = Grants::default();
+    let mut tasks = Vec::new();
+    for who in 0..40 {
+        let lock = clients[who * who / 3 % 5].fair_lock("x");
+        tasks.push(queued_as(who, &lock, &grants).await);
+    }
+    // Longer than anybody counts as alive without a word.
+    backend.pass(Duration::from_secs(6)).await;
+    guard.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(grants.list(), (0..40).collect::<Vec<_>>());
+}
+
+/// Part of the tests above: does something only when they start it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn be_workers() {
+    let (Ok(waiters), Ok(url)) = (env::var(WAITERS), env::var(URL)) else {
+        return;
+    };
+    let client = Client::connect(&url).await.unwrap();
+    let tasks: Vec<_> = (0..waiters.parse().unwrap())
+        .map(|_| {
+            let waiting = client.fair_lock("x").lock().lease(LEASE).into_future();
+            tokio::spawn(async move {
+                let guard = waiting.await.unwrap();
+                println!("{GRANTED} {} {}", guard.owner(), guard.token());
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+const LEASE: Duration = Duration::from_secs(1);
+const GRANTED: &str = "granted";
+const WAITERS: &str = "REDLATCH_TEST_WAITERS";
+const URL: &str = "REDLATCH_TEST_WAITERS_URL";

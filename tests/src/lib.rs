@@ -10,6 +10,8 @@
 //! * [`shared`]: clusters and sentinels that live as long as the test process.
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
 //! * [`matrix`]: runs a test on every server at once.
+//! * [`attempts`]: calls of scripts, as of a client that undoes them.
+//! * [`saboteur`]: a runtime in which one task of a client panics.
 //! * [`split`], [`skewed`]: a client whose messages go another way than its commands, and one whose clock is wrong.
 //! * [`stall`]: tells how long the machine did not let this process run.
 //! * [`slow`]: a transport to a server that is slow and not gone.
@@ -28,6 +30,7 @@
 // Support code of tests: a failed expectation is a failed test, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+pub mod attempts;
 pub mod backend;
 #[cfg(unix)]
 pub mod child;
@@ -37,6 +40,7 @@ pub mod fixture;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;
+pub mod saboteur;
 #[cfg(unix)]
 pub mod server;
 #[cfg(unix)]

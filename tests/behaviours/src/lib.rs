@@ -62,6 +62,7 @@ pub mod latch;
 pub mod lock;
 pub mod multi;
 pub mod permits;
+pub mod releases;
 pub mod rwlock;
 pub mod semaphore;
 
@@ -139,6 +140,9 @@ macro_rules! all {
             mod many {
                 $crate::permits_many!();
             }
+        }
+        mod releases {
+            $crate::releases!();
         }
         mod rwlock {
             mod behaviour {

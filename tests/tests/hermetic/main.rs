@@ -4,13 +4,23 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod behaviours;
+mod clock_allowance;
+mod connecting;
 mod fair;
+#[cfg(unix)]
+mod identity;
 mod latch;
 mod listen;
 mod lock;
+mod marks;
 mod multi;
+mod outages;
 mod permits;
 mod polling;
+mod releases;
+mod renewal_connection;
+mod runtime_end;
 mod rwlock;
 mod scripts;
 mod semaphore;
+mod withdrawals;

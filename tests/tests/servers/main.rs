@@ -16,6 +16,7 @@ mod every_kind;
 mod independent;
 mod kinds;
 mod migration;
+mod panics;
 mod partition;
 mod proxied;
 mod replicas;

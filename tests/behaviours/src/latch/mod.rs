@@ -22,3 +22,15 @@ pub async fn listening(client: &Client, waiters: usize) {
     // The last look of the last of them.
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
 }
+
+/// Starts to count down by one and wait, in a task of its own.
+pub fn counting_and_waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
+    tokio::spawn(async move { latch.count_down_and_wait(1).await })
+}
+
+/// Sets the latch `x` to four and counts it down by one.
+pub async fn set_and_count(client: &Client) {
+    let latch = client.countdown_latch("x");
+    assert!(latch.try_set_count(4).await.unwrap());
+    assert_eq!(latch.count_down(1).await.unwrap(), 3);
+}

@@ -1,5 +1,6 @@
 //! The countdown latch.
 
 mod cancel;
+mod forgotten;
 mod trouble;
 mod waiting;

@@ -1,13 +1,6 @@
 //! Leases that are longer on the server than for their holders, by what is allowed for clocks of
 //! servers that take over from each other.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test has the clock of its runtime, and panics when it cannot go on"
-)]
-
 use std::time::Duration;
 
 use redlatch::{Client, ErrorKind, LossCause, Owner};

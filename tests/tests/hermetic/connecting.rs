@@ -1,12 +1,5 @@
 //! Connecting while something is in the way for a moment.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test has the clock of its runtime, and panics when it cannot go on"
-)]
-
 use redlatch::seam::{Command, ServerError};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 

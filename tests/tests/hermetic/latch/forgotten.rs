@@ -1,22 +1,13 @@
 //! What a latch does when the server has forgotten it, and what a message about it is worth.
 
-// Tests run on real clocks and tasks, or on tokio's; the seam that the lint points to is for redlatch itself.
-#![allow(clippy::disallowed_methods)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
-
 use std::time::Duration;
 
-use redlatch::{Client, CountDownLatch, Error, ErrorKind};
-use redlatch_tests::{
-    backend::{Backend, assert_tables_empty},
-    server::ServerBinary,
-    wait::{GENEROUS, eventually},
-};
+use redlatch::ErrorKind;
+use redlatch_behaviours::latch::{counting_and_waiting, set_and_count, waiting};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
 use tokio::task::JoinHandle;
 
 const MS: Duration = Duration::from_millis(1);
-
-redlatch_tests::on_every_server!(waiter_of_a_flushed_latch_is_told_that_it_is_deleted_by_a_server);
 
 /// A latch is set, counted down and waited for; the server is flushed, and the same happens again.
 #[tokio::test(start_paused = true)]
@@ -37,25 +28,6 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
         assert!(other.countdown_latch("x").delete().await.unwrap());
     }
     assert_tables_empty(&client).await;
-}
-
-async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted_by_a_server(binary: ServerBinary) {
-    let backend = Backend::real(&binary);
-    let (client, other) = (backend.client().await, backend.client().await);
-    for round in 0..3 {
-        let latch = client.countdown_latch("x");
-        assert!(latch.try_set_count(4).await.unwrap());
-        let waiter = counting_and_waiting(latch);
-        eventually("the waiter to count", GENEROUS, async || {
-            other.countdown_latch("x").count().await.unwrap() == 3
-        })
-        .await;
-        backend.command(&["FLUSHALL"]);
-        set_and_count(&other).await;
-        let told = waiter.await.unwrap().unwrap_err();
-        assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
-        assert!(other.countdown_latch("x").delete().await.unwrap());
-    }
 }
 
 /// The server loses its last writes: it knows an earlier generation, which opened, and not the one that is waited for.
@@ -156,18 +128,4 @@ async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
         waiter.await.unwrap().unwrap();
     }
     assert!(start.elapsed() < 1_000 * MS, "{:?}", start.elapsed());
-}
-
-fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
-    tokio::spawn(async move { latch.wait().await })
-}
-
-fn counting_and_waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
-    tokio::spawn(async move { latch.count_down_and_wait(1).await })
-}
-
-async fn set_and_count(client: &Client) {
-    let latch = client.countdown_latch("x");
-    assert!(latch.try_set_count(4).await.unwrap());
-    assert_eq!(latch.count_down(1).await.unwrap(), 3);
 }

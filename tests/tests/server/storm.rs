@@ -1,12 +1,5 @@
 //! Many waits that are given up at once, beside holds that have to be renewed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a test has the clock of its runtime"
-)]
-#![cfg(all(unix, feature = "servers"))]
-
 use std::{
     future::IntoFuture,
     sync::{

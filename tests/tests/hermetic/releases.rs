@@ -1,14 +1,6 @@
 //! Releases and undos in the background: what is refused for a while, and what asks behind them.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "a test has the clock of its runtime"
-)]
-
 use std::{
-    future::Future,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -18,105 +10,12 @@ use std::{
 
 use futures_util::future::join_all;
 use redlatch::{
-    Client, Durability, Error, PermitExpirableSemaphore, PermitId,
+    Client, Durability,
     seam::{Command, ServerError},
 };
+use redlatch_behaviours::releases::{WAYS, guarded};
 use redlatch_embedded::{LostReply, calls};
-use redlatch_tests::{backend::Backend, wait::unique_name};
-
-type Guard = Box<dyn std::any::Any + Send>;
-type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Guard>, Error>> + Send>>;
-
-/// One way to hold a name alone, or the only permit there is.
-#[derive(Clone, Copy)]
-struct Way {
-    kind: &'static str,
-    lock: fn(&Client, &str) -> Acquiring,
-    try_lock: fn(&Client, &str) -> Acquiring,
-}
-
-macro_rules! way {
-    ($kind:literal, $handle:expr, $lock:ident, $try_lock:ident) => {
-        Way {
-            kind: $kind,
-            lock: |client, name| {
-                let handle: fn(&Client, &str) -> _ = $handle;
-                let acquiring = handle(client, name).$lock();
-                Box::pin(async move { acquiring.await.map(|guard| Some(Box::new(guard) as Guard)) })
-            },
-            try_lock: |client, name| {
-                let handle: fn(&Client, &str) -> _ = $handle;
-                let acquiring = handle(client, name).$try_lock();
-                Box::pin(async move {
-                    let guard = acquiring.await?;
-                    Ok(guard.map(|guard| Box::new(guard) as Guard))
-                })
-            },
-        }
-    };
-}
-
-const WAYS: [Way; 6] = [
-    way!("lock", |client, name| client.lock(name), lock, try_lock),
-    way!(
-        "fair",
-        |client, name| client.fair_lock(name),
-        lock,
-        try_lock
-    ),
-    way!(
-        "write",
-        |client, name| client.read_write_lock(name),
-        write,
-        try_write
-    ),
-    way!(
-        "semaphore",
-        |client, name| client.semaphore(name).permits_if_unset(1),
-        acquire,
-        try_acquire
-    ),
-    way!(
-        "multi",
-        |client, name| {
-            let (first, second) = (client.lock(name), client.lock(&format!("{name}:2")));
-            client.multi_lock(&[&first, &second])
-        },
-        lock,
-        try_lock
-    ),
-    Way {
-        kind: "permits",
-        lock: |client, name| permits(client, name, false),
-        try_lock: |client, name| permits(client, name, true),
-    },
-];
-
-/// A permit with an id. When dropped it is given back, by one who insists.
-struct Permit(PermitExpirableSemaphore, Option<PermitId>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        let (permits, id) = (self.0.clone(), self.1.take().unwrap());
-        tokio::spawn(async move {
-            while permits.release(&id).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        });
-    }
-}
-
-fn permits(client: &Client, name: &str, once: bool) -> Acquiring {
-    let permits = client.permit_expirable_semaphore(name).permits_if_unset(1);
-    Box::pin(async move {
-        let id = if once {
-            permits.try_acquire().await?
-        } else {
-            Some(permits.acquire().await?)
-        };
-        Ok(id.map(|id| Box::new(Permit(permits, Some(id))) as Guard))
-    })
-}
+use redlatch_tests::backend::Backend;
 
 /// Whoever had the right to ask has it again: nothing of the time between may last longer.
 #[tokio::test(start_paused = true)]
@@ -239,16 +138,6 @@ fn refuse_if(backend: &Backend, on: &Arc<AtomicBool>) {
     }
 }
 
-/// Whoever lets go and asks again at once has let go by then.
-#[tokio::test(start_paused = true)]
-async fn a_name_let_go_is_free_for_the_next_try_of_its_client() {
-    for way in guarded() {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
-        let_go_and_try(&way, &client, 1000).await;
-    }
-}
-
 /// A red-lock asks each server over a client of its own.
 #[tokio::test(start_paused = true)]
 async fn a_red_lock_let_go_is_free_for_the_next_try_of_its_client() {
@@ -314,36 +203,4 @@ async fn a_try_waits_for_its_own_time_behind_releases() {
     assert_eq!(begun.elapsed().as_millis(), 300);
     backend.embedded_server().resume();
     assert!(other.check().is_ok());
-}
-
-#[cfg(all(unix, feature = "servers"))]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_let_go_is_free_on_real_servers() {
-    redlatch_tests::matrix::on_every_server(|binary| async move {
-        for backend in [Backend::real(&binary), Backend::cluster(&binary).await] {
-            let client = backend.client().await;
-            for way in guarded() {
-                let_go_and_try(&way, &client, 1000).await;
-            }
-            // Several at once keep the releaser busy.
-            let rounds = (0..8).map(|_| let_go_and_try(&WAYS[0], &client, 300));
-            join_all(rounds).await;
-        }
-    })
-    .await;
-}
-
-/// The ways whose guards give back in the background.
-fn guarded() -> impl Iterator<Item = Way> {
-    WAYS.into_iter().filter(|way| way.kind != "permits")
-}
-
-async fn let_go_and_try(way: &Way, client: &Client, rounds: usize) {
-    let name = unique_name(way.kind);
-    let mut held = (way.try_lock)(client, &name).await.unwrap();
-    for round in 0..rounds {
-        assert!(held.is_some(), "{}: busy in round {round}", way.kind);
-        drop(held.take());
-        held = (way.try_lock)(client, &name).await.unwrap();
-    }
 }

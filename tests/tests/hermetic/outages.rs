@@ -1,7 +1,5 @@
 //! What is told of connections that cannot be made.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
 use std::{
     io::Write,
     sync::{Arc, Mutex},

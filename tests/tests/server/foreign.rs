@@ -1,10 +1,5 @@
 //! What others write into the keys of the family does no harm beyond those keys.
 
-#![cfg(unix)]
-// Tests run on real clocks and tasks, or on tokio's; the seam that the lint points to is for redlatch itself.
-#![allow(clippy::disallowed_methods)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
-
 use std::{any::Any, time::Duration};
 
 use futures_util::future::join_all;

@@ -1,8 +1,5 @@
 //! Who is who: no two clients share an identity, however alike the processes are that made them.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
 use std::{
     collections::BTreeSet,
     env,
@@ -260,7 +257,11 @@ impl Served {
 
     fn process(&self, role: &str) -> Child {
         Command::new(env::current_exe().unwrap())
-            .args(["--exact", "what_other_processes_do", "--nocapture"])
+            .args([
+                "--exact",
+                "identity::what_other_processes_do",
+                "--nocapture",
+            ])
             .env(ROLE, role)
             .env(SERVER, self.listening.url())
             .stdin(Stdio::piped())

@@ -1,13 +1,6 @@
 //! Queue entries that come back although their waiters have gone: after a failover that loses
 //! writes, or a restart from an old snapshot.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a test has the clock of its runtime, and panics when it cannot go on"
-)]
-
 use std::time::Duration;
 
 use redlatch::{Client, Error, seam::Command};

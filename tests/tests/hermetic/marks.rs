@@ -1,132 +1,11 @@
 //! Marks of undone attempts, which keep late copies of them from acting: what they cost, and that they go away.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
-
 use std::{collections::BTreeMap, time::Duration};
 
 use redlatch::seam::{Command, Value};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
-use redlatch_lua::{FAIR, POOL, REENTRANT, RWLOCK, Source};
-use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
-
-redlatch_tests::on_every_server!(ten_thousand_undone_attempts_on_a_server);
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Lock,
-    Fair,
-    Write,
-    Read,
-    Semaphore,
-    Permits,
-}
-
-/// What a script does with an attempt.
-#[derive(Clone, Copy, Debug)]
-enum Act {
-    /// Takes the name until somebody gives it back.
-    Acquire,
-    Release,
-    /// Gives back, and marks the attempt until this server time, in ms.
-    Undo(u64),
-}
-
-impl Kind {
-    const ALL: [Self; 6] = [
-        Self::Lock,
-        Self::Fair,
-        Self::Write,
-        Self::Read,
-        Self::Semaphore,
-        Self::Permits,
-    ];
-
-    fn key(self) -> String {
-        format!("p:{{t}}{self:?}")
-    }
-
-    fn parts(self) -> &'static [&'static str] {
-        match self {
-            Self::Lock => &["q"],
-            Self::Fair => &["q", "l"],
-            Self::Write | Self::Read => &["q", "r", "l", "d"],
-            Self::Semaphore | Self::Permits => &["d", "q", "l"],
-        }
-    }
-
-    fn scripts(self) -> (&'static Source, &'static Source) {
-        match self {
-            Self::Lock => (&REENTRANT.acquire, &REENTRANT.release),
-            Self::Fair => (&FAIR.exclusive.acquire, &FAIR.exclusive.release),
-            Self::Write => (&RWLOCK.write, &RWLOCK.release),
-            Self::Read => (&RWLOCK.read, &RWLOCK.release),
-            Self::Semaphore | Self::Permits => (&POOL.acquire, &POOL.release),
-        }
-    }
-
-    /// Returns the script, its keys and its arguments.
-    fn call(self, act: Act, by: u64, attempt: &str) -> (&'static Source, Vec<String>, Vec<String>) {
-        let keys = std::iter::once(self.key());
-        let keys = keys.chain(
-            self.parts()
-                .iter()
-                .map(|part| format!("{}:{part}", self.key())),
-        );
-        let (acquire, release) = self.scripts();
-        let void = match act {
-            Act::Undo(void) => void.to_string(),
-            _ => String::new(),
-        };
-        let by = by.to_string();
-        let holds = if matches!(self, Self::Permits) {
-            format!("{attempt}:0")
-        } else {
-            attempt.to_owned()
-        };
-        let (each, side) = match self {
-            Self::Permits => ("1", ""),
-            Self::Write => ("", "w"),
-            _ => ("", "r"),
-        };
-        let pool = "pool:1";
-        let args: Vec<&str> = match (self, act) {
-            (Self::Lock | Self::Fair, Act::Acquire) => {
-                vec![&by, "a:0", attempt, "30000", "630000", "", ""]
-            }
-            (Self::Lock | Self::Fair, _) => vec!["a:0", attempt, &void, "600000", "", ""],
-            (Self::Write, Act::Acquire) => {
-                vec![
-                    &by, "a:0", attempt, "30000", "630000", "", "", "", "PUBLISH", "c",
-                ]
-            }
-            (Self::Read, Act::Acquire) => {
-                vec![
-                    &by, "a:0", attempt, "30000", "630000", "", "", "r", "PUBLISH", "c",
-                ]
-            }
-            (Self::Write | Self::Read, _) => {
-                vec![
-                    "a:0", attempt, &void, "600000", "", side, "", "PUBLISH", "c",
-                ]
-            }
-            (Self::Semaphore | Self::Permits, Act::Acquire) => {
-                vec![&by, pool, attempt, "1", "30000", "3", "", "", each]
-            }
-            (Self::Semaphore | Self::Permits, _) => {
-                vec![pool, attempt, &void, "600000", "", "0", "0", &holds]
-            }
-        };
-        let script = match act {
-            Act::Acquire => acquire,
-            _ => release,
-        };
-        (
-            script,
-            keys.collect(),
-            args.into_iter().map(str::to_owned).collect(),
-        )
-    }
-}
+use redlatch_lua::POOL;
+use redlatch_tests::attempts::{Act, FAR, Kind};
 
 struct Bed {
     engine: Engine,
@@ -228,8 +107,6 @@ fn eval(kind: Kind, act: Act, by: u64, attempt: &str) -> Vec<String> {
     ];
     head.into_iter().chain(keys).chain(args).collect()
 }
-
-const FAR: u64 = 9_999_999_999_999;
 
 #[test]
 fn marks_of_a_name_in_use_are_removed() {
@@ -359,62 +236,4 @@ fn marks_outlive_their_pool() {
             assert_eq!(bed.marks(kind), 0, "{:?}", bed.fields(kind));
         }
     }
-}
-
-/// What a call costs the server, as it says itself, before, during and after ten thousand attempts that were undone at once.
-async fn ten_thousand_undone_attempts_on_a_server(binary: ServerBinary) {
-    let server = Server::start(&binary, ServerOptions::new());
-    let mut connection = server.connect().unwrap();
-    for kind in Kind::ALL {
-        let (acquire, release) = kind.scripts();
-        let load = |script: &Source| server.command(&["SCRIPT", "LOAD", script.text]).text();
-        let digests = [(acquire.name, load(acquire)), (release.name, load(release))];
-        let digests = BTreeMap::from(digests);
-        let mut act = |act: Act, attempt: &str| {
-            let (script, keys, args) = kind.call(act, FAR, attempt);
-            let head = [
-                "EVALSHA".to_owned(),
-                digests[script.name].clone(),
-                keys.len().to_string(),
-            ];
-            let words: Vec<_> = head.into_iter().chain(keys).chain(args).collect();
-            connection.command(&words).unwrap().unwrap();
-        };
-        let pairs = |act: &mut dyn FnMut(Act, &str), from: u32| {
-            server.command(&["CONFIG", "RESETSTAT"]).unwrap();
-            for n in from..from + 500 {
-                act(Act::Acquire, &format!("a:{n}"));
-                act(Act::Release, &format!("a:{n}"));
-            }
-            micros(&server)
-        };
-        let before = pairs(&mut act, 0);
-        let time = server.command(&["TIME"]).array();
-        let now = time[0].clone().text().parse::<u64>().unwrap() * 1_000;
-        server.command(&["CONFIG", "RESETSTAT"]).unwrap();
-        for n in 0..10_000 {
-            act(Act::Undo(now + 6_000), &format!("b:{n}"));
-        }
-        let marking = micros(&server);
-        let during = pairs(&mut act, 500);
-        let bytes = server.command(&["MEMORY", "USAGE", &kind.key()]).int();
-        println!(
-            "{binary} {kind:?}: {before} µs a call before, {marking} to mark, {during} with 10,000 marks of {bytes} bytes"
-        );
-        // Without marks in chunks it was twenty to forty times as much.
-        assert!(
-            during < before * 5.0 + 20.0,
-            "{kind:?}: {before} and {during} µs"
-        );
-        assert!(marking < before * 5.0 + 40.0, "{kind:?}: {marking} µs");
-    }
-}
-
-/// Returns how long a script took on average, in µs.
-fn micros(server: &Server) -> f64 {
-    let stats = server.info("commandstats");
-    let line = &stats["cmdstat_evalsha"];
-    let (_, rest) = line.split_once("usec_per_call=").unwrap();
-    let number = rest.split(',').next().unwrap();
-    number.parse().unwrap()
 }

@@ -1,25 +1,22 @@
 //! Clients that outlive the tokio runtime they were made in, and clients with a background task that panics.
 
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
-
 use std::{
-    cell::{Cell, RefCell},
-    future::{Future, IntoFuture},
-    pin::{Pin, pin},
+    cell::RefCell,
+    future::IntoFuture,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 
 use redlatch::{
     Client, Error, ErrorKind, HoldState, Lockable, LossCause, Moment, RedLock,
-    seam::{BoxFuture, Runtime as Seam, TokioRuntime},
+    seam::{Runtime as Seam, TokioRuntime},
 };
 use redlatch_embedded::{EmbeddedServer, Listening};
-use redlatch_tests::backend::Backend;
+use redlatch_tests::{backend::Backend, saboteur::Saboteur};
 use tokio::{
     runtime::{Builder, Runtime},
     time::timeout,
@@ -269,57 +266,6 @@ fn a_sleep_outlives_its_runtime_without_a_panic() {
     }
 }
 
-/// A runtime that makes one task panic when told to.
-#[derive(Debug)]
-struct Saboteur {
-    inner: Arc<dyn Seam>,
-    task: &'static str,
-    armed: Arc<AtomicBool>,
-}
-
-std::thread_local! {
-    /// The task that is polled is the one that shall panic.
-    static PANICS: Cell<bool> = const { Cell::new(false) };
-}
-
-struct Sabotaged(BoxFuture<()>, Arc<AtomicBool>);
-
-impl Future for Sabotaged {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        PANICS.set(self.1.load(Ordering::Relaxed));
-        let polled = self.0.as_mut().poll(context);
-        PANICS.set(false);
-        polled
-    }
-}
-
-impl Seam for Saboteur {
-    fn now(&self) -> Moment {
-        // Within the task, and not in what its end does to others.
-        assert!(!PANICS.replace(false), "planted");
-        self.inner.now()
-    }
-
-    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        assert!(!PANICS.replace(false), "planted");
-        self.inner.sleep_until(until)
-    }
-
-    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
-        if task == self.task {
-            let armed = Arc::clone(&self.armed);
-            return self.inner.spawn(task, Box::pin(Sabotaged(future, armed)));
-        }
-        self.inner.spawn(task, future);
-    }
-
-    fn random(&self) -> u64 {
-        self.inner.random()
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_background_task_that_panics_closes_the_client() {
     for task in [
@@ -370,58 +316,4 @@ async fn a_background_task_that_panics_closes_the_client() {
         client.close_now().await;
         client.settled().await;
     }
-}
-
-/// The tasks that only clients of several servers have.
-#[cfg(all(unix, feature = "servers"))]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_finds_servers_and_panics_closes_the_client() {
-    use redlatch_tests::{
-        matrix,
-        server::{SentinelGroup, ServerOptions},
-        wait::{GENEROUS, eventually},
-    };
-    matrix::on_every_server(|binary| async move {
-        let servers =
-            SentinelGroup::start(&binary, 1, Duration::from_secs(5), &ServerOptions::new());
-        // The comparison of clocks runs once on connecting, and then rests for long.
-        let clocks = Saboteur {
-            inner: Arc::new(TokioRuntime::current().unwrap()),
-            task: "clocks",
-            armed: Arc::new(AtomicBool::new(true)),
-        };
-        let client = Client::builder(&servers.url()).runtime(Arc::new(clocks));
-        match client.connect().await {
-            Ok(client) => {
-                eventually("clocks", GENEROUS, async || client.is_closed()).await;
-                let error = client.lock("z").try_lock().await.unwrap_err();
-                assert!(error.to_string().contains("clocks"), "{error}");
-            }
-            Err(error) => assert!(error.to_string().contains("clocks"), "{error}"),
-        }
-        for task in ["discovery", "sentinel"] {
-            let armed = Arc::new(AtomicBool::new(false));
-            let runtime = Arc::new(Saboteur {
-                inner: Arc::new(TokioRuntime::current().unwrap()),
-                task,
-                armed: Arc::clone(&armed),
-            });
-            let client = Client::builder(&servers.url()).runtime(runtime);
-            let client = client.connect().await.unwrap();
-            let held = client.lock(task).lock().await.unwrap();
-            let lock = client.lock(task);
-            let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
-            armed.store(true, Ordering::Relaxed);
-            // Makes each of them run.
-            servers.fail_over();
-            eventually(task, GENEROUS, async || client.is_closed()).await;
-            let error = waiting.await.unwrap().unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Closed, "{task}");
-            assert!(error.to_string().contains(task), "{task}: {error}");
-            assert_eq!(held.state(), HoldState::Lost(LossCause::Closed), "{task}");
-            let error = client.lock("z").try_lock().await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Closed, "{task}");
-        }
-    })
-    .await;
 }

@@ -1,0 +1,71 @@
+//! A runtime in which one background task of a client panics.
+
+use std::{
+    cell::Cell,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use redlatch::{
+    Moment,
+    seam::{BoxFuture, Runtime as Seam},
+};
+
+/// A runtime that makes one task panic when told to.
+#[derive(Debug)]
+pub struct Saboteur {
+    /// What does the work.
+    pub inner: Arc<dyn Seam>,
+    /// The task that panics.
+    pub task: &'static str,
+    /// Whether it shall.
+    pub armed: Arc<AtomicBool>,
+}
+
+std::thread_local! {
+    /// The task that is polled is the one that shall panic.
+    static PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Sabotaged(BoxFuture<()>, Arc<AtomicBool>);
+
+impl Future for Sabotaged {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        PANICS.set(self.1.load(Ordering::Relaxed));
+        let polled = self.0.as_mut().poll(context);
+        PANICS.set(false);
+        polled
+    }
+}
+
+impl Seam for Saboteur {
+    fn now(&self) -> Moment {
+        // Within the task, and not in what its end does to others.
+        assert!(!PANICS.replace(false), "planted");
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        assert!(!PANICS.replace(false), "planted");
+        self.inner.sleep_until(until)
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        if task == self.task {
+            let armed = Arc::clone(&self.armed);
+            return self.inner.spawn(task, Box::pin(Sabotaged(future, armed)));
+        }
+        self.inner.spawn(task, future);
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}

@@ -149,7 +149,7 @@ pub const ALL: &[Scenario] = &[
         kinds: &["latch"],
         faults: &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart],
         expects_trouble: true,
-        asked: &["L3", "L4", "P5", "P7"],
+        asked: &["P12", "P13", "P5", "P7"],
         ..PLAIN
     },
 ];

@@ -81,7 +81,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// P1, P12, P13: what is believed to be out never exceeds what there is.
+    /// P1: what is believed to be out never exceeds what there is.
     fn exclusion(&mut self, name: &str, holds: &[&Hold]) {
         // At the same microsecond ends come before beginnings: both are known to the microsecond only.
         let mut moments: Vec<(u64, bool, usize)> = Vec::new();

@@ -166,7 +166,7 @@ impl Ledger {
             Deed::IsShutOut { since } => {
                 if !latch.generations.iter().any(|it| it.was_shut_at(since)) {
                     return Some((
-                        "L4",
+                        "P13",
                         format!(
                             "a waiter of {label} was told that it is shut, and it was open throughout"
                         ),
@@ -176,7 +176,7 @@ impl Ledger {
             Deed::FindsNone { since } => {
                 if !latch.was_absent(since) {
                     return Some((
-                        "L4",
+                        "P13",
                         format!("a waiter of {label} was told that nobody has set it"),
                     ));
                 }
@@ -185,7 +185,7 @@ impl Ledger {
                 let mut generations = latch.generations.iter();
                 if !generations.any(|it| it.is_gone() && it.lasted_to(since)) {
                     return Some((
-                        "L4",
+                        "P13",
                         format!("a waiter of {label} was told that it was deleted"),
                     ));
                 }
@@ -207,7 +207,7 @@ impl Ledger {
                 "a waiter passes {} since {since}, and nothing has opened",
                 label(name)
             );
-            return Some(("L3", what));
+            return Some(("P12", what));
         };
         let conditions = &view.conditions;
         if prompt == Prompt::No {

@@ -14,11 +14,11 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    what_was_not_executed_is_asked_later_l45,
-    what_may_have_been_executed_counts_once_l1_l45,
-    what_will_never_be_executed_is_told_at_once_l45,
-    a_server_with_too_many_clients_is_asked_with_pauses_l45,
-    a_wait_that_is_ended_confirms_nothing_l48,
+    what_was_not_executed_is_asked_later,
+    what_may_have_been_executed_counts_once,
+    what_will_never_be_executed_is_told_at_once,
+    a_server_with_too_many_clients_is_asked_with_pauses,
+    a_wait_that_is_ended_confirms_nothing,
 );
 
 /// Not executed, and later it may be.
@@ -106,7 +106,8 @@ impl Told {
     }
 }
 
-async fn what_was_not_executed_is_asked_later_l45(binary: ServerBinary) {
+// L45
+async fn what_was_not_executed_is_asked_later(binary: ServerBinary) {
     let rig = Rig::new(&binary).await;
     for line in LATER {
         each_call_counts_once(&rig, line, false).await;
@@ -114,7 +115,8 @@ async fn what_was_not_executed_is_asked_later_l45(binary: ServerBinary) {
     rig.end().await;
 }
 
-async fn what_may_have_been_executed_counts_once_l1_l45(binary: ServerBinary) {
+// L1, L45
+async fn what_may_have_been_executed_counts_once(binary: ServerBinary) {
     let rig = Rig::new(&binary).await;
     for line in UNKNOWN {
         each_call_counts_once(&rig, line, false).await;
@@ -171,7 +173,8 @@ async fn counts_down_once(rig: &Rig, line: &str) {
     assert!(latch.delete().await.unwrap());
 }
 
-async fn what_will_never_be_executed_is_told_at_once_l45(binary: ServerBinary) {
+// L45
+async fn what_will_never_be_executed_is_told_at_once(binary: ServerBinary) {
     let rig = Rig::new(&binary).await;
     for (line, kind) in NEVER {
         let lock = rig.client.lock(line);
@@ -207,7 +210,8 @@ async fn what_will_never_be_executed_is_told_at_once_l45(binary: ServerBinary) {
     rig.end().await;
 }
 
-async fn a_server_with_too_many_clients_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_server_with_too_many_clients_is_asked_with_pauses(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
@@ -250,7 +254,8 @@ async fn a_server_with_too_many_clients_is_asked_with_pauses_l45(binary: ServerB
 }
 
 /// Somebody ends the `WAIT` of an acquisition with an error: nobody has confirmed it, and it is undone.
-async fn a_wait_that_is_ended_confirms_nothing_l48(binary: ServerBinary) {
+// L48
+async fn a_wait_that_is_ended_confirms_nothing(binary: ServerBinary) {
     let servers = Replicated::start(&binary, 1, &ServerOptions::new());
     let client = Client::connect(&servers.url()).await.unwrap();
     let lock = client.lock("x");

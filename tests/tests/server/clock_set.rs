@@ -13,16 +13,17 @@ use tokio::time::timeout;
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;
-    a_clock_set_forward_ends_holds_and_their_holders_are_told_l12,
+    a_clock_set_forward_ends_holds_and_their_holders_are_told,
     a_clock_set_back_keeps_a_dead_holders_name_until_it_is_right_again,
-    requests_after_the_servers_clock_was_set_are_accepted_b7,
+    requests_after_the_servers_clock_was_set_are_accepted,
 );
 
 fn with_own_clock(binary: &ServerBinary) -> Backend {
     Backend::Real(Server::start(binary, ServerOptions::new().own_clock()))
 }
 
-async fn a_clock_set_forward_ends_holds_and_their_holders_are_told_l12(binary: ServerBinary) {
+// L12
+async fn a_clock_set_forward_ends_holds_and_their_holders_are_told(binary: ServerBinary) {
     let backend = with_own_clock(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -108,7 +109,7 @@ async fn a_clock_set_back_keeps_a_dead_holders_name_until_it_is_right_again(bina
 }
 
 /// A request says until when by the server's clock it may act. One that comes too late is refused, and tells the time for the next.
-async fn requests_after_the_servers_clock_was_set_are_accepted_b7(binary: ServerBinary) {
+async fn requests_after_the_servers_clock_was_set_are_accepted(binary: ServerBinary) {
     let backend = with_own_clock(&binary);
     let server = backend.server();
     let client = backend.client().await;

@@ -11,15 +11,16 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_killed_connection_costs_no_hold_and_no_waiter_l3_l7,
-    a_killed_subscription_wakes_its_waiters_again_l7,
-    flushed_scripts_are_invisible_l44,
-    data_that_goes_is_told_by_the_next_renewal_l14,
-    a_hold_that_is_evicted_is_told_by_the_next_renewal_l14,
-    a_pause_of_writes_is_a_delay_l4_l13,
+    a_killed_connection_costs_no_hold_and_no_waiter,
+    a_killed_subscription_wakes_its_waiters_again,
+    flushed_scripts_are_invisible,
+    data_that_goes_is_told_by_the_next_renewal,
+    a_hold_that_is_evicted_is_told_by_the_next_renewal,
+    a_pause_of_writes_is_a_delay,
 );
 
-async fn a_killed_connection_costs_no_hold_and_no_waiter_l3_l7(binary: ServerBinary) {
+// L3, L7
+async fn a_killed_connection_costs_no_hold_and_no_waiter(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -47,7 +48,8 @@ async fn a_killed_connection_costs_no_hold_and_no_waiter_l3_l7(binary: ServerBin
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-async fn a_killed_subscription_wakes_its_waiters_again_l7(binary: ServerBinary) {
+// L7
+async fn a_killed_subscription_wakes_its_waiters_again(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -74,7 +76,8 @@ async fn a_killed_subscription_wakes_its_waiters_again_l7(binary: ServerBinary) 
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-async fn flushed_scripts_are_invisible_l44(binary: ServerBinary) {
+// L44
+async fn flushed_scripts_are_invisible(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -118,7 +121,8 @@ async fn flushed_scripts_are_invisible_l44(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&client, &other]).await;
 }
 
-async fn data_that_goes_is_told_by_the_next_renewal_l14(binary: ServerBinary) {
+// L14
+async fn data_that_goes_is_told_by_the_next_renewal(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -149,7 +153,8 @@ async fn data_that_goes_is_told_by_the_next_renewal_l14(binary: ServerBinary) {
 }
 
 /// With any policy but `noeviction`, a server that is full makes room for others with our holds.
-async fn a_hold_that_is_evicted_is_told_by_the_next_renewal_l14(binary: ServerBinary) {
+// L14
+async fn a_hold_that_is_evicted_is_told_by_the_next_renewal(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     server.config_set("maxmemory-policy", "allkeys-random");
@@ -170,7 +175,8 @@ async fn a_hold_that_is_evicted_is_told_by_the_next_renewal_l14(binary: ServerBi
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-async fn a_pause_of_writes_is_a_delay_l4_l13(binary: ServerBinary) {
+// L4, L13
+async fn a_pause_of_writes_is_a_delay(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

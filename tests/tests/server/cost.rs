@@ -13,9 +13,9 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    an_uncontended_lock_costs_two_commands_l46,
-    an_idle_waiter_costs_nothing_between_its_looks_l8,
-    commands_per_acquisition_of_a_thousand_tasks_l8,
+    an_uncontended_lock_costs_two_commands,
+    an_idle_waiter_costs_nothing_between_its_looks,
+    commands_per_acquisition_of_a_thousand_tasks,
 );
 
 /// A client of which the proxy sees the commands.
@@ -27,7 +27,8 @@ async fn counted(backend: &Backend) -> (Client, Proxy) {
     (builder.connect().await.unwrap(), commands)
 }
 
-async fn an_uncontended_lock_costs_two_commands_l46(binary: ServerBinary) {
+// L46
+async fn an_uncontended_lock_costs_two_commands(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     preload(server);
@@ -59,7 +60,8 @@ async fn an_uncontended_lock_costs_two_commands_l46(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-async fn an_idle_waiter_costs_nothing_between_its_looks_l8(binary: ServerBinary) {
+// L8
+async fn an_idle_waiter_costs_nothing_between_its_looks(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let holder = backend.client().await;
     let (client, proxy) = counted(&backend).await;
@@ -91,7 +93,8 @@ async fn an_idle_waiter_costs_nothing_between_its_looks_l8(binary: ServerBinary)
     assert_nothing_left(&backend, &[&holder, &client]).await;
 }
 
-async fn commands_per_acquisition_of_a_thousand_tasks_l8(binary: ServerBinary) {
+// L8
+async fn commands_per_acquisition_of_a_thousand_tasks(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let (client, proxy) = counted(&backend).await;

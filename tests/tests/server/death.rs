@@ -15,8 +15,8 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_killed_holder_frees_its_names_with_its_lease_l2_l21,
-    a_killed_waiter_is_in_nobodys_way_l24,
+    a_killed_holder_frees_its_names_with_its_lease,
+    a_killed_waiter_is_in_nobodys_way,
 );
 
 /// A process that does something with lock `x` until it is killed.
@@ -47,7 +47,8 @@ impl Victim {
     }
 }
 
-async fn a_killed_holder_frees_its_names_with_its_lease_l2_l21(binary: ServerBinary) {
+// L2, L21
+async fn a_killed_holder_frees_its_names_with_its_lease(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let victim = Victim::start(&backend, "holder");
@@ -66,7 +67,8 @@ async fn a_killed_holder_frees_its_names_with_its_lease_l2_l21(binary: ServerBin
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-async fn a_killed_waiter_is_in_nobodys_way_l24(binary: ServerBinary) {
+// L24
+async fn a_killed_waiter_is_in_nobodys_way(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();

@@ -13,9 +13,9 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_full_server_refuses_acquires_whole_l19,
-    a_full_server_takes_renewals_releases_and_force_l12,
-    a_full_server_takes_leaves_and_undos_l2,
+    a_full_server_refuses_acquires_whole,
+    a_full_server_takes_renewals_releases_and_force,
+    a_full_server_takes_leaves_and_undos,
 );
 
 /// Fills the server: by a tenth too much, or as if it had a budget of one byte.
@@ -34,7 +34,8 @@ enum Budget {
     BelowUsed,
 }
 
-async fn a_full_server_refuses_acquires_whole_l19(binary: ServerBinary) {
+// L19
+async fn a_full_server_refuses_acquires_whole(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -65,7 +66,8 @@ async fn a_full_server_refuses_acquires_whole_l19(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-async fn a_full_server_takes_renewals_releases_and_force_l12(binary: ServerBinary) {
+// L12
+async fn a_full_server_takes_renewals_releases_and_force(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -104,7 +106,8 @@ async fn a_full_server_takes_renewals_releases_and_force_l12(binary: ServerBinar
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-async fn a_full_server_takes_leaves_and_undos_l2(binary: ServerBinary) {
+// L2
+async fn a_full_server_takes_leaves_and_undos(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     preload(server);

@@ -21,12 +21,12 @@ use redlatch_tests::{
 use tokio::task::JoinHandle;
 
 redlatch_tests::on_every_server!(
-    a_count_down_whose_reply_is_lost_counts_once_l37,
-    a_set_and_a_deletion_whose_reply_is_lost_are_done_once_l37,
-    a_black_hole_and_resets_count_once_l37,
-    a_lost_message_costs_a_look_l7,
-    a_cut_while_waiting_costs_a_waiter_nothing_l3_l7,
-    a_killed_party_has_counted_or_not_and_is_in_nobodys_way_l37,
+    a_count_down_whose_reply_is_lost_counts_once,
+    a_set_and_a_deletion_whose_reply_is_lost_are_done_once,
+    a_black_hole_and_resets_count_once,
+    a_lost_message_costs_a_look,
+    a_cut_while_waiting_costs_a_waiter_nothing,
+    a_killed_party_has_counted_or_not_and_is_in_nobodys_way,
     a_server_that_forgot_is_a_typed_error,
     a_server_that_kept_its_data_costs_a_look,
     a_full_server_takes_count_downs_and_deletions,
@@ -46,7 +46,8 @@ async fn subscribed(backend: &Backend, connections: u64) {
     backend.pass(100 * MS).await;
 }
 
-async fn a_count_down_whose_reply_is_lost_counts_once_l37(binary: ServerBinary) {
+// L37
+async fn a_count_down_whose_reply_is_lost_counts_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     for then in [Then::Stall, Then::Cut] {
@@ -75,7 +76,8 @@ async fn a_count_down_whose_reply_is_lost_counts_once_l37(binary: ServerBinary) 
     }
 }
 
-async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once_l37(binary: ServerBinary) {
+// L37
+async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let proxy = Proxy::start(backend.server().address());
@@ -94,7 +96,8 @@ async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once_l37(binary: Serv
     assert_eq!(latch.count().await.unwrap(), 4, "a copy deletes nothing");
 }
 
-async fn a_black_hole_and_resets_count_once_l37(binary: ServerBinary) {
+// L37
+async fn a_black_hole_and_resets_count_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
@@ -130,7 +133,8 @@ async fn a_black_hole_and_resets_count_once_l37(binary: ServerBinary) {
     assert_eq!(latch.count().await.unwrap(), 5);
 }
 
-async fn a_lost_message_costs_a_look_l7(binary: ServerBinary) {
+// L7
+async fn a_lost_message_costs_a_look(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let messages = Proxy::start(backend.server().address());
@@ -157,7 +161,8 @@ async fn a_lost_message_costs_a_look_l7(binary: ServerBinary) {
     assert!((1..=2).contains(&looks), "{looks}");
 }
 
-async fn a_cut_while_waiting_costs_a_waiter_nothing_l3_l7(binary: ServerBinary) {
+// L3, L7
+async fn a_cut_while_waiting_costs_a_waiter_nothing(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
@@ -176,7 +181,8 @@ async fn a_cut_while_waiting_costs_a_waiter_nothing_l3_l7(binary: ServerBinary) 
     assert!(opened.elapsed() < 2_400 * MS + 10 * SECOND);
 }
 
-async fn a_killed_party_has_counted_or_not_and_is_in_nobodys_way_l37(binary: ServerBinary) {
+// L37
+async fn a_killed_party_has_counted_or_not_and_is_in_nobodys_way(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let latch = client.countdown_latch("x");

@@ -15,10 +15,10 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_late_copy_of_an_undone_acquire_is_refused_l1_l2,
-    a_late_copy_after_the_release_of_its_own_grant_is_refused_l1,
-    a_late_release_touches_no_later_hold_l1_l25,
-    a_late_renewal_touches_no_later_hold_l14,
+    a_late_copy_of_an_undone_acquire_is_refused,
+    a_late_copy_after_the_release_of_its_own_grant_is_refused,
+    a_late_release_touches_no_later_hold,
+    a_late_renewal_touches_no_later_hold,
 );
 
 /// A client whose acquire of `name` is kept by its proxy and that has given up; the undo has been answered.
@@ -40,7 +40,8 @@ async fn behind_a_proxy(backend: &Backend) -> (Client, Proxy) {
     (client, proxy)
 }
 
-async fn a_late_copy_of_an_undone_acquire_is_refused_l1_l2(binary: ServerBinary) {
+// L1, L2
+async fn a_late_copy_of_an_undone_acquire_is_refused(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let other = backend.client().await;
@@ -98,7 +99,8 @@ async fn assert_refused(held: &Held, word: &str) {
     }
 }
 
-async fn a_late_copy_after_the_release_of_its_own_grant_is_refused_l1(binary: ServerBinary) {
+// L1
+async fn a_late_copy_after_the_release_of_its_own_grant_is_refused(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let (client, proxy) = behind_a_proxy(&backend).await;
@@ -125,7 +127,8 @@ async fn a_late_copy_after_the_release_of_its_own_grant_is_refused_l1(binary: Se
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-async fn a_late_release_touches_no_later_hold_l1_l25(binary: ServerBinary) {
+// L1, L25
+async fn a_late_release_touches_no_later_hold(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let (client, proxy) = behind_a_proxy(&backend).await;
@@ -151,7 +154,8 @@ async fn a_late_release_touches_no_later_hold_l1_l25(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&client, &other]).await;
 }
 
-async fn a_late_renewal_touches_no_later_hold_l14(binary: ServerBinary) {
+// L14
+async fn a_late_renewal_touches_no_later_hold(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let (client, proxy) = behind_a_proxy(&backend).await;

@@ -15,17 +15,17 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    an_acquire_whose_reply_is_lost_counts_once_l1,
-    a_re_entry_whose_reply_is_lost_counts_once_l1,
-    a_release_whose_reply_is_lost_is_a_release_l1,
-    a_renewal_whose_reply_is_lost_is_no_loss_l13,
-    a_stalled_connection_is_replaced_in_time_for_short_leases_l13,
-    a_reply_later_than_the_lease_is_no_grant_l9,
-    a_black_hole_bounds_the_caller_and_passes_l2_l4,
-    a_cut_while_waiting_is_never_contention_l3,
-    a_short_cut_costs_a_waiter_nothing_l3_l7,
-    a_lost_message_costs_a_look_l7,
-    a_connection_that_ends_within_a_reply_is_a_broken_one_l2,
+    an_acquire_whose_reply_is_lost_counts_once,
+    a_re_entry_whose_reply_is_lost_counts_once,
+    a_release_whose_reply_is_lost_is_a_release,
+    a_renewal_whose_reply_is_lost_is_no_loss,
+    a_stalled_connection_is_replaced_in_time_for_short_leases,
+    a_reply_later_than_the_lease_is_no_grant,
+    a_black_hole_bounds_the_caller_and_passes,
+    a_cut_while_waiting_is_never_contention,
+    a_short_cut_costs_a_waiter_nothing,
+    a_lost_message_costs_a_look,
+    a_connection_that_ends_within_a_reply_is_a_broken_one,
 );
 
 /// A client behind a proxy of its own, and a lock.
@@ -64,7 +64,8 @@ async fn both_ways(binary: ServerBinary, scenario: impl AsyncFn(&Backend, &Rig, 
     assert_nothing_left(&backend, &clients.iter().collect::<Vec<_>>()).await;
 }
 
-async fn an_acquire_whose_reply_is_lost_counts_once_l1(binary: ServerBinary) {
+// L1
+async fn an_acquire_whose_reply_is_lost_counts_once(binary: ServerBinary) {
     both_ways(binary, async |backend, rig, then| {
         let acquire = call(backend.server(), &REENTRANT.acquire, &rig.name);
         let lost = rig.proxy.drop_reply(acquire, then);
@@ -83,7 +84,8 @@ async fn an_acquire_whose_reply_is_lost_counts_once_l1(binary: ServerBinary) {
     .await;
 }
 
-async fn a_re_entry_whose_reply_is_lost_counts_once_l1(binary: ServerBinary) {
+// L1
+async fn a_re_entry_whose_reply_is_lost_counts_once(binary: ServerBinary) {
     both_ways(binary, async |backend, rig, then| {
         let outer = rig.lock.lock().await.unwrap();
         let acquire = call(backend.server(), &REENTRANT.acquire, &rig.name);
@@ -99,7 +101,8 @@ async fn a_re_entry_whose_reply_is_lost_counts_once_l1(binary: ServerBinary) {
     .await;
 }
 
-async fn a_release_whose_reply_is_lost_is_a_release_l1(binary: ServerBinary) {
+// L1
+async fn a_release_whose_reply_is_lost_is_a_release(binary: ServerBinary) {
     both_ways(binary, async |backend, rig, then| {
         let outer = rig.lock.lock().await.unwrap();
         let inner = rig.lock.lock().owner(outer.owner()).await.unwrap();
@@ -117,7 +120,8 @@ async fn a_release_whose_reply_is_lost_is_a_release_l1(binary: ServerBinary) {
     .await;
 }
 
-async fn a_renewal_whose_reply_is_lost_is_no_loss_l13(binary: ServerBinary) {
+// L13
+async fn a_renewal_whose_reply_is_lost_is_no_loss(binary: ServerBinary) {
     both_ways(binary, async |backend, rig, then| {
         // A connection that stalls is noticed after a second without an answer and another without a PONG.
         let lease = rig.lock.lock().renewed_lease(6 * SECOND);
@@ -147,7 +151,8 @@ async fn a_renewal_whose_reply_is_lost_is_no_loss_l13(binary: ServerBinary) {
 
 /// Wrong, and known: a connection that swallows one reply is given up after a sixth of the lease and a second for the PING,
 /// whatever the lease, so that no renewed lease of two seconds or less outlives a single lost reply of a renewal.
-async fn a_stalled_connection_is_replaced_in_time_for_short_leases_l13(binary: ServerBinary) {
+// L13
+async fn a_stalled_connection_is_replaced_in_time_for_short_leases(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     for lease in [2_000, 3_000] {
@@ -163,7 +168,8 @@ async fn a_stalled_connection_is_replaced_in_time_for_short_leases_l13(binary: S
     }
 }
 
-async fn a_reply_later_than_the_lease_is_no_grant_l9(binary: ServerBinary) {
+// L9
+async fn a_reply_later_than_the_lease_is_no_grant(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Stall).await;
     for delay in [40, 150] {
@@ -180,7 +186,8 @@ async fn a_reply_later_than_the_lease_is_no_grant_l9(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&rig.client]).await;
 }
 
-async fn a_black_hole_bounds_the_caller_and_passes_l2_l4(binary: ServerBinary) {
+// L2, L4
+async fn a_black_hole_bounds_the_caller_and_passes(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Stall).await;
     let kept = rig.client.lock("kept").lock().await.unwrap();
@@ -203,7 +210,8 @@ async fn a_black_hole_bounds_the_caller_and_passes_l2_l4(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&rig.client]).await;
 }
 
-async fn a_cut_while_waiting_is_never_contention_l3(binary: ServerBinary) {
+// L3
+async fn a_cut_while_waiting_is_never_contention(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Cut).await;
     let other = backend.client().await;
@@ -226,7 +234,8 @@ async fn a_cut_while_waiting_is_never_contention_l3(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&rig.client, &other]).await;
 }
 
-async fn a_short_cut_costs_a_waiter_nothing_l3_l7(binary: ServerBinary) {
+// L3, L7
+async fn a_short_cut_costs_a_waiter_nothing(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Cut).await;
     let other = backend.client().await;
@@ -245,7 +254,8 @@ async fn a_short_cut_costs_a_waiter_nothing_l3_l7(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&rig.client, &other]).await;
 }
 
-async fn a_lost_message_costs_a_look_l7(binary: ServerBinary) {
+// L7
+async fn a_lost_message_costs_a_look(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let messages = Proxy::start(backend.server().address());
     let split = Arc::new(SplitTransport::new(messages.clone()));
@@ -283,7 +293,8 @@ fn said(reply: &[u8], verdict: &str) -> bool {
 }
 
 /// Within the greeting, and within what comes after it.
-async fn a_connection_that_ends_within_a_reply_is_a_broken_one_l2(binary: ServerBinary) {
+// L2
+async fn a_connection_that_ends_within_a_reply_is_a_broken_one(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     for bytes in (1..=160).step_by(13) {

@@ -22,7 +22,7 @@ use redlatch_tests::{
 };
 use tokio::time::timeout;
 
-redlatch_tests::on_every_server!(after_ten_thousand_operations_nothing_is_left_l2_l10_l38_l49);
+redlatch_tests::on_every_server!(after_ten_thousand_operations_nothing_is_left);
 
 /// What somebody believed: to hold from one instant of this machine's clock to another.
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ struct Log {
     beliefs: Mutex<BTreeMap<String, Vec<Belief>>>,
 }
 
-async fn after_ten_thousand_operations_nothing_is_left_l2_l10_l38_l49(binary: ServerBinary) {
+// L2, L10, L38, L49
+async fn after_ten_thousand_operations_nothing_is_left(binary: ServerBinary) {
     let seed = env::var("REDLATCH_TEST_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())

@@ -12,15 +12,16 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_server_short_of_replicas_refuses_in_time_l45,
-    a_busy_server_is_asked_with_pauses_l45,
-    a_loading_server_is_asked_with_pauses_l45,
-    a_replica_is_asked_with_pauses_l45,
-    a_replica_without_its_master_is_asked_with_pauses_l45,
-    a_server_that_cannot_save_is_asked_with_pauses_l45,
+    a_server_short_of_replicas_refuses_in_time,
+    a_busy_server_is_asked_with_pauses,
+    a_loading_server_is_asked_with_pauses,
+    a_replica_is_asked_with_pauses,
+    a_replica_without_its_master_is_asked_with_pauses,
+    a_server_that_cannot_save_is_asked_with_pauses,
 );
 
-async fn a_server_short_of_replicas_refuses_in_time_l45(binary: ServerBinary) {
+// L45
+async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend
@@ -69,7 +70,8 @@ async fn a_server_short_of_replicas_refuses_in_time_l45(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-async fn a_busy_server_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_busy_server_is_asked_with_pauses(binary: ServerBinary) {
     let options = ServerOptions::new().config("lua-time-limit 50");
     let backend = Backend::Real(Server::start(&binary, options));
     let address = backend.server().address();
@@ -89,7 +91,8 @@ async fn a_busy_server_is_asked_with_pauses_l45(binary: ServerBinary) {
     .await;
 }
 
-async fn a_loading_server_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_loading_server_is_asked_with_pauses(binary: ServerBinary) {
     // A server looks up from loading every 2 MB.
     let options = ServerOptions::new().config("rdbcompression no");
     let backend = Backend::Real(Server::start(&binary, options));
@@ -119,18 +122,21 @@ async fn a_loading_server_is_asked_with_pauses_l45(binary: ServerBinary) {
     .await;
 }
 
-async fn a_replica_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_replica_is_asked_with_pauses(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     asked_with_pauses(&backend, become_replica, become_master, "READONLY").await;
 }
 
-async fn a_replica_without_its_master_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_replica_without_its_master_is_asked_with_pauses(binary: ServerBinary) {
     let options = ServerOptions::new().config("replica-serve-stale-data no");
     let backend = Backend::Real(Server::start(&binary, options));
     asked_with_pauses(&backend, become_replica, become_master, "MASTERDOWN").await;
 }
 
-async fn a_server_that_cannot_save_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_server_that_cannot_save_is_asked_with_pauses(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     asked_with_pauses(
         &backend,

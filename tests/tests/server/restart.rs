@@ -10,13 +10,14 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_server_that_forgot_is_told_and_its_waiter_served_l12_l40,
-    a_server_that_kept_its_data_loses_no_hold_l13,
-    a_server_that_stays_away_is_a_loss_in_time_l12,
-    a_power_loss_forgets_the_tail_and_its_holder_is_told_l12,
+    a_server_that_forgot_is_told_and_its_waiter_served,
+    a_server_that_kept_its_data_loses_no_hold,
+    a_server_that_stays_away_is_a_loss_in_time,
+    a_power_loss_forgets_the_tail_and_its_holder_is_told,
 );
 
-async fn a_server_that_forgot_is_told_and_its_waiter_served_l12_l40(binary: ServerBinary) {
+// L12, L40
+async fn a_server_that_forgot_is_told_and_its_waiter_served(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().renewed_lease(3 * SECOND).await.unwrap();
@@ -47,7 +48,8 @@ async fn a_server_that_forgot_is_told_and_its_waiter_served_l12_l40(binary: Serv
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-async fn a_server_that_kept_its_data_loses_no_hold_l13(binary: ServerBinary) {
+// L13
+async fn a_server_that_kept_its_data_loses_no_hold(binary: ServerBinary) {
     // With `everysec` a busy disk keeps writes back for two seconds, and they are lost with the process.
     let options = ServerOptions::new()
         .append_only()
@@ -78,7 +80,8 @@ async fn a_server_that_kept_its_data_loses_no_hold_l13(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-async fn a_server_that_stays_away_is_a_loss_in_time_l12(binary: ServerBinary) {
+// L12
+async fn a_server_that_stays_away_is_a_loss_in_time(binary: ServerBinary) {
     let options = ServerOptions::new().append_only();
     let backend = Backend::Real(Server::start(&binary, options));
     let client = backend.client().await;
@@ -110,7 +113,8 @@ async fn a_server_that_stays_away_is_a_loss_in_time_l12(binary: ServerBinary) {
 const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// What lay in the machine's memory goes with its power: the append-only file ends where it was last synced.
-async fn a_power_loss_forgets_the_tail_and_its_holder_is_told_l12(binary: ServerBinary) {
+// L12
+async fn a_power_loss_forgets_the_tail_and_its_holder_is_told(binary: ServerBinary) {
     let options = ServerOptions::new()
         .append_only()
         .config("appendfsync always");

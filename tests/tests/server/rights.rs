@@ -15,7 +15,7 @@ redlatch_tests::on_every_server!(
     missing_rights_are_told_when_connecting,
     rights_that_can_be_missed_are_missed,
     the_minimal_user_can_do_everything,
-    without_channels_waiters_go_by_the_clock_l6_l7,
+    without_channels_waiters_go_by_the_clock,
     clients_that_poll_need_no_channels,
     a_user_without_hello_speaks_resp2,
 );
@@ -231,7 +231,8 @@ async fn a_latch_works(a: &Client, b: &Client) {
     assert!(latch.delete().await.unwrap());
 }
 
-async fn without_channels_waiters_go_by_the_clock_l6_l7(binary: ServerBinary) {
+// L6, L7
+async fn without_channels_waiters_go_by_the_clock(binary: ServerBinary) {
     let backend = server_with(&binary, &minimal().replace(" &redlatch:*", ""));
     let connect = || as_app(&backend).self_check(false).connect();
     let (a, b) = (connect().await.unwrap(), connect().await.unwrap());

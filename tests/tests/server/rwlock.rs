@@ -21,16 +21,16 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_killed_reader_is_out_with_its_lease_while_others_stay_l30,
+    a_killed_reader_is_out_with_its_lease_while_others_stay,
     a_killed_writer_frees_the_name_with_its_lease,
     a_killed_waiting_writer_does_not_hold_readers_back_for_long,
     a_stopped_reader_is_out_and_is_told_when_it_goes_on,
     a_stopped_writer_is_out_and_is_told_when_it_goes_on,
     a_stopped_waiting_writer_holds_up_the_others_once,
-    replies_that_are_lost_count_once_l1,
-    a_downgrade_whose_reply_is_lost_is_one_l1,
-    lost_messages_cost_a_look_l7,
-    a_full_server_lets_go_and_takes_nothing_l12,
+    replies_that_are_lost_count_once,
+    a_downgrade_whose_reply_is_lost_is_one,
+    lost_messages_cost_a_look,
+    a_full_server_lets_go_and_takes_nothing,
 );
 
 /// A process that does something with lock `x`.
@@ -114,7 +114,8 @@ async fn known(client: &Client, writers: u64, readers: u64) {
     .await;
 }
 
-async fn a_killed_reader_is_out_with_its_lease_while_others_stay_l30(binary: ServerBinary) {
+// L30
+async fn a_killed_reader_is_out_with_its_lease_while_others_stay(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
@@ -242,7 +243,8 @@ async fn a_stopped_waiting_writer_holds_up_the_others_once(binary: ServerBinary)
     victim.kill();
 }
 
-async fn replies_that_are_lost_count_once_l1(binary: ServerBinary) {
+// L1
+async fn replies_that_are_lost_count_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let proxy = Proxy::start(backend.server().address());
@@ -277,7 +279,8 @@ async fn replies_that_are_lost_count_once_l1(binary: ServerBinary) {
     }
 }
 
-async fn a_downgrade_whose_reply_is_lost_is_one_l1(binary: ServerBinary) {
+// L1
+async fn a_downgrade_whose_reply_is_lost_is_one(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let proxy = Proxy::start(backend.server().address());
@@ -303,7 +306,8 @@ async fn a_downgrade_whose_reply_is_lost_is_one_l1(binary: ServerBinary) {
     }
 }
 
-async fn lost_messages_cost_a_look_l7(binary: ServerBinary) {
+// L7
+async fn lost_messages_cost_a_look(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let holder = backend.client().await;
     let messages = Proxy::start(backend.server().address());
@@ -336,7 +340,8 @@ async fn lost_messages_cost_a_look_l7(binary: ServerBinary) {
     messages.pass();
 }
 
-async fn a_full_server_lets_go_and_takes_nothing_l12(binary: ServerBinary) {
+// L12
+async fn a_full_server_lets_go_and_takes_nothing(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

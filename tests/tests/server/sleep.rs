@@ -11,9 +11,10 @@ use redlatch_tests::{
 };
 use tokio::time::timeout;
 
-redlatch_tests::on_every_server!(a_sleep_beyond_the_lease_is_told_before_the_next_gets_it_l12);
+redlatch_tests::on_every_server!(a_sleep_beyond_the_lease_is_told_before_the_next_gets_it);
 
-async fn a_sleep_beyond_the_lease_is_told_before_the_next_gets_it_l12(binary: ServerBinary) {
+// L12
+async fn a_sleep_beyond_the_lease_is_told_before_the_next_gets_it(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
     let short = a.lock("short").lock().renewed_lease(2 * SECOND);

@@ -11,7 +11,7 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    slots_are_the_servers_l50,
+    slots_are_the_servers,
     a_node_of_a_cluster_is_refused_as_a_single_server,
 );
 
@@ -20,7 +20,8 @@ fn cluster(binary: &ServerBinary) -> Backend {
     Backend::Real(Server::start(binary, options))
 }
 
-async fn slots_are_the_servers_l50(binary: ServerBinary) {
+// L50
+async fn slots_are_the_servers(binary: ServerBinary) {
     let backend = cluster(&binary);
     let mut server = backend.server().connect().unwrap();
     let seed = fastrand::u64(..);

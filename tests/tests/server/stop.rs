@@ -12,8 +12,8 @@ use redlatch_tests::{
 use tokio::task::JoinHandle;
 
 redlatch_tests::on_every_server!(
-    every_holder_is_told_before_its_key_ends_l12,
-    what_was_buffered_does_no_harm_l2_l4_l49,
+    every_holder_is_told_before_its_key_ends,
+    what_was_buffered_does_no_harm,
 );
 
 /// When and why the holder of a name was told.
@@ -23,7 +23,8 @@ struct Told {
     at: u64,
 }
 
-async fn every_holder_is_told_before_its_key_ends_l12(binary: ServerBinary) {
+// L12
+async fn every_holder_is_told_before_its_key_ends(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -92,7 +93,8 @@ fn watch(guard: &LockGuard) -> JoinHandle<Told> {
     })
 }
 
-async fn what_was_buffered_does_no_harm_l2_l4_l49(binary: ServerBinary) {
+// L2, L4, L49
+async fn what_was_buffered_does_no_harm(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

@@ -19,11 +19,11 @@ use super::support::{
 redlatch_tests::on_every_server!(
     a_hold_and_its_waiter_outlive_the_crash_of_a_master,
     a_hold_and_its_waiter_outlive_a_planned_failover,
-    scripts_come_back_after_a_failover_l44,
+    scripts_come_back_after_a_failover,
     a_master_that_restarts_with_its_data_goes_on,
-    one_stopped_shard_holds_up_no_other_l11,
+    one_stopped_shard_holds_up_no_other,
     wakes_come_over_another_node_when_one_dies,
-    a_slot_that_nobody_serves_is_asked_with_pauses_l45,
+    a_slot_that_nobody_serves_is_asked_with_pauses,
 );
 
 fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
@@ -98,7 +98,8 @@ async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) 
     assert_tables_empty(&b).await;
 }
 
-async fn scripts_come_back_after_a_failover_l44(binary: ServerBinary) {
+// L44
+async fn scripts_come_back_after_a_failover(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let client = Client::connect(&cluster.url()).await.unwrap();
     take_and_free(&client.lock("x"), 1).await;
@@ -142,7 +143,8 @@ async fn a_master_that_restarts_with_its_data_goes_on(binary: ServerBinary) {
     assert_tables_empty(&client).await;
 }
 
-async fn one_stopped_shard_holds_up_no_other_l11(binary: ServerBinary) {
+// L11
+async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     let cluster = three(&binary, ServerOptions::new());
     let client = Client::connect(&cluster.url()).await.unwrap();
     let mut guards = Vec::new();
@@ -237,7 +239,8 @@ async fn wakes_come_over_another_node_when_one_dies(binary: ServerBinary) {
     assert_tables_empty(&other).await;
 }
 
-async fn a_slot_that_nobody_serves_is_asked_with_pauses_l45(binary: ServerBinary) {
+// L45
+async fn a_slot_that_nobody_serves_is_asked_with_pauses(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

@@ -11,7 +11,7 @@ use super::support::cut_off;
 
 redlatch_tests::on_every_server!(
     a_guard_says_who_has_its_grant,
-    a_shortfall_is_an_error_and_undone_l48,
+    a_shortfall_is_an_error_and_undone,
     a_renewal_that_is_not_confirmed_does_not_count,
     an_extension_that_is_not_confirmed_does_not_count,
     a_cluster_confirms_too,
@@ -54,7 +54,8 @@ async fn a_guard_says_who_has_its_grant(binary: ServerBinary) {
     assert_tables_empty(&client).await;
 }
 
-async fn a_shortfall_is_an_error_and_undone_l48(binary: ServerBinary) {
+// L48
+async fn a_shortfall_is_an_error_and_undone(binary: ServerBinary) {
     let servers = replicated(&binary, 2);
     let (a, b) = (
         Client::connect(&servers.url()).await.unwrap(),

@@ -13,9 +13,9 @@ use redlatch_tests::{
 use super::support::take_and_free;
 
 redlatch_tests::on_every_server!(
-    replies_of_a_cluster_that_are_lost_count_once_l1,
-    redirects_to_nowhere_are_a_delay_l45,
-    a_node_that_is_mute_for_one_client_is_so_for_it_alone_l11,
+    replies_of_a_cluster_that_are_lost_count_once,
+    redirects_to_nowhere_are_a_delay,
+    a_node_that_is_mute_for_one_client_is_so_for_it_alone,
 );
 
 /// A client with a proxy of its own before each node: nodes tell of each other, and it knows the way round.
@@ -39,7 +39,8 @@ async fn behind_proxies(backend: &Backend) -> (Client, Vec<Proxy>) {
     (builder.connect().await.unwrap(), proxies)
 }
 
-async fn replies_of_a_cluster_that_are_lost_count_once_l1(binary: ServerBinary) {
+// L1
+async fn replies_of_a_cluster_that_are_lost_count_once(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -67,7 +68,8 @@ async fn replies_of_a_cluster_that_are_lost_count_once_l1(binary: ServerBinary) 
 }
 
 /// To where nobody is, to a name that is none, and to itself: each once, and then the truth.
-async fn redirects_to_nowhere_are_a_delay_l45(binary: ServerBinary) {
+// L45
+async fn redirects_to_nowhere_are_a_delay(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -104,7 +106,8 @@ async fn redirects_to_nowhere_are_a_delay_l45(binary: ServerBinary) {
     backend.assert_only_counters_left();
 }
 
-async fn a_node_that_is_mute_for_one_client_is_so_for_it_alone_l11(binary: ServerBinary) {
+// L11
+async fn a_node_that_is_mute_for_one_client_is_so_for_it_alone(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

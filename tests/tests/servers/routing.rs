@@ -13,7 +13,7 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     names_of_all_slots_are_held_through_any_node,
-    topology_is_asked_on_change_only_l46,
+    topology_is_asked_on_change_only,
     a_moved_slot_is_followed,
     a_server_without_a_cluster_is_told,
     announced_addresses_are_mapped,
@@ -45,7 +45,8 @@ async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
     backend.assert_only_counters_left();
 }
 
-async fn topology_is_asked_on_change_only_l46(binary: ServerBinary) {
+// L46
+async fn topology_is_asked_on_change_only(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

@@ -14,7 +14,7 @@ use redlatch_tests::{
 use super::support::{await_copy, first_waiter, has_shards, registered, take_and_free};
 
 redlatch_tests::on_every_server!(
-    wakes_stay_within_their_shard_l47,
+    wakes_stay_within_their_shard,
     a_channel_whose_slot_has_moved_is_followed_by_another,
     who_waits_for_a_name_that_moves_waits_where_it_is_called,
     a_channel_goes_with_its_shard_to_the_next_master,
@@ -77,7 +77,8 @@ fn sent_to_everybody(cluster: &Cluster) -> u64 {
     cluster.nodes().iter().map(sent).sum()
 }
 
-async fn wakes_stay_within_their_shard_l47(binary: ServerBinary) {
+// L47
+async fn wakes_stay_within_their_shard(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;

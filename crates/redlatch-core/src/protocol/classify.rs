@@ -135,8 +135,9 @@ fn redirect(once: bool, message: &str) -> Option<Redirect> {
 mod tests {
     use super::*;
 
+    // L45
     #[test]
-    fn codes_of_all_servers_l45() {
+    fn codes_of_all_servers() {
         use Class::{Fatal, Halted, Retry, Unknown};
         for denied in [
             "The user executing the script can't run this command or subcommand script: 0a1b, on @user_script:33.",

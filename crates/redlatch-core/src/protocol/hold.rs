@@ -176,8 +176,10 @@ mod tests {
         Trust::default()
     }
 
+    // L12
+    // L12
     #[test]
-    fn loss_is_told_before_the_deadline_without_any_reply_l12() {
+    fn loss_is_told_before_the_deadline_without_any_reply() {
         let mut local_lease = local_lease();
         assert_eq!(local_lease.state(at(973)), HoldState::Held);
         assert_eq!(
@@ -186,8 +188,10 @@ mod tests {
         );
     }
 
+    // L13
+    // L13
     #[test]
-    fn one_failed_renewal_is_not_a_loss_l13() {
+    fn one_failed_renewal_is_not_a_loss() {
         let mut local_lease = local_lease();
         assert_eq!(local_lease.troubled(at(333)), HoldState::Unknown);
         assert_eq!(
@@ -214,8 +218,10 @@ mod tests {
         );
     }
 
+    // L15
+    // L15
     #[test]
-    fn a_shorter_lease_does_not_shorten_l15() {
+    fn a_shorter_lease_does_not_shorten() {
         let mut local_lease = local_lease();
         local_lease.extended(trust(), at(100), 50 * MS, at(101));
         assert_eq!(local_lease.valid_until(), at(976));

@@ -137,8 +137,9 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    // L19
     #[test]
-    fn bounds_of_leases_l19() {
+    fn bounds_of_leases() {
         assert!(Lease::fixed(49 * MS).is_err());
         assert!(Lease::fixed(50 * MS).is_ok());
         assert!(Lease::renewed(999 * MS).is_err());

@@ -261,8 +261,9 @@ mod tests {
         Key::new(&Prefix::default(), &Name::parse(name).unwrap())
     }
 
+    // L50
     #[test]
-    fn keys_of_awkward_names_l50() {
+    fn keys_of_awkward_names() {
         for (name, expected, part) in [
             (
                 "orders:42",

@@ -206,8 +206,9 @@ mod tests {
         assert_eq!(table.next_due(), Some(at(18_600)));
     }
 
+    // L10
     #[test]
-    fn an_answer_after_removal_registers_nothing_l10() {
+    fn an_answer_after_removal_registers_nothing() {
         let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
         table.insert(1, &mut one, (), LEASE, at(0), 0);
         let taken = table.take_due(at(10_000));

@@ -18,14 +18,14 @@ use super::support::{Grants, clients, queued, queued_as};
 const MS: Duration = Duration::from_millis(1);
 
 behaviours!(fair::dead as fair_dead:
-    a_dead_head_costs_its_deadline_at_most_l21,
-    those_that_died_together_cost_it_once_l22,
-    a_dead_client_with_all_first_places_costs_its_deadline_l22,
-    a_called_head_that_dies_is_passed_over_l24,
+    a_dead_head_costs_its_deadline_at_most,
+    those_that_died_together_cost_it_once,
+    a_dead_client_with_all_first_places_costs_its_deadline,
+    a_called_head_that_dies_is_passed_over,
     a_head_that_nobody_polls_costs_its_grace_and_comes_again,
     a_first_of_the_local_line_that_nobody_polls_stalls_nobody,
     a_head_that_leaves_after_its_call_passes_it_on,
-    releasing_twice_calls_once_l25,
+    releasing_twice_calls_once,
     who_lost_all_places_queues_again,
     a_client_that_closes_leaves_the_queue,
     a_client_that_does_not_listen_yet_misses_no_call,
@@ -59,7 +59,8 @@ fn assert_within(backend: &Backend, start: Instant, most: Duration) {
     }
 }
 
-async fn a_dead_head_costs_its_deadline_at_most_l21(backend: &Backend) {
+// L21
+async fn a_dead_head_costs_its_deadline_at_most(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     dies(backend).await;
@@ -71,7 +72,8 @@ async fn a_dead_head_costs_its_deadline_at_most_l21(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn those_that_died_together_cost_it_once_l22(backend: &Backend) {
+// L22
+async fn those_that_died_together_cost_it_once(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     for _ in 0..20 {
@@ -92,7 +94,8 @@ async fn those_that_died_together_cost_it_once_l22(backend: &Backend) {
     assert_within(backend, start, 8_000 * MS);
 }
 
-async fn a_dead_client_with_all_first_places_costs_its_deadline_l22(backend: &Backend) {
+// L22
+async fn a_dead_client_with_all_first_places_costs_its_deadline(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let dies = backend.client().await;
@@ -110,7 +113,8 @@ async fn a_dead_client_with_all_first_places_costs_its_deadline_l22(backend: &Ba
     backend.assert_only_counters_left();
 }
 
-async fn a_called_head_that_dies_is_passed_over_l24(backend: &Backend) {
+// L24
+async fn a_called_head_that_dies_is_passed_over(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let head = half_way(backend, &clients[1]).await;
@@ -193,7 +197,8 @@ async fn a_head_that_leaves_after_its_call_passes_it_on(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn releasing_twice_calls_once_l25(backend: &Backend) {
+// L25
+async fn releasing_twice_calls_once(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let grants = Grants::default();
     let guard = clients[0]

@@ -22,11 +22,12 @@ const MS: Duration = Duration::from_millis(1);
 const SERVED: u64 = 100;
 
 behaviours!(fair::load as fair_load:
-    commands_per_acquisition_stay_flat_as_waiters_grow_l8,
+    commands_per_acquisition_stay_flat_as_waiters_grow,
     a_queue_of_ten_thousand,
 );
 
-async fn commands_per_acquisition_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+// L8
+async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
     let clients = clients(backend, 4).await;
     for waiters in [1_usize, 16, 128, 1_000] {
         let guard = clients[0].fair_lock("x").lock().await.unwrap();

@@ -21,7 +21,7 @@ behaviours!(fair::surface as fair_surface:
     another_kind_is_a_typed_error,
     waiters_are_listed_in_order_with_their_clients,
     holders_and_fair_locks_are_found,
-    names_with_braces_work_l50,
+    names_with_braces_work,
 );
 
 async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
@@ -155,7 +155,8 @@ async fn holders_and_fair_locks_are_found(backend: &Backend) {
     assert!(found.next().await.is_none());
 }
 
-async fn names_with_braces_work_l50(backend: &Backend) {
+// L50
+async fn names_with_braces_work(backend: &Backend) {
     let clients = clients(backend, 2).await;
     for name in ["{t}x", "a{b", "}{", "50%", "x {y} z", "🔒", "a@{t}"] {
         let guard = clients[0].fair_lock(name).lock().await.unwrap();

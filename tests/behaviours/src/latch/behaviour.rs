@@ -21,12 +21,12 @@ behaviours!(latch::behaviour as latch_behaviour:
     counting_further_than_zero_stops_at_zero,
     a_count_of_zero_is_open_at_once,
     the_largest_count_is_counted_exactly,
-    nobody_set_it_l35,
-    deleting_tells_who_waits_l37,
-    what_is_deleted_is_not_mistaken_for_the_next_l37,
+    nobody_set_it,
+    deleting_tells_who_waits,
+    what_is_deleted_is_not_mistaken_for_the_next,
     deleting_an_open_one_troubles_nobody,
-    it_ends_with_its_ttl_and_tells_who_waits_l36,
-    nothing_but_setting_it_changes_its_end_l36,
+    it_ends_with_its_ttl_and_tells_who_waits,
+    nothing_but_setting_it_changes_its_end,
     what_is_known_of_it,
     clients_and_prefixes_share_as_they_should,
 );
@@ -167,7 +167,8 @@ async fn the_largest_count_is_counted_exactly(backend: &Backend) {
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
 }
 
-async fn nobody_set_it_l35(backend: &Backend) {
+// L35
+async fn nobody_set_it(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     let not_set = |error: redlatch::Error| {
@@ -188,7 +189,8 @@ async fn nobody_set_it_l35(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn deleting_tells_who_waits_l37(backend: &Backend) {
+// L37
+async fn deleting_tells_who_waits(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(2).await.unwrap();
@@ -217,7 +219,8 @@ async fn deleting_tells_who_waits_l37(backend: &Backend) {
     assert_tables_empty(&b).await;
 }
 
-async fn what_is_deleted_is_not_mistaken_for_the_next_l37(backend: &Backend) {
+// L37
+async fn what_is_deleted_is_not_mistaken_for_the_next(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     for _ in 0..12 {
@@ -248,7 +251,8 @@ async fn deleting_an_open_one_troubles_nobody(backend: &Backend) {
     }
 }
 
-async fn it_ends_with_its_ttl_and_tells_who_waits_l36(backend: &Backend) {
+// L36
+async fn it_ends_with_its_ttl_and_tells_who_waits(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(2).ttl(SECOND).await.unwrap();
@@ -269,7 +273,8 @@ async fn it_ends_with_its_ttl_and_tells_who_waits_l36(backend: &Backend) {
     assert_eq!(backend.ttl("redlatch:{x}"), None, "without a TTL it stays");
 }
 
-async fn nothing_but_setting_it_changes_its_end_l36(backend: &Backend) {
+// L36
+async fn nothing_but_setting_it_changes_its_end(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     let key = "redlatch:{x}";

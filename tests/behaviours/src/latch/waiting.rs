@@ -15,12 +15,12 @@ const SECOND: Duration = Duration::from_secs(1);
 behaviours!(latch::waiting as latch_waiting:
     a_bounded_wait_ends_at_its_time,
     an_idle_waiter_costs_nothing_between_its_looks,
-    looks_do_not_grow_with_the_waiters_of_a_client_l8,
-    ten_thousand_waiters_are_released_by_one_message_l7,
-    one_waiters_deadline_is_not_anothers_l5,
+    looks_do_not_grow_with_the_waiters_of_a_client,
+    ten_thousand_waiters_are_released_by_one_message,
+    one_waiters_deadline_is_not_anothers,
     polling_never_subscribes,
-    the_subscription_ends_with_the_last_who_waits_l49,
-    many_latches_are_waited_for_at_once_l6,
+    the_subscription_ends_with_the_last_who_waits,
+    many_latches_are_waited_for_at_once,
 );
 
 async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
@@ -55,7 +55,8 @@ async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
     waiter.await.unwrap().unwrap();
 }
 
-async fn looks_do_not_grow_with_the_waiters_of_a_client_l8(backend: &Backend) {
+// L8
+async fn looks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
     backend.preload();
     let mut calls = Vec::new();
     for many in [1, 200] {
@@ -82,7 +83,8 @@ async fn looks_do_not_grow_with_the_waiters_of_a_client_l8(backend: &Backend) {
     );
 }
 
-async fn ten_thousand_waiters_are_released_by_one_message_l7(backend: &Backend) {
+// L7
+async fn ten_thousand_waiters_are_released_by_one_message(backend: &Backend) {
     backend.preload();
     let (client, other) = (backend.client().await, backend.client().await);
     let latch = client.countdown_latch("x");
@@ -110,7 +112,8 @@ async fn ten_thousand_waiters_are_released_by_one_message_l7(backend: &Backend) 
     assert_tables_empty(&client).await;
 }
 
-async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
+// L5
+async fn one_waiters_deadline_is_not_anothers(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -160,7 +163,8 @@ async fn polling_never_subscribes(backend: &Backend) {
     assert_tables_empty(&b).await;
 }
 
-async fn the_subscription_ends_with_the_last_who_waits_l49(backend: &Backend) {
+// L49
+async fn the_subscription_ends_with_the_last_who_waits(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -187,7 +191,8 @@ async fn the_subscription_ends_with_the_last_who_waits_l49(backend: &Backend) {
     assert_eq!(backend.keys(), ["redlatch:{x}", "redlatch:{x}:o"]);
 }
 
-async fn many_latches_are_waited_for_at_once_l6(backend: &Backend) {
+// L6
+async fn many_latches_are_waited_for_at_once(backend: &Backend) {
     backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
     let many = 500;

@@ -14,11 +14,11 @@ behaviours!(lock::behaviour as lock_behaviour:
     an_owner_re_enters_and_the_last_guard_frees,
     a_scope_is_picked_up_by_nested_calls,
     guards_of_one_hold_end_in_any_order,
-    a_token_is_stable_over_re_entry_and_rises_with_each_hold_l38_l39,
-    a_token_rises_after_its_counter_has_expired_l40,
-    re_entry_with_a_shorter_lease_does_not_shorten_l15,
-    a_lease_belongs_to_one_acquisition_l16,
-    every_key_has_an_end_l19,
+    a_token_is_stable_over_re_entry_and_rises_with_each_hold,
+    a_token_rises_after_its_counter_has_expired,
+    re_entry_with_a_shorter_lease_does_not_shorten,
+    a_lease_belongs_to_one_acquisition,
+    every_key_has_an_end,
     extending_raises_and_never_lowers,
     releasing_says_what_became_of_the_hold,
     inspection_shows_holder_count_and_time,
@@ -27,9 +27,9 @@ behaviours!(lock::behaviour as lock_behaviour:
     a_forced_release_ends_one_hold_and_tells_its_holder,
     forbidding_renewal_ends_a_hold_with_its_lease,
     the_next_holder_learns_that_the_one_before_died,
-    names_with_braces_work_l50,
-    nothing_is_left_behind_l49,
-    closing_releases_and_refuses_l20,
+    names_with_braces_work,
+    nothing_is_left_behind,
+    closing_releases_and_refuses,
     prefixes_keep_apart,
 );
 
@@ -122,7 +122,8 @@ async fn guards_of_one_hold_end_in_any_order(backend: &Backend) {
     assert_eq!(inner.release().await.unwrap(), Released::Free);
 }
 
-async fn a_token_is_stable_over_re_entry_and_rises_with_each_hold_l38_l39(backend: &Backend) {
+// L38, L39
+async fn a_token_is_stable_over_re_entry_and_rises_with_each_hold(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let mut last = None;
@@ -137,7 +138,8 @@ async fn a_token_is_stable_over_re_entry_and_rises_with_each_hold_l38_l39(backen
     }
 }
 
-async fn a_token_rises_after_its_counter_has_expired_l40(backend: &Backend) {
+// L40
+async fn a_token_rises_after_its_counter_has_expired(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let guard = lock.lock().await.unwrap();
@@ -149,7 +151,8 @@ async fn a_token_rises_after_its_counter_has_expired_l40(backend: &Backend) {
     assert!(second > first);
 }
 
-async fn re_entry_with_a_shorter_lease_does_not_shorten_l15(backend: &Backend) {
+// L15
+async fn re_entry_with_a_shorter_lease_does_not_shorten(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let outer = lock.lock().lease(60_000 * MS).await.unwrap();
@@ -175,7 +178,8 @@ async fn re_entry_with_a_shorter_lease_does_not_shorten_l15(backend: &Backend) {
     );
 }
 
-async fn a_lease_belongs_to_one_acquisition_l16(backend: &Backend) {
+// L16
+async fn a_lease_belongs_to_one_acquisition(backend: &Backend) {
     let client = backend.client().await;
     let (x, y) = (client.lock("x"), client.lock("y"));
     let _short = x.lock().lease(10_000 * MS).await.unwrap();
@@ -186,7 +190,8 @@ async fn a_lease_belongs_to_one_acquisition_l16(backend: &Backend) {
     assert!(default.try_lock().await.unwrap().is_none());
 }
 
-async fn every_key_has_an_end_l19(backend: &Backend) {
+// L19
+async fn every_key_has_an_end(backend: &Backend) {
     let client = backend.client().await;
     let longest = Duration::from_secs(365 * 24 * 3600);
     let _short = client.lock("short").lock().lease(50 * MS).await.unwrap();
@@ -371,7 +376,8 @@ async fn the_next_holder_learns_that_the_one_before_died(backend: &Backend) {
     assert!(!lock.lock().await.unwrap().is_after_abandonment());
 }
 
-async fn names_with_braces_work_l50(backend: &Backend) {
+// L50
+async fn names_with_braces_work(backend: &Backend) {
     let client = backend.client().await;
     let long = "x".repeat(512);
     let names = [
@@ -397,7 +403,8 @@ async fn names_with_braces_work_l50(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn nothing_is_left_behind_l49(backend: &Backend) {
+// L49
+async fn nothing_is_left_behind(backend: &Backend) {
     let client = backend.client().await;
     let round = async |i: usize| {
         let lock = client.lock(&format!("n{i}"));
@@ -417,7 +424,8 @@ async fn nothing_is_left_behind_l49(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn closing_releases_and_refuses_l20(backend: &Backend) {
+// L20
+async fn closing_releases_and_refuses(backend: &Backend) {
     let (client, other) = (backend.client().await, backend.client().await);
     let mut guards = Vec::new();
     for i in 0..1_000 {

@@ -12,10 +12,10 @@ const SECOND: Duration = Duration::from_secs(1);
 behaviours!(lock::loss as lock_loss:
     a_fixed_lease_ends_and_says_so_before_the_key_does,
     a_watched_hold_outlives_its_lease,
-    a_deleted_key_is_noticed_and_not_re_created_l14,
+    a_deleted_key_is_noticed_and_not_re_created,
     run_ends_with_the_hold,
     max_hold_ends_renewal,
-    a_dropped_guard_is_renewed_no_more_l10,
+    a_dropped_guard_is_renewed_no_more,
 );
 
 async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
@@ -45,7 +45,8 @@ async fn a_watched_hold_outlives_its_lease(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn a_deleted_key_is_noticed_and_not_re_created_l14(backend: &Backend) {
+// L14
+async fn a_deleted_key_is_noticed_and_not_re_created(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
     backend.command(&["DEL", "redlatch:{x}"]);
@@ -82,7 +83,8 @@ async fn max_hold_ends_renewal(backend: &Backend) {
     assert_eq!(client.tables().renewals, 0);
 }
 
-async fn a_dropped_guard_is_renewed_no_more_l10(backend: &Backend) {
+// L10
+async fn a_dropped_guard_is_renewed_no_more(backend: &Backend) {
     let client = backend.client().await;
     for i in 0..300 {
         let lock = client.lock(&format!("n{}", i % 7));

@@ -19,10 +19,10 @@ behaviours!(lock::waiting as lock_waiting:
     a_waiter_takes_over_when_the_lease_ends,
     a_bounded_wait_ends_at_its_time,
     an_idle_waiter_costs_nothing_between_its_looks,
-    local_tasks_take_turns_in_order_l8,
-    commands_per_acquisition_stay_flat_as_waiters_grow_l8,
-    one_waiters_deadline_is_not_anothers_l5,
-    ten_thousand_names_are_waited_for_at_once_l6,
+    local_tasks_take_turns_in_order,
+    commands_per_acquisition_stay_flat_as_waiters_grow,
+    one_waiters_deadline_is_not_anothers,
+    ten_thousand_names_are_waited_for_at_once,
     polling_never_subscribes,
     polling_ends_after_its_attempts,
     waiters_of_a_holders_owner_need_not_queue,
@@ -87,7 +87,8 @@ async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
     drop(waiter.await.unwrap());
 }
 
-async fn local_tasks_take_turns_in_order_l8(backend: &Backend) {
+// L8
+async fn local_tasks_take_turns_in_order(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let guard = lock.lock().await.unwrap();
@@ -115,7 +116,8 @@ async fn local_tasks_take_turns_in_order_l8(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn commands_per_acquisition_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+// L8
+async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
     let client = backend.client().await;
     for waiters in [1_u32, 16, 128, 1_000] {
         let before = backend.script_calls();
@@ -144,7 +146,8 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow_l8(backend: &Backend
     }
 }
 
-async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
+// L5
+async fn one_waiters_deadline_is_not_anothers(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
     let impatient = b.lock("x").try_lock_for(backend.at_leisure(10 * MS));
@@ -161,7 +164,8 @@ async fn one_waiters_deadline_is_not_anothers_l5(backend: &Backend) {
     }
 }
 
-async fn ten_thousand_names_are_waited_for_at_once_l6(backend: &Backend) {
+// L6
+async fn ten_thousand_names_are_waited_for_at_once(backend: &Backend) {
     let (many, _turn) = backend.crowd().await;
     let (a, b) = (
         backend.patient_client().await,

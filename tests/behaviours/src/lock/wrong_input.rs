@@ -7,7 +7,7 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 behaviours!(lock::wrong_input as lock_wrong_input:
     names_out_of_bounds,
-    leases_out_of_bounds_l19,
+    leases_out_of_bounds,
     a_foreign_type_under_the_key,
     another_kind_under_the_name,
     an_owner_of_another_client,
@@ -39,7 +39,8 @@ async fn names_out_of_bounds(backend: &Backend) {
     unharmed(backend, &client).await;
 }
 
-async fn leases_out_of_bounds_l19(backend: &Backend) {
+// L19
+async fn leases_out_of_bounds(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let year = Duration::from_secs(365 * 24 * 3600);

@@ -9,13 +9,13 @@ use super::{Fleet, MS, SECOND};
 
 fleet_behaviours!(multi::multi_lock as multi_multi_lock, 2:
     all_members_are_held_and_released_as_one,
-    a_busy_member_leaves_nothing_held_l41,
-    members_are_taken_in_one_order_l42,
-    opposite_orders_do_not_wait_in_a_circle_l42,
+    a_busy_member_leaves_nothing_held,
+    members_are_taken_in_one_order,
+    opposite_orders_do_not_wait_in_a_circle,
     the_same_member_twice_is_one,
     one_deadline_is_for_all_members,
     no_wait_at_all_is_one_try,
-    a_wait_for_one_member_keeps_the_others_alive_l43,
+    a_wait_for_one_member_keeps_the_others_alive,
     losing_one_member_is_losing_all,
     a_member_lost_during_the_wait_is_taken_again,
     an_owner_re_enters_all_its_members,
@@ -66,7 +66,8 @@ async fn all_members_are_held_and_released_as_one(fleet: &Fleet) {
     fleet.assert_nothing_left(&clients).await;
 }
 
-async fn a_busy_member_leaves_nothing_held_l41(fleet: &Fleet) {
+// L41
+async fn a_busy_member_leaves_nothing_held(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let other = fleet.0[1].client().await;
     let busy = other.lock("b").lock().await.unwrap();
@@ -82,7 +83,8 @@ async fn a_busy_member_leaves_nothing_held_l41(fleet: &Fleet) {
     fleet.assert_nothing_left(&clients).await;
 }
 
-async fn members_are_taken_in_one_order_l42(fleet: &Fleet) {
+// L41
+async fn members_are_taken_in_one_order(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let locks = [
         clients[1].lock("c"),
@@ -98,7 +100,8 @@ async fn members_are_taken_in_one_order_l42(fleet: &Fleet) {
     }
 }
 
-async fn opposite_orders_do_not_wait_in_a_circle_l42(fleet: &Fleet) {
+// L41
+async fn opposite_orders_do_not_wait_in_a_circle(fleet: &Fleet) {
     let guarded = Arc::new(Mutex::new(0));
     let mut tasks = Vec::new();
     for task in 0..8 {
@@ -154,7 +157,7 @@ async fn one_deadline_is_for_all_members(fleet: &Fleet) {
     assert!(!a.is_locked().await.unwrap());
 }
 
-async fn a_wait_for_one_member_keeps_the_others_alive_l43(fleet: &Fleet) {
+async fn a_wait_for_one_member_keeps_the_others_alive(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let other = fleet.0[1].client().await;
     let busy = other.lock("b").lock().await.unwrap();

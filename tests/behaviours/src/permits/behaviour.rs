@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(permits::behaviour as permits_behaviour:
     an_id_is_extended_looked_at_and_given_back_from_another_process,
-    each_id_has_a_result_of_its_own_l33,
+    each_id_has_a_result_of_its_own,
     nothing_renews_a_permit,
     totals_and_changes,
     waiters_for_ids_are_served_in_order,
@@ -21,7 +21,7 @@ behaviours!(permits::behaviour as permits_behaviour:
     wrong_counts_leases_and_names,
     leases_at_both_bounds,
     holders_are_listed_by_id,
-    a_semaphore_with_an_end_bounds_its_permits_l36,
+    a_semaphore_with_an_end_bounds_its_permits,
 );
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
@@ -57,7 +57,8 @@ async fn an_id_is_extended_looked_at_and_given_back_from_another_process(backend
     assert_tables_empty(&worker).await;
 }
 
-async fn each_id_has_a_result_of_its_own_l33(backend: &Backend) {
+// L33
+async fn each_id_has_a_result_of_its_own(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(10);
     let short = permits.acquire_many(2).lease(100 * MS).await.unwrap();
@@ -258,7 +259,8 @@ async fn holders_are_listed_by_id(backend: &Backend) {
     assert_eq!(permits.available_permits().await.unwrap(), 400);
 }
 
-async fn a_semaphore_with_an_end_bounds_its_permits_l36(backend: &Backend) {
+// L36
+async fn a_semaphore_with_an_end_bounds_its_permits(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x");
     permits.set_permits(3).ttl(2 * SECOND).await.unwrap();

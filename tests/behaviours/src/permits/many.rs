@@ -5,11 +5,10 @@ use std::time::Duration;
 use redlatch_tests::backend::Backend;
 
 behaviours!(permits::many as permits_many:
-    a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps_l34);
+    a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps);
 
-async fn a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps_l34(
-    backend: &Backend,
-) {
+// L34
+async fn a_hundred_thousand_permits_expire_and_are_taken_back_in_small_steps(backend: &Backend) {
     const ALL: u32 = 100_000;
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(ALL);

@@ -16,19 +16,19 @@ behaviours!(rwlock::behaviour as rwlock_behaviour:
     readers_share_and_writers_exclude,
     free_holds_cost_two_commands,
     who_holds_re_enters,
-    a_reader_that_asks_to_write_is_told_at_once_l28,
+    a_reader_that_asks_to_write_is_told_at_once,
     a_writer_that_reads_and_releases_the_write_is_a_reader,
-    a_downgrade_lets_nobody_write_in_between_and_wakes_readers_l27,
+    a_downgrade_lets_nobody_write_in_between_and_wakes_readers,
     a_lost_write_cannot_be_downgraded,
-    a_reader_that_dies_is_out_at_its_own_deadline_l30,
+    a_reader_that_dies_is_out_at_its_own_deadline,
     tokens_tell_stale_from_fresh,
     a_slow_reader_is_told_before_the_next_write,
     holders_are_shown_with_what_they_say,
     one_holder_or_all_are_ended_by_force,
     renewal_is_forbidden_without_breaking_exclusion,
     another_kind_under_the_name_is_a_typed_error,
-    names_with_braces_are_locks_of_their_own_l50,
-    closing_releases_readers_and_writers_l20,
+    names_with_braces_are_locks_of_their_own,
+    closing_releases_readers_and_writers,
 );
 
 async fn readers_share_and_writers_exclude(backend: &Backend) {
@@ -110,7 +110,8 @@ async fn who_holds_re_enters(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn a_reader_that_asks_to_write_is_told_at_once_l28(backend: &Backend) {
+// L28
+async fn a_reader_that_asks_to_write_is_told_at_once(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let reader = lock.read().await.unwrap();
@@ -148,7 +149,8 @@ async fn a_writer_that_reads_and_releases_the_write_is_a_reader(backend: &Backen
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn a_downgrade_lets_nobody_write_in_between_and_wakes_readers_l27(backend: &Backend) {
+// L27
+async fn a_downgrade_lets_nobody_write_in_between_and_wakes_readers(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let writer = a.read_write_lock("x").write().await.unwrap();
     let writing = tokio::spawn({
@@ -204,7 +206,8 @@ async fn a_lost_write_cannot_be_downgraded(backend: &Backend) {
     client.settled().await;
 }
 
-async fn a_reader_that_dies_is_out_at_its_own_deadline_l30(backend: &Backend) {
+// L30
+async fn a_reader_that_dies_is_out_at_its_own_deadline(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let stays = lock.read().await.unwrap();
@@ -378,7 +381,8 @@ async fn another_kind_under_the_name_is_a_typed_error(backend: &Backend) {
     assert_eq!(error.kind(), ErrorKind::InvalidName);
 }
 
-async fn names_with_braces_are_locks_of_their_own_l50(backend: &Backend) {
+// L50
+async fn names_with_braces_are_locks_of_their_own(backend: &Backend) {
     let client = backend.client().await;
     let mut guards = Vec::new();
     for name in [
@@ -396,7 +400,8 @@ async fn names_with_braces_are_locks_of_their_own_l50(backend: &Backend) {
     }
 }
 
-async fn closing_releases_readers_and_writers_l20(backend: &Backend) {
+// L20
+async fn closing_releases_readers_and_writers(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let mut guards = Vec::new();
     for n in 0..10 {

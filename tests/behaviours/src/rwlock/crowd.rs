@@ -13,9 +13,9 @@ use super::{assert_quiet, waiting};
 const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(rwlock::crowd as rwlock_crowd:
-    ten_thousand_readers_of_one_name_l29,
+    ten_thousand_readers_of_one_name,
     a_crowd_comes_in_at_the_cost_of_each_alone,
-    commands_per_write_stay_flat_as_waiters_grow_l8,
+    commands_per_write_stay_flat_as_waiters_grow,
     a_lost_message_costs_a_crowd_one_look,
 );
 
@@ -29,7 +29,8 @@ async fn cost_of_a_read(backend: &Backend, lock: &redlatch::ReadWriteLock) -> u6
     (backend.script_calls() - before) / 10
 }
 
-async fn ten_thousand_readers_of_one_name_l29(backend: &Backend) {
+// L29
+async fn ten_thousand_readers_of_one_name(backend: &Backend) {
     let (readers, _turn) = backend.crowd().await;
     let client = backend.patient_client().await;
     let lock = client.read_write_lock("x");
@@ -146,7 +147,8 @@ async fn a_lost_message_costs_a_crowd_one_look(backend: &Backend) {
 
 use std::future::IntoFuture;
 
-async fn commands_per_write_stay_flat_as_waiters_grow_l8(backend: &Backend) {
+// L8
+async fn commands_per_write_stay_flat_as_waiters_grow(backend: &Backend) {
     let mut clients = Vec::new();
     for _ in 0..4 {
         clients.push(backend.patient_client().await);

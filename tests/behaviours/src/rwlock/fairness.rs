@@ -16,8 +16,8 @@ use super::{assert_quiet, waiting};
 const MS: Duration = Duration::from_millis(1);
 
 behaviours!(rwlock::fairness as rwlock_fairness:
-    readers_in_a_loop_do_not_starve_a_writer_l26,
-    writers_in_a_loop_do_not_starve_a_reader_l26,
+    readers_in_a_loop_do_not_starve_a_writer,
+    writers_in_a_loop_do_not_starve_a_reader,
     writers_are_served_in_order_of_arrival,
     readers_that_wait_go_before_the_next_writer,
     a_writer_that_gives_up_lets_waiting_readers_in,
@@ -58,7 +58,8 @@ fn in_a_loop(
 }
 
 /// A writer waits for the readers inside when it came; those that come later wait for it. What is counted begins a little before its request arrives.
-async fn readers_in_a_loop_do_not_starve_a_writer_l26(backend: &Backend) {
+// L26
+async fn readers_in_a_loop_do_not_starve_a_writer(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let (grants, stop) = (
         Arc::new(AtomicU64::new(0)),
@@ -93,7 +94,8 @@ async fn readers_in_a_loop_do_not_starve_a_writer_l26(backend: &Backend) {
 }
 
 /// A reader waits for one write at most, that under way or about to be when it came.
-async fn writers_in_a_loop_do_not_starve_a_reader_l26(backend: &Backend) {
+// L26
+async fn writers_in_a_loop_do_not_starve_a_reader(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let (grants, stop) = (
         Arc::new(AtomicU64::new(0)),

@@ -13,10 +13,10 @@ behaviours!(semaphore::behaviour as semaphore_behaviour:
     permits_are_given_out_and_come_back,
     a_guard_is_split_and_merged,
     forgotten_permits_are_gone_exactly_once,
-    nobody_has_set_it_l35,
+    nobody_has_set_it,
     the_number_is_changed,
     drained_permits_are_those_that_could_be_had,
-    a_semaphore_with_an_end_takes_its_permits_along_l36,
+    a_semaphore_with_an_end_takes_its_permits_along,
     deleting_forgets_what_is_out,
     holders_say_who_they_are,
     a_lease_is_fixed_renewed_and_extended,
@@ -116,7 +116,8 @@ async fn forgotten_permits_are_gone_exactly_once(backend: &Backend) {
     assert_eq!(semaphore.permits().await.unwrap(), 5, "it had come back");
 }
 
-async fn nobody_has_set_it_l35(backend: &Backend) {
+// L35
+async fn nobody_has_set_it(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     let unset = ErrorKind::NotSet;
@@ -199,7 +200,8 @@ async fn drained_permits_are_those_that_could_be_had(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn a_semaphore_with_an_end_takes_its_permits_along_l36(backend: &Backend) {
+// L36
+async fn a_semaphore_with_an_end_takes_its_permits_along(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     semaphore.set_permits(5).ttl(4 * SECOND).await.unwrap();

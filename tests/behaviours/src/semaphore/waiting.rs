@@ -16,13 +16,13 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(semaphore::waiting as semaphore_waiting:
-    waiters_are_served_in_order_whatever_their_sizes_l32,
+    waiters_are_served_in_order_whatever_their_sizes,
     waiters_of_several_clients_are_served_in_order,
     a_new_number_reaches_waiters_at_once,
     a_waiter_that_gives_up_lets_the_next_one_in,
     a_dropped_waiter_lets_the_next_one_in,
     waiting_ends_at_its_time,
-    a_waiter_for_many_is_served_while_others_come_and_go_l32,
+    a_waiter_for_many_is_served_while_others_come_and_go,
     deleting_tells_waiters,
     places_from_before_a_deletion_hold_nobody_up,
     permits_out_never_exceed_their_number,
@@ -41,7 +41,8 @@ fn waiter(semaphore: &Semaphore, n: u32, at: usize, log: &Log, span: Duration) -
     })
 }
 
-async fn waiters_are_served_in_order_whatever_their_sizes_l32(backend: &Backend) {
+// L32
+async fn waiters_are_served_in_order_whatever_their_sizes(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(5);
     let guard = semaphore.acquire_many(5).await.unwrap();
@@ -159,7 +160,8 @@ async fn waiting_ends_at_its_time(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn a_waiter_for_many_is_served_while_others_come_and_go_l32(backend: &Backend) {
+// L32
+async fn a_waiter_for_many_is_served_while_others_come_and_go(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(5);
     let busy: Vec<_> = (0..8)

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
+// L37
 #[tokio::test(start_paused = true)]
-async fn a_count_down_whose_reply_is_lost_counts_once_l37() {
+async fn a_count_down_whose_reply_is_lost_counts_once() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         backend.preload();
@@ -42,8 +43,9 @@ async fn a_count_down_whose_reply_is_lost_counts_once_l37() {
     }
 }
 
+// L37
 #[tokio::test(start_paused = true)]
-async fn copies_change_no_later_generation_l37() {
+async fn copies_change_no_later_generation() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -74,8 +76,9 @@ async fn copies_change_no_later_generation_l37() {
 }
 
 /// The answer is lost, the latch opens, and is set and shut again before the copy arrives.
+// L37
 #[tokio::test(start_paused = true)]
-async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generation_l37() {
+async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generation() {
     for deleted in [false, true] {
         let backend = Backend::embedded();
         backend.preload();
@@ -106,8 +109,9 @@ async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generat
     }
 }
 
+// L1
 #[tokio::test(start_paused = true)]
-async fn a_set_whose_reply_is_lost_says_that_it_has_set_l1() {
+async fn a_set_whose_reply_is_lost_says_that_it_has_set() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -123,8 +127,9 @@ async fn a_set_whose_reply_is_lost_says_that_it_has_set_l1() {
     assert!(!latch.delete().await.unwrap());
 }
 
+// L40, L49
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_operations_ends_by_itself_l40_l49() {
+async fn the_memory_of_operations_ends_by_itself() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -206,8 +211,9 @@ async fn too_few_replicas_is_an_error_that_says_so() {
     assert_eq!(latch.count_down(1).await.unwrap(), 1);
 }
 
+// L3, L4
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_silent_bounds_the_caller_l3_l4() {
+async fn a_server_that_is_silent_bounds_the_caller() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -236,8 +242,9 @@ async fn a_server_that_is_silent_bounds_the_caller_l3_l4() {
     assert_tables_empty(&client).await;
 }
 
+// L3, L4
 #[tokio::test(start_paused = true)]
-async fn waiters_behind_one_another_hear_of_a_silent_server_too_l3_l4() {
+async fn waiters_behind_one_another_hear_of_a_silent_server_too() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -295,8 +302,9 @@ async fn a_server_that_lost_its_data_is_a_typed_error() {
     assert_eq!(latch.count().await.unwrap(), 5);
 }
 
+// L7
 #[tokio::test(start_paused = true)]
-async fn a_server_that_kept_its_data_costs_a_look_l7() {
+async fn a_server_that_kept_its_data_costs_a_look() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -332,8 +340,9 @@ async fn a_failover_to_older_data_never_opens_too_early() {
     assert_eq!(error.kind(), ErrorKind::Deleted);
 }
 
+// L44
 #[tokio::test(start_paused = true)]
-async fn scripts_that_are_flushed_come_back_on_every_path_l44() {
+async fn scripts_that_are_flushed_come_back_on_every_path() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
@@ -348,8 +357,9 @@ async fn scripts_that_are_flushed_come_back_on_every_path_l44() {
     latch.delete().await.unwrap();
 }
 
+// L45
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_for_a_while_is_asked_for_again_l45() {
+async fn what_the_server_refuses_for_a_while_is_asked_for_again() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();

@@ -30,8 +30,9 @@ async fn a_waiter_that_nobody_polls_stalls_nobody() {
     assert_tables_empty(&client).await;
 }
 
+// L7
 #[tokio::test(start_paused = true)]
-async fn a_lost_message_costs_a_look_l7() {
+async fn a_lost_message_costs_a_look() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -50,8 +51,9 @@ async fn a_lost_message_costs_a_look_l7() {
     assert_tables_empty(&client).await;
 }
 
+// L37
 #[tokio::test(start_paused = true)]
-async fn a_lost_message_of_a_deletion_costs_a_look_l37() {
+async fn a_lost_message_of_a_deletion_costs_a_look() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -100,8 +102,9 @@ async fn a_message_of_another_generation_ends_no_wait() {
     waiter.await.unwrap().unwrap();
 }
 
+// L6, L7
 #[tokio::test(start_paused = true)]
-async fn without_messages_waiters_go_by_the_clock_l6_l7() {
+async fn without_messages_waiters_go_by_the_clock() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();

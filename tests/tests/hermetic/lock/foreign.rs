@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn no_pattern_panics_c1() {
+async fn no_pattern_panics() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let _guard = client.lock("[a").lock().await.unwrap();
@@ -33,7 +33,7 @@ async fn no_pattern_panics_c1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn foreign_keys_under_the_prefix_do_not_end_the_search_c2() {
+async fn foreign_keys_under_the_prefix_do_not_end_the_search() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let mut guards = Vec::new();
@@ -56,7 +56,7 @@ async fn foreign_keys_under_the_prefix_do_not_end_the_search_c2() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_listen_a_client_looks_by_the_clock_and_stays_connected_b3() {
+async fn without_the_right_to_listen_a_client_looks_by_the_clock_and_stays_connected() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     for _ in 0..1_000 {

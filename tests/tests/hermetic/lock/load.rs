@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const SCALE: u32 = if cfg!(feature = "servers") { 10 } else { 1 };
 
 #[tokio::test(start_paused = true)]
-async fn hand_offs_do_not_use_up_the_looks_of_a_later_waiter_b1() {
+async fn hand_offs_do_not_use_up_the_looks_of_a_later_waiter() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let tasks = (0..4).map(|i| {
@@ -50,7 +50,7 @@ async fn hand_offs_do_not_use_up_the_looks_of_a_later_waiter_b1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_wakes_the_living_behind_a_hundred_dead_b5() {
+async fn a_release_wakes_the_living_behind_a_hundred_dead() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_release_wakes_the_living_behind_a_hundred_dead_b5() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_clients_with_other_clocks_are_accepted_b7() {
+async fn requests_of_clients_with_other_clocks_are_accepted() {
     for speed in [0.9, 1.1] {
         let backend = Backend::embedded();
         let client = clocked(&backend, speed).await;
@@ -98,7 +98,7 @@ async fn requests_of_clients_with_other_clocks_are_accepted_b7() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_after_the_servers_clock_was_set_is_accepted_b7() {
+async fn a_request_after_the_servers_clock_was_set_is_accepted() {
     for step in [4, 5, 6, 60, 3600, 86_400] {
         let backend = Backend::embedded();
         let server = backend.embedded_server();

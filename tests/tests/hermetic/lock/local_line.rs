@@ -11,7 +11,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn two_waiters_of_one_owner_with_a_stranger_between_do_not_block_each_other_a7() {
+async fn two_waiters_of_one_owner_with_a_stranger_between_do_not_block_each_other() {
     for foreign in [false, true] {
         let backend = Backend::embedded();
         let (client, other) = (backend.client().await, backend.client().await);
@@ -42,7 +42,7 @@ async fn two_waiters_of_one_owner_with_a_stranger_between_do_not_block_each_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_want_a_name_several_times_at_once_never_block_each_other_a7() {
+async fn owners_that_want_a_name_several_times_at_once_never_block_each_other() {
     for seed in 0..30 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let backend = Backend::embedded();
@@ -81,7 +81,7 @@ async fn owners_that_want_a_name_several_times_at_once_never_block_each_other_a7
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_a_caller_without_an_answer_nobody_is_told_that_the_name_is_held_a14() {
+async fn behind_a_caller_without_an_answer_nobody_is_told_that_the_name_is_held() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     backend.embedded_server().stop();
@@ -97,7 +97,7 @@ async fn behind_a_caller_without_an_answer_nobody_is_told_that_the_name_is_held_
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_fails_all_who_wait_at_once_and_not_one_after_another_b2() {
+async fn silence_fails_all_who_wait_at_once_and_not_one_after_another() {
     for held in [false, true] {
         let backend = Backend::embedded();
         let (client, other) = (backend.client().await, backend.client().await);

@@ -10,8 +10,9 @@ use tokio::time::Instant;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
+// L12
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_is_told_as_a_loss_before_any_key_ends_l12() {
+async fn a_server_that_stops_is_told_as_a_loss_before_any_key_ends() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
@@ -43,8 +44,9 @@ async fn a_server_that_stops_is_told_as_a_loss_before_any_key_ends_l12() {
     backend.assert_only_counters_left();
 }
 
+// L12
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_told_lost_before_the_server_would_give_it_away_l12() {
+async fn a_hold_is_told_lost_before_the_server_would_give_it_away() {
     for lease in [1_000, 3_000, 30_000] {
         let backend = Backend::embedded();
         let server = backend.embedded_server();
@@ -70,8 +72,9 @@ async fn a_hold_is_told_lost_before_the_server_would_give_it_away_l12() {
     }
 }
 
+// L13
 #[tokio::test(start_paused = true)]
-async fn one_renewal_without_an_answer_is_no_loss_l13() {
+async fn one_renewal_without_an_answer_is_no_loss() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let guard = client
@@ -91,8 +94,9 @@ async fn one_renewal_without_an_answer_is_no_loss_l13() {
     assert_eq!(guard.state(), HoldState::Held);
 }
 
+// L1
 #[tokio::test(start_paused = true)]
-async fn an_acquire_whose_reply_is_lost_counts_once_l1() {
+async fn an_acquire_whose_reply_is_lost_counts_once() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -109,8 +113,9 @@ async fn an_acquire_whose_reply_is_lost_counts_once_l1() {
     }
 }
 
+// L9
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_comes_after_the_lease_is_no_grant_l9() {
+async fn a_reply_that_comes_after_the_lease_is_no_grant() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -125,8 +130,9 @@ async fn a_reply_that_comes_after_the_lease_is_no_grant_l9() {
     backend.assert_only_counters_left();
 }
 
+// L4
 #[tokio::test(start_paused = true)]
-async fn a_stopped_server_bounds_no_caller_l4() {
+async fn a_stopped_server_bounds_no_caller() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     backend.embedded_server().stop();
@@ -147,8 +153,9 @@ async fn a_stopped_server_bounds_no_caller_l4() {
     backend.assert_only_counters_left();
 }
 
+// L3
 #[tokio::test(start_paused = true)]
-async fn a_cut_while_waiting_is_no_answer_l3() {
+async fn a_cut_while_waiting_is_no_answer() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let _guard = a.lock("x").lock().await.unwrap();
@@ -164,8 +171,9 @@ async fn a_cut_while_waiting_is_no_answer_l3() {
     );
 }
 
+// L7
 #[tokio::test(start_paused = true)]
-async fn a_lost_message_costs_a_re_check_and_no_more_l7() {
+async fn a_lost_message_costs_a_re_check_and_no_more() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
@@ -180,8 +188,9 @@ async fn a_lost_message_costs_a_re_check_and_no_more_l7() {
     assert!(start.elapsed() <= 2_400 * MS, "{:?}", start.elapsed());
 }
 
+// L44
 #[tokio::test(start_paused = true)]
-async fn scripts_that_are_flushed_come_back_on_every_path_l44() {
+async fn scripts_that_are_flushed_come_back_on_every_path() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;

@@ -105,8 +105,9 @@ async fn take_again_and_again(client: Client, grants: Arc<AtomicU64>) {
     }
 }
 
+// L2
 #[tokio::test(start_paused = true)]
-async fn a_successor_that_is_dropped_passes_the_turn_on_l3() {
+async fn a_successor_that_is_dropped_passes_the_turn_on() {
     for polls in 0..8 {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -146,8 +147,9 @@ async fn a_guard_that_is_dropped_lets_the_next_in_as_well() {
     assert_tables_empty(&client).await;
 }
 
+// L1
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_reply_is_lost_lets_the_next_in_l1() {
+async fn a_release_whose_reply_is_lost_lets_the_next_in() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -167,8 +169,9 @@ async fn a_release_whose_reply_is_lost_lets_the_next_in_l1() {
     }
 }
 
+// L1
 #[tokio::test(start_paused = true)]
-async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in_l3() {
+async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in() {
     for dropped in [false, true] {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -190,8 +193,9 @@ async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in_l3() {
     }
 }
 
+// L2
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_dropped_half_way_lets_all_in_l3() {
+async fn a_release_that_is_dropped_half_way_lets_all_in() {
     for polls in 0..8 {
         let backend = Backend::embedded();
         let client = backend.client().await;

@@ -15,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_old_hold_sends_no_waiter_of_the_newer_one_back_in_line_a8() {
+async fn the_end_of_an_old_hold_sends_no_waiter_of_the_newer_one_back_in_line() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -46,7 +46,7 @@ async fn the_end_of_an_old_hold_sends_no_waiter_of_the_newer_one_back_in_line_a8
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_hold_is_revoked_also_after_another_came_and_went_a12() {
+async fn a_forced_hold_is_revoked_also_after_another_came_and_went() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let first = a.lock("x").lock().await.unwrap();
@@ -61,7 +61,7 @@ async fn a_forced_hold_is_revoked_also_after_another_came_and_went_a12() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_hold_whose_holder_has_released_since_was_not_abandoned_a12() {
+async fn a_forced_hold_whose_holder_has_released_since_was_not_abandoned() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let first = a.lock("x").lock().await.unwrap();
@@ -71,7 +71,7 @@ async fn a_forced_hold_whose_holder_has_released_since_was_not_abandoned_a12() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_a_late_copy_made_anew_ends_with_the_old_ones_release_a13() {
+async fn a_hold_that_a_late_copy_made_anew_ends_with_the_old_ones_release() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -92,7 +92,7 @@ async fn a_hold_that_a_late_copy_made_anew_ends_with_the_old_ones_release_a13() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inner_release_sent_twice_says_how_many_hold_on_c3() {
+async fn an_inner_release_sent_twice_says_how_many_hold_on() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         let client = backend.client().await;

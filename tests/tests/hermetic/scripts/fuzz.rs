@@ -24,8 +24,9 @@ pub(super) fn seeds() -> Range<u64> {
     }
 }
 
+// L1, L2
 #[test]
-fn one_name_under_lost_replies_and_late_copies_l1_l2() {
+fn one_name_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
             World::new(model, seed, 1).run();
@@ -33,8 +34,9 @@ fn one_name_under_lost_replies_and_late_copies_l1_l2() {
     }
 }
 
+// L41
 #[test]
-fn several_names_all_or_none_l41() {
+fn several_names_all_or_none() {
     for names in [2, 3] {
         for seed in seeds() {
             World::new(Model::ALL[seed as usize % 3], seed, names).run();

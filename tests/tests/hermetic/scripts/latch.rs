@@ -13,8 +13,9 @@ use super::{
     latch_model::{Latch, RECORD, Ran},
 };
 
+// L37
 #[test]
-fn a_latch_under_lost_replies_and_late_copies_l37() {
+fn a_latch_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
             World::new(model, seed).run();

@@ -34,7 +34,7 @@ fn release<'a>(owner: &'a str, attempt: &'a str, tokens: &'a [u64]) -> Release<'
 }
 
 #[test]
-fn a_queue_ends_after_the_last_of_its_living_waiters_b4() {
+fn a_queue_ends_after_the_last_of_its_living_waiters() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         let call = acquire(&bed, "a:1", "a:2", "").call();
@@ -63,8 +63,9 @@ fn a_queue_ends_after_the_last_of_its_living_waiters_b4() {
     }
 }
 
+// L21
 #[test]
-fn one_release_wakes_the_living_behind_a_hundred_dead_b5_l21() {
+fn one_release_wakes_the_living_behind_a_hundred_dead() {
     let mut bed = Bed::new(Model::default());
     let call = acquire(&bed, "a:1", "a:2", "").call();
     let token = bed.ask(&call)[3].parse().unwrap();
@@ -82,8 +83,9 @@ fn one_release_wakes_the_living_behind_a_hundred_dead_b5_l21() {
     assert_eq!(bed.ttl(&bed::queue("x")), None, "nobody is left in it");
 }
 
+// L40
 #[test]
-fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back_l40() {
+fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         let mut last = 0;
@@ -100,8 +102,9 @@ fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back_l40() {
     }
 }
 
+// L2
 #[test]
-fn an_undo_that_comes_first_stops_every_copy_and_only_those_l2() {
+fn an_undo_that_comes_first_stops_every_copy_and_only_those() {
     let mut bed = Bed::new(Model::default());
     let mut first = acquire(&bed, "a:1", "a:12", "");
     let undo = Release {

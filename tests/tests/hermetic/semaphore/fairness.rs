@@ -83,8 +83,9 @@ async fn work(semaphore: Semaphore, who: usize, n: u32, book: Arc<Mutex<Book>>) 
     }
 }
 
+// L32
 #[tokio::test(start_paused = true)]
-async fn sizes_1_2_and_5_are_served_in_order_of_arrival_for_ten_seconds_l32() {
+async fn sizes_1_2_and_5_are_served_in_order_of_arrival_for_ten_seconds() {
     let backend = Backend::embedded();
     let mut clients = Vec::new();
     for _ in 0..3 {

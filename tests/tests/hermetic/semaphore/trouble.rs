@@ -93,8 +93,9 @@ async fn an_attempt_that_is_given_up_is_undone_though_its_copies_come_late() {
     assert_all_back(&backend, &client, &semaphore).await;
 }
 
+// L31
 #[tokio::test(start_paused = true)]
-async fn a_dead_client_s_permits_come_back_after_its_lease_l31() {
+async fn a_dead_client_s_permits_come_back_after_its_lease() {
     let backend = Backend::embedded();
     let survivor = backend.client().await;
     let semaphore = survivor.semaphore("x").permits_if_unset(3);
@@ -115,8 +116,9 @@ async fn a_dead_client_s_permits_come_back_after_its_lease_l31() {
     assert_all_back(&backend, &survivor, &semaphore).await;
 }
 
+// L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_is_told_before_the_server_gives_its_permits_away_l12() {
+async fn a_holder_is_told_before_the_server_gives_its_permits_away() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
@@ -130,8 +132,9 @@ async fn a_holder_is_told_before_the_server_gives_its_permits_away_l12() {
     assert_all_back(&backend, &client, &semaphore).await;
 }
 
+// L21
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_lost_cost_a_look_by_the_clock_l21() {
+async fn calls_that_are_lost_cost_a_look_by_the_clock() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(2);

@@ -21,7 +21,7 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_thousand_waiters_and_a_third_of_their_processes_killed_l21_l22,
+    a_thousand_waiters_and_a_third_of_their_processes_killed,
     a_stopped_process_is_passed_over_and_queues_again,
     wrong_clocks_change_no_order,
 );
@@ -92,7 +92,8 @@ async fn places(lock: &FairLock, many: u64) -> BTreeMap<String, u64> {
     places
 }
 
-async fn a_thousand_waiters_and_a_third_of_their_processes_killed_l21_l22(binary: ServerBinary) {
+// L21, L22
+async fn a_thousand_waiters_and_a_third_of_their_processes_killed(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let lock = client.fair_lock("x");

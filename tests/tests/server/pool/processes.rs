@@ -27,18 +27,18 @@ use tokio::{
 use super::gate::{GO_HOME, Gate, WELCOME, Word, after, wall};
 
 redlatch_tests::on_every_server!(
-    permits_out_never_exceed_the_limit_with_holders_killed_and_stopped_l31,
-    ids_out_never_exceed_the_limit_with_holders_killed_and_stopped_l31,
-    a_killed_holder_s_permits_come_back_with_its_lease_l31,
+    permits_out_never_exceed_the_limit_with_holders_killed_and_stopped,
+    ids_out_never_exceed_the_limit_with_holders_killed_and_stopped,
+    a_killed_holder_s_permits_come_back_with_its_lease,
 );
 
-async fn permits_out_never_exceed_the_limit_with_holders_killed_and_stopped_l31(
-    binary: ServerBinary,
-) {
+// L31
+async fn permits_out_never_exceed_the_limit_with_holders_killed_and_stopped(binary: ServerBinary) {
     never_too_many(binary, Kind::Guards).await;
 }
 
-async fn ids_out_never_exceed_the_limit_with_holders_killed_and_stopped_l31(binary: ServerBinary) {
+// L31
+async fn ids_out_never_exceed_the_limit_with_holders_killed_and_stopped(binary: ServerBinary) {
     never_too_many(binary, Kind::Ids).await;
 }
 
@@ -107,7 +107,8 @@ async fn a_stopped_holder(gate: &Gate, processes: &[Workers], rng: &mut fastrand
     }
 }
 
-async fn a_killed_holder_s_permits_come_back_with_its_lease_l31(binary: ServerBinary) {
+// L31
+async fn a_killed_holder_s_permits_come_back_with_its_lease(binary: ServerBinary) {
     for kind in [Kind::Guards, Kind::Ids] {
         let backend = Backend::real(&binary);
         let client = backend.client().await;

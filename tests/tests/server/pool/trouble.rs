@@ -15,10 +15,10 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    permits_whose_replies_are_lost_count_once_l1,
-    changes_whose_replies_are_lost_are_made_once_l37,
-    ids_whose_replies_are_lost_count_once_l33,
-    a_black_hole_and_a_reset_leave_nothing_out_l2_l3,
+    permits_whose_replies_are_lost_count_once,
+    changes_whose_replies_are_lost_are_made_once,
+    ids_whose_replies_are_lost_count_once,
+    a_black_hole_and_a_reset_leave_nothing_out,
 );
 
 /// A client behind a proxy of its own, and a server that has all scripts.
@@ -80,7 +80,8 @@ fn says(copy: &str, verdict: &str) -> bool {
     copy.contains(verdict) || copy.contains("late")
 }
 
-async fn permits_whose_replies_are_lost_count_once_l1(binary: ServerBinary) {
+// L1
+async fn permits_whose_replies_are_lost_count_once(binary: ServerBinary) {
     for then in [Then::Stall, Then::Cut] {
         let rig = Rig::new(&binary, then).await;
         let semaphore = rig.semaphore();
@@ -118,7 +119,8 @@ async fn permits_whose_replies_are_lost_count_once_l1(binary: ServerBinary) {
     }
 }
 
-async fn changes_whose_replies_are_lost_are_made_once_l37(binary: ServerBinary) {
+// L37
+async fn changes_whose_replies_are_lost_are_made_once(binary: ServerBinary) {
     for then in [Then::Stall, Then::Cut] {
         let rig = Rig::new(&binary, then).await;
         let semaphore = rig.semaphore();
@@ -153,7 +155,8 @@ async fn changes_whose_replies_are_lost_are_made_once_l37(binary: ServerBinary) 
     }
 }
 
-async fn ids_whose_replies_are_lost_count_once_l33(binary: ServerBinary) {
+// L33
+async fn ids_whose_replies_are_lost_count_once(binary: ServerBinary) {
     for then in [Then::Stall, Then::Cut] {
         let rig = Rig::new(&binary, then).await;
         let permits = rig.ids();
@@ -192,7 +195,8 @@ async fn ids_whose_replies_are_lost_count_once_l33(binary: ServerBinary) {
     }
 }
 
-async fn a_black_hole_and_a_reset_leave_nothing_out_l2_l3(binary: ServerBinary) {
+// L2, L3
+async fn a_black_hole_and_a_reset_leave_nothing_out(binary: ServerBinary) {
     let rig = Rig::new(&binary, Then::Cut).await;
     let (semaphore, permits) = (rig.semaphore(), rig.client.permit_expirable_semaphore("y"));
     let permits = permits.permits_if_unset(9);

@@ -15,8 +15,9 @@ use crate::scripts::bed::{Bed, key};
 const RETENTION: u64 = 20_000;
 const REACH: u64 = 5_000;
 
+// L23
 #[test]
-fn one_name_under_lost_replies_and_late_copies_l23() {
+fn one_name_under_lost_replies_and_late_copies() {
     let seeds = if cfg!(feature = "servers") { 600 } else { 60 };
     let mut grants = 0;
     for model in Model::ALL {

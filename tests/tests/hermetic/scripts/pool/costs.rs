@@ -64,8 +64,9 @@ fn contention_costs_a_bounded_number_of_commands_however_many_wait() {
     assert!(count <= 24, "{count}");
 }
 
+// L34
 #[test]
-fn a_hundred_thousand_expired_permits_are_taken_back_in_small_steps_l34() {
+fn a_hundred_thousand_expired_permits_are_taken_back_in_small_steps() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 100_000);
     for batch in 0..100 {

@@ -35,8 +35,9 @@ fn totals(bed: &mut Bed) -> (String, String) {
     (answer[2].clone(), answer[3].clone())
 }
 
+// L35
 #[test]
-fn a_pool_nobody_sized_is_told_at_once_l35() {
+fn a_pool_nobody_sized_is_told_at_once() {
     let mut bed = Bed::new(Model::default());
     assert_eq!(acquire(&mut bed, "a:1", 1), ["unset"]);
     assert_eq!(wait(&mut bed, 2, "a", 1), ["unset"]);
@@ -51,8 +52,9 @@ fn a_pool_nobody_sized_is_told_at_once_l35() {
     assert_eq!(totals(&mut bed), ("2".into(), "2".into()));
 }
 
+// L32
 #[test]
-fn a_release_calls_as_many_as_fit_and_no_more_l32() {
+fn a_release_calls_as_many_as_fit_and_no_more() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 5);
     acquire(&mut bed, "h:1", 5);
@@ -143,8 +145,9 @@ fn splitting_and_forgetting_commute_with_retries() {
     }
 }
 
+// L31
 #[test]
-fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not_l31() {
+fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         set(&mut bed, "c:1", 2);
@@ -170,8 +173,9 @@ fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not_l31() {
     }
 }
 
+// L21
 #[test]
-fn a_dead_waiter_and_one_that_does_not_come_hold_up_nobody_for_long_l21() {
+fn a_dead_waiter_and_one_that_does_not_come_hold_up_nobody_for_long() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 1);
     acquire(&mut bed, "h:1", 1);
@@ -259,8 +263,9 @@ fn operations_count_once_whatever_copies_come() {
     assert_eq!(bed.dump().len(), 1, "the size alone stays");
 }
 
+// L36
 #[test]
-fn a_pool_with_an_end_takes_its_holds_along_and_no_change_drops_it_l36() {
+fn a_pool_with_an_end_takes_its_holds_along_and_no_change_drops_it() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         let by = bed.millis() + 5_000;
@@ -298,8 +303,9 @@ fn a_pool_with_an_end_takes_its_holds_along_and_no_change_drops_it_l36() {
     }
 }
 
+// L2
 #[test]
-fn an_undo_that_comes_first_stops_every_copy_and_only_those_l2() {
+fn an_undo_that_comes_first_stops_every_copy_and_only_those() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 100);
     let mut first = Acquire::new(&bed, "a:12", 1);
@@ -357,8 +363,9 @@ fn holds_are_listed_and_looked_at() {
     assert_eq!(totals(&mut bed), ("10".into(), "3".into()));
 }
 
+// L19
 #[test]
-fn everything_but_the_size_has_an_end_l19() {
+fn everything_but_the_size_has_an_end() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 1);
     acquire(&mut bed, "h:1", 1);

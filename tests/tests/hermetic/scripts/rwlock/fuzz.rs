@@ -20,8 +20,9 @@ use crate::scripts::{
     fuzz::seeds,
 };
 
+// L23
 #[test]
-fn readers_and_writers_under_lost_replies_and_late_copies_l23() {
+fn readers_and_writers_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
             World::new(model, seed, false).run();

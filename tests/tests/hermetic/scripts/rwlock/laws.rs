@@ -41,8 +41,9 @@ pub(super) fn release(bed: &mut Bed, owner: &str, n: u32, side: &str, id: &str) 
     bed.ask(&calls::release(owner, &attempt, None, "", side, id))
 }
 
+// L29
 #[test]
-fn ten_thousand_readers_cost_no_more_than_ten_l29() {
+fn ten_thousand_readers_cost_no_more_than_ten() {
     let mut bed = Bed::new(Model::default());
     let mut first = None;
     for n in 0..10_000_u32 {

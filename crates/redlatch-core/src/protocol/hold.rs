@@ -177,7 +177,6 @@ mod tests {
     }
 
     // L12
-    // L12
     #[test]
     fn loss_is_told_before_the_deadline_without_any_reply() {
         let mut local_lease = local_lease();
@@ -188,7 +187,6 @@ mod tests {
         );
     }
 
-    // L13
     // L13
     #[test]
     fn one_failed_renewal_is_not_a_loss() {
@@ -218,7 +216,6 @@ mod tests {
         );
     }
 
-    // L15
     // L15
     #[test]
     fn a_shorter_lease_does_not_shorten() {

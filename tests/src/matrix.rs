@@ -125,7 +125,7 @@ macro_rules! on_every_server {
 /// tells whether a server has it. The tests fail where no server has it.
 ///
 /// ```text
-/// on_servers_with!("TLS", ServerBinary::supports_tls; a_cluster_speaks_tls);
+/// on_servers_with!("TLS", ServerBinary::supports_tls; locks_work_in_a_cluster_with_tls);
 /// ```
 #[macro_export]
 macro_rules! on_servers_with {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "none of the servers to test against has wings: Redis 6.2.14")]
-    fn what_no_server_has_is_no_success() {
+    fn feature_that_no_server_has_fails() {
         sorted("wings", servers(), |_| false);
     }
 }

@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     #[should_panic(expected = "gave up waiting for a miracle")]
-    async fn eventually_gives_up_aloud() {
+    async fn eventually_panics_at_its_ceiling() {
         eventually("a miracle", Duration::ZERO, || async { false }).await;
     }
 

@@ -49,7 +49,7 @@ fn an_uncontended_pair_allocates_little() {
 }
 
 #[test]
-fn a_held_lock_keeps_little() {
+fn held_lock_keeps_little_memory() {
     let (runtime, client) = client();
     // Tables grow by steps.
     drop(hold(&runtime, &client, "warm", 10).0);
@@ -61,7 +61,7 @@ fn a_held_lock_keeps_little() {
 
 /// What waits has its future for as long, and each is moved to where it is run: rare paths have boxes of their own, and nothing is in one twice.
 #[test]
-fn what_waits_is_small() {
+fn futures_that_wait_are_small() {
     let (runtime, client) = client();
     let lock = client.lock("x");
     let acquisition = size_of_val(&*lock.lock().into_future());
@@ -80,7 +80,7 @@ fn what_waits_is_small() {
 }
 
 #[test]
-fn a_waiter_keeps_little() {
+fn waiter_keeps_little_memory() {
     let (runtime, client) = client();
     let fair = client.fair_lock("fair");
     let plain = client.lock("plain");
@@ -108,7 +108,7 @@ fn a_waiter_keeps_little() {
 
 /// Waits that are given up leave undos behind, which a server that is away may keep from being sent.
 #[test]
-fn an_undo_keeps_little() {
+fn undo_keeps_little_memory() {
     let (runtime, client) = client();
     let (fair, read) = (client.fair_lock("fair"), client.read_write_lock("read"));
     let held = runtime.block_on(async {

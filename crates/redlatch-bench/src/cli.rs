@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_and_named() {
+    fn wrong_arguments_are_refused_and_named() {
         let cases = [
             (&["W10"][..], "unknown workload \"W10\""),
             (&["W1", "--fast"], "unknown option \"--fast\""),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_seen_from_outside() {
+    fn memory_and_cpu_of_this_process_are_measured() {
         assert!(own_memory() > 0);
         let before = monotonic();
         let mut sum = 0_u64;

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn holds_are_read_as_written() {
         let watched = Watched {
             cpu: 1,
             wall: 2,

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn two_holders_at_a_time_are_seen() {
+    fn two_holders_at_a_time_are_found() {
         let done = Done {
             wall: Duration::from_secs(1),
             tasks: vec![TaskDone {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_through_is_whole_in_order_and_not_early() {
+    fn relayed_bytes_are_complete_in_order_and_delayed() {
         let latency = Duration::from_millis(20);
         let mut socket = echo(latency).unwrap();
         let sent: Vec<u8> = (0..1_000_000_u32).map(|i| (i % 251) as u8).collect();

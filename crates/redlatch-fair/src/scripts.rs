@@ -108,7 +108,7 @@ mod tests {
     use super::{replies::decodes_anything, *};
 
     #[test]
-    fn the_owner_is_in_the_address() {
+    fn address_contains_the_owner() {
         assert_eq!(
             owner_of("PUBLISH re:d:w:0a1b 17 4"),
             Some("0a1b:4".to_owned())

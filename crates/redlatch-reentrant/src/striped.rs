@@ -123,7 +123,7 @@ mod tests {
 
     /// Processes of different versions share stripes: these numbers never change.
     #[test]
-    fn the_hash_is_for_ever() {
+    fn hash_of_a_stripe_never_changes() {
         for (key, expected) in [
             ("", 0xefd0_1f60_ba99_2926),
             ("a", 0x82a2_a958_a9be_ce5b),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_spread_evenly() {
+    fn similar_keys_are_spread_evenly() {
         let mut counts = [0_u32; 16];
         for number in 0..16_000 {
             counts[(hash(format!("account:{number}").as_bytes()) % 16) as usize] += 1;

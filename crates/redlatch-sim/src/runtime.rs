@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_shows_a_reading_when_it_says_so() {
+    fn clock_shows_a_reading_at_the_time_it_promises() {
         let mut rng = Rng::new(7);
         for clock in [
             Clock::steady(5, -10_000),

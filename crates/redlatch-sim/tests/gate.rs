@@ -3,7 +3,7 @@
 use redlatch_sim::{Fault, Mutant, Options, batch, mutants, run, scenarios};
 
 #[test]
-fn the_same_seed_tells_the_same_story() {
+fn same_seed_tells_the_same_story() {
     let options = Options {
         told: true,
         ..Options::default()
@@ -18,7 +18,7 @@ fn the_same_seed_tells_the_same_story() {
 }
 
 #[test]
-fn telling_the_story_changes_nothing() {
+fn recording_a_story_does_not_change_it() {
     for seed in 100..120 {
         let told = Options {
             told: true,
@@ -31,7 +31,7 @@ fn telling_the_story_changes_nothing() {
 }
 
 #[test]
-fn the_promises_hold() {
+fn library_keeps_its_promises() {
     let seeds = number("REDLATCH_SIM_SEEDS", 300);
     let sum = batch::seeds(0, seeds, &Options::default(), false);
     println!("{sum}");
@@ -43,7 +43,7 @@ fn the_promises_hold() {
 }
 
 #[test]
-fn two_holders_are_seen_where_they_are_expected_and_the_token_stops_the_older() {
+fn two_holders_are_found_where_expected_and_the_token_stops_the_older() {
     for fault in Fault::EXPECTED {
         let options = Options {
             faults: vec![fault],
@@ -57,7 +57,7 @@ fn two_holders_are_seen_where_they_are_expected_and_the_token_stops_the_older() 
 }
 
 #[test]
-fn the_promises_hold_in_scenarios() {
+fn library_keeps_its_promises_in_scenarios() {
     let seeds = number("REDLATCH_SIM_SEEDS", 300) / 5;
     for scenario in scenarios::gated() {
         let options = Options {
@@ -76,7 +76,7 @@ fn the_promises_hold_in_scenarios() {
 }
 
 #[test]
-fn two_holders_are_seen_where_clocks_of_servers_differ_by_more_than_is_allowed_for() {
+fn two_holders_are_found_where_server_clocks_differ_by_more_than_the_allowance() {
     let options = Options {
         scenario: scenarios::find("clocks-beyond"),
         ..Options::default()
@@ -86,7 +86,7 @@ fn two_holders_are_seen_where_clocks_of_servers_differ_by_more_than_is_allowed_f
 }
 
 #[test]
-fn two_clients_with_one_id_are_seen_as_two_holders() {
+fn clients_that_share_an_id_are_found_as_two_holders() {
     let (kind, mutant) = mutants::find("ids-collide").expect("it is in the list");
     let options = Options {
         kind: Some(kind),
@@ -100,7 +100,7 @@ fn two_clients_with_one_id_are_seen_as_two_holders() {
 }
 
 #[test]
-fn scenarios_name_what_there_is() {
+fn scenarios_name_existing_kinds_and_faults() {
     for name in scenarios::GATED {
         assert!(scenarios::find(name).is_some(), "{name}");
     }
@@ -153,7 +153,7 @@ fn planted_faults_find_the_text_they_replace() {
 }
 
 #[test]
-fn planted_faults_have_names_of_their_own() {
+fn planted_faults_have_unique_names() {
     let gated = |mutant: &Mutant| {
         mutant
             .within

@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_judged() {
+    fn leftover_keys_are_judged() {
         let mut left = Left::default();
         left.judge("counter", 500, &Reply::Nil);
         left.judge("freed", 500, &Reply::Bulk(b" ".to_vec()));

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn records_are_read_as_written() {
         let records = [
             Record::Hold(Hold {
                 id: 7,

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_ends_early_is_told_of() {
+    async fn task_that_ends_early_is_reported() {
         let panics = || async { panic!("as it should") };
         assert_eq!(told(pending(), pending(), pending()).await, [""; 0]);
         for ended in [
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn workers_that_go_on_and_on_or_fail_are_told_of() {
+    async fn workers_that_hang_or_fail_are_reported() {
         let history = History::in_memory();
         let mut workers = JoinSet::new();
         workers.spawn(async {});

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_told_apart() {
+    fn tasks_are_parsed() {
         assert_eq!(parsed("test"), Ok(Task::Test(Wanted::default())));
         assert_eq!(parsed("ci"), Ok(Task::Ci(Wanted::default())));
         let seeds = vec!["--seeds".to_owned(), "9".to_owned()];
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused() {
+    fn unknown_arguments_are_refused() {
         assert!(parsed("").is_err());
         assert!(parsed("test ci").is_err());
         assert!(parsed("test --server=/a").is_err());

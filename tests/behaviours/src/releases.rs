@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use redlatch::{Client, Error, PermitExpirableSemaphore, PermitId};
 use redlatch_tests::{backend::Backend, wait::unique_name};
 
-behaviours!(releases as releases: a_name_let_go_is_free_for_the_next_try_of_its_client);
+behaviours!(releases as releases: dropped_guard_frees_the_name_for_the_next_try_of_its_client);
 
 pub type Guard = Box<dyn std::any::Any + Send>;
 pub type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Guard>, Error>> + Send>>;
@@ -103,7 +103,7 @@ fn permits(client: &Client, name: &str, once: bool) -> Acquiring {
 }
 
 /// Whoever lets go and asks again at once has let go by then.
-async fn a_name_let_go_is_free_for_the_next_try_of_its_client(backend: &Backend) {
+async fn dropped_guard_frees_the_name_for_the_next_try_of_its_client(backend: &Backend) {
     let client = backend.client().await;
     for way in guarded() {
         let_go_and_try(&way, &client, 1000).await;

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_resp_passes_as_it_is() {
+    fn bytes_that_are_not_resp_pass_unchanged() {
         let hello = b"\x16\x03\x01\x02\x00+OK\r\n";
         assert_eq!(
             frames_by(hello.len(), hello),

@@ -59,7 +59,7 @@ async fn bytes_that_are_not_resp_pass() {
 }
 
 #[tokio::test]
-async fn a_delay_is_latency() {
+async fn delay_adds_latency() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
     let delay = Duration::from_millis(20);
@@ -93,7 +93,7 @@ async fn a_stall_ends_with_everything_delivered() {
 }
 
 #[tokio::test]
-async fn a_black_hole_swallows() {
+async fn black_hole_swallows_everything() {
     let (toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
     proxy.black_hole();
@@ -171,7 +171,7 @@ async fn a_dropped_reply_cuts_the_connection() {
 }
 
 #[tokio::test]
-async fn an_observed_exchange_goes_on() {
+async fn observed_exchange_is_not_changed() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
     let observed = proxy.observe(Pick::command("echo"));
@@ -180,7 +180,7 @@ async fn an_observed_exchange_goes_on() {
 }
 
 #[tokio::test]
-async fn a_client_is_told_what_the_server_has_not_said() {
+async fn client_receives_a_forged_answer() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
     let replaced = proxy.replace_reply(Pick::containing("b"), "-ERR no");
@@ -252,7 +252,7 @@ async fn a_held_request_that_is_dropped_takes_its_connection_along() {
 }
 
 #[tokio::test]
-async fn orders_can_be_withdrawn() {
+async fn planned_faults_can_be_withdrawn() {
     let (_toy, proxy) = toy_and_proxy().await;
     let mut client = Client::connect(&proxy).await;
     drop(proxy.hold_request(Pick::any()));

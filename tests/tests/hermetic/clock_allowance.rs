@@ -16,7 +16,7 @@ async fn allowing(backend: &Backend, allowance: Duration) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_holder_leaves_is_free_later_by_the_allowance() {
+async fn name_of_a_dead_holder_is_free_later_by_the_allowance() {
     let backend = Backend::embedded();
     let (a, b) = (allowing(&backend, 2 * SECOND).await, backend.client().await);
     let guard = a.lock("x").lock().lease(SECOND).await.unwrap();
@@ -34,7 +34,7 @@ async fn what_a_dead_holder_leaves_is_free_later_by_the_allowance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_released_is_free_at_once_whatever_the_allowance() {
+async fn released_name_is_free_at_once_whatever_the_allowance() {
     let backend = Backend::embedded();
     let a = allowing(&backend, 3600 * SECOND).await;
     let b = backend.client().await;

@@ -8,7 +8,7 @@ fn is_subscription(command: &Command) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_is_refused_for_the_moment_is_tried_again_while_connecting() {
+async fn connect_retries_a_subscription_that_is_refused_for_a_moment() {
     let backend = Backend::embedded();
     let Backend::Embedded { server, .. } = &backend else {
         unreachable!("it was just made");

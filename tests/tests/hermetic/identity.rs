@@ -22,7 +22,7 @@ const SERVER: &str = "REDLATCH_TEST_SERVER";
 
 /// Not a test: what the processes do that the tests below start.
 #[test]
-fn what_other_processes_do() {
+fn run_a_role_in_another_process() {
     let (Ok(role), Ok(url)) = (env::var(ROLE), env::var(SERVER)) else {
         return;
     };
@@ -259,7 +259,7 @@ impl Served {
         Command::new(env::current_exe().unwrap())
             .args([
                 "--exact",
-                "identity::what_other_processes_do",
+                "identity::run_a_role_in_another_process",
                 "--nocapture",
             ])
             .env(ROLE, role)

@@ -44,7 +44,7 @@ async fn two_clients_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn a_release_wakes_who_waits() {
+async fn release_wakes_a_waiter() {
     let world = World::new().await;
     let (ada, bob) = (world.client().await, world.client().await);
     let mut rounds_woken = 0;
@@ -97,7 +97,7 @@ async fn clients_come_back_after_a_cut() {
 }
 
 #[tokio::test]
-async fn nothing_answers_once_it_does_not_listen() {
+async fn stopped_listener_accepts_no_connection() {
     let World { server, listening } = World::new().await;
     let url = listening.url();
     let client = Client::connect(&url).await.unwrap();

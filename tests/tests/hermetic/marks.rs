@@ -150,7 +150,7 @@ fn marks_of_a_name_in_use_are_removed() {
 
 /// A later undo of the same attempt may reach further. The mark lasts until the last of them is over.
 #[test]
-fn mark_that_is_prolonged_lasts_until_its_end() {
+fn prolonged_mark_lasts_until_its_new_end() {
     for kind in Kind::ALL {
         let mut bed = Bed::new(Model::default());
         let (from, second) = (bed.now.millis(), Duration::from_secs(1));

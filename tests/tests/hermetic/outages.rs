@@ -50,7 +50,7 @@ impl Write for Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
+async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     let (told, _listening) = Told::listen();
     let backend = Backend::embedded();
     let client = backend.client().await;
@@ -76,7 +76,7 @@ async fn an_outage_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_that_has_failed_dials_no_more() {
+async fn failed_connect_dials_no_more() {
     let (told, _listening) = Told::listen();
     let backend = Backend::embedded();
     let Backend::Embedded { server, .. } = &backend else {
@@ -98,7 +98,7 @@ async fn a_connect_that_has_failed_dials_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_without_a_subscription_tells_why() {
+async fn connect_without_a_subscription_reports_the_reason() {
     let backend = Backend::embedded();
     let (refusing, _) = Refusing::of(&backend, Some(Purpose::PubSub));
     let error = backend

@@ -51,7 +51,7 @@ async fn waits<T: Send + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_poll_is_seen_to_listen() {
+async fn notified_waiter_is_seen_to_subscribe() {
     let backend = Backend::embedded();
     let client = backend.builder().self_check(false).connect().await;
     let lock = client.unwrap().lock("x");
@@ -66,7 +66,7 @@ async fn who_does_not_poll_is_seen_to_listen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_plain_lock() {
+async fn polling_waiter_of_a_lock_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let lock = polling.lock("x");
         for _ in 0..2 {
@@ -88,7 +88,7 @@ async fn the_plain_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_fair_lock() {
+async fn polling_waiter_of_a_fair_lock_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let lock = polling.fair_lock("x");
         let held = other.fair_lock("x").lock().await.unwrap();
@@ -105,7 +105,7 @@ async fn the_fair_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_read_write_lock() {
+async fn polling_waiter_of_a_read_write_lock_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let (theirs, lock) = (other.read_write_lock("x"), polling.read_write_lock("x"));
         let held = theirs.write().await.unwrap();
@@ -137,7 +137,7 @@ async fn the_read_write_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_semaphore() {
+async fn polling_waiter_of_a_semaphore_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let theirs = other.semaphore("x").permits_if_unset(3);
         let mine = polling.semaphore("x").permits_if_unset(3);
@@ -158,7 +158,7 @@ async fn the_semaphore() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_with_an_id() {
+async fn polling_waiter_of_a_permit_semaphore_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let theirs = other.permit_expirable_semaphore("x").permits_if_unset(2);
         let mine = polling.permit_expirable_semaphore("x").permits_if_unset(2);
@@ -177,7 +177,7 @@ async fn permits_with_an_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_latch() {
+async fn polling_waiter_of_a_latch_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let (theirs, latch) = (other.countdown_latch("x"), polling.countdown_latch("x"));
         for _ in 0..2 {
@@ -198,7 +198,7 @@ async fn the_latch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_held_as_one() {
+async fn polling_waiter_of_a_multi_lock_never_subscribes() {
     assert_never_listens(async |other: &Client, polling: &Client| {
         let members = |client: &Client| {
             let lock = client.read_write_lock("w");
@@ -227,7 +227,7 @@ async fn several_held_as_one() {
 
 /// Which waits by asking again, whatever the strategy.
 #[tokio::test(start_paused = true)]
-async fn a_quorum() {
+async fn waiter_of_a_red_lock_never_subscribes() {
     for strategy in [WaitStrategy::Notify, POLL] {
         let nodes: Vec<_> = (0..3).map(|_| Backend::embedded()).collect();
         let mut locks = Vec::new();

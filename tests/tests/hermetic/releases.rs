@@ -61,7 +61,7 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
 
 /// An acquisition whose request is refused ends with the error; what an earlier request of it may have taken is given back all the same.
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_is_refused_is_undone_when_the_server_lets_it() {
+async fn refused_acquisition_is_undone_once_the_server_allows_it() {
     for way in WAYS {
         let backend = Backend::embedded();
         backend.preload();
@@ -91,7 +91,7 @@ async fn an_acquisition_that_is_refused_is_undone_when_the_server_lets_it() {
 
 /// A caller of `release` learns that it was refused, and the release goes on in the background.
 #[tokio::test(start_paused = true)]
-async fn a_refused_release_is_an_error_and_goes_on() {
+async fn refused_release_is_an_error_and_goes_on_in_the_background() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_refused_release_is_an_error_and_goes_on() {
 
 /// What is refused for good ends with the lease and not before, and is asked for seldom.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_stays_refused_ends_with_its_lease() {
+async fn release_refused_for_good_ends_with_its_lease() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let guard = client
@@ -140,7 +140,7 @@ fn refuse_if(backend: &Backend, on: &Arc<AtomicBool>) {
 
 /// A red-lock asks each server over a client of its own.
 #[tokio::test(start_paused = true)]
-async fn a_red_lock_let_go_is_free_for_the_next_try_of_its_client() {
+async fn dropped_red_lock_guard_frees_the_name_for_the_next_try() {
     let backends: Vec<_> = (0..3).map(|_| Backend::embedded()).collect();
     let clients = join_all(backends.iter().map(Backend::client)).await;
     // A server that has just started may have forgotten what it granted.
@@ -154,7 +154,7 @@ async fn a_red_lock_let_go_is_free_for_the_next_try_of_its_client() {
 
 /// A durable request has a link of its own, so that it waits for the answer to the release.
 #[tokio::test(start_paused = true)]
-async fn a_name_let_go_is_free_for_a_durable_try() {
+async fn dropped_guard_frees_the_name_for_a_durable_try() {
     let backend = Backend::embedded();
     backend.embedded_server().set_replicas(1);
     let client = backend.client().await;
@@ -168,7 +168,7 @@ async fn a_name_let_go_is_free_for_a_durable_try() {
 
 /// One that gave up may be in the queue, or hold, until its undo has run.
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_given_up_is_out_of_the_way_of_the_next() {
+async fn cancelled_acquisition_does_not_block_the_next() {
     for way in guarded() {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -189,7 +189,7 @@ async fn an_acquisition_given_up_is_out_of_the_way_of_the_next() {
 
 /// A request does not wait for longer than it has time, nor for releases of other names.
 #[tokio::test(start_paused = true)]
-async fn a_try_waits_for_its_own_time_behind_releases() {
+async fn bounded_try_ends_at_its_time_behind_pending_releases() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();

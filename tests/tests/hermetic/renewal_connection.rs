@@ -9,7 +9,7 @@ const LEASE: Duration = Duration::from_secs(3);
 
 /// What hangs on the connection for commands holds up no renewal.
 #[tokio::test(start_paused = true)]
-async fn renewals_have_a_connection_of_their_own_from_the_first_on() {
+async fn renewals_use_a_connection_of_their_own() {
     let backend = Backend::embedded();
     let client = backend.builder().self_check(false).connect().await.unwrap();
     let server = backend.embedded_server();
@@ -28,7 +28,7 @@ async fn renewals_have_a_connection_of_their_own_from_the_first_on() {
 
 /// A server that takes no more connections costs no hold.
 #[tokio::test(start_paused = true)]
-async fn renewals_go_by_the_connection_for_commands_without_their_own() {
+async fn renewals_use_the_command_connection_where_no_other_is_accepted() {
     let backend = Backend::embedded();
     let client = backend.builder().self_check(false).connect().await.unwrap();
     let server = backend.embedded_server();

@@ -247,7 +247,7 @@ fn calls_under_way_end_with_the_runtime_of_their_client() {
 }
 
 #[test]
-fn a_sleep_outlives_its_runtime_without_a_panic() {
+fn sleep_that_outlives_its_runtime_does_not_panic() {
     for made_in in [current_thread, multi_thread] {
         let inner = made_in();
         let seam = TokioRuntime::new(inner.handle().clone());

@@ -192,7 +192,7 @@ async fn entries_come_back(kind: Kind, same_client: bool) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entries_of_another_client_that_come_back_are_withdrawn_at_once() {
+async fn restored_entries_of_another_client_are_withdrawn_at_once() {
     for kind in KINDS {
         let took = entries_come_back(kind, false).await;
         assert!(took < 3 * SECOND, "{kind:?}: {took:?}");
@@ -200,7 +200,7 @@ async fn entries_of_another_client_that_come_back_are_withdrawn_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn entries_of_the_waiters_own_client_that_come_back_are_withdrawn_at_once() {
+async fn restored_entries_of_the_same_client_are_withdrawn_at_once() {
     for kind in KINDS {
         let took = entries_come_back(kind, true).await;
         assert!(took < 3 * SECOND, "{kind:?}: {took:?}");
@@ -209,7 +209,7 @@ async fn entries_of_the_waiters_own_client_that_come_back_are_withdrawn_at_once(
 
 /// The readers of a batch hold back the next writer. Those that are not there any more hold it back for a re-check at most.
 #[tokio::test(start_paused = true)]
-async fn readers_that_come_back_hold_back_no_writer() {
+async fn restored_readers_do_not_block_a_writer() {
     let backend = Backend::embedded();
     let (holder, ghosts) = (backend.client().await, backend.client().await);
     let (others, writer) = (backend.client().await, backend.client().await);
@@ -233,7 +233,7 @@ async fn readers_that_come_back_hold_back_no_writer() {
 
 /// A writer that gave up holds back readers that come later, and nobody calls it while others read.
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_comes_back_among_readers_holds_back_no_reader() {
+async fn restored_writer_does_not_block_readers() {
     let backend = Backend::embedded();
     let (holder, client) = (backend.client().await, backend.client().await);
     let reading = holder.read_write_lock("x").read().await.unwrap();
@@ -254,7 +254,7 @@ async fn a_writer_that_comes_back_among_readers_holds_back_no_reader() {
 
 /// One that needs more permits than are free is not called, and those behind it wait for it.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_for_many_permits_that_comes_back_holds_up_nobody() {
+async fn restored_waiter_for_many_permits_blocks_nobody() {
     let backend = Backend::embedded();
     let (holder, client) = (backend.client().await, backend.client().await);
     let semaphore = holder.semaphore("x").permits_if_unset(10);
@@ -276,7 +276,7 @@ async fn a_waiter_for_many_permits_that_comes_back_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forged_calls_cost_a_request_and_harm_nobody() {
+async fn forged_notifications_cost_one_request() {
     for kind in KINDS {
         let backend = Backend::embedded();
         let (holder, client) = (backend.client().await, backend.client().await);

@@ -8,9 +8,9 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_unix_socket_is_as_good,
+    locks_work_over_a_unix_socket,
     a_database_number_is_respected,
-    connections_have_their_names,
+    connections_are_named,
 );
 
 redlatch_tests::on_servers_with!("TLS", ServerBinary::supports_tls; tls_is_spoken_and_checked);
@@ -32,7 +32,7 @@ async fn locks_work(builder: impl Fn() -> ClientBuilder) -> [Client; 2] {
     [a, b]
 }
 
-async fn a_unix_socket_is_as_good(binary: ServerBinary) {
+async fn locks_work_over_a_unix_socket(binary: ServerBinary) {
     let backend = Backend::Real(Server::start(&binary, ServerOptions::new().unix_socket()));
     let path = backend.server().unix_socket().unwrap();
     let [a, b] = locks_work(|| Client::builder(&format!("unix://{}", path.display()))).await;
@@ -88,7 +88,7 @@ async fn a_database_number_is_respected(binary: ServerBinary) {
     assert!(!error.is_transient(), "{error:?}");
 }
 
-async fn connections_have_their_names(binary: ServerBinary) {
+async fn connections_are_named(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let plain = backend.client().await;
     let named = backend

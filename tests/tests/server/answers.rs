@@ -14,11 +14,11 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    what_was_not_executed_is_asked_later,
-    what_may_have_been_executed_counts_once,
-    what_will_never_be_executed_is_told_at_once,
-    a_server_with_too_many_clients_is_asked_with_pauses,
-    a_wait_that_is_ended_confirms_nothing,
+    requests_that_were_not_executed_are_repeated_later,
+    requests_with_unknown_outcome_count_once,
+    requests_that_can_never_succeed_fail_at_once,
+    full_client_table_is_retried_with_pauses,
+    acquisition_whose_wait_for_replicas_is_ended_is_undone,
 );
 
 /// Not executed, and later it may be.
@@ -107,7 +107,7 @@ impl Told {
 }
 
 // L45
-async fn what_was_not_executed_is_asked_later(binary: ServerBinary) {
+async fn requests_that_were_not_executed_are_repeated_later(binary: ServerBinary) {
     let rig = Rig::new(&binary).await;
     for line in LATER {
         each_call_counts_once(&rig, line, false).await;
@@ -116,7 +116,7 @@ async fn what_was_not_executed_is_asked_later(binary: ServerBinary) {
 }
 
 // L1, L45
-async fn what_may_have_been_executed_counts_once(binary: ServerBinary) {
+async fn requests_with_unknown_outcome_count_once(binary: ServerBinary) {
     let rig = Rig::new(&binary).await;
     for line in UNKNOWN {
         each_call_counts_once(&rig, line, false).await;
@@ -174,7 +174,7 @@ async fn counts_down_once(rig: &Rig, line: &str) {
 }
 
 // L45
-async fn what_will_never_be_executed_is_told_at_once(binary: ServerBinary) {
+async fn requests_that_can_never_succeed_fail_at_once(binary: ServerBinary) {
     let rig = Rig::new(&binary).await;
     for (line, kind) in NEVER {
         let lock = rig.client.lock(line);
@@ -211,7 +211,7 @@ async fn what_will_never_be_executed_is_told_at_once(binary: ServerBinary) {
 }
 
 // L45
-async fn a_server_with_too_many_clients_is_asked_with_pauses(binary: ServerBinary) {
+async fn full_client_table_is_retried_with_pauses(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_server_with_too_many_clients_is_asked_with_pauses(binary: ServerBinar
 
 /// Somebody ends the `WAIT` of an acquisition with an error: nobody has confirmed it, and it is undone.
 // L48
-async fn a_wait_that_is_ended_confirms_nothing(binary: ServerBinary) {
+async fn acquisition_whose_wait_for_replicas_is_ended_is_undone(binary: ServerBinary) {
     let servers = Replicated::start(&binary, 1, &ServerOptions::new());
     let client = Client::connect(&servers.url()).await.unwrap();
     let lock = client.lock("x");

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 redlatch_tests::on_servers_with!(
     "a clock that can be set", ServerBinary::has_settable_clock;
-    a_clock_set_forward_ends_holds_and_their_holders_are_told,
-    a_clock_set_back_keeps_a_dead_holders_name_until_it_is_right_again,
+    holders_learn_of_loss_when_the_clock_is_set_forward,
+    clock_set_back_prolongs_the_hold_of_a_dead_client,
     requests_after_the_servers_clock_was_set_are_accepted,
 );
 
@@ -23,7 +23,7 @@ fn with_own_clock(binary: &ServerBinary) -> Backend {
 }
 
 // L12
-async fn a_clock_set_forward_ends_holds_and_their_holders_are_told(binary: ServerBinary) {
+async fn holders_learn_of_loss_when_the_clock_is_set_forward(binary: ServerBinary) {
     let backend = with_own_clock(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -65,7 +65,7 @@ async fn a_clock_set_forward_ends_holds_and_their_holders_are_told(binary: Serve
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-async fn a_clock_set_back_keeps_a_dead_holders_name_until_it_is_right_again(binary: ServerBinary) {
+async fn clock_set_back_prolongs_the_hold_of_a_dead_client(binary: ServerBinary) {
     let backend = with_own_clock(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

@@ -16,8 +16,8 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    wrong_clocks_tell_of_loss_in_time,
-    wrong_clocks_exclude_each_other,
+    clients_with_wrong_clocks_learn_of_loss_in_time,
+    clients_with_wrong_clocks_exclude_each_other,
 );
 
 /// Where a clock stands beside the true one, and how fast it runs.
@@ -30,7 +30,7 @@ async fn skewed(backend: &Backend, (shift, rate): (i64, f64)) -> Client {
 }
 
 // L12, L18
-async fn wrong_clocks_tell_of_loss_in_time(binary: ServerBinary) {
+async fn clients_with_wrong_clocks_learn_of_loss_in_time(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let mut guards = Vec::new();
@@ -69,7 +69,7 @@ async fn wrong_clocks_tell_of_loss_in_time(binary: ServerBinary) {
 
 /// Every hold is left to expire, so that only the clocks keep the holders apart.
 // L18
-async fn wrong_clocks_exclude_each_other(binary: ServerBinary) {
+async fn clients_with_wrong_clocks_exclude_each_other(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let beliefs = Mutex::new(Vec::new());
     let clients = join_all(CLOCKS.map(|clock| skewed(&backend, clock))).await;

@@ -11,16 +11,16 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_killed_connection_costs_no_hold_and_no_waiter,
+    killed_connection_loses_no_hold_and_no_waiter,
     a_killed_subscription_wakes_its_waiters_again,
-    flushed_scripts_are_invisible,
-    data_that_goes_is_told_by_the_next_renewal,
-    a_hold_that_is_evicted_is_told_by_the_next_renewal,
-    a_pause_of_writes_is_a_delay,
+    flushed_scripts_are_loaded_again,
+    next_renewal_reports_lost_data,
+    next_renewal_reports_an_evicted_hold,
+    pause_of_writes_delays_and_loses_nothing,
 );
 
 // L3, L7
-async fn a_killed_connection_costs_no_hold_and_no_waiter(binary: ServerBinary) {
+async fn killed_connection_loses_no_hold_and_no_waiter(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -77,7 +77,7 @@ async fn a_killed_subscription_wakes_its_waiters_again(binary: ServerBinary) {
 }
 
 // L44
-async fn flushed_scripts_are_invisible(binary: ServerBinary) {
+async fn flushed_scripts_are_loaded_again(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -122,7 +122,7 @@ async fn flushed_scripts_are_invisible(binary: ServerBinary) {
 }
 
 // L14
-async fn data_that_goes_is_told_by_the_next_renewal(binary: ServerBinary) {
+async fn next_renewal_reports_lost_data(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -154,7 +154,7 @@ async fn data_that_goes_is_told_by_the_next_renewal(binary: ServerBinary) {
 
 /// With any policy but `noeviction`, a server that is full makes room for others with our holds.
 // L14
-async fn a_hold_that_is_evicted_is_told_by_the_next_renewal(binary: ServerBinary) {
+async fn next_renewal_reports_an_evicted_hold(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     server.config_set("maxmemory-policy", "allkeys-random");
@@ -176,7 +176,7 @@ async fn a_hold_that_is_evicted_is_told_by_the_next_renewal(binary: ServerBinary
 }
 
 // L4, L13
-async fn a_pause_of_writes_is_a_delay(binary: ServerBinary) {
+async fn pause_of_writes_delays_and_loses_nothing(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

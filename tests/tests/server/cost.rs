@@ -14,8 +14,8 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     an_uncontended_lock_costs_two_commands,
-    an_idle_waiter_costs_nothing_between_its_looks,
-    commands_per_acquisition_of_a_thousand_tasks,
+    idle_waiter_sends_nothing_between_rechecks,
+    thousand_tasks_cost_few_commands_per_acquisition,
 );
 
 /// A client of which the proxy sees the commands.
@@ -61,7 +61,7 @@ async fn an_uncontended_lock_costs_two_commands(binary: ServerBinary) {
 }
 
 // L8
-async fn an_idle_waiter_costs_nothing_between_its_looks(binary: ServerBinary) {
+async fn idle_waiter_sends_nothing_between_rechecks(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let holder = backend.client().await;
     let (client, proxy) = counted(&backend).await;
@@ -94,7 +94,7 @@ async fn an_idle_waiter_costs_nothing_between_its_looks(binary: ServerBinary) {
 }
 
 // L8
-async fn commands_per_acquisition_of_a_thousand_tasks(binary: ServerBinary) {
+async fn thousand_tasks_cost_few_commands_per_acquisition(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let (client, proxy) = counted(&backend).await;

@@ -16,7 +16,7 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     a_killed_holder_frees_its_names_with_its_lease,
-    a_killed_waiter_is_in_nobodys_way,
+    killed_waiter_blocks_nobody,
 );
 
 /// A process that does something with lock `x` until it is killed.
@@ -26,7 +26,7 @@ impl Victim {
     /// Starts this test binary anew as `role`, and returns when it has said that it is ready.
     fn start(backend: &Backend, role: &str) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "death::be_a_victim"])
+            .args(["--exact", "--nocapture", "death::run_as_the_victim_process"])
             .env(ROLE, role)
             .env(URL, backend.server().url())
             .stdout(Stdio::piped())
@@ -68,7 +68,7 @@ async fn a_killed_holder_frees_its_names_with_its_lease(binary: ServerBinary) {
 }
 
 // L24
-async fn a_killed_waiter_is_in_nobodys_way(binary: ServerBinary) {
+async fn killed_waiter_blocks_nobody(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
@@ -92,7 +92,7 @@ async fn a_killed_waiter_is_in_nobodys_way(binary: ServerBinary) {
 
 /// Part of the tests above: does something only when they start it.
 #[tokio::test(flavor = "multi_thread")]
-async fn be_a_victim() {
+async fn run_as_the_victim_process() {
     let (Ok(role), Ok(url)) = (env::var(ROLE), env::var(URL)) else {
         return;
     };

@@ -13,9 +13,9 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_full_server_refuses_acquires_whole,
-    a_full_server_takes_renewals_releases_and_force,
-    a_full_server_takes_leaves_and_undos,
+    full_server_refuses_acquisitions_without_partial_writes,
+    full_server_accepts_renewals_and_releases,
+    full_server_accepts_withdrawals_and_undos,
 );
 
 /// Fills the server: by a tenth too much, or as if it had a budget of one byte.
@@ -35,7 +35,7 @@ enum Budget {
 }
 
 // L19
-async fn a_full_server_refuses_acquires_whole(binary: ServerBinary) {
+async fn full_server_refuses_acquisitions_without_partial_writes(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -67,7 +67,7 @@ async fn a_full_server_refuses_acquires_whole(binary: ServerBinary) {
 }
 
 // L12
-async fn a_full_server_takes_renewals_releases_and_force(binary: ServerBinary) {
+async fn full_server_accepts_renewals_and_releases(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -107,7 +107,7 @@ async fn a_full_server_takes_renewals_releases_and_force(binary: ServerBinary) {
 }
 
 // L2
-async fn a_full_server_takes_leaves_and_undos(binary: ServerBinary) {
+async fn full_server_accepts_withdrawals_and_undos(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     preload(server);

@@ -23,13 +23,13 @@ use tokio::task::JoinHandle;
 redlatch_tests::on_every_server!(
     a_count_down_whose_reply_is_lost_counts_once,
     a_set_and_a_deletion_whose_reply_is_lost_are_done_once,
-    a_black_hole_and_resets_count_once,
-    a_lost_message_costs_a_look,
-    a_cut_while_waiting_costs_a_waiter_nothing,
-    a_killed_party_has_counted_or_not_and_is_in_nobodys_way,
-    a_server_that_forgot_is_a_typed_error,
-    a_server_that_kept_its_data_costs_a_look,
-    a_full_server_takes_count_downs_and_deletions,
+    black_hole_and_resets_count_once,
+    lost_message_costs_one_recheck,
+    waiter_survives_a_cut_connection,
+    killed_party_has_counted_once_at_most_and_blocks_nobody,
+    lost_data_is_a_typed_error,
+    restart_with_data_costs_one_recheck,
+    full_server_accepts_count_downs_and_deletions,
 );
 
 fn waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Error>> {
@@ -97,7 +97,7 @@ async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once(binary: ServerBi
 }
 
 // L37
-async fn a_black_hole_and_resets_count_once(binary: ServerBinary) {
+async fn black_hole_and_resets_count_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_black_hole_and_resets_count_once(binary: ServerBinary) {
 }
 
 // L7
-async fn a_lost_message_costs_a_look(binary: ServerBinary) {
+async fn lost_message_costs_one_recheck(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let messages = Proxy::start(backend.server().address());
@@ -162,7 +162,7 @@ async fn a_lost_message_costs_a_look(binary: ServerBinary) {
 }
 
 // L3, L7
-async fn a_cut_while_waiting_costs_a_waiter_nothing(binary: ServerBinary) {
+async fn waiter_survives_a_cut_connection(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
@@ -182,7 +182,7 @@ async fn a_cut_while_waiting_costs_a_waiter_nothing(binary: ServerBinary) {
 }
 
 // L37
-async fn a_killed_party_has_counted_or_not_and_is_in_nobodys_way(binary: ServerBinary) {
+async fn killed_party_has_counted_once_at_most_and_blocks_nobody(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -205,7 +205,7 @@ async fn a_killed_party_has_counted_or_not_and_is_in_nobodys_way(binary: ServerB
     assert_eq!(backend.subscribers(CHANNEL), 0);
 }
 
-async fn a_server_that_forgot_is_a_typed_error(binary: ServerBinary) {
+async fn lost_data_is_a_typed_error(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -228,7 +228,7 @@ async fn a_server_that_forgot_is_a_typed_error(binary: ServerBinary) {
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
 }
 
-async fn a_server_that_kept_its_data_costs_a_look(binary: ServerBinary) {
+async fn restart_with_data_costs_one_recheck(binary: ServerBinary) {
     let options = ServerOptions::new()
         .append_only()
         .config("appendfsync everysec");
@@ -256,7 +256,7 @@ async fn a_server_that_kept_its_data_costs_a_look(binary: ServerBinary) {
     assert!(opened.elapsed() < 4 * SECOND + 10 * SECOND);
 }
 
-async fn a_full_server_takes_count_downs_and_deletions(binary: ServerBinary) {
+async fn full_server_accepts_count_downs_and_deletions(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let client = backend.client().await;
@@ -297,7 +297,7 @@ struct Victim {
 impl Victim {
     fn start(backend: &Backend) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "latch::be_a_party"])
+            .args(["--exact", "--nocapture", "latch::run_as_a_party_process"])
             .env(URL, backend.server().url())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -323,7 +323,7 @@ impl Victim {
 
 /// Part of the test above: does something only when that starts it.
 #[tokio::test(flavor = "multi_thread")]
-async fn be_a_party() {
+async fn run_as_a_party_process() {
     let Ok(url) = env::var(URL) else {
         return;
     };

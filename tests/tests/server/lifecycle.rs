@@ -58,7 +58,7 @@ fn a_suspended_server_answers_when_it_goes_on() {
 }
 
 #[test]
-fn a_crash_loses_what_was_not_kept() {
+fn crash_loses_what_was_not_persisted() {
     for binary in ServerBinary::all() {
         let forgetful = Server::start(&binary, ServerOptions::new());
         let keeping = Server::start(&binary, ServerOptions::new().append_only());
@@ -203,9 +203,13 @@ fn servers_built_with_tls_serve_it() {
 
 /// Starts this test binary anew, lets it start a server, and aborts it.
 #[test]
-fn a_test_process_that_dies_takes_its_servers_along() {
+fn servers_end_with_the_test_process() {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "--nocapture", "lifecycle::die_with_a_server"])
+        .args([
+            "--exact",
+            "--nocapture",
+            "lifecycle::run_and_die_with_a_server",
+        ])
         .env(DIE, "yes")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -226,7 +230,7 @@ fn a_test_process_that_dies_takes_its_servers_along() {
 
 /// Part of the test above: does something only when that one starts it.
 #[test]
-fn die_with_a_server() {
+fn run_and_die_with_a_server() {
     if std::env::var_os(DIE).is_some() {
         let server = Server::start(&ServerBinary::any(), ServerOptions::new());
         println!("{DIE} {} {}", server.address(), server.dir().display());

@@ -17,15 +17,15 @@ use redlatch_tests::{
 redlatch_tests::on_every_server!(
     an_acquire_whose_reply_is_lost_counts_once,
     a_re_entry_whose_reply_is_lost_counts_once,
-    a_release_whose_reply_is_lost_is_a_release,
+    release_whose_reply_is_lost_takes_effect,
     a_renewal_whose_reply_is_lost_is_no_loss,
     a_stalled_connection_is_replaced_in_time_for_short_leases,
-    a_reply_later_than_the_lease_is_no_grant,
-    a_black_hole_bounds_the_caller_and_passes,
-    a_cut_while_waiting_is_never_contention,
-    a_short_cut_costs_a_waiter_nothing,
-    a_lost_message_costs_a_look,
-    a_connection_that_ends_within_a_reply_is_a_broken_one,
+    reply_after_the_lease_is_no_grant,
+    deadline_bounds_calls_into_a_black_hole,
+    cut_connection_while_waiting_is_an_error_and_not_none,
+    waiter_survives_a_short_cut,
+    lost_message_costs_one_recheck,
+    connection_that_ends_within_a_reply_is_replaced,
 );
 
 /// A client behind a proxy of its own, and a lock.
@@ -102,7 +102,7 @@ async fn a_re_entry_whose_reply_is_lost_counts_once(binary: ServerBinary) {
 }
 
 // L1
-async fn a_release_whose_reply_is_lost_is_a_release(binary: ServerBinary) {
+async fn release_whose_reply_is_lost_takes_effect(binary: ServerBinary) {
     both_ways(binary, async |backend, rig, then| {
         let outer = rig.lock.lock().await.unwrap();
         let inner = rig.lock.lock().owner(outer.owner()).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_stalled_connection_is_replaced_in_time_for_short_leases(binary: Serve
 }
 
 // L9
-async fn a_reply_later_than_the_lease_is_no_grant(binary: ServerBinary) {
+async fn reply_after_the_lease_is_no_grant(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Stall).await;
     for delay in [40, 150] {
@@ -187,7 +187,7 @@ async fn a_reply_later_than_the_lease_is_no_grant(binary: ServerBinary) {
 }
 
 // L2, L4
-async fn a_black_hole_bounds_the_caller_and_passes(binary: ServerBinary) {
+async fn deadline_bounds_calls_into_a_black_hole(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Stall).await;
     let kept = rig.client.lock("kept").lock().await.unwrap();
@@ -211,7 +211,7 @@ async fn a_black_hole_bounds_the_caller_and_passes(binary: ServerBinary) {
 }
 
 // L3
-async fn a_cut_while_waiting_is_never_contention(binary: ServerBinary) {
+async fn cut_connection_while_waiting_is_an_error_and_not_none(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Cut).await;
     let other = backend.client().await;
@@ -235,7 +235,7 @@ async fn a_cut_while_waiting_is_never_contention(binary: ServerBinary) {
 }
 
 // L3, L7
-async fn a_short_cut_costs_a_waiter_nothing(binary: ServerBinary) {
+async fn waiter_survives_a_short_cut(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let rig = Rig::new(&backend, Then::Cut).await;
     let other = backend.client().await;
@@ -255,7 +255,7 @@ async fn a_short_cut_costs_a_waiter_nothing(binary: ServerBinary) {
 }
 
 // L7
-async fn a_lost_message_costs_a_look(binary: ServerBinary) {
+async fn lost_message_costs_one_recheck(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let messages = Proxy::start(backend.server().address());
     let split = Arc::new(SplitTransport::new(messages.clone()));
@@ -294,7 +294,7 @@ fn said(reply: &[u8], verdict: &str) -> bool {
 
 /// Within the greeting, and within what comes after it.
 // L2
-async fn a_connection_that_ends_within_a_reply_is_a_broken_one(binary: ServerBinary) {
+async fn connection_that_ends_within_a_reply_is_replaced(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     for bytes in (1..=160).step_by(13) {

@@ -8,10 +8,10 @@ use redlatch_tests::{
     server::{Server, ServerBinary, ServerOptions},
 };
 
-redlatch_tests::on_every_server!(ten_thousand_undone_attempts_on_a_server);
+redlatch_tests::on_every_server!(ten_thousand_undone_attempts_do_not_slow_scripts_down);
 
 /// What a call costs the server, as it says itself, before, during and after ten thousand attempts that were undone at once.
-async fn ten_thousand_undone_attempts_on_a_server(binary: ServerBinary) {
+async fn ten_thousand_undone_attempts_do_not_slow_scripts_down(binary: ServerBinary) {
     let server = Server::start(&binary, ServerOptions::new());
     let mut connection = server.connect().unwrap();
     for kind in Kind::ALL {

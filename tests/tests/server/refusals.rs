@@ -13,11 +13,11 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(
     a_server_short_of_replicas_refuses_in_time,
-    a_busy_server_is_asked_with_pauses,
-    a_loading_server_is_asked_with_pauses,
-    a_replica_is_asked_with_pauses,
-    a_replica_without_its_master_is_asked_with_pauses,
-    a_server_that_cannot_save_is_asked_with_pauses,
+    busy_server_is_retried_with_pauses,
+    loading_server_is_retried_with_pauses,
+    replica_is_retried_with_pauses,
+    replica_without_its_master_is_retried_with_pauses,
+    server_that_cannot_save_is_retried_with_pauses,
 );
 
 // L45
@@ -71,7 +71,7 @@ async fn a_server_short_of_replicas_refuses_in_time(binary: ServerBinary) {
 }
 
 // L45
-async fn a_busy_server_is_asked_with_pauses(binary: ServerBinary) {
+async fn busy_server_is_retried_with_pauses(binary: ServerBinary) {
     let options = ServerOptions::new().config("lua-time-limit 50");
     let backend = Backend::Real(Server::start(&binary, options));
     let address = backend.server().address();
@@ -92,7 +92,7 @@ async fn a_busy_server_is_asked_with_pauses(binary: ServerBinary) {
 }
 
 // L45
-async fn a_loading_server_is_asked_with_pauses(binary: ServerBinary) {
+async fn loading_server_is_retried_with_pauses(binary: ServerBinary) {
     // A server looks up from loading every 2 MB.
     let options = ServerOptions::new().config("rdbcompression no");
     let backend = Backend::Real(Server::start(&binary, options));
@@ -123,20 +123,20 @@ async fn a_loading_server_is_asked_with_pauses(binary: ServerBinary) {
 }
 
 // L45
-async fn a_replica_is_asked_with_pauses(binary: ServerBinary) {
+async fn replica_is_retried_with_pauses(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     asked_with_pauses(&backend, become_replica, become_master, "READONLY").await;
 }
 
 // L45
-async fn a_replica_without_its_master_is_asked_with_pauses(binary: ServerBinary) {
+async fn replica_without_its_master_is_retried_with_pauses(binary: ServerBinary) {
     let options = ServerOptions::new().config("replica-serve-stale-data no");
     let backend = Backend::Real(Server::start(&binary, options));
     asked_with_pauses(&backend, become_replica, become_master, "MASTERDOWN").await;
 }
 
 // L45
-async fn a_server_that_cannot_save_is_asked_with_pauses(binary: ServerBinary) {
+async fn server_that_cannot_save_is_retried_with_pauses(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     asked_with_pauses(
         &backend,

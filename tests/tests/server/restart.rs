@@ -10,14 +10,14 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_server_that_forgot_is_told_and_its_waiter_served,
-    a_server_that_kept_its_data_loses_no_hold,
-    a_server_that_stays_away_is_a_loss_in_time,
-    a_power_loss_forgets_the_tail_and_its_holder_is_told,
+    holder_learns_of_lost_data_and_the_waiter_is_served,
+    restart_with_data_loses_no_hold,
+    absent_server_is_reported_as_loss_in_time,
+    holder_learns_of_a_power_loss_that_forgot_its_hold,
 );
 
 // L12, L40
-async fn a_server_that_forgot_is_told_and_its_waiter_served(binary: ServerBinary) {
+async fn holder_learns_of_lost_data_and_the_waiter_is_served(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().renewed_lease(3 * SECOND).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_server_that_forgot_is_told_and_its_waiter_served(binary: ServerBinary
 }
 
 // L13
-async fn a_server_that_kept_its_data_loses_no_hold(binary: ServerBinary) {
+async fn restart_with_data_loses_no_hold(binary: ServerBinary) {
     // With `everysec` a busy disk keeps writes back for two seconds, and they are lost with the process.
     let options = ServerOptions::new()
         .append_only()
@@ -81,7 +81,7 @@ async fn a_server_that_kept_its_data_loses_no_hold(binary: ServerBinary) {
 }
 
 // L12
-async fn a_server_that_stays_away_is_a_loss_in_time(binary: ServerBinary) {
+async fn absent_server_is_reported_as_loss_in_time(binary: ServerBinary) {
     let options = ServerOptions::new().append_only();
     let backend = Backend::Real(Server::start(&binary, options));
     let client = backend.client().await;
@@ -114,7 +114,7 @@ const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// What lay in the machine's memory goes with its power: the append-only file ends where it was last synced.
 // L12
-async fn a_power_loss_forgets_the_tail_and_its_holder_is_told(binary: ServerBinary) {
+async fn holder_learns_of_a_power_loss_that_forgot_its_hold(binary: ServerBinary) {
     let options = ServerOptions::new()
         .append_only()
         .config("appendfsync always");

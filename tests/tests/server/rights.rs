@@ -11,11 +11,11 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    wrong_credentials_are_told_when_connecting,
-    missing_rights_are_told_when_connecting,
-    rights_that_can_be_missed_are_missed,
+    wrong_credentials_are_reported_when_connecting,
+    missing_rights_are_reported_when_connecting,
+    optional_rights_can_be_missing,
     the_minimal_user_can_do_everything,
-    without_channels_waiters_go_by_the_clock,
+    waiters_without_channel_rights_recheck_by_the_clock,
     clients_that_poll_need_no_channels,
     a_user_without_hello_speaks_resp2,
 );
@@ -56,7 +56,7 @@ async fn assert_untouched(backend: &Backend) {
     .await;
 }
 
-async fn wrong_credentials_are_told_when_connecting(binary: ServerBinary) {
+async fn wrong_credentials_are_reported_when_connecting(binary: ServerBinary) {
     let options = ServerOptions::new()
         .password("right")
         .user("app on >secret ~* &* +@all");
@@ -82,7 +82,7 @@ async fn wrong_credentials_are_told_when_connecting(binary: ServerBinary) {
     }
 }
 
-async fn missing_rights_are_told_when_connecting(binary: ServerBinary) {
+async fn missing_rights_are_reported_when_connecting(binary: ServerBinary) {
     let backend = server_with(&binary, &minimal());
     let needed = [
         "-evalsha",
@@ -137,7 +137,7 @@ async fn missing_rights_are_told_when_connecting(binary: ServerBinary) {
     as_app(&backend).connect().await.unwrap();
 }
 
-async fn rights_that_can_be_missed_are_missed(binary: ServerBinary) {
+async fn optional_rights_can_be_missing(binary: ServerBinary) {
     let missed = "-info -ping -client|setname -scan -unsubscribe";
     for missing in missed.split(' ') {
         let backend = server_with(&binary, &minimal().replace(&missing.replace('-', "+"), ""));
@@ -232,7 +232,7 @@ async fn a_latch_works(a: &Client, b: &Client) {
 }
 
 // L6, L7
-async fn without_channels_waiters_go_by_the_clock(binary: ServerBinary) {
+async fn waiters_without_channel_rights_recheck_by_the_clock(binary: ServerBinary) {
     let backend = server_with(&binary, &minimal().replace(" &redlatch:*", ""));
     let connect = || as_app(&backend).self_check(false).connect();
     let (a, b) = (connect().await.unwrap(), connect().await.unwrap());

@@ -21,16 +21,16 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_killed_reader_is_out_with_its_lease_while_others_stay,
+    lease_of_a_killed_reader_ends_while_others_stay,
     a_killed_writer_frees_the_name_with_its_lease,
     a_killed_waiting_writer_does_not_hold_readers_back_for_long,
-    a_stopped_reader_is_out_and_is_told_when_it_goes_on,
-    a_stopped_writer_is_out_and_is_told_when_it_goes_on,
-    a_stopped_waiting_writer_holds_up_the_others_once,
-    replies_that_are_lost_count_once,
-    a_downgrade_whose_reply_is_lost_is_one,
-    lost_messages_cost_a_look,
-    a_full_server_lets_go_and_takes_nothing,
+    stopped_reader_loses_its_hold_and_learns_it_on_resuming,
+    stopped_writer_loses_its_hold_and_learns_it_on_resuming,
+    stopped_waiting_writer_delays_the_others_once,
+    lost_replies_count_once,
+    downgrade_whose_reply_is_lost_takes_effect_once,
+    lost_messages_cost_one_recheck,
+    full_server_accepts_releases_and_refuses_acquisitions,
 );
 
 /// A process that does something with lock `x`.
@@ -40,7 +40,11 @@ impl Victim {
     /// Starts this test binary anew as `role`, and returns when it has said that it is ready.
     fn start(backend: &Backend, role: &str) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "rwlock::be_a_victim"])
+            .args([
+                "--exact",
+                "--nocapture",
+                "rwlock::run_as_the_victim_process",
+            ])
             .env(ROLE, role)
             .env(URL, backend.server().url())
             .stdout(Stdio::piped())
@@ -79,7 +83,7 @@ impl Victim {
 
 /// Part of the tests here: does something only when they start it.
 #[tokio::test(flavor = "multi_thread")]
-async fn be_a_victim() {
+async fn run_as_the_victim_process() {
     let (Ok(role), Ok(url)) = (env::var(ROLE), env::var(URL)) else {
         return;
     };
@@ -115,7 +119,7 @@ async fn known(client: &Client, writers: u64, readers: u64) {
 }
 
 // L30
-async fn a_killed_reader_is_out_with_its_lease_while_others_stay(binary: ServerBinary) {
+async fn lease_of_a_killed_reader_ends_while_others_stay(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
@@ -192,11 +196,11 @@ async fn a_killed_waiting_writer_does_not_hold_readers_back_for_long(binary: Ser
     guard.release().await.unwrap();
 }
 
-async fn a_stopped_reader_is_out_and_is_told_when_it_goes_on(binary: ServerBinary) {
+async fn stopped_reader_loses_its_hold_and_learns_it_on_resuming(binary: ServerBinary) {
     stopped_beyond_its_lease(&binary, "reader").await;
 }
 
-async fn a_stopped_writer_is_out_and_is_told_when_it_goes_on(binary: ServerBinary) {
+async fn stopped_writer_loses_its_hold_and_learns_it_on_resuming(binary: ServerBinary) {
     stopped_beyond_its_lease(&binary, "writer").await;
 }
 
@@ -219,7 +223,7 @@ async fn stopped_beyond_its_lease(binary: &ServerBinary, role: &str) {
 }
 
 /// For longer than a waiter's client counts as alive: the others go on without it, and it gets a new place.
-async fn a_stopped_waiting_writer_holds_up_the_others_once(binary: ServerBinary) {
+async fn stopped_waiting_writer_delays_the_others_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
@@ -244,7 +248,7 @@ async fn a_stopped_waiting_writer_holds_up_the_others_once(binary: ServerBinary)
 }
 
 // L1
-async fn replies_that_are_lost_count_once(binary: ServerBinary) {
+async fn lost_replies_count_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let proxy = Proxy::start(backend.server().address());
@@ -280,7 +284,7 @@ async fn replies_that_are_lost_count_once(binary: ServerBinary) {
 }
 
 // L1
-async fn a_downgrade_whose_reply_is_lost_is_one(binary: ServerBinary) {
+async fn downgrade_whose_reply_is_lost_takes_effect_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let proxy = Proxy::start(backend.server().address());
@@ -307,7 +311,7 @@ async fn a_downgrade_whose_reply_is_lost_is_one(binary: ServerBinary) {
 }
 
 // L7
-async fn lost_messages_cost_a_look(binary: ServerBinary) {
+async fn lost_messages_cost_one_recheck(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let holder = backend.client().await;
     let messages = Proxy::start(backend.server().address());
@@ -341,7 +345,7 @@ async fn lost_messages_cost_a_look(binary: ServerBinary) {
 }
 
 // L12
-async fn a_full_server_lets_go_and_takes_nothing(binary: ServerBinary) {
+async fn full_server_accepts_releases_and_refuses_acquisitions(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

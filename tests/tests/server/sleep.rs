@@ -11,10 +11,10 @@ use redlatch_tests::{
 };
 use tokio::time::timeout;
 
-redlatch_tests::on_every_server!(a_sleep_beyond_the_lease_is_told_before_the_next_gets_it);
+redlatch_tests::on_every_server!(holder_learns_of_loss_before_a_sleeping_server_grants_the_next);
 
 // L12
-async fn a_sleep_beyond_the_lease_is_told_before_the_next_gets_it(binary: ServerBinary) {
+async fn holder_learns_of_loss_before_a_sleeping_server_grants_the_next(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);
     let short = a.lock("short").lock().renewed_lease(2 * SECOND);

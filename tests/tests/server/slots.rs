@@ -11,7 +11,7 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    slots_are_the_servers,
+    computed_slots_are_those_of_the_server,
     a_node_of_a_cluster_is_refused_as_a_single_server,
 );
 
@@ -21,7 +21,7 @@ fn cluster(binary: &ServerBinary) -> Backend {
 }
 
 // L50
-async fn slots_are_the_servers(binary: ServerBinary) {
+async fn computed_slots_are_those_of_the_server(binary: ServerBinary) {
     let backend = cluster(&binary);
     let mut server = backend.server().connect().unwrap();
     let seed = fastrand::u64(..);

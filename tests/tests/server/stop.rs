@@ -12,8 +12,8 @@ use redlatch_tests::{
 use tokio::task::JoinHandle;
 
 redlatch_tests::on_every_server!(
-    every_holder_is_told_before_its_key_ends,
-    what_was_buffered_does_no_harm,
+    every_holder_learns_of_loss_before_its_key_expires,
+    buffered_requests_of_a_stopped_server_do_no_harm,
 );
 
 /// When and why the holder of a name was told.
@@ -24,7 +24,7 @@ struct Told {
 }
 
 // L12
-async fn every_holder_is_told_before_its_key_ends(binary: ServerBinary) {
+async fn every_holder_learns_of_loss_before_its_key_expires(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let client = backend.client().await;
@@ -94,7 +94,7 @@ fn watch(guard: &LockGuard) -> JoinHandle<Told> {
 }
 
 // L2, L4, L49
-async fn what_was_buffered_does_no_harm(binary: ServerBinary) {
+async fn buffered_requests_of_a_stopped_server_do_no_harm(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let server = backend.server();
     let (a, b) = (backend.client().await, backend.client().await);

@@ -12,15 +12,15 @@ use redlatch_tests::{
 
 use super::support::{first_waiter, has_shards, registered, take_and_free};
 
-redlatch_tests::on_every_server!(a_user_of_a_cluster_needs_what_the_readme_says);
+redlatch_tests::on_every_server!(rights_named_in_the_readme_suffice_in_a_cluster);
 
 redlatch_tests::on_servers_with!(
     "TLS", ServerBinary::supports_tls;
-    a_cluster_speaks_tls,
-    sentinels_and_what_they_tell_of_speak_tls,
+    locks_work_in_a_cluster_with_tls,
+    locks_work_through_sentinels_with_tls,
 );
 
-async fn a_cluster_speaks_tls(binary: ServerBinary) {
+async fn locks_work_in_a_cluster_with_tls(binary: ServerBinary) {
     let (dir, certificates) = certificates();
     let node = ServerOptions::new()
         .tls_with(&certificates)
@@ -40,7 +40,7 @@ async fn a_cluster_speaks_tls(binary: ServerBinary) {
     fs::remove_dir_all(dir).unwrap();
 }
 
-async fn sentinels_and_what_they_tell_of_speak_tls(binary: ServerBinary) {
+async fn locks_work_through_sentinels_with_tls(binary: ServerBinary) {
     let (dir, certificates) = certificates();
     let tls = || {
         let options = ServerOptions::new().tls_with(&certificates);
@@ -70,7 +70,7 @@ async fn sentinels_and_what_they_tell_of_speak_tls(binary: ServerBinary) {
     fs::remove_dir_all(dir).unwrap();
 }
 
-async fn a_user_of_a_cluster_needs_what_the_readme_says(binary: ServerBinary) {
+async fn rights_named_in_the_readme_suffice_in_a_cluster(binary: ServerBinary) {
     let readme = include_str!("../../../README.md");
     let (_, text) = readme.split_once("ACL SETUSER app on >secret ").unwrap();
     let (rights, _) = text.split_once("```").unwrap();

@@ -19,11 +19,11 @@ use super::support::{
 redlatch_tests::on_every_server!(
     a_hold_and_its_waiter_outlive_the_crash_of_a_master,
     a_hold_and_its_waiter_outlive_a_planned_failover,
-    scripts_come_back_after_a_failover,
-    a_master_that_restarts_with_its_data_goes_on,
+    scripts_are_loaded_again_after_a_failover,
+    master_that_restarts_with_data_loses_no_hold,
     one_stopped_shard_holds_up_no_other,
-    wakes_come_over_another_node_when_one_dies,
-    a_slot_that_nobody_serves_is_asked_with_pauses,
+    notifications_arrive_over_another_node_when_one_dies,
+    unserved_slot_is_retried_with_pauses,
 );
 
 fn three(binary: &ServerBinary, node: ServerOptions) -> Cluster {
@@ -99,7 +99,7 @@ async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) 
 }
 
 // L44
-async fn scripts_come_back_after_a_failover(binary: ServerBinary) {
+async fn scripts_are_loaded_again_after_a_failover(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let client = Client::connect(&cluster.url()).await.unwrap();
     take_and_free(&client.lock("x"), 1).await;
@@ -123,7 +123,7 @@ async fn scripts_come_back_after_a_failover(binary: ServerBinary) {
     assert!(client.lock("x").try_lock().await.unwrap().is_some());
 }
 
-async fn a_master_that_restarts_with_its_data_goes_on(binary: ServerBinary) {
+async fn master_that_restarts_with_data_loses_no_hold(binary: ServerBinary) {
     // With less, what was answered last may not be in the file yet when the process dies.
     let options = ServerOptions::new()
         .append_only()
@@ -201,7 +201,7 @@ async fn one_stopped_shard_holds_up_no_other(binary: ServerBinary) {
     assert_tables_empty(&client).await;
 }
 
-async fn wakes_come_over_another_node_when_one_dies(binary: ServerBinary) {
+async fn notifications_arrive_over_another_node_when_one_dies(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let client = Client::connect(&cluster.url()).await.unwrap();
     let other = Client::connect(&cluster.url()).await.unwrap();
@@ -240,7 +240,7 @@ async fn wakes_come_over_another_node_when_one_dies(binary: ServerBinary) {
 }
 
 // L45
-async fn a_slot_that_nobody_serves_is_asked_with_pauses(binary: ServerBinary) {
+async fn unserved_slot_is_retried_with_pauses(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

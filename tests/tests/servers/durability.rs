@@ -10,20 +10,20 @@ use redlatch_tests::{
 use super::support::cut_off;
 
 redlatch_tests::on_every_server!(
-    a_guard_says_who_has_its_grant,
-    a_shortfall_is_an_error_and_undone,
+    guard_reports_how_many_replicas_confirmed,
+    replica_shortfall_is_an_error_and_undone,
     a_renewal_that_is_not_confirmed_does_not_count,
     an_extension_that_is_not_confirmed_does_not_count,
-    a_cluster_confirms_too,
-    a_lossy_failover_makes_two_holders_with_master,
-    a_lossy_failover_makes_no_two_holders_with_all_replicas,
+    cluster_confirms_acquisitions,
+    lossy_failover_makes_two_holders_with_durability_master,
+    lossy_failover_keeps_exclusion_with_all_replicas,
 );
 
 fn replicated(binary: &ServerBinary, replicas: usize) -> Replicated {
     Replicated::start(binary, replicas, &ServerOptions::new())
 }
 
-async fn a_guard_says_who_has_its_grant(binary: ServerBinary) {
+async fn guard_reports_how_many_replicas_confirmed(binary: ServerBinary) {
     let servers = replicated(&binary, 2);
     let client = Client::connect(&servers.url()).await.unwrap();
     let lock = client.lock("x");
@@ -55,7 +55,7 @@ async fn a_guard_says_who_has_its_grant(binary: ServerBinary) {
 }
 
 // L48
-async fn a_shortfall_is_an_error_and_undone(binary: ServerBinary) {
+async fn replica_shortfall_is_an_error_and_undone(binary: ServerBinary) {
     let servers = replicated(&binary, 2);
     let (a, b) = (
         Client::connect(&servers.url()).await.unwrap(),
@@ -142,7 +142,7 @@ async fn an_extension_that_is_not_confirmed_does_not_count(binary: ServerBinary)
     assert_tables_empty(&client).await;
 }
 
-async fn a_cluster_confirms_too(binary: ServerBinary) {
+async fn cluster_confirms_acquisitions(binary: ServerBinary) {
     let options = ClusterOptions {
         replicas: 1,
         ..ClusterOptions::default()
@@ -167,7 +167,7 @@ async fn a_cluster_confirms_too(binary: ServerBinary) {
 }
 
 /// What Redis does not promise, and neither does redlatch: a grant that no replica knew of is lost with its master.
-async fn a_lossy_failover_makes_two_holders_with_master(binary: ServerBinary) {
+async fn lossy_failover_makes_two_holders_with_durability_master(binary: ServerBinary) {
     let servers = replicated(&binary, 1);
     let a = Client::connect(&servers.url()).await.unwrap();
     let b = Client::connect(&servers.url()).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_lossy_failover_makes_two_holders_with_master(binary: ServerBinary) {
     assert_tables_empty(&b).await;
 }
 
-async fn a_lossy_failover_makes_no_two_holders_with_all_replicas(binary: ServerBinary) {
+async fn lossy_failover_keeps_exclusion_with_all_replicas(binary: ServerBinary) {
     let servers = replicated(&binary, 1);
     let a = Client::connect(&servers.url()).await.unwrap();
     let b = Client::connect(&servers.url()).await.unwrap();

@@ -18,12 +18,12 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    two_of_five_nodes_stand_still,
-    two_of_five_nodes_hang_and_answer_late,
-    a_wiped_node_makes_two_holders_where_it_counts_and_none_where_it_does_not,
-    a_split_vote_of_four_nodes_ends,
-    databases_of_one_server_are_two_places_and_one_node,
-    opposite_orders_under_load_end,
+    quorum_of_five_holds_while_two_nodes_are_stopped,
+    quorum_of_five_holds_while_two_nodes_answer_late,
+    wiped_node_makes_two_holders_only_where_young_nodes_count,
+    split_vote_of_four_nodes_resolves,
+    databases_of_one_server_hold_apart_and_make_no_quorum,
+    multi_locks_in_opposite_orders_under_load_do_not_deadlock,
 );
 
 fn start(binary: &ServerBinary, count: usize) -> Vec<Server> {
@@ -68,7 +68,7 @@ async fn free_everywhere(servers: &[Server]) {
 }
 
 /// Six seconds.
-async fn two_of_five_nodes_stand_still(binary: ServerBinary) {
+async fn quorum_of_five_holds_while_two_nodes_are_stopped(binary: ServerBinary) {
     let servers = start(&binary, 5);
     let clients = directly(&servers).await;
     let lock = red(&clients).build().unwrap();
@@ -99,7 +99,7 @@ async fn two_of_five_nodes_stand_still(binary: ServerBinary) {
 }
 
 /// Three seconds.
-async fn two_of_five_nodes_hang_and_answer_late(binary: ServerBinary) {
+async fn quorum_of_five_holds_while_two_nodes_answer_late(binary: ServerBinary) {
     let servers = start(&binary, 5);
     let proxies: Vec<_> = servers[..2]
         .iter()
@@ -143,9 +143,7 @@ async fn two_of_five_nodes_hang_and_answer_late(binary: ServerBinary) {
 }
 
 /// The documented limit: a node that forgets what it granted must not count for a lease. Fifteen seconds, most of them for nodes to grow old.
-async fn a_wiped_node_makes_two_holders_where_it_counts_and_none_where_it_does_not(
-    binary: ServerBinary,
-) {
+async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: ServerBinary) {
     let servers = start(&binary, 3);
     let (mine, theirs) = (directly(&servers).await, directly(&servers).await);
     // Of three nodes one was held by somebody else when the first came, so that it holds the other two.
@@ -197,7 +195,7 @@ async fn a_wiped_node_makes_two_holders_where_it_counts_and_none_where_it_does_n
 }
 
 /// Two contenders have two of four votes each; then both give back, and go on after pauses drawn by lot. A second.
-async fn a_split_vote_of_four_nodes_ends(binary: ServerBinary) {
+async fn split_vote_of_four_nodes_resolves(binary: ServerBinary) {
     let servers = start(&binary, 4);
     let mut contenders = Vec::new();
     for far in [2..4, 0..2] {
@@ -248,7 +246,7 @@ async fn a_split_vote_of_four_nodes_ends(binary: ServerBinary) {
     free_everywhere(&servers).await;
 }
 
-async fn databases_of_one_server_are_two_places_and_one_node(binary: ServerBinary) {
+async fn databases_of_one_server_hold_apart_and_make_no_quorum(binary: ServerBinary) {
     let servers = start(&binary, 1);
     let urls = [0, 1, 2].map(|database| format!("{}/{database}", servers[0].url()));
     let clients = connect(urls).await;
@@ -266,7 +264,7 @@ async fn databases_of_one_server_are_two_places_and_one_node(binary: ServerBinar
 }
 
 /// Tasks of several clients take plain, fair and read-write locks on two servers as one, in any order. `REDLATCH_MULTI_SECONDS` says for how long, 3 by default.
-async fn opposite_orders_under_load_end(binary: ServerBinary) {
+async fn multi_locks_in_opposite_orders_under_load_do_not_deadlock(binary: ServerBinary) {
     let seconds = std::env::var("REDLATCH_MULTI_SECONDS").ok();
     let seconds = seconds.map_or(3, |seconds| seconds.parse().unwrap());
     let servers = start(&binary, 2);

@@ -8,12 +8,12 @@ use redlatch_tests::{
     server::ServerBinary,
 };
 
-redlatch_tests::on_every_server!(what_is_in_two_places_waits_and_counts_once);
+redlatch_tests::on_every_server!(names_in_a_moving_slot_wait_and_count_once);
 
 /// The keys that decide stay, all others have moved: a script that names more than one is refused until all are in one place, and then runs once. What keeps or
 /// ends permits, and who looks at a latch, names one.
 // L37
-async fn what_is_in_two_places_waits_and_counts_once(binary: ServerBinary) {
+async fn names_in_a_moving_slot_wait_and_count_once(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

@@ -20,14 +20,14 @@ use redlatch_tests::{
 use super::support::registered;
 
 redlatch_tests::on_every_server!(
-    a_slot_of_20_000_keys_moves_and_no_hold_is_lost,
-    a_slot_that_moves_as_a_whole_loses_no_hold,
-    a_name_in_two_places_is_kept_and_freed,
+    moving_a_slot_of_20_000_keys_loses_no_hold,
+    atomic_slot_migration_loses_no_hold,
+    name_in_a_moving_slot_is_kept_and_freed,
 );
 
 /// All names have the tag `s`, so that they move together. Of a slot on the move a script with one key always runs somewhere; one that names
 /// two is refused until both are in one place. So renewals and releases go on, and whoever acquires waits.
-async fn a_slot_of_20_000_keys_moves_and_no_hold_is_lost(binary: ServerBinary) {
+async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -94,7 +94,7 @@ async fn a_slot_of_20_000_keys_moves_and_no_hold_is_lost(binary: ServerBinary) {
 }
 
 /// The waiters' index has moved and the hold has not: what names both is refused, what names the hold goes on.
-async fn a_name_in_two_places_is_kept_and_freed(binary: ServerBinary) {
+async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -127,7 +127,7 @@ async fn a_name_in_two_places_is_kept_and_freed(binary: ServerBinary) {
 }
 
 /// Valkey 9 and later copy a slot to another node and hand it over in one moment.
-async fn a_slot_that_moves_as_a_whole_loses_no_hold(binary: ServerBinary) {
+async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

@@ -18,7 +18,7 @@ use redlatch_tests::{
 
 /// The tasks that only clients of several servers have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_task_that_finds_servers_and_panics_closes_the_client() {
+async fn panic_in_a_discovery_task_closes_the_client() {
     matrix::on_every_server(|binary| async move {
         let servers =
             SentinelGroup::start(&binary, 1, Duration::from_secs(5), &ServerOptions::new());

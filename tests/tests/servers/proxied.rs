@@ -14,8 +14,8 @@ use super::support::take_and_free;
 
 redlatch_tests::on_every_server!(
     replies_of_a_cluster_that_are_lost_count_once,
-    redirects_to_nowhere_are_a_delay,
-    a_node_that_is_mute_for_one_client_is_so_for_it_alone,
+    redirects_to_an_absent_node_only_delay,
+    node_that_is_silent_for_one_client_does_not_affect_others,
 );
 
 /// A client with a proxy of its own before each node: nodes tell of each other, and it knows the way round.
@@ -69,7 +69,7 @@ async fn replies_of_a_cluster_that_are_lost_count_once(binary: ServerBinary) {
 
 /// To where nobody is, to a name that is none, and to itself: each once, and then the truth.
 // L45
-async fn redirects_to_nowhere_are_a_delay(binary: ServerBinary) {
+async fn redirects_to_an_absent_node_only_delay(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -107,7 +107,7 @@ async fn redirects_to_nowhere_are_a_delay(binary: ServerBinary) {
 }
 
 // L11
-async fn a_node_that_is_mute_for_one_client_is_so_for_it_alone(binary: ServerBinary) {
+async fn node_that_is_silent_for_one_client_does_not_affect_others(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

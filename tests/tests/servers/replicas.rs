@@ -12,10 +12,10 @@ use super::support::{await_copy, script_calls, take_and_free};
 
 redlatch_tests::on_every_server!(
     the_master_is_found_among_its_replicas,
-    a_master_that_takes_no_writes_is_left_for_another,
-    a_demoted_server_is_left_although_nothing_that_is_sent_writes,
-    a_single_server_that_takes_no_writes_is_dialled_anew,
-    two_masters_are_none,
+    read_only_master_is_left_for_another,
+    demoted_server_is_left_although_no_request_writes,
+    read_only_single_server_is_dialled_again,
+    two_masters_are_refused,
 );
 
 async fn the_master_is_found_among_its_replicas(binary: ServerBinary) {
@@ -35,7 +35,7 @@ async fn the_master_is_found_among_its_replicas(binary: ServerBinary) {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }
 
-async fn a_master_that_takes_no_writes_is_left_for_another(binary: ServerBinary) {
+async fn read_only_master_is_left_for_another(binary: ServerBinary) {
     let servers = Replicated::start(&binary, 1, &ServerOptions::new());
     let client = Client::connect(&servers.url()).await.unwrap();
     let guard = client.lock("x").lock().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_master_that_takes_no_writes_is_left_for_another(binary: ServerBinary)
     assert_tables_empty(&client).await;
 }
 
-async fn a_demoted_server_is_left_although_nothing_that_is_sent_writes(binary: ServerBinary) {
+async fn demoted_server_is_left_although_no_request_writes(binary: ServerBinary) {
     let servers = Replicated::start(&binary, 1, &ServerOptions::new());
     let client = Client::connect(&servers.url()).await.unwrap();
     let lease = 3600 * SECOND;
@@ -83,7 +83,7 @@ async fn a_demoted_server_is_left_although_nothing_that_is_sent_writes(binary: S
     drop(held);
 }
 
-async fn a_single_server_that_takes_no_writes_is_dialled_anew(binary: ServerBinary) {
+async fn read_only_single_server_is_dialled_again(binary: ServerBinary) {
     let master = Server::start(&binary, ServerOptions::new());
     let server = Server::start(&binary, ServerOptions::new());
     let client = Client::connect(&server.url()).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_single_server_that_takes_no_writes_is_dialled_anew(binary: ServerBina
     assert_tables_empty(&client).await;
 }
 
-async fn two_masters_are_none(binary: ServerBinary) {
+async fn two_masters_are_refused(binary: ServerBinary) {
     let one = Server::start(&binary, ServerOptions::new());
     let other = Server::start(&binary, ServerOptions::new());
     let url = format!("redis+replicas://{},{}", one.address(), other.address());

@@ -14,8 +14,8 @@ use redlatch_tests::{
 redlatch_tests::on_every_server!(
     names_of_all_slots_are_held_through_any_node,
     topology_is_asked_on_change_only,
-    a_moved_slot_is_followed,
-    a_server_without_a_cluster_is_told,
+    client_follows_a_moved_slot,
+    server_without_cluster_mode_is_reported,
     announced_addresses_are_mapped,
 );
 
@@ -78,7 +78,7 @@ async fn topology_is_asked_on_change_only(binary: ServerBinary) {
     assert!(asked.iter().sum::<u64>() <= 2, "{calls:?}");
 }
 
-async fn a_moved_slot_is_followed(binary: ServerBinary) {
+async fn client_follows_a_moved_slot(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")
@@ -115,7 +115,7 @@ async fn a_moved_slot_is_followed(binary: ServerBinary) {
     cluster.await_agreement();
 }
 
-async fn a_server_without_a_cluster_is_told(binary: ServerBinary) {
+async fn server_without_cluster_mode_is_reported(binary: ServerBinary) {
     let server = Server::start(&binary, ServerOptions::new());
     let url = format!("redis+cluster://{}", server.address());
     let error = Client::connect(&url).await.unwrap_err();

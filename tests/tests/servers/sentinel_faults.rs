@@ -18,8 +18,8 @@ use super::support::{
 redlatch_tests::on_every_server!(
     a_hold_and_its_waiter_outlive_a_planned_failover,
     a_hold_and_its_waiter_outlive_the_crash_of_the_master,
-    all_sentinels_may_be_away,
-    a_service_that_nobody_knows_is_told,
+    locks_work_while_all_sentinels_are_away,
+    unknown_service_is_reported,
     servers_and_sentinels_have_credentials_of_their_own,
     a_password_can_change_while_connected,
 );
@@ -93,7 +93,7 @@ async fn a_hold_and_its_waiter_outlive_the_crash_of_the_master(binary: ServerBin
     assert_tables_empty(&b).await;
 }
 
-async fn all_sentinels_may_be_away(binary: ServerBinary) {
+async fn locks_work_while_all_sentinels_are_away(binary: ServerBinary) {
     let group = group(&binary);
     let client = Client::connect(&group.url()).await.unwrap();
     let guard = client.lock("x").lock().await.unwrap();
@@ -119,7 +119,7 @@ async fn all_sentinels_may_be_away(binary: ServerBinary) {
     assert_tables_empty(&client).await;
 }
 
-async fn a_service_that_nobody_knows_is_told(binary: ServerBinary) {
+async fn unknown_service_is_reported(binary: ServerBinary) {
     let group = group(&binary);
     let url = group.url().replace("/main", "/mane");
     let error = Client::connect(&url).await.unwrap_err();

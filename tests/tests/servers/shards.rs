@@ -14,11 +14,11 @@ use redlatch_tests::{
 use super::support::{await_copy, first_waiter, has_shards, registered, take_and_free};
 
 redlatch_tests::on_every_server!(
-    wakes_stay_within_their_shard,
-    a_channel_whose_slot_has_moved_is_followed_by_another,
-    who_waits_for_a_name_that_moves_waits_where_it_is_called,
-    a_channel_goes_with_its_shard_to_the_next_master,
-    who_may_not_publish_by_shard_publishes_everywhere,
+    notifications_stay_within_their_shard,
+    waiters_change_channel_when_its_slot_moves,
+    waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard,
+    channel_moves_with_its_shard_to_the_next_master,
+    user_without_sharded_publish_publishes_to_all_nodes,
 );
 
 fn cluster(binary: &ServerBinary, replicas: usize, node: ServerOptions) -> Cluster {
@@ -78,7 +78,7 @@ fn sent_to_everybody(cluster: &Cluster) -> u64 {
 }
 
 // L47
-async fn wakes_stay_within_their_shard(binary: ServerBinary) {
+async fn notifications_stay_within_their_shard(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
@@ -119,7 +119,7 @@ async fn wakes_stay_within_their_shard(binary: ServerBinary) {
 }
 
 /// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and looks by the clock; who comes then has another channel.
-async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBinary) {
+async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
@@ -167,7 +167,7 @@ async fn a_channel_whose_slot_has_moved_is_followed_by_another(binary: ServerBin
 }
 
 /// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a waiter of before takes another with its next look, and is called there.
-async fn who_waits_for_a_name_that_moves_waits_where_it_is_called(binary: ServerBinary) {
+async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
@@ -198,7 +198,7 @@ async fn who_waits_for_a_name_that_moves_waits_where_it_is_called(binary: Server
     assert_tables_empty(&b).await;
 }
 
-async fn a_channel_goes_with_its_shard_to_the_next_master(binary: ServerBinary) {
+async fn channel_moves_with_its_shard_to_the_next_master(binary: ServerBinary) {
     let cluster = cluster(&binary, 1, ServerOptions::new());
     let a = connect(&cluster.url()).await;
     let b = connect(&cluster.url()).await;
@@ -232,7 +232,7 @@ async fn a_channel_goes_with_its_shard_to_the_next_master(binary: ServerBinary) 
     assert_tables_empty(&b).await;
 }
 
-async fn who_may_not_publish_by_shard_publishes_everywhere(binary: ServerBinary) {
+async fn user_without_sharded_publish_publishes_to_all_nodes(binary: ServerBinary) {
     let everything = "app on >secret ~* &* +@all";
     let cluster = cluster(&binary, 0, ServerOptions::new().user(everything));
     let url = cluster.url().replace("://", "://app:secret@");

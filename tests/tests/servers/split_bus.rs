@@ -13,10 +13,10 @@ use tokio::{task::JoinHandle, time::timeout};
 
 use super::support::{await_copy, registered, script_calls, take_and_free};
 
-redlatch_tests::on_every_server!(a_master_in_the_smaller_part_is_left_and_durable_holds_are_one);
+redlatch_tests::on_every_server!(master_in_the_minority_is_left_and_durable_holds_exclude);
 
 /// What `Master` promises here is that tokens rise and that the first of two holders is told; what the others do, that there are no two.
-async fn a_master_in_the_smaller_part_is_left_and_durable_holds_are_one(binary: ServerBinary) {
+async fn master_in_the_minority_is_left_and_durable_holds_exclude(binary: ServerBinary) {
     let cluster = with_two_replicas(&binary);
     let old = &cluster.nodes()[0];
     let replicas = cluster.replicas_of(old);

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn results_are_read_as_written() {
         let job = Job {
             key: "k:1".to_owned(),
             names: Names::One {

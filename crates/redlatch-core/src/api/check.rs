@@ -222,7 +222,7 @@ mod tests {
     use super::is_older;
 
     #[test]
-    fn versions() {
+    fn versions_are_compared() {
         for (version, older) in [
             ("6.0.16", true),
             ("6.2.14", false),

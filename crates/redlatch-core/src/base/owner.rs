@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_copies_part_with_their_entropy() {
+    fn numbers_of_copied_processes_diverge() {
         let (one, other) = (numbers(), numbers());
         assert_eq!(one.draw(), other.draw());
         one.jump(1 << 20);

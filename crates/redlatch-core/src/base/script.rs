@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_its_keys_and_its_arguments_and_by_between_them() {
+    fn call_consists_of_keys_deadline_and_arguments() {
         let key = Key::new(&Prefix::default(), &Name::parse("x").unwrap());
         let call = ScriptCall::new(&SCRIPT, &key).dated().can_do_with(1);
         let call = call.key("k").key("part").arg("").arg(7).maybe(Some("z"));

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_without_a_range_are_nobodys() {
+    fn slots_without_a_range_have_no_node() {
         let mut routes = Routes::default();
         assert_eq!(port(&routes, 0), None);
         let (changed, gone) = routes.replace(&[shard(100, 200, 1), shard(300, 16383, 2)]);

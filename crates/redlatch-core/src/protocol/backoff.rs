@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stays_within_its_bounds(
+        fn delay_stays_within_its_bounds(
             initial in 0_u64..1000, max in 0_u64..100_000, factor in 0.0..200.0, n in 0_u32..u32::MAX, random: u64,
         ) {
             let (initial, max) = (Duration::from_millis(initial), Duration::from_millis(max));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn grows_by_its_factor() {
+    fn delay_grows_by_its_factor() {
         let most = |backoff: Backoff| -> Vec<_> {
             let delays = (1..8).map(|n| backoff.jitter(Jitter::None).delay(n, 0));
             delays.map(|delay| delay.as_millis()).collect()

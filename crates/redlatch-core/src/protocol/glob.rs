@@ -62,7 +62,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn table() {
+    fn patterns_match_as_on_the_server() {
         for (pattern, text, expected) in [
             ("*", "", true),
             ("*", "orders:42", true),

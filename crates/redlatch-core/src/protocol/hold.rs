@@ -178,7 +178,7 @@ mod tests {
 
     // L12
     #[test]
-    fn loss_is_told_before_the_deadline_without_any_reply() {
+    fn loss_is_reported_before_the_deadline_without_any_reply() {
         let mut local_lease = local_lease();
         assert_eq!(local_lease.state(at(973)), HoldState::Held);
         assert_eq!(

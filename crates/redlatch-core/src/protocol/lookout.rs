@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_look_answers_all_who_came_before_it() {
+    fn one_request_answers_all_waiters_that_came_before() {
         let (mut it, a, b) = lookout();
         it.want(a, it.begun());
         it.want(b, it.begun());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_during_a_look_waits_for_the_next() {
+    fn waiter_that_comes_during_a_request_needs_the_next() {
         let (mut it, a, b) = lookout();
         it.want(a, it.begun());
         let (number, _) = it.begin(at(0), at(9)).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn one_look_answers_all_who_hear_one_message() {
+    fn one_request_answers_all_that_hear_one_message() {
         let (mut it, a, b) = lookout();
         for id in [a, b] {
             it.want(id, 0);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_that_is_told_of_is_asked_for() {
+    fn announced_phase_is_requested() {
         let (mut it, _, _) = lookout();
         let c = it.join(Some(5));
         it.want(c, it.begun());
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_looker_that_goes_or_stalls_is_replaced() {
+    fn waiter_that_asks_is_replaced_when_it_leaves_or_stalls() {
         let (mut it, a, b) = lookout();
         it.want(a, it.begun());
         it.want(b, it.begun());

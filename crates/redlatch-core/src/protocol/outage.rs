@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
+    fn outage_is_reported_at_its_begin_every_ten_seconds_and_at_its_end() {
         let mut outage = Outage::default();
         let told: Vec<_> = (1000..=22_000)
             .step_by(500)

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_are_not_held_back_and_many_are_stretched() {
+    fn few_requests_pass_and_many_are_spread() {
         let now = Moment::from_origin(Duration::from_secs(10));
         let mut limiter = RateLimiter::new(1000);
         assert_eq!(limiter.book(now), now);

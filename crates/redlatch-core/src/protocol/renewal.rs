@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_or_put_off_between_taking_and_beginning_does_not_begin() {
+    fn renewal_removed_or_postponed_before_it_begins_does_not_begin() {
         let (mut table, mut one) = (RenewalTable::new(), Renewal::default());
         table.insert(1, &mut one, (), LEASE, at(0), 0);
         let first = table.take_due(at(10_000)).remove(0);
@@ -235,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn table_and_holds_agree(ops in prop::collection::vec((0_u8..5, 0_usize..6, 0_u64..40_000, any::<u64>()), 0..80)) {
+        fn table_agrees_with_its_holds(ops in prop::collection::vec((0_u8..5, 0_usize..6, 0_u64..40_000, any::<u64>()), 0..80)) {
             let (mut table, mut holds) = (RenewalTable::new(), [Renewal::Never; 6]);
             let mut now = 0;
             for (op, hold, step, random) in ops {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_pipeline_blocks_the_next_they_go_one_by_one() {
+    fn pipelines_that_block_each_other_go_one_by_one() {
         let mut window = RenewalWindow::new(1);
         (0..1000).for_each(|id| window.push(at(id), id, ()));
         assert_eq!(fill(&mut window), [64]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_behind_silence_waits_for_its_turn() {
+    fn renewals_behind_a_silent_server_stay_in_order() {
         let mut window = window(100);
         assert_eq!(fill(&mut window), [16; 4]);
         assert!(window.unanswered(16, at(5), at(1005)), "it seems dead");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_not_answered_while_others_are_holds_up_nothing() {
+    fn unanswered_pipeline_delays_nothing_while_others_are_answered() {
         let mut window = window(100);
         assert_eq!(fill(&mut window), [16; 4]);
         window.answered(16, at(5), at(900), MS, 1000 * MS);

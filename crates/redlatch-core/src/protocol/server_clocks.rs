@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_lies_between_the_bounds_counts() {
+    fn only_differences_beyond_the_round_trip_count() {
         let mut clocks = ServerClocks::new();
         clocks.read("a", t(0), t(100), 1_000_000);
         clocks.read("b", t(0), t(100), 1_000_090);
@@ -175,7 +175,7 @@ mod tests {
 
     /// A paused machine: its clock has moved by a second, and those of the servers by an hour.
     #[test]
-    fn a_clock_of_ours_that_stood_still_makes_no_difference() {
+    fn pause_of_the_own_clock_makes_no_difference() {
         let mut clocks = ServerClocks::new();
         clocks.read("a", t(0), t(0), 1_000_000);
         clocks.read("b", t(0), t(0), 1_000_000);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_is_mended_is_forgotten_after_a_while() {
+    fn corrected_difference_is_forgotten_after_a_while() {
         let mut clocks = ServerClocks::new();
         clocks.read("a", t(0), t(0), 0);
         clocks.read("b", t(0), t(0), 8_000);

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_for_what_has_gone_keeps_to_its_time() {
+    fn task_woken_for_a_removed_deadline_keeps_its_time() {
         let mut sleep_deadline = SleepDeadline::endless();
         assert!(sleep_deadline.is_cut_short(at(1_000)));
         assert_eq!(sleep_deadline.resume(at(1), None), at(1_000));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_there_is_slept_through() {
+    fn no_present_deadline_is_missed() {
         let mut sleep_deadline = SleepDeadline::endless();
         assert_eq!(sleep_deadline.resume(at(0), Some(at(300))), at(300));
         assert_eq!(sleep_deadline.resume(at(10), Some(at(200))), at(200));

@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_ordered_map(steps in prop::collection::vec((0u8..8, any::<bool>()), 0..64)) {
+        fn behaves_as_an_ordered_map(steps in prop::collection::vec((0u8..8, any::<bool>()), 0..64)) {
             let (mut map, mut model) = (SmallMap::default(), BTreeMap::new());
             for (n, (key, put)) in steps.into_iter().enumerate() {
                 if put {

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn stored_strings_are_read_back() {
         let mut strings = Strings::with_capacity(0, 0);
         assert_eq!((strings.iter().next(), strings.len()), (None, 0));
         strings.push(b"");

@@ -52,7 +52,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn patterns() {
+    fn patterns_match_as_on_the_server() {
         let check = |pattern: &str, text: &str, expected| {
             assert_eq!(
                 matches(pattern.as_bytes(), text.as_bytes()),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sweep_gets_round() {
+    fn sweep_visits_every_key() {
         let mut keys = Keyspace::default();
         for (key, expires) in [("a", None), ("b", Some(1)), ("c", Some(1)), ("d", None)] {
             let entry = Entry {

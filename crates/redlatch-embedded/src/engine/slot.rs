@@ -30,7 +30,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn known_slots() {
+    fn slots_of_known_keys_are_right() {
         assert_eq!(of(b"123456789"), 12739);
         assert_eq!(of(b"a"), 15495);
         assert_eq!(of(b"x{a}y"), 15495);

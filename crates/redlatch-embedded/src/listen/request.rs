@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_protocol_is_an_error_for_good() {
+    fn protocol_error_is_final() {
         let long = vec![b'x'; MAX_LINE];
         let long_count = [b"*1\r\n$".as_slice(), &long].concat();
         let huge = format!("*2\r\n$1\r\nx\r\n${MAX_REQUEST}\r\n");
@@ -283,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_make_no_difference(
+        fn requests_are_read_however_they_are_split(
             requests in prop::collection::vec(
                 prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..5), 0..6),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
@@ -297,7 +297,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(
+        fn random_bytes_do_not_panic(
             pieces in prop::collection::vec("[*$\\-0-9A-Z\r\n\\x00\u{ff} ]{0,30}", 0..12),
             noise in prop::collection::vec(any::<u8>(), 0..60),
         ) {
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_makes_no_panic(
+        fn damaged_requests_do_not_panic(
             requests in prop::collection::vec(
                 prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 1..4), 1..4),
             at in any::<prop::sample::Index>(),

@@ -53,7 +53,7 @@ use crate::{
 
 /// Random commands, scripts and expressions against every server of the list.
 #[test]
-fn random_commands_and_scripts() {
+fn random_commands_and_scripts_are_answered_as_by_real_servers() {
     let cases = env_number("REDLATCH_CASES").unwrap_or(120_000);
     let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
     for path in server::paths() {
@@ -73,7 +73,7 @@ fn random_commands_and_scripts() {
 
 /// The hook for scripts of the family: random states made by `prepare`, the script in between, everything compared.
 #[test]
-fn given_scripts() {
+fn fixed_scripts_are_answered_as_by_real_servers() {
     let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
     for path in server::paths() {
         let server = Server::start(&path);
@@ -88,7 +88,7 @@ fn given_scripts() {
 
 /// The scripts of the family, each call on a clock of its own, over states that these calls make.
 #[test]
-fn scripts_of_the_family() {
+fn scripts_of_the_family_are_answered_as_by_real_servers() {
     let cases = env_number("REDLATCH_CASES").unwrap_or(40_000);
     let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
     for path in server::paths() {

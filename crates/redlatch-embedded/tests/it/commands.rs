@@ -19,7 +19,7 @@ const WRONG_TYPE: &str = "!WRONGTYPE Operation against a key holding the wrong k
 const NOT_INT: &str = "!ERR value is not an integer or out of range";
 
 #[test]
-fn strings() {
+fn string_commands_work() {
     check(&[
         ("GET k", "nil"),
         ("SET k v", "OK"),
@@ -75,7 +75,7 @@ fn expiry_is_exact() {
 }
 
 #[test]
-fn hashes() {
+fn hash_commands_work() {
     check(&[
         ("HSET h b 1 a 2", "2"),
         ("HSET h b 3 c 4", "1"),
@@ -102,7 +102,7 @@ fn hashes() {
 }
 
 #[test]
-fn sorted_sets() {
+fn sorted_set_commands_work() {
     check(&[
         ("ZADD z 1 a 2 b 3 c", "3"),
         ("ZADD z XX CH 5 a 1 x", "1"),
@@ -134,7 +134,7 @@ fn sorted_sets() {
 }
 
 #[test]
-fn server_commands() {
+fn server_commands_work() {
     check(&[
         ("PING", "PONG"),
         ("TIME", "[\"1700000000\" \"0\"]"),

@@ -218,7 +218,7 @@ async fn a_stopped_server_is_silent_and_then_runs_what_was_sent() {
 }
 
 #[tokio::test]
-async fn trouble_acts_on_these_connections_too() {
+async fn faults_affect_socket_connections() {
     let world = World::new().await;
     let mut hanging = world.connect().await;
     world
@@ -253,7 +253,7 @@ async fn trouble_acts_on_these_connections_too() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_made_to_wait_or_closed() {
+async fn client_that_does_not_read_is_delayed_or_closed() {
     let world = World::new().await;
     let mut reader = world.connect().await;
     let value = vec![b'x'; 1 << 20];

@@ -104,7 +104,7 @@ fn errors_say_what_and_where() {
 }
 
 #[test]
-fn each_server_has_its_words() {
+fn errors_are_worded_as_by_each_server() {
     let valkey =
         "!ERR Please specify at least one argument for this call script: on @user_script:2.";
     check_error(Model::Valkey9_1, "\nredis.call()", valkey, "");

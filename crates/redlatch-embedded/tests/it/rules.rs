@@ -93,7 +93,7 @@ fn writes_are_refused_without_replicas_and_on_replicas() {
 }
 
 #[test]
-fn loading_and_busy() {
+fn loading_and_busy_servers_refuse_commands() {
     let mut shell = Shell::new(Model::Redis7_0);
     shell.engine.set_condition(Condition::Loading, true);
     assert_eq!(
@@ -130,7 +130,7 @@ fn time_in_scripts_moves_or_stands_still() {
 }
 
 #[test]
-fn messages_come_in_order_and_apart() {
+fn published_and_sharded_messages_arrive_in_order_and_apart() {
     let mut shell = Shell::new(Model::Redis7_0);
     let listener = shell.engine.open(SessionKind::PubSub);
     for line in [["SUBSCRIBE", "a"], ["SSUBSCRIBE", "a"]] {

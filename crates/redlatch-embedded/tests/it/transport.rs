@@ -170,7 +170,7 @@ async fn lost_replies_hang_or_cut_after_the_command_ran() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ordered_failures_come_once() {
+async fn planned_failures_happen_once() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     let error = ServerError::parse("BUSY wait");
@@ -242,7 +242,7 @@ async fn uptime_and_replicas_are_the_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_stopped_server_was_sent_ends_with_its_process() {
+async fn requests_to_a_stopped_server_end_with_its_process() {
     let world = World::new();
     let client = world.dial(Purpose::Command).await;
     world.server.stop();

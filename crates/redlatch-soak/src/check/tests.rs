@@ -42,12 +42,12 @@ fn holds(holds: impl IntoIterator<Item = Hold>) -> Vec<Record> {
 }
 
 #[test]
-fn one_after_the_other_is_fine() {
+fn holders_one_after_the_other_are_accepted() {
     assert_eq!(counts(holds([hold(1, 10, 20), hold(2, 20, 30)])), (0, 0));
 }
 
 #[test]
-fn two_at_a_time_are_seen() {
+fn two_holders_at_a_time_are_found() {
     assert_eq!(counts(holds([hold(1, 10, 20), hold(2, 19, 30)])), (1, 0));
 }
 
@@ -83,7 +83,7 @@ fn two_servers_explain_two_holders_and_one_does_not() {
 }
 
 #[test]
-fn two_of_the_new_one_are_two_too_many() {
+fn two_holders_of_the_new_server_are_found() {
     let late = |token, from| Hold {
         asked: 200,
         ..hold(token, from, 9_000)
@@ -106,7 +106,7 @@ fn two_of_the_new_one_are_two_too_many() {
 }
 
 #[test]
-fn a_dead_server_grants_nothing() {
+fn grants_while_a_server_was_dead_are_not_explained() {
     let two = |asked, from| {
         let asked_later = Hold {
             asked,
@@ -162,7 +162,7 @@ fn two_servers_explain_no_three_holders() {
 }
 
 #[test]
-fn nothing_explains_two_that_all_replicas_confirmed() {
+fn two_holders_confirmed_by_all_replicas_are_found() {
     let durable = |hold: Hold| Hold {
         durable: true,
         ..hold
@@ -191,7 +191,7 @@ fn a_takeover_explains_tokens_that_go_back_and_no_other_does() {
 }
 
 #[test]
-fn tokens_that_go_back_are_seen() {
+fn tokens_that_go_back_are_found() {
     assert_eq!(counts(holds([hold(2, 10, 20), hold(1, 30, 40)])), (1, 0));
     // It was asked for before the other was known.
     let early = Hold {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tokens_the_later_of_two_writers_loses_the_other_s() {
+    fn later_writer_without_token_overwrites_the_earlier() {
         let set = set(false);
         let (a, b) = (read(&set, 0), read(&set, 0));
         assert_eq!(write(&set, 0, a, 1), (true, 0));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn with_tokens_the_older_of_two_is_refused() {
+    fn writer_with_the_older_token_is_refused() {
         let set = set(true);
         let (a, b) = (read(&set, 1), read(&set, 2));
         assert_eq!(write(&set, 1, a, 1), (false, 0), "the younger has read");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn old_elements_go_unlost() {
+    fn removed_old_elements_do_not_count_as_lost() {
         let set = set(false);
         for one in 0..3 * KEPT as u64 {
             let all = read(&set, 0);

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_has_to_end_and_does_not_is_told() {
+    async fn bounded_call_that_does_not_end_is_a_violation() {
         let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned()).bounded()).await;
         assert_eq!(waits, []);
         assert!(!violations.is_empty());
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_beyond_all_patience_is_in_the_history() {
+    async fn endless_wait_is_recorded() {
         let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned())).await;
         assert_eq!(violations, [""; 0]);
         assert!(!waits.is_empty());

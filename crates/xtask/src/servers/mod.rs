@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused() {
+    fn program_that_is_no_server_is_refused() {
         assert!(Server::inspect(Path::new("/nonexistent")).is_err());
     }
 }

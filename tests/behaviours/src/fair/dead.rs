@@ -18,17 +18,17 @@ use super::support::{Grants, clients, queued, queued_as};
 const MS: Duration = Duration::from_millis(1);
 
 behaviours!(fair::dead as fair_dead:
-    a_dead_head_costs_its_deadline_at_most,
-    those_that_died_together_cost_it_once,
-    a_dead_client_with_all_first_places_costs_its_deadline,
-    a_called_head_that_dies_is_passed_over,
-    a_head_that_nobody_polls_costs_its_grace_and_comes_again,
-    a_first_of_the_local_line_that_nobody_polls_stalls_nobody,
-    a_head_that_leaves_after_its_call_passes_it_on,
-    releasing_twice_calls_once,
-    who_lost_all_places_queues_again,
-    a_client_that_closes_leaves_the_queue,
-    a_client_that_does_not_listen_yet_misses_no_call,
+    dead_first_waiter_delays_the_next_by_its_deadline_at_most,
+    waiters_that_died_together_delay_the_next_by_one_deadline,
+    dead_client_with_forty_places_delays_the_queue_by_one_deadline,
+    waiter_that_dies_after_its_notification_is_skipped,
+    unpolled_first_waiter_loses_its_place_and_queues_again,
+    unpolled_first_waiter_of_a_client_does_not_stall_the_others,
+    waiter_dropped_after_its_notification_lets_the_next_in,
+    release_of_an_expired_hold_notifies_nobody,
+    waiters_queue_again_after_the_server_was_flushed,
+    closing_client_leaves_the_queue,
+    waiter_that_is_not_subscribed_yet_misses_no_notification,
 );
 
 type Waiting = Pin<Box<dyn Future<Output = Result<FairLockGuard, redlatch::Error>> + Send>>;
@@ -60,7 +60,7 @@ fn assert_within(backend: &Backend, start: Instant, most: Duration) {
 }
 
 // L21
-async fn a_dead_head_costs_its_deadline_at_most(backend: &Backend) {
+async fn dead_first_waiter_delays_the_next_by_its_deadline_at_most(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     dies(backend).await;
@@ -73,7 +73,7 @@ async fn a_dead_head_costs_its_deadline_at_most(backend: &Backend) {
 }
 
 // L22
-async fn those_that_died_together_cost_it_once(backend: &Backend) {
+async fn waiters_that_died_together_delay_the_next_by_one_deadline(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     for _ in 0..20 {
@@ -95,7 +95,7 @@ async fn those_that_died_together_cost_it_once(backend: &Backend) {
 }
 
 // L22
-async fn a_dead_client_with_all_first_places_costs_its_deadline(backend: &Backend) {
+async fn dead_client_with_forty_places_delays_the_queue_by_one_deadline(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let dies = backend.client().await;
@@ -114,7 +114,7 @@ async fn a_dead_client_with_all_first_places_costs_its_deadline(backend: &Backen
 }
 
 // L24
-async fn a_called_head_that_dies_is_passed_over(backend: &Backend) {
+async fn waiter_that_dies_after_its_notification_is_skipped(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let head = half_way(backend, &clients[1]).await;
@@ -127,7 +127,7 @@ async fn a_called_head_that_dies_is_passed_over(backend: &Backend) {
     assert_within(backend, start, 5_010 * MS);
 }
 
-async fn a_head_that_nobody_polls_costs_its_grace_and_comes_again(backend: &Backend) {
+async fn unpolled_first_waiter_loses_its_place_and_queues_again(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let grants = Grants::default();
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_head_that_nobody_polls_costs_its_grace_and_comes_again(backend: &Back
     backend.assert_only_counters_left();
 }
 
-async fn a_first_of_the_local_line_that_nobody_polls_stalls_nobody(backend: &Backend) {
+async fn unpolled_first_waiter_of_a_client_does_not_stall_the_others(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let grants = Grants::default();
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -182,7 +182,7 @@ async fn a_first_of_the_local_line_that_nobody_polls_stalls_nobody(backend: &Bac
     stuck.await.unwrap().release().await.unwrap();
 }
 
-async fn a_head_that_leaves_after_its_call_passes_it_on(backend: &Backend) {
+async fn waiter_dropped_after_its_notification_lets_the_next_in(backend: &Backend) {
     let clients = clients(backend, 3).await;
     for _ in 0..5 {
         let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -198,7 +198,7 @@ async fn a_head_that_leaves_after_its_call_passes_it_on(backend: &Backend) {
 }
 
 // L25
-async fn releasing_twice_calls_once(backend: &Backend) {
+async fn release_of_an_expired_hold_notifies_nobody(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let grants = Grants::default();
     let guard = clients[0]
@@ -220,7 +220,7 @@ async fn releasing_twice_calls_once(backend: &Backend) {
 }
 
 /// The server forgets everything: who waits queues again, and nobody waits for a call that never comes.
-async fn who_lost_all_places_queues_again(backend: &Backend) {
+async fn waiters_queue_again_after_the_server_was_flushed(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let grants = Grants::default();
@@ -242,7 +242,7 @@ async fn who_lost_all_places_queues_again(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn a_client_that_closes_leaves_the_queue(backend: &Backend) {
+async fn closing_client_leaves_the_queue(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let mut closed = Vec::new();
@@ -272,7 +272,7 @@ async fn a_client_that_closes_leaves_the_queue(backend: &Backend) {
     assert_within(backend, start, 50 * MS);
 }
 
-async fn a_client_that_does_not_listen_yet_misses_no_call(backend: &Backend) {
+async fn waiter_that_is_not_subscribed_yet_misses_no_notification(backend: &Backend) {
     for round in 0..10_u32 {
         let holder = backend.client().await;
         let guard = holder.fair_lock("x").lock().await.unwrap();

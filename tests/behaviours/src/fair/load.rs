@@ -23,7 +23,7 @@ const SERVED: u64 = 100;
 
 behaviours!(fair::load as fair_load:
     commands_per_acquisition_stay_flat_as_waiters_grow,
-    a_queue_of_ten_thousand,
+    queue_of_ten_thousand_is_served_and_left,
 );
 
 // L8
@@ -63,7 +63,7 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn a_queue_of_ten_thousand(backend: &Backend) {
+async fn queue_of_ten_thousand_is_served_and_left(backend: &Backend) {
     let (many, _turn) = backend.crowd().await;
     let mut clients = Vec::new();
     for _ in 0..3 {

@@ -11,13 +11,13 @@ const MS: Duration = Duration::from_millis(1);
 
 behaviours!(fair::order as fair_order:
     grants_come_in_order_of_arrival,
-    a_try_overtakes_nobody,
-    a_newcomer_queues_behind_a_free_lock_with_waiters,
+    try_lock_does_not_overtake_waiters,
+    newcomer_queues_behind_waiters_although_the_lock_is_free,
     re_entry_does_not_queue,
-    a_waiter_that_gives_up_leaves_at_once,
-    a_waiter_that_is_dropped_leaves_at_once,
-    polling_waiters_are_served_in_order_too,
-    an_idle_queue_costs_one_look_per_client_and_two_seconds,
+    timed_out_waiter_leaves_the_queue_at_once,
+    dropped_waiter_leaves_the_queue_at_once,
+    polling_waiters_are_served_in_order,
+    idle_queue_costs_one_request_per_client_and_two_seconds,
 );
 
 async fn grants_come_in_order_of_arrival(backend: &Backend) {
@@ -41,7 +41,7 @@ async fn grants_come_in_order_of_arrival(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn a_try_overtakes_nobody(backend: &Backend) {
+async fn try_lock_does_not_overtake_waiters(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let waiter = queued(&clients[1].fair_lock("x")).await;
@@ -70,7 +70,7 @@ async fn a_try_overtakes_nobody(backend: &Backend) {
     );
 }
 
-async fn a_newcomer_queues_behind_a_free_lock_with_waiters(backend: &Backend) {
+async fn newcomer_queues_behind_waiters_although_the_lock_is_free(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let grants = Grants::default();
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -98,7 +98,7 @@ async fn re_entry_does_not_queue(backend: &Backend) {
     local.await.unwrap().release().await.unwrap();
 }
 
-async fn a_waiter_that_gives_up_leaves_at_once(backend: &Backend) {
+async fn timed_out_waiter_leaves_the_queue_at_once(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let lock = clients[1].fair_lock("x");
@@ -116,7 +116,7 @@ async fn a_waiter_that_gives_up_leaves_at_once(backend: &Backend) {
     patient.await.unwrap().release().await.unwrap();
 }
 
-async fn a_waiter_that_is_dropped_leaves_at_once(backend: &Backend) {
+async fn dropped_waiter_leaves_the_queue_at_once(backend: &Backend) {
     let clients = clients(backend, 4).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let first = queued(&clients[1].fair_lock("x")).await;
@@ -132,7 +132,7 @@ async fn a_waiter_that_is_dropped_leaves_at_once(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn polling_waiters_are_served_in_order_too(backend: &Backend) {
+async fn polling_waiters_are_served_in_order(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20_000 * MS));
@@ -164,7 +164,7 @@ async fn polling_waiters_are_served_in_order_too(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn an_idle_queue_costs_one_look_per_client_and_two_seconds(backend: &Backend) {
+async fn idle_queue_costs_one_request_per_client_and_two_seconds(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let mut tasks = Vec::new();

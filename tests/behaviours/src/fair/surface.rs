@@ -15,13 +15,13 @@ const MS: Duration = Duration::from_millis(1);
 behaviours!(fair::surface as fair_surface:
     a_free_lock_is_taken_and_freed_with_two_commands,
     every_acquisition_excludes_every_other,
-    guards_of_one_hold_share_it,
-    a_lease_ends_and_the_next_learns_of_it,
-    a_forced_release_calls_the_next,
-    another_kind_is_a_typed_error,
+    guards_of_one_owner_share_a_hold,
+    next_holder_learns_that_the_lease_before_expired,
+    forced_release_notifies_the_next_waiter,
+    name_of_another_kind_is_a_typed_error,
     waiters_are_listed_in_order_with_their_clients,
-    holders_and_fair_locks_are_found,
-    names_with_braces_work,
+    scans_find_holders_and_fair_locks,
+    names_with_braces_lock_independently,
 );
 
 async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
@@ -56,7 +56,7 @@ async fn every_acquisition_excludes_every_other(backend: &Backend) {
     assert!(next.token() > token);
 }
 
-async fn guards_of_one_hold_share_it(backend: &Backend) {
+async fn guards_of_one_owner_share_a_hold(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.fair_lock("x");
     let outer = lock.lock().await.unwrap();
@@ -69,7 +69,7 @@ async fn guards_of_one_hold_share_it(backend: &Backend) {
     assert_eq!(inner.release().await.unwrap(), Released::Free);
 }
 
-async fn a_lease_ends_and_the_next_learns_of_it(backend: &Backend) {
+async fn next_holder_learns_that_the_lease_before_expired(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let dead = clients[0]
         .fair_lock("x")
@@ -84,7 +84,7 @@ async fn a_lease_ends_and_the_next_learns_of_it(backend: &Backend) {
     assert_eq!(lost.await.unwrap(), LossCause::Expired);
 }
 
-async fn a_forced_release_calls_the_next(backend: &Backend) {
+async fn forced_release_notifies_the_next_waiter(backend: &Backend) {
     let clients = clients(backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
     let waiter = queued(&clients[1].fair_lock("x")).await;
@@ -97,7 +97,7 @@ async fn a_forced_release_calls_the_next(backend: &Backend) {
     ));
 }
 
-async fn another_kind_is_a_typed_error(backend: &Backend) {
+async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let _plain = client.lock("plain").lock().await.unwrap();
     let _fair = client.fair_lock("fair").lock().await.unwrap();
@@ -144,7 +144,7 @@ async fn waiters_are_listed_in_order_with_their_clients(backend: &Backend) {
     guard.release().await.unwrap();
 }
 
-async fn holders_and_fair_locks_are_found(backend: &Backend) {
+async fn scans_find_holders_and_fair_locks(backend: &Backend) {
     let client = backend.client().await;
     let _plain = client.lock("a").lock().await.unwrap();
     let guard = client.fair_lock("b").lock().await.unwrap();
@@ -156,7 +156,7 @@ async fn holders_and_fair_locks_are_found(backend: &Backend) {
 }
 
 // L50
-async fn names_with_braces_work(backend: &Backend) {
+async fn names_with_braces_lock_independently(backend: &Backend) {
     let clients = clients(backend, 2).await;
     for name in ["{t}x", "a{b", "}{", "50%", "x {y} z", "🔒", "a@{t}"] {
         let guard = clients[0].fair_lock(name).lock().await.unwrap();

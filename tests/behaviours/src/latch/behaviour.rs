@@ -12,26 +12,26 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(latch::behaviour as latch_behaviour:
-    it_opens_when_nothing_is_left,
-    whoever_comes_late_does_not_wait,
-    of_those_that_set_it_one_is_told_so,
-    it_is_set_anew_when_it_is_open,
-    who_waits_goes_on_although_the_next_generation_has_begun,
+    latch_opens_at_zero,
+    wait_on_an_open_latch_returns_at_once,
+    one_of_several_concurrent_sets_succeeds,
+    open_latch_can_be_set_again,
+    waiter_passes_although_the_latch_was_set_again,
     parties_count_down_and_wait_round_after_round,
-    counting_further_than_zero_stops_at_zero,
-    a_count_of_zero_is_open_at_once,
-    the_largest_count_is_counted_exactly,
-    nobody_set_it,
-    deleting_tells_who_waits,
-    what_is_deleted_is_not_mistaken_for_the_next,
-    deleting_an_open_one_troubles_nobody,
-    it_ends_with_its_ttl_and_tells_who_waits,
-    nothing_but_setting_it_changes_its_end,
-    what_is_known_of_it,
-    clients_and_prefixes_share_as_they_should,
+    count_down_below_zero_stops_at_zero,
+    latch_set_to_zero_is_open,
+    largest_count_is_exact,
+    unset_latch_is_a_typed_error,
+    deletion_ends_waits_with_a_typed_error,
+    waiter_of_a_deleted_generation_does_not_wait_for_the_next,
+    deletion_of_an_open_latch_lets_its_waiters_pass,
+    expired_latch_ends_waits_with_a_typed_error,
+    only_setting_a_latch_changes_its_ttl,
+    info_describes_a_latch,
+    clients_share_latches_and_prefixes_separate_them,
 );
 
-async fn it_opens_when_nothing_is_left(backend: &Backend) {
+async fn latch_opens_at_zero(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let (here, there) = (a.countdown_latch("x"), b.countdown_latch("x"));
     assert!(here.try_set_count(3).await.unwrap());
@@ -51,7 +51,7 @@ async fn it_opens_when_nothing_is_left(backend: &Backend) {
     assert_tables_empty(&b).await;
 }
 
-async fn whoever_comes_late_does_not_wait(backend: &Backend) {
+async fn wait_on_an_open_latch_returns_at_once(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -65,7 +65,7 @@ async fn whoever_comes_late_does_not_wait(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn of_those_that_set_it_one_is_told_so(backend: &Backend) {
+async fn one_of_several_concurrent_sets_succeeds(backend: &Backend) {
     let mut clients = Vec::new();
     for _ in 0..5 {
         clients.push(backend.client().await);
@@ -81,7 +81,7 @@ async fn of_those_that_set_it_one_is_told_so(backend: &Backend) {
     assert_eq!(count, set[0].0);
 }
 
-async fn it_is_set_anew_when_it_is_open(backend: &Backend) {
+async fn open_latch_can_be_set_again(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     let mut generations = Vec::new();
@@ -98,7 +98,7 @@ async fn it_is_set_anew_when_it_is_open(backend: &Backend) {
     assert!(generations.is_sorted_by(|a, b| a < b), "{generations:?}");
 }
 
-async fn who_waits_goes_on_although_the_next_generation_has_begun(backend: &Backend) {
+async fn waiter_passes_although_the_latch_was_set_again(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -132,7 +132,7 @@ async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
     }
 }
 
-async fn counting_further_than_zero_stops_at_zero(backend: &Backend) {
+async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(3).await.unwrap();
@@ -146,7 +146,7 @@ async fn counting_further_than_zero_stops_at_zero(backend: &Backend) {
     assert_eq!(latch.count().await.unwrap(), 2, "nothing is carried over");
 }
 
-async fn a_count_of_zero_is_open_at_once(backend: &Backend) {
+async fn latch_set_to_zero_is_open(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     assert!(latch.try_set_count(0).await.unwrap());
@@ -156,7 +156,7 @@ async fn a_count_of_zero_is_open_at_once(backend: &Backend) {
     assert!(latch.try_set_count(1).await.unwrap());
 }
 
-async fn the_largest_count_is_counted_exactly(backend: &Backend) {
+async fn largest_count_is_exact(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(u32::MAX).await.unwrap();
@@ -168,7 +168,7 @@ async fn the_largest_count_is_counted_exactly(backend: &Backend) {
 }
 
 // L35
-async fn nobody_set_it(backend: &Backend) {
+async fn unset_latch_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     let not_set = |error: redlatch::Error| {
@@ -190,7 +190,7 @@ async fn nobody_set_it(backend: &Backend) {
 }
 
 // L37
-async fn deleting_tells_who_waits(backend: &Backend) {
+async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     latch.try_set_count(2).await.unwrap();
@@ -220,7 +220,7 @@ async fn deleting_tells_who_waits(backend: &Backend) {
 }
 
 // L37
-async fn what_is_deleted_is_not_mistaken_for_the_next(backend: &Backend) {
+async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let latch = a.countdown_latch("x");
     for _ in 0..12 {
@@ -235,7 +235,7 @@ async fn what_is_deleted_is_not_mistaken_for_the_next(backend: &Backend) {
     }
 }
 
-async fn deleting_an_open_one_troubles_nobody(backend: &Backend) {
+async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -252,7 +252,7 @@ async fn deleting_an_open_one_troubles_nobody(backend: &Backend) {
 }
 
 // L36
-async fn it_ends_with_its_ttl_and_tells_who_waits(backend: &Backend) {
+async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     latch.try_set_count(2).ttl(SECOND).await.unwrap();
@@ -274,7 +274,7 @@ async fn it_ends_with_its_ttl_and_tells_who_waits(backend: &Backend) {
 }
 
 // L36
-async fn nothing_but_setting_it_changes_its_end(backend: &Backend) {
+async fn only_setting_a_latch_changes_its_ttl(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
     let key = "redlatch:{x}";
@@ -303,7 +303,7 @@ async fn nothing_but_setting_it_changes_its_end(backend: &Backend) {
     );
 }
 
-async fn what_is_known_of_it(backend: &Backend) {
+async fn info_describes_a_latch(backend: &Backend) {
     let client = backend.client().await;
     let latch = client.countdown_latch("x").class("starts");
     assert_eq!(latch.name(), Some("x"));
@@ -321,7 +321,7 @@ async fn what_is_known_of_it(backend: &Backend) {
     );
 }
 
-async fn clients_and_prefixes_share_as_they_should(backend: &Backend) {
+async fn clients_share_latches_and_prefixes_separate_them(backend: &Backend) {
     let client = backend.client().await;
     let other = backend.builder().prefix("other").connect().await.unwrap();
     client.countdown_latch("x").try_set_count(1).await.unwrap();

@@ -14,12 +14,12 @@ const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(latch::waiting as latch_waiting:
     a_bounded_wait_ends_at_its_time,
-    an_idle_waiter_costs_nothing_between_its_looks,
-    looks_do_not_grow_with_the_waiters_of_a_client,
+    idle_waiter_sends_nothing_between_rechecks,
+    rechecks_do_not_grow_with_the_waiters_of_a_client,
     ten_thousand_waiters_are_released_by_one_message,
-    one_waiters_deadline_is_not_anothers,
+    deadline_of_one_waiter_does_not_end_another,
     polling_never_subscribes,
-    the_subscription_ends_with_the_last_who_waits,
+    subscription_ends_with_the_last_waiter,
     many_latches_are_waited_for_at_once,
 );
 
@@ -38,7 +38,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
 }
 
 /// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
-async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
+async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -56,7 +56,7 @@ async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
 }
 
 // L8
-async fn looks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
+async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
     backend.preload();
     let mut calls = Vec::new();
     for many in [1, 200] {
@@ -113,7 +113,7 @@ async fn ten_thousand_waiters_are_released_by_one_message(backend: &Backend) {
 }
 
 // L5
-async fn one_waiters_deadline_is_not_anothers(backend: &Backend) {
+async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");
@@ -164,7 +164,7 @@ async fn polling_never_subscribes(backend: &Backend) {
 }
 
 // L49
-async fn the_subscription_ends_with_the_last_who_waits(backend: &Backend) {
+async fn subscription_ends_with_the_last_waiter(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
     let latch = client.countdown_latch("x");

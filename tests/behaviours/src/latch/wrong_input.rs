@@ -6,16 +6,16 @@ use redlatch::{Client, CountDownLatch, ErrorKind};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 behaviours!(latch::wrong_input as latch_wrong_input:
-    names_out_of_bounds,
-    a_ttl_out_of_bounds,
-    a_foreign_type_under_the_key,
-    another_kind_under_the_name,
-    a_lock_and_a_latch_of_one_name,
-    too_many_waiters,
-    a_client_that_is_closed,
+    names_out_of_bounds_are_refused,
+    ttl_out_of_bounds_is_refused,
+    foreign_type_under_the_key_is_a_typed_error,
+    name_of_another_kind_is_a_typed_error,
+    lock_and_latch_of_one_name_are_typed_errors,
+    too_many_waiters_are_refused,
+    close_ends_waits_and_refuses_calls,
 );
 
-async fn names_out_of_bounds(backend: &Backend) {
+async fn names_out_of_bounds_are_refused(backend: &Backend) {
     let client = backend.client().await;
     for name in ["", &"x".repeat(513)] {
         let latch = client.countdown_latch(name);
@@ -25,7 +25,7 @@ async fn names_out_of_bounds(backend: &Backend) {
     unharmed(backend, &client).await;
 }
 
-async fn a_ttl_out_of_bounds(backend: &Backend) {
+async fn ttl_out_of_bounds_is_refused(backend: &Backend) {
     let client = backend.client().await;
     let year = Duration::from_secs(365 * 24 * 3600);
     let latch = client.countdown_latch("x");
@@ -43,7 +43,7 @@ async fn a_ttl_out_of_bounds(backend: &Backend) {
     assert!(latch.try_set_count(1).ttl(year).await.unwrap());
 }
 
-async fn a_foreign_type_under_the_key(backend: &Backend) {
+async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     backend.command(&["SET", "redlatch:{x}", "mine"]);
     let latch = client.countdown_latch("x");
@@ -52,7 +52,7 @@ async fn a_foreign_type_under_the_key(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn another_kind_under_the_name(backend: &Backend) {
+async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     backend.command(&["HSET", "redlatch:{x}", "k", "latch:2", "c", "3"]);
     let latch = client.countdown_latch("x");
@@ -63,7 +63,7 @@ async fn another_kind_under_the_name(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn a_lock_and_a_latch_of_one_name(backend: &Backend) {
+async fn lock_and_latch_of_one_name_are_typed_errors(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();
     let latch = client.countdown_latch("x");
@@ -74,7 +74,7 @@ async fn a_lock_and_a_latch_of_one_name(backend: &Backend) {
     assert_eq!(error.kind(), ErrorKind::WrongKind);
 }
 
-async fn too_many_waiters(backend: &Backend) {
+async fn too_many_waiters_are_refused(backend: &Backend) {
     let client = backend.builder().max_waiters(2).connect().await.unwrap();
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();
@@ -93,7 +93,7 @@ async fn too_many_waiters(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn a_client_that_is_closed(backend: &Backend) {
+async fn close_ends_waits_and_refuses_calls(backend: &Backend) {
     let (client, other) = (backend.client().await, backend.client().await);
     let latch = client.countdown_latch("x");
     latch.try_set_count(1).await.unwrap();

@@ -12,25 +12,25 @@ behaviours!(lock::behaviour as lock_behaviour:
     a_free_lock_is_taken_and_freed_with_two_commands,
     every_acquisition_excludes_every_other,
     an_owner_re_enters_and_the_last_guard_frees,
-    a_scope_is_picked_up_by_nested_calls,
+    nested_calls_pick_up_the_owner_of_a_scope,
     guards_of_one_hold_end_in_any_order,
     a_token_is_stable_over_re_entry_and_rises_with_each_hold,
     a_token_rises_after_its_counter_has_expired,
     re_entry_with_a_shorter_lease_does_not_shorten,
     a_lease_belongs_to_one_acquisition,
     every_key_has_an_end,
-    extending_raises_and_never_lowers,
-    releasing_says_what_became_of_the_hold,
-    inspection_shows_holder_count_and_time,
-    holders_say_who_they_are,
-    locks_are_found_by_pattern,
+    extend_never_shortens_a_lease,
+    release_reports_the_state_of_the_hold,
+    info_shows_holder_count_and_remaining_time,
+    holders_show_their_metadata,
+    scan_finds_locks_by_pattern,
     a_forced_release_ends_one_hold_and_tells_its_holder,
     forbidding_renewal_ends_a_hold_with_its_lease,
-    the_next_holder_learns_that_the_one_before_died,
-    names_with_braces_work,
-    nothing_is_left_behind,
+    next_holder_learns_that_the_holder_before_died,
+    names_with_braces_lock_independently,
+    random_operations_leave_nothing_behind,
     closing_releases_and_refuses,
-    prefixes_keep_apart,
+    prefixes_separate_locks,
 );
 
 async fn a_free_lock_is_taken_and_freed_with_two_commands(backend: &Backend) {
@@ -81,7 +81,7 @@ async fn an_owner_re_enters_and_the_last_guard_frees(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn a_scope_is_picked_up_by_nested_calls(backend: &Backend) {
+async fn nested_calls_pick_up_the_owner_of_a_scope(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let owner = client.owner();
@@ -206,7 +206,7 @@ async fn every_key_has_an_end(backend: &Backend) {
     assert!(backend.ttl("redlatch:{long}").unwrap() > longest);
 }
 
-async fn extending_raises_and_never_lowers(backend: &Backend) {
+async fn extend_never_shortens_a_lease(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let guard = lock.lock().lease(10_000 * MS).await.unwrap();
@@ -217,7 +217,7 @@ async fn extending_raises_and_never_lowers(backend: &Backend) {
     assert!(lock.remaining().await.unwrap().unwrap() > 50_000 * MS);
 }
 
-async fn releasing_says_what_became_of_the_hold(backend: &Backend) {
+async fn release_reports_the_state_of_the_hold(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let expired = lock.lock().lease(50 * MS).await.unwrap();
@@ -241,7 +241,7 @@ async fn releasing_says_what_became_of_the_hold(backend: &Backend) {
     assert_eq!(forgotten.release().await.unwrap(), Released::Forgotten);
 }
 
-async fn inspection_shows_holder_count_and_time(backend: &Backend) {
+async fn info_shows_holder_count_and_remaining_time(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     assert_eq!(lock.info().await.unwrap(), None);
@@ -261,7 +261,7 @@ async fn inspection_shows_holder_count_and_time(backend: &Backend) {
     assert!(!lock.is_held_by(&client.owner()).await.unwrap());
 }
 
-async fn holders_say_who_they_are(backend: &Backend) {
+async fn holders_show_their_metadata(backend: &Backend) {
     let client = backend
         .builder()
         .application("night-shift")
@@ -281,7 +281,7 @@ async fn holders_say_who_they_are(backend: &Backend) {
     assert!(!metadata.host.is_empty() && metadata.connected_at > 1_000_000_000_000);
 }
 
-async fn locks_are_found_by_pattern(backend: &Backend) {
+async fn scan_finds_locks_by_pattern(backend: &Backend) {
     let client = backend.client().await;
     let mut guards = Vec::new();
     for name in [
@@ -364,7 +364,7 @@ async fn forbidding_renewal_ends_a_hold_with_its_lease(backend: &Backend) {
     );
 }
 
-async fn the_next_holder_learns_that_the_one_before_died(backend: &Backend) {
+async fn next_holder_learns_that_the_holder_before_died(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let guard = lock.lock().lease(50 * MS).await.unwrap();
@@ -377,7 +377,7 @@ async fn the_next_holder_learns_that_the_one_before_died(backend: &Backend) {
 }
 
 // L50
-async fn names_with_braces_work(backend: &Backend) {
+async fn names_with_braces_lock_independently(backend: &Backend) {
     let client = backend.client().await;
     let long = "x".repeat(512);
     let names = [
@@ -404,7 +404,7 @@ async fn names_with_braces_work(backend: &Backend) {
 }
 
 // L49
-async fn nothing_is_left_behind(backend: &Backend) {
+async fn random_operations_leave_nothing_behind(backend: &Backend) {
     let client = backend.client().await;
     let round = async |i: usize| {
         let lock = client.lock(&format!("n{i}"));
@@ -467,7 +467,7 @@ async fn closing_releases_and_refuses(backend: &Backend) {
     backend.assert_only_counters_left();
 }
 
-async fn prefixes_keep_apart(backend: &Backend) {
+async fn prefixes_separate_locks(backend: &Backend) {
     let a = backend.client().await;
     let b = backend.builder().prefix("other").connect().await.unwrap();
     let _guard = a.lock("x").lock().await.unwrap();

@@ -11,11 +11,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(lock::loss as lock_loss:
     a_fixed_lease_ends_and_says_so_before_the_key_does,
-    a_watched_hold_outlives_its_lease,
-    a_deleted_key_is_noticed_and_not_re_created,
+    renewed_hold_outlives_its_lease,
+    renewal_notices_a_deleted_key_and_does_not_create_it,
     run_ends_with_the_hold,
     max_hold_ends_renewal,
-    a_dropped_guard_is_renewed_no_more,
+    dropped_guard_is_not_renewed,
 );
 
 async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
@@ -33,7 +33,7 @@ async fn a_fixed_lease_ends_and_says_so_before_the_key_does(backend: &Backend) {
     );
 }
 
-async fn a_watched_hold_outlives_its_lease(backend: &Backend) {
+async fn renewed_hold_outlives_its_lease(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_watched_hold_outlives_its_lease(backend: &Backend) {
 }
 
 // L14
-async fn a_deleted_key_is_noticed_and_not_re_created(backend: &Backend) {
+async fn renewal_notices_a_deleted_key_and_does_not_create_it(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().renewed_lease(SECOND).await.unwrap();
     backend.command(&["DEL", "redlatch:{x}"]);
@@ -84,7 +84,7 @@ async fn max_hold_ends_renewal(backend: &Backend) {
 }
 
 // L10
-async fn a_dropped_guard_is_renewed_no_more(backend: &Backend) {
+async fn dropped_guard_is_not_renewed(backend: &Backend) {
     let client = backend.client().await;
     for i in 0..300 {
         let lock = client.lock(&format!("n{}", i % 7));

@@ -18,16 +18,16 @@ behaviours!(lock::waiting as lock_waiting:
     a_release_wakes_a_waiter_of_another_client,
     a_waiter_takes_over_when_the_lease_ends,
     a_bounded_wait_ends_at_its_time,
-    an_idle_waiter_costs_nothing_between_its_looks,
-    local_tasks_take_turns_in_order,
+    idle_waiter_sends_nothing_between_rechecks,
+    tasks_of_one_client_are_served_in_order,
     commands_per_acquisition_stay_flat_as_waiters_grow,
-    one_waiters_deadline_is_not_anothers,
+    deadline_of_one_waiter_does_not_end_another,
     ten_thousand_names_are_waited_for_at_once,
     polling_never_subscribes,
     polling_ends_after_its_attempts,
-    waiters_of_a_holders_owner_need_not_queue,
-    a_waiter_that_nobody_polls_stalls_nobody,
-    processes_that_count_together_lose_nothing,
+    waiters_of_the_holding_owner_do_not_queue,
+    unpolled_waiter_does_not_stall_others,
+    concurrent_increments_under_the_lock_are_all_counted,
 );
 
 async fn a_release_wakes_a_waiter_of_another_client(backend: &Backend) {
@@ -74,7 +74,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
 }
 
 /// The re-check bound is 2 s ± 20 %, so in 0.5 s an idle waiter says nothing.
-async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
+async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
     let lock = b.lock("x");
@@ -88,7 +88,7 @@ async fn an_idle_waiter_costs_nothing_between_its_looks(backend: &Backend) {
 }
 
 // L8
-async fn local_tasks_take_turns_in_order(backend: &Backend) {
+async fn tasks_of_one_client_are_served_in_order(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let guard = lock.lock().await.unwrap();
@@ -147,7 +147,7 @@ async fn commands_per_acquisition_stay_flat_as_waiters_grow(backend: &Backend) {
 }
 
 // L5
-async fn one_waiters_deadline_is_not_anothers(backend: &Backend) {
+async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
     let impatient = b.lock("x").try_lock_for(backend.at_leisure(10 * MS));
@@ -222,7 +222,7 @@ async fn polling_ends_after_its_attempts(backend: &Backend) {
     guard.release().await.unwrap();
 }
 
-async fn waiters_of_a_holders_owner_need_not_queue(backend: &Backend) {
+async fn waiters_of_the_holding_owner_do_not_queue(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let foreign = a.lock("x").lock().await.unwrap();
     let lock = b.lock("x");
@@ -242,7 +242,7 @@ async fn waiters_of_a_holders_owner_need_not_queue(backend: &Backend) {
     drop(stranger.await.unwrap().unwrap());
 }
 
-async fn a_waiter_that_nobody_polls_stalls_nobody(backend: &Backend) {
+async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
     let mut stuck = Box::pin(b.lock("x").lock().into_future());
@@ -260,7 +260,7 @@ async fn a_waiter_that_nobody_polls_stalls_nobody(backend: &Backend) {
     assert_tables_empty(&b).await;
 }
 
-async fn processes_that_count_together_lose_nothing(backend: &Backend) {
+async fn concurrent_increments_under_the_lock_are_all_counted(backend: &Backend) {
     let counter = Arc::new(AtomicU32::new(0));
     let mut tasks = Vec::new();
     for _ in 0..4 {

@@ -6,15 +6,15 @@ use redlatch::{Client, ErrorKind};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 behaviours!(lock::wrong_input as lock_wrong_input:
-    names_out_of_bounds,
-    leases_out_of_bounds,
-    a_foreign_type_under_the_key,
-    another_kind_under_the_name,
-    an_owner_of_another_client,
-    too_many_waiters,
+    names_out_of_bounds_are_refused,
+    leases_out_of_bounds_are_refused,
+    foreign_type_under_the_key_is_a_typed_error,
+    name_of_another_kind_is_a_typed_error,
+    owner_of_another_client_is_refused,
+    too_many_waiters_are_refused,
 );
 
-async fn names_out_of_bounds(backend: &Backend) {
+async fn names_out_of_bounds_are_refused(backend: &Backend) {
     let client = backend.client().await;
     for name in ["", &"x".repeat(513)] {
         let lock = client.lock(name);
@@ -40,7 +40,7 @@ async fn names_out_of_bounds(backend: &Backend) {
 }
 
 // L19
-async fn leases_out_of_bounds(backend: &Backend) {
+async fn leases_out_of_bounds_are_refused(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.lock("x");
     let year = Duration::from_secs(365 * 24 * 3600);
@@ -72,7 +72,7 @@ async fn leases_out_of_bounds(backend: &Backend) {
     guard.check().unwrap();
 }
 
-async fn a_foreign_type_under_the_key(backend: &Backend) {
+async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     backend.command(&["SET", "redlatch:{x}", "mine"]);
     let lock = client.lock("x");
@@ -93,7 +93,7 @@ async fn a_foreign_type_under_the_key(backend: &Backend) {
     assert_eq!(backend.keys(), ["redlatch:{x}"]);
 }
 
-async fn another_kind_under_the_name(backend: &Backend) {
+async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     for kind in ["fair:1", "lock:2"] {
         backend.command(&["HSET", "redlatch:{x}", "k", kind]);
@@ -107,7 +107,7 @@ async fn another_kind_under_the_name(backend: &Backend) {
     assert_eq!(backend.hash("redlatch:{x}").len(), 1, "nothing was written");
 }
 
-async fn an_owner_of_another_client(backend: &Backend) {
+async fn owner_of_another_client_is_refused(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let owner = b.owner();
     let error = a
@@ -129,7 +129,7 @@ async fn an_owner_of_another_client(backend: &Backend) {
     );
 }
 
-async fn too_many_waiters(backend: &Backend) {
+async fn too_many_waiters_are_refused(backend: &Backend) {
     let client = backend.builder().max_waiters(1).connect().await.unwrap();
     let lock = client.lock("x");
     let _guard = lock.lock().await.unwrap();

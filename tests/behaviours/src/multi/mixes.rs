@@ -10,12 +10,12 @@ use super::{Fleet, MS, SECOND};
 fleet_behaviours!(multi::mixes as multi_mixes, 2:
     every_kind_is_held_and_released_as_one,
     an_owner_re_enters_every_kind,
-    both_sides_of_one_name_are_the_write_side,
-    one_name_as_two_kinds_is_told_before_anything_is_sent,
+    both_sides_of_one_name_count_as_the_write_side,
+    one_name_as_two_kinds_is_refused_before_anything_is_sent,
     readers_share_their_side_and_writers_do_not,
-    a_reader_that_asks_to_write_gets_nothing_at_all,
-    losing_a_member_of_any_kind_is_losing_all,
-    mixes_in_opposite_orders_end,
+    reader_that_asks_to_write_takes_no_member,
+    loss_of_a_member_of_any_kind_is_loss_of_all,
+    mixed_members_in_opposite_orders_do_not_deadlock,
 );
 
 /// One member of each kind, over two servers.
@@ -112,7 +112,7 @@ async fn an_owner_re_enters_every_kind(fleet: &Fleet) {
     assert_quiet(fleet, &clients).await;
 }
 
-async fn both_sides_of_one_name_are_the_write_side(fleet: &Fleet) {
+async fn both_sides_of_one_name_count_as_the_write_side(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let lock = clients[0].read_write_lock("x");
     let other = clients[1].read_write_lock("x");
@@ -133,7 +133,7 @@ async fn both_sides_of_one_name_are_the_write_side(fleet: &Fleet) {
     assert_quiet(fleet, &clients).await;
 }
 
-async fn one_name_as_two_kinds_is_told_before_anything_is_sent(fleet: &Fleet) {
+async fn one_name_as_two_kinds_is_refused_before_anything_is_sent(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let (plain, fair) = (clients[0].lock("x"), clients[0].fair_lock("x"));
     let read = clients[0].read_write_lock("x").read_side();
@@ -172,7 +172,7 @@ async fn readers_share_their_side_and_writers_do_not(fleet: &Fleet) {
     assert_quiet(fleet, &others).await;
 }
 
-async fn a_reader_that_asks_to_write_gets_nothing_at_all(fleet: &Fleet) {
+async fn reader_that_asks_to_write_takes_no_member(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let lock = clients[0].read_write_lock("x");
     let owner = clients[0].owner();
@@ -187,7 +187,7 @@ async fn a_reader_that_asks_to_write_gets_nothing_at_all(fleet: &Fleet) {
     assert_quiet(fleet, &clients).await;
 }
 
-async fn losing_a_member_of_any_kind_is_losing_all(fleet: &Fleet) {
+async fn loss_of_a_member_of_any_kind_is_loss_of_all(fleet: &Fleet) {
     let clients = fleet.clients().await;
     for lost in ["f", "r", "w"] {
         let guard = mix(&clients).lock().renewed_lease(SECOND).await.unwrap();
@@ -223,7 +223,7 @@ async fn losing_a_member_of_any_kind_is_losing_all(fleet: &Fleet) {
     }
 }
 
-async fn mixes_in_opposite_orders_end(fleet: &Fleet) {
+async fn mixed_members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
     let inside = Arc::new(Mutex::new(0));
     let mut tasks = Vec::new();
     for task in 0..6 {

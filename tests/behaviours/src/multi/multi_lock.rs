@@ -11,24 +11,24 @@ fleet_behaviours!(multi::multi_lock as multi_multi_lock, 2:
     all_members_are_held_and_released_as_one,
     a_busy_member_leaves_nothing_held,
     members_are_taken_in_one_order,
-    opposite_orders_do_not_wait_in_a_circle,
-    the_same_member_twice_is_one,
-    one_deadline_is_for_all_members,
-    no_wait_at_all_is_one_try,
-    a_wait_for_one_member_keeps_the_others_alive,
-    losing_one_member_is_losing_all,
+    members_in_opposite_orders_do_not_deadlock,
+    repeated_member_is_taken_once,
+    one_deadline_bounds_all_members,
+    wait_of_zero_tries_once,
+    held_members_are_renewed_during_the_wait_for_another,
+    loss_of_one_member_is_loss_of_all,
     a_member_lost_during_the_wait_is_taken_again,
     an_owner_re_enters_all_its_members,
     fixed_leases_are_counted_from_the_last_grant,
-    what_is_wrong_is_told_before_anything_is_sent,
+    wrong_input_is_refused_before_anything_is_sent,
     free_members_are_taken_by_one_command,
     each_kind_and_server_costs_a_command,
     a_busy_member_costs_one_command_and_nothing_to_undo,
     members_around_a_busy_one_are_taken_together,
-    who_waits_in_this_process_is_not_overtaken,
+    waiters_of_the_same_process_are_not_overtaken,
 );
 
-async fn no_wait_at_all_is_one_try(fleet: &Fleet) {
+async fn wait_of_zero_tries_once(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let (a, b, c) = (
         clients[0].lock("a"),
@@ -101,7 +101,7 @@ async fn members_are_taken_in_one_order(fleet: &Fleet) {
 }
 
 // L41
-async fn opposite_orders_do_not_wait_in_a_circle(fleet: &Fleet) {
+async fn members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
     let guarded = Arc::new(Mutex::new(0));
     let mut tasks = Vec::new();
     for task in 0..8 {
@@ -123,7 +123,7 @@ async fn opposite_orders_do_not_wait_in_a_circle(fleet: &Fleet) {
     assert_eq!(*guarded.lock().await, 40);
 }
 
-async fn the_same_member_twice_is_one(fleet: &Fleet) {
+async fn repeated_member_is_taken_once(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let a = clients[0].lock("a");
     // The same name on another server is another thing.
@@ -135,7 +135,7 @@ async fn the_same_member_twice_is_one(fleet: &Fleet) {
     guard.release().await;
 }
 
-async fn one_deadline_is_for_all_members(fleet: &Fleet) {
+async fn one_deadline_bounds_all_members(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let other = fleet.0[0].client().await;
     let (first, second) = (
@@ -157,7 +157,7 @@ async fn one_deadline_is_for_all_members(fleet: &Fleet) {
     assert!(!a.is_locked().await.unwrap());
 }
 
-async fn a_wait_for_one_member_keeps_the_others_alive(fleet: &Fleet) {
+async fn held_members_are_renewed_during_the_wait_for_another(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let other = fleet.0[1].client().await;
     let busy = other.lock("b").lock().await.unwrap();
@@ -174,7 +174,7 @@ async fn a_wait_for_one_member_keeps_the_others_alive(fleet: &Fleet) {
     guard.release().await;
 }
 
-async fn losing_one_member_is_losing_all(fleet: &Fleet) {
+async fn loss_of_one_member_is_loss_of_all(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let (a, b) = (clients[0].lock("a"), clients[1].lock("b"));
     let both = clients[0].multi_lock(&[&a, &b]);
@@ -262,7 +262,7 @@ async fn fixed_leases_are_counted_from_the_last_grant(fleet: &Fleet) {
     guard.release().await;
 }
 
-async fn what_is_wrong_is_told_before_anything_is_sent(fleet: &Fleet) {
+async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let (a, wrong) = (clients[0].lock("a"), clients[0].lock(""));
     let scripts = fleet.0[0].script_calls();
@@ -393,7 +393,7 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     fleet.assert_nothing_left(&clients).await;
 }
 
-async fn who_waits_in_this_process_is_not_overtaken(fleet: &Fleet) {
+async fn waiters_of_the_same_process_are_not_overtaken(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let (a, b) = (clients[0].lock("a"), clients[0].lock("b"));
     let busy = a.lock().await.unwrap();

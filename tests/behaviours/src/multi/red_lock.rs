@@ -11,13 +11,13 @@ use super::{Fleet, MS, SECOND};
 
 fleet_behaviours!(multi::red_lock as multi_red_lock, 5:
     a_quorum_holds_and_all_are_released,
-    two_never_hold_it_at_once,
+    two_red_locks_exclude_each_other,
     a_minority_held_by_another_does_not_matter,
     a_quorum_held_by_another_leaves_nothing_held,
     an_even_split_resolves_itself,
-    what_is_wrong_is_told,
+    wrong_input_is_refused,
     each_attempt_costs_one_command_per_node,
-    a_forced_minority_is_no_loss_and_a_majority_is,
+    hold_is_lost_when_a_majority_was_released_by_force,
     young_nodes_are_not_counted,
 );
 
@@ -69,7 +69,7 @@ async fn a_quorum_holds_and_all_are_released(fleet: &Fleet) {
     fleet.assert_nothing_left(&clients).await;
 }
 
-async fn two_never_hold_it_at_once(fleet: &Fleet) {
+async fn two_red_locks_exclude_each_other(fleet: &Fleet) {
     let inside = std::sync::Arc::new(tokio::sync::Mutex::new(0));
     let mut tasks = Vec::new();
     for _ in 0..4 {
@@ -154,7 +154,7 @@ async fn an_even_split_resolves_itself(fleet: &Fleet) {
     fleet.assert_nothing_left(&a).await;
 }
 
-async fn what_is_wrong_is_told(fleet: &Fleet) {
+async fn wrong_input_is_refused(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let twice = [clients[0].clone(), clients[1].clone(), clients[0].clone()];
     for (builder, what) in [
@@ -195,7 +195,7 @@ async fn each_attempt_costs_one_command_per_node(fleet: &Fleet) {
     assert_eq!(calls() - before, 10);
 }
 
-async fn a_forced_minority_is_no_loss_and_a_majority_is(fleet: &Fleet) {
+async fn hold_is_lost_when_a_majority_was_released_by_force(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let guard = red(&clients).lock().renewed_lease(SECOND).await.unwrap();
     let lost = tokio::spawn(guard.lost());

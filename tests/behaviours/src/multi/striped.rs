@@ -6,7 +6,7 @@ use redlatch_tests::backend::Backend;
 behaviours!(multi::striped as multi_striped:
     keys_of_one_stripe_exclude_each_other_and_no_others,
     all_stripes_together_are_every_key,
-    wrong_stripes_are_told,
+    wrong_stripes_and_names_are_refused,
 );
 
 async fn keys_of_one_stripe_exclude_each_other_and_no_others(backend: &Backend) {
@@ -45,7 +45,7 @@ async fn all_stripes_together_are_every_key(backend: &Backend) {
     assert_eq!(client.multi_lock(&[&one, &two]).len(), 1);
 }
 
-async fn wrong_stripes_are_told(backend: &Backend) {
+async fn wrong_stripes_and_names_are_refused(backend: &Backend) {
     let client = backend.client().await;
     let error = client.striped_lock("rows", 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidOption);

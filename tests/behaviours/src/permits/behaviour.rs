@@ -13,15 +13,15 @@ const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(permits::behaviour as permits_behaviour:
     an_id_is_extended_looked_at_and_given_back_from_another_process,
-    each_id_has_a_result_of_its_own,
+    release_of_several_ids_reports_each,
     nothing_renews_a_permit,
-    totals_and_changes,
+    totals_follow_changes_of_the_number,
     waiters_for_ids_are_served_in_order,
-    strange_ids_touch_nothing,
-    wrong_counts_leases_and_names,
-    leases_at_both_bounds,
+    unknown_ids_change_nothing,
+    wrong_counts_leases_and_names_are_refused,
+    shortest_and_longest_leases_work,
     holders_are_listed_by_id,
-    a_semaphore_with_an_end_bounds_its_permits,
+    ttl_of_a_semaphore_bounds_its_permits,
 );
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
@@ -58,7 +58,7 @@ async fn an_id_is_extended_looked_at_and_given_back_from_another_process(backend
 }
 
 // L33
-async fn each_id_has_a_result_of_its_own(backend: &Backend) {
+async fn release_of_several_ids_reports_each(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(10);
     let short = permits.acquire_many(2).lease(100 * MS).await.unwrap();
@@ -95,7 +95,7 @@ async fn nothing_renews_a_permit(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn totals_and_changes(backend: &Backend) {
+async fn totals_follow_changes_of_the_number(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x");
     assert_eq!(kind(permits.acquire().await), ErrorKind::NotSet);
@@ -162,7 +162,7 @@ async fn waiters_for_ids_are_served_in_order(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn strange_ids_touch_nothing(backend: &Backend) {
+async fn unknown_ids_change_nothing(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(2);
     let id = permits.acquire().lease(60 * SECOND).await.unwrap();
@@ -192,7 +192,7 @@ async fn strange_ids_touch_nothing(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn wrong_counts_leases_and_names(backend: &Backend) {
+async fn wrong_counts_leases_and_names_are_refused(backend: &Backend) {
     let client = backend.client().await;
     let before = backend.script_calls();
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(2);
@@ -224,7 +224,7 @@ async fn wrong_counts_leases_and_names(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn leases_at_both_bounds(backend: &Backend) {
+async fn shortest_and_longest_leases_work(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x").permits_if_unset(2);
     let year = Duration::from_secs(365 * 86_400);
@@ -260,7 +260,7 @@ async fn holders_are_listed_by_id(backend: &Backend) {
 }
 
 // L36
-async fn a_semaphore_with_an_end_bounds_its_permits(backend: &Backend) {
+async fn ttl_of_a_semaphore_bounds_its_permits(backend: &Backend) {
     let client = backend.client().await;
     let permits = client.permit_expirable_semaphore("x");
     permits.set_permits(3).ttl(2 * SECOND).await.unwrap();

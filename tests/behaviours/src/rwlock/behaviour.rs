@@ -14,17 +14,17 @@ const MS: Duration = Duration::from_millis(1);
 
 behaviours!(rwlock::behaviour as rwlock_behaviour:
     readers_share_and_writers_exclude,
-    free_holds_cost_two_commands,
-    who_holds_re_enters,
-    a_reader_that_asks_to_write_is_told_at_once,
-    a_writer_that_reads_and_releases_the_write_is_a_reader,
-    a_downgrade_lets_nobody_write_in_between_and_wakes_readers,
+    uncontended_read_and_write_cost_two_commands,
+    holders_re_enter_either_side,
+    reader_that_asks_to_write_is_refused_at_once,
+    writer_that_also_reads_is_a_reader_after_its_write,
+    downgrade_wakes_readers_and_admits_no_writer,
     a_lost_write_cannot_be_downgraded,
-    a_reader_that_dies_is_out_at_its_own_deadline,
-    tokens_tell_stale_from_fresh,
-    a_slow_reader_is_told_before_the_next_write,
-    holders_are_shown_with_what_they_say,
-    one_holder_or_all_are_ended_by_force,
+    lease_of_a_dead_reader_ends_while_others_read,
+    tokens_of_readers_tell_stale_data,
+    reader_learns_of_its_loss_before_the_next_write,
+    holders_show_their_metadata,
+    forced_release_ends_one_holder_or_all,
     renewal_is_forbidden_without_breaking_exclusion,
     another_kind_under_the_name_is_a_typed_error,
     names_with_braces_are_locks_of_their_own,
@@ -57,7 +57,7 @@ async fn readers_share_and_writers_exclude(backend: &Backend) {
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn free_holds_cost_two_commands(backend: &Backend) {
+async fn uncontended_read_and_write_cost_two_commands(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let mut calls = 0;
@@ -73,7 +73,7 @@ async fn free_holds_cost_two_commands(backend: &Backend) {
     assert_eq!(calls, 2 + 2 + 3);
 }
 
-async fn who_holds_re_enters(backend: &Backend) {
+async fn holders_re_enter_either_side(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let owner = client.owner();
@@ -111,7 +111,7 @@ async fn who_holds_re_enters(backend: &Backend) {
 }
 
 // L28
-async fn a_reader_that_asks_to_write_is_told_at_once(backend: &Backend) {
+async fn reader_that_asks_to_write_is_refused_at_once(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let reader = lock.read().await.unwrap();
@@ -132,7 +132,7 @@ async fn a_reader_that_asks_to_write_is_told_at_once(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn a_writer_that_reads_and_releases_the_write_is_a_reader(backend: &Backend) {
+async fn writer_that_also_reads_is_a_reader_after_its_write(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let writer = lock.write().await.unwrap();
@@ -150,7 +150,7 @@ async fn a_writer_that_reads_and_releases_the_write_is_a_reader(backend: &Backen
 }
 
 // L27
-async fn a_downgrade_lets_nobody_write_in_between_and_wakes_readers(backend: &Backend) {
+async fn downgrade_wakes_readers_and_admits_no_writer(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let writer = a.read_write_lock("x").write().await.unwrap();
     let writing = tokio::spawn({
@@ -207,7 +207,7 @@ async fn a_lost_write_cannot_be_downgraded(backend: &Backend) {
 }
 
 // L30
-async fn a_reader_that_dies_is_out_at_its_own_deadline(backend: &Backend) {
+async fn lease_of_a_dead_reader_ends_while_others_read(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let stays = lock.read().await.unwrap();
@@ -233,7 +233,7 @@ async fn a_reader_that_dies_is_out_at_its_own_deadline(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn tokens_tell_stale_from_fresh(backend: &Backend) {
+async fn tokens_of_readers_tell_stale_data(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let first = lock.read().await.unwrap();
@@ -257,7 +257,7 @@ async fn tokens_tell_stale_from_fresh(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn a_slow_reader_is_told_before_the_next_write(backend: &Backend) {
+async fn reader_learns_of_its_loss_before_the_next_write(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let slow = a.read_write_lock("x").read().lease(400 * MS).await.unwrap();
     let lost = slow.lost();
@@ -272,7 +272,7 @@ async fn a_slow_reader_is_told_before_the_next_write(backend: &Backend) {
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn holders_are_shown_with_what_they_say(backend: &Backend) {
+async fn holders_show_their_metadata(backend: &Backend) {
     let client = backend
         .builder()
         .application("cache")
@@ -307,7 +307,7 @@ async fn holders_are_shown_with_what_they_say(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn one_holder_or_all_are_ended_by_force(backend: &Backend) {
+async fn forced_release_ends_one_holder_or_all(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let lock = a.read_write_lock("x");
     let mut guards = Vec::new();

@@ -13,10 +13,10 @@ use super::{assert_quiet, waiting};
 const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(rwlock::crowd as rwlock_crowd:
-    ten_thousand_readers_of_one_name,
-    a_crowd_comes_in_at_the_cost_of_each_alone,
+    ten_thousand_readers_hold_one_name,
+    cost_of_a_waiting_reader_does_not_grow_with_their_number,
     commands_per_write_stay_flat_as_waiters_grow,
-    a_lost_message_costs_a_crowd_one_look,
+    lost_message_costs_waiting_readers_one_recheck,
 );
 
 /// Returns how many commands `lock`'s holds cost the server per pair of acquire and release.
@@ -30,7 +30,7 @@ async fn cost_of_a_read(backend: &Backend, lock: &redlatch::ReadWriteLock) -> u6
 }
 
 // L29
-async fn ten_thousand_readers_of_one_name(backend: &Backend) {
+async fn ten_thousand_readers_hold_one_name(backend: &Backend) {
     let (readers, _turn) = backend.crowd().await;
     let client = backend.patient_client().await;
     let lock = client.read_write_lock("x");
@@ -71,7 +71,7 @@ async fn ten_thousand_readers_of_one_name(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-async fn a_crowd_comes_in_at_the_cost_of_each_alone(backend: &Backend) {
+async fn cost_of_a_waiting_reader_does_not_grow_with_their_number(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let mut costs = Vec::new();
     for crowd in [1, 16, 128] {
@@ -103,9 +103,9 @@ async fn a_crowd_comes_in_at_the_cost_of_each_alone(backend: &Backend) {
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn a_lost_message_costs_a_crowd_one_look(backend: &Backend) {
+async fn lost_message_costs_waiting_readers_one_recheck(backend: &Backend) {
     let Backend::Embedded { .. } = backend else {
-        return a_crowd_comes_in_at_the_cost_of_each_alone(backend).await;
+        return cost_of_a_waiting_reader_does_not_grow_with_their_number(backend).await;
     };
     let (a, b) = (backend.client().await, backend.client().await);
     let writer = a.read_write_lock("x").write().await.unwrap();

@@ -19,9 +19,9 @@ behaviours!(rwlock::fairness as rwlock_fairness:
     readers_in_a_loop_do_not_starve_a_writer,
     writers_in_a_loop_do_not_starve_a_reader,
     writers_are_served_in_order_of_arrival,
-    readers_that_wait_go_before_the_next_writer,
-    a_writer_that_gives_up_lets_waiting_readers_in,
-    a_batch_that_does_not_come_is_waited_for_once,
+    waiting_readers_go_before_the_next_writer,
+    timed_out_writer_lets_waiting_readers_in,
+    notified_readers_that_do_not_come_delay_the_writer_once,
 );
 
 /// Keeps `tasks` tasks at it until told to stop; each notes its grants in the counter.
@@ -148,7 +148,7 @@ async fn writers_are_served_in_order_of_arrival(backend: &Backend) {
     assert_eq!(order.recv().await, None);
 }
 
-async fn readers_that_wait_go_before_the_next_writer(backend: &Backend) {
+async fn waiting_readers_go_before_the_next_writer(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let first = a.read_write_lock("x").write().await.unwrap();
     let writing = tokio::spawn({
@@ -181,7 +181,7 @@ async fn readers_that_wait_go_before_the_next_writer(backend: &Backend) {
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn a_writer_that_gives_up_lets_waiting_readers_in(backend: &Backend) {
+async fn timed_out_writer_lets_waiting_readers_in(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let inside = a.read_write_lock("x").read().await.unwrap();
     let writing = tokio::spawn({
@@ -213,7 +213,7 @@ async fn a_writer_that_gives_up_lets_waiting_readers_in(backend: &Backend) {
 }
 
 /// Readers that were let in and do not come: their futures are not polled.
-async fn a_batch_that_does_not_come_is_waited_for_once(backend: &Backend) {
+async fn notified_readers_that_do_not_come_delay_the_writer_once(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let first = a.read_write_lock("x").write().await.unwrap();
     let mut stuck: Vec<_> = (0..3)

@@ -16,20 +16,20 @@ use super::{assert_quiet, waiting};
 const MS: Duration = Duration::from_millis(1);
 
 behaviours!(rwlock::upgrade as rwlock_upgrade:
-    one_upgradable_reader_beside_others,
+    one_upgradable_reader_shares_with_plain_readers,
     an_upgrade_waits_for_readers_and_holds_back_new_ones,
-    an_upgrade_that_gives_up_keeps_the_read,
-    an_upgrade_needs_its_hold,
+    timed_out_upgrade_keeps_the_read,
+    upgrade_of_a_lost_hold_fails,
     an_upgrade_goes_before_waiting_writers,
     two_upgrades_of_one_owner_are_one_write,
-    who_holds_upgradably_may_ask_to_write,
-    who_waits_to_write_and_loses_its_read_waits_in_the_queue,
-    an_upgrade_ends_when_its_hold_does,
+    upgradable_reader_may_ask_to_write,
+    waiting_writer_that_loses_its_read_joins_the_queue,
+    upgrade_fails_when_its_hold_expires,
     upgrades_in_a_loop_do_not_starve_a_reader,
     an_upgraded_writer_downgrades,
 );
 
-async fn one_upgradable_reader_beside_others(backend: &Backend) {
+async fn one_upgradable_reader_shares_with_plain_readers(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
     let look = ours.upgradable_read().await.unwrap();
@@ -87,7 +87,7 @@ async fn an_upgrade_waits_for_readers_and_holds_back_new_ones(backend: &Backend)
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn an_upgrade_that_gives_up_keeps_the_read(backend: &Backend) {
+async fn timed_out_upgrade_keeps_the_read(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let look = a.read_write_lock("x").upgradable_read().await.unwrap();
     let reader = b.read_write_lock("x").read().await.unwrap();
@@ -119,7 +119,7 @@ async fn an_upgrade_that_gives_up_keeps_the_read(backend: &Backend) {
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn an_upgrade_needs_its_hold(backend: &Backend) {
+async fn upgrade_of_a_lost_hold_fails(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let look = lock.upgradable_read().lease(200 * MS).await.unwrap();
@@ -174,7 +174,7 @@ async fn two_upgrades_of_one_owner_are_one_write(backend: &Backend) {
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn who_holds_upgradably_may_ask_to_write(backend: &Backend) {
+async fn upgradable_reader_may_ask_to_write(backend: &Backend) {
     let client = backend.client().await;
     let lock = client.read_write_lock("x");
     let look = lock.upgradable_read().await.unwrap();
@@ -187,7 +187,7 @@ async fn who_holds_upgradably_may_ask_to_write(backend: &Backend) {
 }
 
 /// It needed no place while its owner held; from then on it has one, also behind others of its client.
-async fn who_waits_to_write_and_loses_its_read_waits_in_the_queue(backend: &Backend) {
+async fn waiting_writer_that_loses_its_read_joins_the_queue(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));
     let reader = theirs.read().await.unwrap();
@@ -217,7 +217,7 @@ async fn who_waits_to_write_and_loses_its_read_waits_in_the_queue(backend: &Back
     assert_quiet(backend, &a, "x").await;
 }
 
-async fn an_upgrade_ends_when_its_hold_does(backend: &Backend) {
+async fn upgrade_fails_when_its_hold_expires(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let reader = b.read_write_lock("x").read().await.unwrap();
     let lock = a.read_write_lock("x");

@@ -13,12 +13,12 @@ behaviours!(semaphore::behaviour as semaphore_behaviour:
     permits_are_given_out_and_come_back,
     a_guard_is_split_and_merged,
     forgotten_permits_are_gone_exactly_once,
-    nobody_has_set_it,
-    the_number_is_changed,
-    drained_permits_are_those_that_could_be_had,
-    a_semaphore_with_an_end_takes_its_permits_along,
-    deleting_forgets_what_is_out,
-    holders_say_who_they_are,
+    unset_semaphore_is_a_typed_error,
+    number_of_permits_can_be_changed,
+    drain_takes_the_available_permits,
+    expired_semaphore_takes_its_permits_along,
+    deletion_forgets_held_permits,
+    holders_show_their_metadata,
     a_lease_is_fixed_renewed_and_extended,
     acquisitions_inside_of_a_scope_exclude_each_other,
 );
@@ -117,7 +117,7 @@ async fn forgotten_permits_are_gone_exactly_once(backend: &Backend) {
 }
 
 // L35
-async fn nobody_has_set_it(backend: &Backend) {
+async fn unset_semaphore_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     let unset = ErrorKind::NotSet;
@@ -150,7 +150,7 @@ async fn nobody_has_set_it(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn the_number_is_changed(backend: &Backend) {
+async fn number_of_permits_can_be_changed(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     assert!(semaphore.try_set_permits(3).await.unwrap());
@@ -187,7 +187,7 @@ async fn the_number_is_changed(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn drained_permits_are_those_that_could_be_had(backend: &Backend) {
+async fn drain_takes_the_available_permits(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     semaphore.set_permits(7).await.unwrap();
@@ -201,7 +201,7 @@ async fn drained_permits_are_those_that_could_be_had(backend: &Backend) {
 }
 
 // L36
-async fn a_semaphore_with_an_end_takes_its_permits_along(backend: &Backend) {
+async fn expired_semaphore_takes_its_permits_along(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     semaphore.set_permits(5).ttl(4 * SECOND).await.unwrap();
@@ -240,7 +240,7 @@ async fn a_semaphore_with_an_end_takes_its_permits_along(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn deleting_forgets_what_is_out(backend: &Backend) {
+async fn deletion_forgets_held_permits(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     semaphore.set_permits(2).await.unwrap();
@@ -253,7 +253,7 @@ async fn deleting_forgets_what_is_out(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn holders_say_who_they_are(backend: &Backend) {
+async fn holders_show_their_metadata(backend: &Backend) {
     let client = backend
         .builder()
         .application("shop")

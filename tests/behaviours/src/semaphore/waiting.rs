@@ -18,14 +18,14 @@ const SECOND: Duration = Duration::from_secs(1);
 behaviours!(semaphore::waiting as semaphore_waiting:
     waiters_are_served_in_order_whatever_their_sizes,
     waiters_of_several_clients_are_served_in_order,
-    a_new_number_reaches_waiters_at_once,
-    a_waiter_that_gives_up_lets_the_next_one_in,
+    raised_number_wakes_waiters_at_once,
+    timed_out_waiter_lets_the_next_one_in,
     a_dropped_waiter_lets_the_next_one_in,
-    waiting_ends_at_its_time,
+    bounded_wait_ends_at_its_time,
     a_waiter_for_many_is_served_while_others_come_and_go,
-    deleting_tells_waiters,
-    places_from_before_a_deletion_hold_nobody_up,
-    permits_out_never_exceed_their_number,
+    deletion_ends_waits_with_a_typed_error,
+    places_from_before_a_deletion_block_nobody,
+    held_permits_never_exceed_their_number,
 );
 
 type Log = Arc<Mutex<Vec<usize>>>;
@@ -81,7 +81,7 @@ async fn waiters_of_several_clients_are_served_in_order(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn a_new_number_reaches_waiters_at_once(backend: &Backend) {
+async fn raised_number_wakes_waiters_at_once(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(3);
     let guard = semaphore.acquire_many(3).await.unwrap();
@@ -107,7 +107,7 @@ async fn a_new_number_reaches_waiters_at_once(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn a_waiter_that_gives_up_lets_the_next_one_in(backend: &Backend) {
+async fn timed_out_waiter_lets_the_next_one_in(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(5);
     let guard = semaphore.acquire_many(3).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_dropped_waiter_lets_the_next_one_in(backend: &Backend) {
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn waiting_ends_at_its_time(backend: &Backend) {
+async fn bounded_wait_ends_at_its_time(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(1);
     let guard = semaphore.acquire().await.unwrap();
@@ -191,7 +191,7 @@ async fn a_waiter_for_many_is_served_while_others_come_and_go(backend: &Backend)
     assert_all_back(backend, &client, &semaphore).await;
 }
 
-async fn deleting_tells_waiters(backend: &Backend) {
+async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let other = backend.client().await;
     let semaphore = client.semaphore("x");
@@ -215,7 +215,7 @@ async fn deleting_tells_waiters(backend: &Backend) {
     other.settled().await;
 }
 
-async fn places_from_before_a_deletion_hold_nobody_up(backend: &Backend) {
+async fn places_from_before_a_deletion_block_nobody(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x");
     let poll = WaitStrategy::Poll(Backoff::constant(100 * MS));
@@ -240,7 +240,7 @@ async fn places_from_before_a_deletion_hold_nobody_up(backend: &Backend) {
     }
 }
 
-async fn permits_out_never_exceed_their_number(backend: &Backend) {
+async fn held_permits_never_exceed_their_number(backend: &Backend) {
     let clients = [backend.client().await, backend.client().await];
     let semaphore = clients[0].semaphore("x").permits_if_unset(7);
     let out = Arc::new(Mutex::new((0, 0)));

@@ -8,16 +8,16 @@ use redlatch_tests::backend::{Backend, assert_tables_empty};
 const MS: Duration = Duration::from_millis(1);
 
 behaviours!(semaphore::wrong_input as semaphore_wrong_input:
-    wrong_names_leases_and_counts_are_told_and_send_nothing,
-    another_kind_under_the_name_is_told,
-    leases_at_both_bounds,
+    wrong_names_leases_and_counts_are_refused_and_send_nothing,
+    name_of_another_kind_is_a_typed_error,
+    shortest_and_longest_leases_work,
 );
 
 fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind()
 }
 
-async fn wrong_names_leases_and_counts_are_told_and_send_nothing(backend: &Backend) {
+async fn wrong_names_leases_and_counts_are_refused_and_send_nothing(backend: &Backend) {
     let client = backend.client().await;
     let before = backend.script_calls();
     for name in [String::new(), "x".repeat(513)] {
@@ -50,7 +50,7 @@ async fn wrong_names_leases_and_counts_are_told_and_send_nothing(backend: &Backe
     assert_tables_empty(&client).await;
 }
 
-async fn another_kind_under_the_name_is_told(backend: &Backend) {
+async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();
     let semaphore = client.semaphore("x").permits_if_unset(5);
@@ -72,7 +72,7 @@ async fn another_kind_under_the_name_is_told(backend: &Backend) {
     assert_tables_empty(&client).await;
 }
 
-async fn leases_at_both_bounds(backend: &Backend) {
+async fn shortest_and_longest_leases_work(backend: &Backend) {
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(2);
     let year = Duration::from_secs(365 * 86_400);

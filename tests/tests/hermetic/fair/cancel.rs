@@ -63,7 +63,7 @@ async fn held_by_another(backend: &Backend) -> FairLockGuard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_of_a_free_name() {
+async fn cancelled_lock_of_a_free_name_leaves_nothing() {
     let polls = dropped_at_every_await(async |_: &Backend, client: &Client| {
         let lock = client.fair_lock("x");
         (
@@ -76,7 +76,7 @@ async fn lock_of_a_free_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_of_a_held_name() {
+async fn cancelled_lock_of_a_held_name_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.fair_lock("x");
@@ -89,7 +89,7 @@ async fn lock_of_a_held_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_of_a_held_name_by_asking_again_and_again() {
+async fn cancelled_polling_lock_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.fair_lock("x");
@@ -104,7 +104,7 @@ async fn lock_of_a_held_name_by_asking_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_with_the_hub_not_up_yet() {
+async fn cancelled_lock_before_the_subscription_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client| {
         let other = held_by_another(backend).await;
         let client = backend.builder().self_check(false).connect().await.unwrap();
@@ -118,7 +118,7 @@ async fn lock_with_the_hub_not_up_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_that_is_handed_over() {
+async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.fair_lock("x");
@@ -135,7 +135,7 @@ async fn lock_that_is_handed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_waiters_of_one_client() {
+async fn cancelled_waiters_of_one_client_leave_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.fair_lock("x");
@@ -150,7 +150,7 @@ async fn two_waiters_of_one_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiters_and_position() {
+async fn cancelled_inspection_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.fair_lock("x");

@@ -15,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A copy that comes when its grant is over, and another holds, enters the attempt as a waiter; whoever ends the grant strikes it out.
 #[tokio::test(start_paused = true)]
-async fn late_copies_of_a_grant_leave_no_waiter_behind() {
+async fn late_copies_of_a_grant_leave_no_queue_entry() {
     for closes in [false, true] {
         let backend = Backend::embedded();
         backend.preload();
@@ -49,7 +49,7 @@ async fn late_copies_of_a_grant_leave_no_waiter_behind() {
 
 /// However many waiters of a client have lost their places, they do not all ask at once, and each asks once.
 #[tokio::test(start_paused = true)]
-async fn who_lost_all_places_asks_at_the_clients_pace() {
+async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     const MANY: u64 = 1_500;
     let backend = Backend::embedded();
     backend.preload();
@@ -89,7 +89,7 @@ async fn who_lost_all_places_asks_at_the_clients_pace() {
 
 /// Whoever is granted and had lost its place tells the others of its client, or each would look when it became the first of them.
 #[tokio::test(start_paused = true)]
-async fn a_grant_without_a_place_is_told_to_the_others() {
+async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
     let backend = Backend::embedded();
     let clients = clients(&backend, 2).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();
@@ -109,7 +109,7 @@ async fn a_grant_without_a_place_is_told_to_the_others() {
 
 /// A grant whose answer was lost is no reason to think that places were.
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_is_answered_twice_recalls_nobody() {
+async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -138,7 +138,7 @@ async fn a_grant_that_is_answered_twice_recalls_nobody() {
 
 /// The first of a client's waiters hears what is said to any of them also while it asks, by one listener all the time.
 #[tokio::test(start_paused = true)]
-async fn the_first_of_the_line_listens_for_the_others_all_the_time() {
+async fn first_waiter_of_a_client_stays_subscribed_while_it_asks() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -164,7 +164,7 @@ async fn the_first_of_the_line_listens_for_the_others_all_the_time() {
 
 /// No message comes through: each hand-over costs one look of the next client's first waiter, and none is lost.
 #[tokio::test(start_paused = true)]
-async fn without_messages_each_hand_over_takes_a_look() {
+async fn hand_overs_without_messages_take_one_recheck_each() {
     let backend = Backend::embedded();
     backend.preload();
     let clients = clients(&backend, 4).await;
@@ -202,7 +202,7 @@ async fn without_messages_each_hand_over_takes_a_look() {
 
 /// The call is lost, and a moment later messages come through again: the next look is all it costs.
 #[tokio::test(start_paused = true)]
-async fn a_lost_call_costs_a_look() {
+async fn lost_notification_costs_one_recheck() {
     for lost in 1..4 {
         let backend = Backend::embedded();
         let clients = clients(&backend, 3).await;

@@ -59,7 +59,7 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownL
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bounded_wait() {
+async fn cancelled_bounded_wait_leaves_nothing() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
         task(async move {
             let _ = latch.wait_for(30 * MS).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_bounded_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_ends() {
+async fn cancelled_wait_that_ends_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
         let other = backend.client().await.countdown_latch("x");
         tokio::spawn(async move {
@@ -82,7 +82,7 @@ async fn a_wait_that_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_with_the_hub_not_up_yet() {
+async fn cancelled_wait_before_the_subscription_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, _| {
         let client = backend.builder().self_check(false).connect().await.unwrap();
         let latch = client.countdown_latch("x");
@@ -94,7 +94,7 @@ async fn a_wait_with_the_hub_not_up_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_waits_of_one_latch() {
+async fn cancelled_waits_of_one_latch_leave_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
         let other = backend.client().await.countdown_latch("x");
         tokio::spawn(async move {
@@ -111,7 +111,7 @@ async fn several_waits_of_one_latch() {
 
 /// One waits on while others of the same client are dropped, also in the middle of the look that all of them share.
 #[tokio::test(start_paused = true)]
-async fn dropping_some_leaves_the_others_waiting() {
+async fn cancelled_waits_leave_the_others_waiting() {
     for polls in 1..30 {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -139,7 +139,7 @@ async fn dropping_some_leaves_the_others_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_down_and_waiting() {
+async fn cancelled_count_down_and_wait_counts_once_at_most() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
         let other = backend.client().await.countdown_latch("x");
         tokio::spawn(async move {
@@ -152,7 +152,7 @@ async fn counting_down_and_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_down() {
+async fn cancelled_count_down_counts_once_at_most() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
         task(async move {
             let _ = latch.count_down(1).await.unwrap();
@@ -162,7 +162,7 @@ async fn counting_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counting_down_with_a_reply_lost() {
+async fn cancelled_count_down_with_a_lost_reply_counts_once_at_most() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
         let is_it = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.count_down.text);
         backend
@@ -176,7 +176,7 @@ async fn counting_down_with_a_reply_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn setting_looking_and_deleting() {
+async fn cancelled_set_info_and_delete_take_effect_once_at_most() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {
         task(async move {
             let _ = latch.try_set_count(7).await.unwrap();

@@ -129,7 +129,7 @@ async fn a_set_whose_reply_is_lost_says_that_it_has_set() {
 
 // L40, L49
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_operations_ends_by_itself() {
+async fn record_of_operations_expires() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -193,7 +193,7 @@ async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_few_replicas_is_an_error_that_says_so() {
+async fn too_few_replicas_is_a_typed_error() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -213,7 +213,7 @@ async fn too_few_replicas_is_an_error_that_says_so() {
 
 // L3, L4
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_silent_bounds_the_caller() {
+async fn silent_server_bounds_every_call() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -244,7 +244,7 @@ async fn a_server_that_is_silent_bounds_the_caller() {
 
 // L3, L4
 #[tokio::test(start_paused = true)]
-async fn waiters_behind_one_another_hear_of_a_silent_server_too() {
+async fn waiters_behind_another_learn_of_a_silent_server() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -277,7 +277,7 @@ async fn waiters_behind_one_another_hear_of_a_silent_server_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_lost_its_data_is_a_typed_error() {
+async fn lost_data_is_a_typed_error() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -304,7 +304,7 @@ async fn a_server_that_lost_its_data_is_a_typed_error() {
 
 // L7
 #[tokio::test(start_paused = true)]
-async fn a_server_that_kept_its_data_costs_a_look() {
+async fn restart_with_data_costs_one_recheck() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -342,7 +342,7 @@ async fn a_failover_to_older_data_never_opens_too_early() {
 
 // L44
 #[tokio::test(start_paused = true)]
-async fn scripts_that_are_flushed_come_back_on_every_path() {
+async fn scripts_are_loaded_again_on_every_path_of_a_latch() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
@@ -359,7 +359,7 @@ async fn scripts_that_are_flushed_come_back_on_every_path() {
 
 // L45
 #[tokio::test(start_paused = true)]
-async fn what_the_server_refuses_for_a_while_is_asked_for_again() {
+async fn requests_refused_for_a_while_are_repeated() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -389,7 +389,7 @@ async fn what_the_server_refuses_for_a_while_is_asked_for_again() {
 
 /// A clock that is set back moves neither generations nor what is remembered the wrong way.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_set_back_breaks_no_generation() {
+async fn generations_rise_although_the_clock_is_set_back() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();

@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// One that is polled until it has sent its look and never again must not keep the others from looking.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_nobody_polls_stalls_nobody() {
+async fn unpolled_waiter_does_not_stall_others() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -32,7 +32,7 @@ async fn a_waiter_that_nobody_polls_stalls_nobody() {
 
 // L7
 #[tokio::test(start_paused = true)]
-async fn a_lost_message_costs_a_look() {
+async fn lost_message_costs_one_recheck_for_all_waiters() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -53,7 +53,7 @@ async fn a_lost_message_costs_a_look() {
 
 // L37
 #[tokio::test(start_paused = true)]
-async fn a_lost_message_of_a_deletion_costs_a_look() {
+async fn lost_message_of_a_deletion_costs_one_recheck() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -75,7 +75,7 @@ async fn a_lost_message_of_a_deletion_costs_a_look() {
 
 /// The message of an earlier generation, and of an earlier deletion, end nobody's wait for a later one.
 #[tokio::test(start_paused = true)]
-async fn a_message_of_another_generation_ends_no_wait() {
+async fn message_about_another_generation_ends_no_wait() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -104,7 +104,7 @@ async fn a_message_of_another_generation_ends_no_wait() {
 
 // L6, L7
 #[tokio::test(start_paused = true)]
-async fn without_messages_waiters_go_by_the_clock() {
+async fn waiters_without_a_subscription_recheck_by_the_clock() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -135,7 +135,7 @@ async fn without_messages_waiters_go_by_the_clock() {
 
 /// Whoever comes later counts only what was looked at since: what another has seen may be over.
 #[tokio::test(start_paused = true)]
-async fn a_newcomer_looks_for_itself() {
+async fn new_waiter_does_not_use_an_older_answer() {
     let backend = Backend::embedded();
     backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
@@ -157,7 +157,7 @@ async fn a_newcomer_looks_for_itself() {
 
 /// Found by the simulator (seed 3699): its own look had no answer, and it took one from before it came.
 #[tokio::test(start_paused = true)]
-async fn a_newcomer_whose_look_fails_takes_no_older_one() {
+async fn new_waiter_whose_request_fails_does_not_use_an_older_answer() {
     let backend = Backend::embedded();
     backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);

@@ -57,7 +57,7 @@ async fn held_by_another(backend: &Backend) -> LockGuard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_of_a_free_name() {
+async fn cancelled_lock_of_a_free_name_leaves_nothing() {
     let polls = dropped_at_every_await(async |_: &Backend, client: &Client| {
         let lock = client.lock("x");
         (
@@ -70,7 +70,7 @@ async fn lock_of_a_free_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_of_a_held_name() {
+async fn cancelled_lock_of_a_held_name_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.lock("x");
@@ -83,7 +83,7 @@ async fn lock_of_a_held_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_of_a_held_name_with_the_hub_not_up_yet() {
+async fn cancelled_lock_before_the_subscription_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client| {
         let other = held_by_another(backend).await;
         let client = backend.builder().self_check(false).connect().await.unwrap();
@@ -97,7 +97,7 @@ async fn lock_of_a_held_name_with_the_hub_not_up_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lock_that_is_handed_over() {
+async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {
         let other = held_by_another(backend).await;
         let lock = client.lock("x");
@@ -114,7 +114,7 @@ async fn lock_that_is_handed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_local_waiter_behind_another() {
+async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
     dropped_at_every_await(async |_: &Backend, client: &Client| {
         let guard = client.lock("x").lock().await.unwrap();
         let mut first = Box::pin(client.lock("x").try_lock_for(20 * MS).into_future());
@@ -131,7 +131,7 @@ async fn a_local_waiter_behind_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn re_entry_touches_only_its_own_attempt() {
+async fn cancelled_re_entry_undoes_only_its_own_attempt() {
     for polls in 1..12 {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -158,7 +158,7 @@ async fn re_entry_touches_only_its_own_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn release_goes_on_in_the_background() {
+async fn cancelled_release_goes_on_in_the_background() {
     dropped_at_every_await(async |_: &Backend, client: &Client| {
         let guard = client.lock("x").lock().await.unwrap();
         (
@@ -172,7 +172,7 @@ async fn release_goes_on_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn extend_and_run_and_lost() {
+async fn cancelled_extend_run_and_lost_leave_the_hold() {
     dropped_at_every_await(async |_: &Backend, client: &Client| {
         let guard = client.lock("x").lock().await.unwrap();
         let task = async move {
@@ -188,7 +188,7 @@ async fn extend_and_run_and_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn inspection_and_force() {
+async fn cancelled_inspection_and_forced_release_leave_nothing() {
     dropped_at_every_await(async |_: &Backend, client: &Client| {
         let lock = client.lock("x");
         let client = client.clone();
@@ -205,7 +205,7 @@ async fn inspection_and_force() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connect_and_close() {
+async fn cancelled_connect_and_close_leave_nothing() {
     for polls in 1.. {
         let backend = Backend::embedded();
         let mut connecting: Pin<Box<dyn Future<Output = _>>> =

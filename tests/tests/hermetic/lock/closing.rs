@@ -24,7 +24,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn closing_twice_or_half_releases_every_hold() {
+async fn cancelled_and_repeated_close_releases_every_hold() {
     // Once with every number of polls before the first call is dropped, and once undisturbed.
     for polls in (0..40).chain([usize::MAX]) {
         let backend = Backend::embedded();
@@ -61,7 +61,7 @@ async fn closing_twice_or_half_releases_every_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grace_that_is_dropped_half_way_is_no_pardon() {
+async fn cancelled_close_still_ends_holds_after_its_grace() {
     let backend = Backend::embedded();
     let (client, other) = (backend.client().await, backend.client().await);
     let guard = client.lock("x").lock().await.unwrap();
@@ -82,7 +82,7 @@ async fn grace_that_is_dropped_half_way_is_no_pardon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
+async fn acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
     for stopped_for in [1, 300, 900, 1_500, 4_000, 4_990, 7_000, 9_900, 15_000] {
         for delivered in [false, true] {
             let backend = Backend::embedded();
@@ -116,7 +116,7 @@ async fn an_acquisition_in_flight_ends_with_its_client_and_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_leaves_no_ghost_for_late_copies() {
+async fn late_copies_of_an_acquisition_take_nothing_after_close() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         let server = backend.embedded_server().clone();
@@ -139,7 +139,7 @@ async fn closing_leaves_no_ghost_for_late_copies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_with_an_acquisition_in_flight_leaves_no_ghost() {
+async fn late_copies_of_an_unanswered_acquisition_take_nothing_after_close() {
     let backend = Backend::embedded();
     let server = backend.embedded_server().clone();
     let (client, other) = (backend.client().await, backend.client().await);
@@ -163,7 +163,7 @@ async fn closing_with_an_acquisition_in_flight_leaves_no_ghost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_fixed_lease_is_released_after_an_outage_whatever_the_default_is() {
+async fn release_outlasts_an_outage_within_the_lease_of_its_hold() {
     for cut in [false, true] {
         let backend = Backend::embedded();
         let server = backend.embedded_server().clone();
@@ -191,7 +191,7 @@ async fn a_long_fixed_lease_is_released_after_an_outage_whatever_the_default_is(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clean_end_is_no_loss() {
+async fn released_hold_counts_no_loss() {
     let counters = Counters::default();
     let _installed = metrics::set_default_local_recorder(&counters);
     let backend = Backend::embedded();
@@ -221,7 +221,7 @@ async fn a_clean_end_is_no_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_a_loss_keeps_no_client_alive() {
+async fn lost_future_does_not_keep_the_client_alive() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;

@@ -23,7 +23,7 @@ fn colliding(prefix: &str) -> (String, String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_names_with_one_hash_are_two_holds() {
+async fn names_with_colliding_hashes_are_held_apart() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let (one, two) = colliding("redlatch");

@@ -9,7 +9,7 @@ use redlatch_tests::backend::Backend;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_re_entry_does_not_outlast_a_hold_whose_renewal_is_forbidden() {
+async fn re_entry_does_not_outlast_a_hold_whose_renewal_is_forbidden() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let outer = a.lock("x").lock().lease(5 * SECOND).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_re_entry_after_max_hold_is_renewed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_is_asked_for_again_still_tells_of_the_dead_holder() {
+async fn repeated_answer_of_a_grant_still_reports_the_dead_holder() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let dead = a.lock("x").lock().lease(SECOND).await.unwrap();

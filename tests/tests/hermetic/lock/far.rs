@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_a_little_longer_than_a_round_trip_can_be_had() {
+async fn lease_slightly_longer_than_a_round_trip_is_granted() {
     for (lease, round_trip) in [(60, 40), (136, 100), (300, 250), (500, 350)] {
         let backend = Backend::embedded();
         let client = far(&backend, round_trip * MS / 2).await;
@@ -31,7 +31,7 @@ async fn a_lease_a_little_longer_than_a_round_trip_can_be_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_shorter_than_a_round_trip_ends_with_the_callers_time_and_leaves_nothing() {
+async fn lease_shorter_than_a_round_trip_times_out_and_leaves_nothing() {
     let backend = Backend::embedded();
     let client = far(&backend, 50 * MS).await;
     let start = Instant::now();
@@ -44,7 +44,7 @@ async fn a_lease_shorter_than_a_round_trip_ends_with_the_callers_time_and_leaves
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_extension_gets_through() {
+async fn short_extension_over_a_slow_network_succeeds() {
     let backend = Backend::embedded();
     let client = far(&backend, 40 * MS).await;
     let guard = client.lock("x").lock().lease(3 * SECOND).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_short_extension_gets_through() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_short_renewed_lease_is_kept_up() {
+async fn short_renewed_lease_survives_a_slow_network() {
     let backend = Backend::embedded();
     // Scripts that are not there yet would cost a round trip more.
     let near = backend.client().await.lock("x").lock().await.unwrap();

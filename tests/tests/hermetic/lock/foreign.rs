@@ -56,7 +56,7 @@ async fn foreign_keys_under_the_prefix_do_not_end_the_search() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_to_listen_a_client_looks_by_the_clock_and_stays_connected() {
+async fn client_without_channel_rights_rechecks_by_the_clock_and_stays_connected() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     for _ in 0..1_000 {

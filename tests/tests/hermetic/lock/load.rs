@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const SCALE: u32 = if cfg!(feature = "servers") { 10 } else { 1 };
 
 #[tokio::test(start_paused = true)]
-async fn hand_offs_do_not_use_up_the_looks_of_a_later_waiter() {
+async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let tasks = (0..4).map(|i| {
@@ -50,7 +50,7 @@ async fn hand_offs_do_not_use_up_the_looks_of_a_later_waiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_wakes_the_living_behind_a_hundred_dead() {
+async fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_release_wakes_the_living_behind_a_hundred_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_clients_with_other_clocks_are_accepted() {
+async fn requests_of_clients_with_fast_and_slow_clocks_are_accepted() {
     for speed in [0.9, 1.1] {
         let backend = Backend::embedded();
         let client = clocked(&backend, speed).await;
@@ -122,7 +122,7 @@ async fn a_request_after_the_servers_clock_was_set_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_that_answers_is_not_asked_again() {
+async fn request_to_a_slow_server_is_not_repeated() {
     let requests = 2_000 * SCALE;
     let backend = Backend::embedded();
     // Four seconds of work at once, while one request alone would wait for a second.
@@ -149,7 +149,7 @@ async fn a_slow_server_that_answers_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_too_slow_for_anybodys_patience_fails_and_keeps_nothing() {
+async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
     let backend = Backend::embedded();
     let client = slow(&backend, 400 * MS).await;
     let names: Vec<_> = (0..100).map(|i| format!("n{i}")).collect();

@@ -11,7 +11,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn two_waiters_of_one_owner_with_a_stranger_between_do_not_block_each_other() {
+async fn waiters_of_one_owner_do_not_deadlock_around_another_waiter() {
     for foreign in [false, true] {
         let backend = Backend::embedded();
         let (client, other) = (backend.client().await, backend.client().await);
@@ -42,7 +42,7 @@ async fn two_waiters_of_one_owner_with_a_stranger_between_do_not_block_each_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_that_want_a_name_several_times_at_once_never_block_each_other() {
+async fn owners_with_several_waiters_each_do_not_deadlock() {
     for seed in 0..30 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let backend = Backend::embedded();
@@ -81,7 +81,7 @@ async fn owners_that_want_a_name_several_times_at_once_never_block_each_other() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn behind_a_caller_without_an_answer_nobody_is_told_that_the_name_is_held() {
+async fn waiter_behind_an_unanswered_caller_gets_an_error_and_not_none() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     backend.embedded_server().stop();
@@ -97,7 +97,7 @@ async fn behind_a_caller_without_an_answer_nobody_is_told_that_the_name_is_held(
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_fails_all_who_wait_at_once_and_not_one_after_another() {
+async fn silent_server_fails_all_waiters_of_a_client_at_once() {
     for held in [false, true] {
         let backend = Backend::embedded();
         let (client, other) = (backend.client().await, backend.client().await);
@@ -131,7 +131,7 @@ async fn silence_fails_all_who_wait_at_once_and_not_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lone_waiter_joins_at_once_when_its_owner_comes_to_hold_by_another_way() {
+async fn waiter_enters_at_once_when_its_owner_acquires_otherwise() {
     let backend = Backend::embedded();
     let (client, other) = (backend.client().await, backend.client().await);
     let held = other.lock("x").lock().await.unwrap();

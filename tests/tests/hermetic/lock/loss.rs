@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 // L12
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stops_is_told_as_a_loss_before_any_key_ends() {
+async fn stopped_server_is_reported_as_loss_before_any_key_expires() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
@@ -46,7 +46,7 @@ async fn a_server_that_stops_is_told_as_a_loss_before_any_key_ends() {
 
 // L12
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_told_lost_before_the_server_would_give_it_away() {
+async fn loss_is_reported_before_the_lease_ends_on_the_server() {
     for lease in [1_000, 3_000, 30_000] {
         let backend = Backend::embedded();
         let server = backend.embedded_server();
@@ -74,7 +74,7 @@ async fn a_hold_is_told_lost_before_the_server_would_give_it_away() {
 
 // L13
 #[tokio::test(start_paused = true)]
-async fn one_renewal_without_an_answer_is_no_loss() {
+async fn unanswered_renewal_is_no_loss() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let guard = client
@@ -115,7 +115,7 @@ async fn an_acquire_whose_reply_is_lost_counts_once() {
 
 // L9
 #[tokio::test(start_paused = true)]
-async fn a_reply_that_comes_after_the_lease_is_no_grant() {
+async fn reply_after_the_lease_is_no_grant() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -132,7 +132,7 @@ async fn a_reply_that_comes_after_the_lease_is_no_grant() {
 
 // L4
 #[tokio::test(start_paused = true)]
-async fn a_stopped_server_bounds_no_caller() {
+async fn deadline_bounds_calls_to_a_stopped_server() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     backend.embedded_server().stop();
@@ -155,7 +155,7 @@ async fn a_stopped_server_bounds_no_caller() {
 
 // L3
 #[tokio::test(start_paused = true)]
-async fn a_cut_while_waiting_is_no_answer() {
+async fn lost_connection_while_waiting_is_an_error_and_not_none() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let _guard = a.lock("x").lock().await.unwrap();
@@ -173,7 +173,7 @@ async fn a_cut_while_waiting_is_no_answer() {
 
 // L7
 #[tokio::test(start_paused = true)]
-async fn a_lost_message_costs_a_re_check_and_no_more() {
+async fn lost_message_costs_one_recheck() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let guard = a.lock("x").lock().await.unwrap();
@@ -190,7 +190,7 @@ async fn a_lost_message_costs_a_re_check_and_no_more() {
 
 // L44
 #[tokio::test(start_paused = true)]
-async fn scripts_that_are_flushed_come_back_on_every_path() {
+async fn scripts_are_loaded_again_on_every_path() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;

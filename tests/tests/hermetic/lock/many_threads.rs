@@ -10,7 +10,7 @@ use redlatch_embedded::{EmbeddedServer, EmbeddedTransport};
 use redlatch_tests::backend::assert_tables_empty;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_holds_is_in_the_tables_however_many_come_and_go() {
+async fn concurrent_acquisitions_keep_the_tables_consistent() {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
     let server = EmbeddedServer::new(Arc::clone(&runtime));
     let transport = EmbeddedTransport::new().serve("test", server.clone());
@@ -68,7 +68,7 @@ async fn whoever_holds_is_in_the_tables_however_many_come_and_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_last_to_stay_is_renewed() {
+async fn remaining_guard_is_renewed_after_concurrent_releases() {
     let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
     let server = EmbeddedServer::new(Arc::clone(&runtime));
     let transport = EmbeddedTransport::new().serve("test", server.clone());

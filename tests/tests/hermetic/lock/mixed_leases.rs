@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn short_re_entries_do_not_keep_a_renewed_hold_from_being_renewed() {
+async fn short_re_entries_do_not_stop_renewal() {
     let backend = Backend::embedded();
     let (client, other) = (backend.client().await, backend.client().await);
     let lock = client.lock("x");
@@ -32,7 +32,7 @@ async fn short_re_entries_do_not_keep_a_renewed_hold_from_being_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn re_entries_that_come_faster_than_renewals_do_not_put_them_off() {
+async fn frequent_re_entries_do_not_postpone_renewal() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -52,7 +52,7 @@ async fn re_entries_that_come_faster_than_renewals_do_not_put_them_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_past_its_max_hold_does_not_take_the_others_renewal_along() {
+async fn max_hold_of_one_guard_does_not_end_renewal_for_another() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -108,7 +108,7 @@ async fn a_forbidden_renewal_stays_forbidden() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_that_was_named_last_counts() {
+async fn last_named_lease_counts() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");

@@ -67,7 +67,7 @@ async fn client() -> (Backend, Arc<Counted>, Client) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pairs_one_after_the_other_wake_neither_the_watchdog_nor_the_alarms() {
+async fn uncontended_pairs_do_not_wake_background_tasks() {
     let (backend, counted, client) = client().await;
     let lock = client.lock("x");
     lock.lock().await.unwrap().release().await.unwrap();
@@ -89,7 +89,7 @@ async fn pairs_one_after_the_other_wake_neither_the_watchdog_nor_the_alarms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_stays_is_renewed_although_the_watchdog_sleeps_for_one_that_has_gone() {
+async fn hold_is_renewed_although_the_watchdog_sleeps_for_a_released_one() {
     let (backend, counted, client) = client().await;
     for _ in 0..50 {
         let gone = client.lock("gone").lock().await.unwrap();

@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_can_just_keep_up_loses_nothing() {
+async fn slow_server_that_keeps_up_loses_no_hold() {
     let backend = Backend::embedded();
     let (client, work) = slow(&backend).await;
     // All at once, so that all are due at once, too: 20 s of work for what has 29.4 s.
@@ -34,7 +34,7 @@ async fn a_server_that_can_just_keep_up_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_most_urgent_renewals_overtake_the_others() {
+async fn urgent_renewals_overtake_others() {
     let backend = Backend::embedded();
     let (client, work) = slow(&backend).await;
     let long = hold(&client, "long", 1200, 30 * SECOND).await;
@@ -48,7 +48,7 @@ async fn the_most_urgent_renewals_overtake_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_process_has_stood_still_all_that_is_due_is_renewed_in_time() {
+async fn due_holds_are_renewed_in_time_after_a_pause_of_the_process() {
     let backend = Backend::embedded();
     let client = far(&backend, 100 * MS).await;
     // One pipeline of 256 after the other would need 2.6 s, and 2.2 s are left.
@@ -62,7 +62,7 @@ async fn after_the_process_has_stood_still_all_that_is_due_is_renewed_in_time() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_is_not_sent_again_since_the_process_stood_still() {
+async fn pause_of_the_process_does_not_repeat_a_request() {
     let backend = Backend::embedded();
     let client = far(&backend, 100 * MS).await;
     drop(hold(&client, "warm", 1, SECOND).await);
@@ -79,7 +79,7 @@ async fn a_request_is_not_sent_again_since_the_process_stood_still() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_becomes_fast_again_is_given_more() {
+async fn recovered_server_receives_larger_batches() {
     let backend = Backend::embedded();
     let (client, work) = slow(&backend).await;
     let guards = hold(&client, "x", 1500, 30 * SECOND).await;
@@ -94,7 +94,7 @@ async fn a_server_that_becomes_fast_again_is_given_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_server_is_silent_all_holds_that_are_due_are_in_doubt() {
+async fn due_holds_are_unknown_while_the_server_is_silent() {
     let backend = Backend::embedded();
     let (client, work) = slow(&backend).await;
     let guards = hold(&client, "x", 500, 30 * SECOND).await;
@@ -113,7 +113,7 @@ async fn while_a_server_is_silent_all_holds_that_are_due_are_in_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_a_renewal_is_not_taken_for_a_silent_one() {
+async fn refused_renewal_does_not_count_as_silence() {
     let backend = Backend::embedded();
     let client = far(&backend, 100 * MS).await;
     let guards = hold(&client, "x", 3000, 30 * SECOND).await;
@@ -129,7 +129,7 @@ async fn a_server_that_refuses_a_renewal_is_not_taken_for_a_silent_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_without_replicas_does_not_count_for_a_guard_that_waits_for_them() {
+async fn unconfirmed_renewal_does_not_count_for_a_durable_guard() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     server.set_replicas(1);

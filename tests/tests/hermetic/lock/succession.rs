@@ -47,7 +47,7 @@ async fn granted(waiters: &mut Vec<Waiter>) -> LockGuard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_goes_on_within_a_process_without_a_message() {
+async fn hand_over_within_a_process_sends_no_message() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -71,7 +71,7 @@ async fn a_name_goes_on_within_a_process_without_a_message() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_elsewhere_is_not_passed_over() {
+async fn waiter_of_another_client_is_not_starved_by_local_hand_overs() {
     for tasks in [1, 2, 5, 20] {
         let backend = Backend::embedded();
         let (a, b) = (backend.client().await, backend.client().await);
@@ -107,7 +107,7 @@ async fn take_again_and_again(client: Client, grants: Arc<AtomicU64>) {
 
 // L2
 #[tokio::test(start_paused = true)]
-async fn a_successor_that_is_dropped_passes_the_turn_on() {
+async fn dropped_next_waiter_passes_the_turn_on() {
     for polls in 0..8 {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -130,7 +130,7 @@ async fn a_successor_that_is_dropped_passes_the_turn_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_that_is_dropped_lets_the_next_in_as_well() {
+async fn dropped_guard_hands_over_within_the_process() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -149,7 +149,7 @@ async fn a_guard_that_is_dropped_lets_the_next_in_as_well() {
 
 // L1
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_reply_is_lost_lets_the_next_in() {
+async fn release_with_a_lost_reply_lets_the_next_in() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -171,7 +171,7 @@ async fn a_release_whose_reply_is_lost_lets_the_next_in() {
 
 // L1
 #[tokio::test(start_paused = true)]
-async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in() {
+async fn repeated_release_lets_the_next_in() {
     for dropped in [false, true] {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -195,7 +195,7 @@ async fn a_release_that_has_to_be_sent_again_still_lets_the_next_in() {
 
 // L2
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_dropped_half_way_lets_all_in() {
+async fn cancelled_release_lets_all_waiters_in() {
     for polls in 0..8 {
         let backend = Backend::embedded();
         let client = backend.client().await;
@@ -216,7 +216,7 @@ async fn a_release_that_is_dropped_half_way_lets_all_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_closes_leaves_the_name_to_others() {
+async fn closing_client_leaves_the_name_to_others() {
     for polls in 0..8 {
         let backend = Backend::embedded();
         let (client, other) = (backend.client().await, backend.client().await);

@@ -15,7 +15,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_an_old_hold_sends_no_waiter_of_the_newer_one_back_in_line() {
+async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -46,7 +46,7 @@ async fn the_end_of_an_old_hold_sends_no_waiter_of_the_newer_one_back_in_line() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_hold_is_revoked_also_after_another_came_and_went() {
+async fn forced_release_is_reported_although_another_held_since() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let first = a.lock("x").lock().await.unwrap();
@@ -61,7 +61,7 @@ async fn a_forced_hold_is_revoked_also_after_another_came_and_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forced_hold_whose_holder_has_released_since_was_not_abandoned() {
+async fn acknowledged_forced_release_is_no_abandonment() {
     let backend = Backend::embedded();
     let (a, b) = (backend.client().await, backend.client().await);
     let first = a.lock("x").lock().await.unwrap();
@@ -71,7 +71,7 @@ async fn a_forced_hold_whose_holder_has_released_since_was_not_abandoned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_a_late_copy_made_anew_ends_with_the_old_ones_release() {
+async fn release_also_ends_a_hold_that_a_late_copy_made() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let lock = client.lock("x");
@@ -92,7 +92,7 @@ async fn a_hold_that_a_late_copy_made_anew_ends_with_the_old_ones_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inner_release_sent_twice_says_how_many_hold_on() {
+async fn repeated_inner_release_reports_the_remaining_guards() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         let client = backend.client().await;

@@ -35,7 +35,7 @@ async fn dropped_at_every_await(nodes: usize, make: impl Fn(&[Client]) -> Task) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_multi_lock() {
+async fn cancelled_multi_lock_leaves_nothing() {
     let polls = dropped_at_every_await(2, |clients| {
         let (a, b, c) = (
             clients[0].lock("a"),
@@ -54,20 +54,20 @@ async fn a_multi_lock() {
 
 /// Of every kind, taken while they are free.
 #[tokio::test(start_paused = true)]
-async fn a_mix() {
+async fn cancelled_mixed_lock_leaves_nothing() {
     let polls = mixes::dropped_at_every_await(false).await;
     assert!(polls > 5, "{polls}");
 }
 
 /// Each member of which is held by another for a while, so that it is waited for, and others behind it are free or not.
 #[tokio::test(start_paused = true)]
-async fn a_mix_that_has_to_wait_for_each_member() {
+async fn cancelled_mixed_lock_that_waits_leaves_nothing() {
     let polls = mixes::dropped_at_every_await(true).await;
     assert!(polls > 50, "{polls}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_red_lock() {
+async fn cancelled_red_lock_leaves_nothing() {
     let polls = dropped_at_every_await(3, |clients| {
         let locks: Vec<_> = clients.iter().map(|client| client.lock("x")).collect();
         let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();

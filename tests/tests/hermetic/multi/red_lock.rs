@@ -7,7 +7,7 @@ use redlatch_behaviours::multi::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn what_no_later_attempt_can_mend_is_told_at_once() {
+async fn quorum_of_closed_clients_fails_at_once() {
     let clients = Fleet::embedded(5).clients().await;
     let lock = red(&clients);
     let started = tokio::time::Instant::now();
@@ -42,7 +42,7 @@ async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hanging_nodes_cost_their_time_and_no_more() {
+async fn hanging_nodes_delay_an_attempt_by_their_timeout_at_most() {
     let fleet = Fleet::embedded(5);
     let clients = fleet.clients().await;
     for node in &fleet.0[..2] {
@@ -66,7 +66,7 @@ async fn hanging_nodes_cost_their_time_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_lost_when_a_quorum_cannot_be_renewed() {
+async fn hold_is_lost_when_a_quorum_cannot_be_renewed() {
     let fleet = Fleet::embedded(5);
     let clients = fleet.clients().await;
     let guard = hasty(&clients)

@@ -59,7 +59,7 @@ async fn dropped_at_every_await(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_finds_room() {
+async fn cancelled_acquire_releases_permits() {
     dropped_at_every_await(async |_: &Backend, _: &Client, permits| {
         (Box::pin(async move { permits.acquire_many(3).await.unwrap() }) as Task,)
     })
@@ -67,7 +67,7 @@ async fn an_acquisition_that_finds_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_waits() {
+async fn cancelled_waiting_acquire_leaves_no_place() {
     dropped_at_every_await(async |_: &Backend, _: &Client, permits| {
         let ids = permits.acquire_many(2).lease(200 * MS).await.unwrap();
         let task = Box::pin(async move {

@@ -13,7 +13,7 @@ use redlatch_tests::{
 const MS: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
-async fn late_copies_of_a_drain_that_tidied_up_first_drain_nothing_more() {
+async fn late_copies_of_a_drain_drain_nothing_more() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
@@ -56,7 +56,7 @@ async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_whose_reply_is_lost_is_sent_again_and_says_what_it_knows() {
+async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         backend.preload();
@@ -77,7 +77,7 @@ async fn a_release_whose_reply_is_lost_is_sent_again_and_says_what_it_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_is_given_up_is_undone() {
+async fn abandoned_acquisition_is_undone() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();

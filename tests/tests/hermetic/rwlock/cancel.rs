@@ -71,7 +71,7 @@ fn task<T: 'static>(future: impl Future<Output = T> + 'static) -> Task {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holds_of_a_free_name() {
+async fn cancelled_hold_of_a_free_name_leaves_nothing() {
     let polls = dropped_at_every_await(async |client: &Client, _: &Client| {
         let lock = lock(client);
         let all = async move {
@@ -88,7 +88,7 @@ async fn holds_of_a_free_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn read_beside_a_writer() {
+async fn cancelled_read_beside_a_writer_leaves_nothing() {
     dropped_at_every_await(async |client: &Client, other: &Client| {
         let writer = lock(other).write().await.unwrap();
         let read = lock(client).try_read_for(30 * MS).into_future();
@@ -98,7 +98,7 @@ async fn read_beside_a_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn write_beside_a_reader() {
+async fn cancelled_write_beside_a_reader_leaves_nothing() {
     dropped_at_every_await(async |client: &Client, other: &Client| {
         let reader = lock(other).read().await.unwrap();
         let write = lock(client).try_write_for(30 * MS).into_future();
@@ -108,7 +108,7 @@ async fn write_beside_a_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn upgradable_read_beside_another() {
+async fn cancelled_upgradable_read_beside_another_leaves_nothing() {
     dropped_at_every_await(async |client: &Client, other: &Client| {
         let reader = lock(other).upgradable_read().await.unwrap();
         let look = lock(client).try_upgradable_read_for(30 * MS).into_future();
@@ -118,7 +118,7 @@ async fn upgradable_read_beside_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn upgrade_beside_a_reader() {
+async fn cancelled_upgrade_beside_a_reader_keeps_the_read() {
     dropped_at_every_await(async |client: &Client, other: &Client| {
         let reader = lock(other).read().await.unwrap();
         let look = lock(client).upgradable_read().await.unwrap();
@@ -132,7 +132,7 @@ async fn upgrade_beside_a_reader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holds_that_are_handed_over() {
+async fn cancelled_hold_during_a_hand_over_leaves_nothing() {
     dropped_at_every_await(async |client: &Client, other: &Client| {
         let writer = lock(other).write().await.unwrap();
         tokio::spawn(async move {
@@ -152,7 +152,7 @@ async fn holds_that_are_handed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn downgrade_beside_waiters() {
+async fn cancelled_downgrade_beside_waiters_leaves_nothing() {
     dropped_at_every_await(async |client: &Client, other: &Client| {
         let writer = lock(client).write().await.unwrap();
         let waits = lock(other);

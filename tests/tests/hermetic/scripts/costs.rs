@@ -90,7 +90,7 @@ fn uncontended_scripts_run_four_commands_and_three_more_per_further_name() {
 }
 
 #[test]
-fn one_name_is_answered_in_one_text() {
+fn replies_about_one_name_are_one_text() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         let taken = bed.raw(&acquire(&["x"], "a", "a:1").call());

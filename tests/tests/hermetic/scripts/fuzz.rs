@@ -26,7 +26,7 @@ pub(super) fn seeds() -> Range<u64> {
 
 // L1, L2
 #[test]
-fn one_name_under_lost_replies_and_late_copies() {
+fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
             World::new(model, seed, 1).run();
@@ -36,7 +36,7 @@ fn one_name_under_lost_replies_and_late_copies() {
 
 // L41
 #[test]
-fn several_names_all_or_none() {
+fn several_names_are_taken_all_or_none() {
     for names in [2, 3] {
         for seed in seeds() {
             World::new(Model::ALL[seed as usize % 3], seed, names).run();
@@ -45,7 +45,7 @@ fn several_names_all_or_none() {
 }
 
 #[test]
-fn every_script_under_a_full_server_and_too_few_replicas() {
+fn every_script_follows_the_model_when_full_or_short_of_replicas() {
     for model in Model::ALL {
         for seed in seeds().step_by(2) {
             let mut world = World::new(model, seed, 1 + seed as usize / 2 % 2);

@@ -15,7 +15,7 @@ use super::{
 
 // L37
 #[test]
-fn a_latch_under_lost_replies_and_late_copies() {
+fn latch_follows_the_model_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
             World::new(model, seed).run();
@@ -24,7 +24,7 @@ fn a_latch_under_lost_replies_and_late_copies() {
 }
 
 #[test]
-fn a_latch_under_a_full_server_and_too_few_replicas() {
+fn latch_follows_the_model_when_full_or_short_of_replicas() {
     for model in Model::ALL {
         for seed in seeds().step_by(2) {
             let mut world = World::new(model, seed);
@@ -63,7 +63,7 @@ fn a_count_down_costs_a_bounded_number_of_commands_however_many_are_remembered()
 }
 
 #[test]
-fn a_memory_that_has_run_out_takes_at_most_thirty_two_steps_at_a_time() {
+fn expired_records_are_removed_in_steps_of_thirty_two_at_most() {
     let mut bed = Bed::new(Model::default());
     bed.ask(&set(9_999_999_999_999, "a:0", 1_000_000, None));
     for n in 0..500 {

@@ -65,7 +65,7 @@ fn a_queue_ends_after_the_last_of_its_living_waiters() {
 
 // L21
 #[test]
-fn one_release_wakes_the_living_behind_a_hundred_dead() {
+fn release_wakes_the_waiter_behind_a_hundred_dead_ones() {
     let mut bed = Bed::new(Model::default());
     let call = acquire(&bed, "a:1", "a:2", "").call();
     let token = bed.ask(&call)[3].parse().unwrap();
@@ -104,7 +104,7 @@ fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back() {
 
 // L2
 #[test]
-fn an_undo_that_comes_first_stops_every_copy_and_only_those() {
+fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {
     let mut bed = Bed::new(Model::default());
     let mut first = acquire(&bed, "a:1", "a:12", "");
     let undo = Release {
@@ -132,7 +132,7 @@ fn an_undo_that_comes_first_stops_every_copy_and_only_those() {
 }
 
 #[test]
-fn a_request_with_a_by_of_another_length_is_late() {
+fn request_with_a_deadline_of_another_length_is_late() {
     let mut bed = Bed::new(Model::default());
     for by in [0, 9_999_999_999, 99_999_999_999_999] {
         let mut call = acquire(&bed, "a:1", "a:2", "");

@@ -59,7 +59,7 @@ async fn dropped_at_every_await(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_finds_room() {
+async fn cancelled_acquire_releases_permits() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
             let task = Box::pin(async move { drop(semaphore.acquire_many(3).await.unwrap()) });
@@ -71,7 +71,7 @@ async fn an_acquisition_that_finds_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_waits() {
+async fn cancelled_waiting_acquire_leaves_no_place() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
             let mut other = semaphore.acquire_many(3).await.unwrap();
@@ -94,7 +94,7 @@ async fn an_acquisition_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_of_a_part() {
+async fn cancelled_release_of_a_part_goes_on() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
             let mut other = semaphore.acquire_many(3).await.unwrap();
@@ -108,7 +108,7 @@ async fn a_release_of_a_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn forgetting() {
+async fn cancelled_forget_takes_effect_once_at_most() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
             let mut other = semaphore.acquire_many(3).await.unwrap();
@@ -122,7 +122,7 @@ async fn forgetting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_extension() {
+async fn cancelled_extend_keeps_the_permits() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
             let guard = semaphore.acquire().await.unwrap();
@@ -135,7 +135,7 @@ async fn an_extension() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_count_once_or_not_at_all() {
+async fn cancelled_changes_count_once_or_not_at_all() {
     dropped_at_every_await(
         async |_: &Backend, _: &Client, semaphore| {
             let task =

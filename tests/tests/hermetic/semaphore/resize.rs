@@ -67,7 +67,7 @@ async fn work(semaphore: Semaphore, n: u32, book: Arc<Mutex<Book>>, end: Instant
 }
 
 #[tokio::test(start_paused = true)]
-async fn resizing_under_load_is_never_late() {
+async fn resizing_under_load_wakes_waiters_at_once() {
     let backend = Backend::embedded();
     let clients = [backend.client().await, backend.client().await];
     let semaphore = clients[0].semaphore("x");

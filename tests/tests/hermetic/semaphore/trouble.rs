@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn splitting_releasing_and_forgetting_under_lost_replies() {
+async fn split_release_and_forget_count_once_under_lost_replies() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         backend.preload();
@@ -47,7 +47,7 @@ async fn splitting_releasing_and_forgetting_under_lost_replies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_under_lost_replies_count_once() {
+async fn changes_count_once_under_lost_replies() {
     for how in [LostReply::Hangs, LostReply::Cuts] {
         let backend = Backend::embedded();
         backend.preload();
@@ -74,7 +74,7 @@ async fn changes_under_lost_replies_count_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_is_given_up_is_undone_though_its_copies_come_late() {
+async fn abandoned_attempt_is_undone_although_its_copies_come_late() {
     let backend = Backend::embedded();
     backend.preload();
     let server = backend.embedded_server();
@@ -118,7 +118,7 @@ async fn a_dead_client_s_permits_come_back_after_its_lease() {
 
 // L12
 #[tokio::test(start_paused = true)]
-async fn a_holder_is_told_before_the_server_gives_its_permits_away() {
+async fn loss_is_reported_before_the_server_gives_the_permits_away() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
@@ -134,7 +134,7 @@ async fn a_holder_is_told_before_the_server_gives_its_permits_away() {
 
 // L21
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_lost_cost_a_look_by_the_clock() {
+async fn lost_notifications_cost_a_recheck_by_the_clock() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let semaphore = client.semaphore("x").permits_if_unset(2);
@@ -158,7 +158,7 @@ async fn calls_that_are_lost_cost_a_look_by_the_clock() {
 
 /// Places are lost, and no permit: whoever is granted without a place tells the others of its client, who would else look when each became the first of them.
 #[tokio::test(start_paused = true)]
-async fn a_grant_without_a_place_is_told_to_the_others() {
+async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
     let backend = Backend::embedded();
     let (client, other) = (backend.client().await, backend.client().await);
     let semaphore = client.semaphore("x");

@@ -3,9 +3,9 @@
 use redlatch_behaviours::fair::full::a_full_server_lets_go_of_everything;
 use redlatch_tests::{backend::Backend, server::ServerBinary};
 
-redlatch_tests::on_every_server!(a_full_server);
+redlatch_tests::on_every_server!(full_server_lets_go_of_everything);
 
-async fn a_full_server(binary: ServerBinary) {
+async fn full_server_lets_go_of_everything(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let fill = |full| {
         let limit = if full { "1" } else { "0" };

@@ -21,9 +21,9 @@ use redlatch_tests::{
 };
 
 redlatch_tests::on_every_server!(
-    a_thousand_waiters_and_a_third_of_their_processes_killed,
-    a_stopped_process_is_passed_over_and_queues_again,
-    wrong_clocks_change_no_order,
+    thousand_waiters_are_served_although_a_third_of_their_processes_are_killed,
+    stopped_process_is_skipped_and_queues_again,
+    wrong_clocks_of_clients_do_not_change_the_order,
 );
 
 /// One grant as a waiter tells it.
@@ -93,7 +93,9 @@ async fn places(lock: &FairLock, many: u64) -> BTreeMap<String, u64> {
 }
 
 // L21, L22
-async fn a_thousand_waiters_and_a_third_of_their_processes_killed(binary: ServerBinary) {
+async fn thousand_waiters_are_served_although_a_third_of_their_processes_are_killed(
+    binary: ServerBinary,
+) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let lock = client.fair_lock("x");
@@ -167,7 +169,7 @@ async fn a_thousand_waiters_and_a_third_of_their_processes_killed(binary: Server
     .await;
 }
 
-async fn a_stopped_process_is_passed_over_and_queues_again(binary: ServerBinary) {
+async fn stopped_process_is_skipped_and_queues_again(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
     let lock = client.fair_lock("x");
@@ -220,7 +222,7 @@ async fn a_stopped_process_is_passed_over_and_queues_again(binary: ServerBinary)
     drop(processes);
 }
 
-async fn wrong_clocks_change_no_order(binary: ServerBinary) {
+async fn wrong_clocks_of_clients_do_not_change_the_order(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let mut clients = vec![backend.client().await];
     for (origin, rate) in [
@@ -250,7 +252,7 @@ async fn wrong_clocks_change_no_order(binary: ServerBinary) {
 
 /// Part of the tests above: does something only when they start it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn be_workers() {
+async fn run_as_a_worker_process() {
     let (Ok(waiters), Ok(url)) = (env::var(WAITERS), env::var(URL)) else {
         return;
     };

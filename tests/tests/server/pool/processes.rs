@@ -27,18 +27,20 @@ use tokio::{
 use super::gate::{GO_HOME, Gate, WELCOME, Word, after, wall};
 
 redlatch_tests::on_every_server!(
-    permits_out_never_exceed_the_limit_with_holders_killed_and_stopped,
-    ids_out_never_exceed_the_limit_with_holders_killed_and_stopped,
+    held_permits_never_exceed_the_limit_when_holders_are_killed_and_stopped,
+    held_ids_never_exceed_the_limit_when_holders_are_killed_and_stopped,
     a_killed_holder_s_permits_come_back_with_its_lease,
 );
 
 // L31
-async fn permits_out_never_exceed_the_limit_with_holders_killed_and_stopped(binary: ServerBinary) {
+async fn held_permits_never_exceed_the_limit_when_holders_are_killed_and_stopped(
+    binary: ServerBinary,
+) {
     never_too_many(binary, Kind::Guards).await;
 }
 
 // L31
-async fn ids_out_never_exceed_the_limit_with_holders_killed_and_stopped(binary: ServerBinary) {
+async fn held_ids_never_exceed_the_limit_when_holders_are_killed_and_stopped(binary: ServerBinary) {
     never_too_many(binary, Kind::Ids).await;
 }
 
@@ -286,7 +288,7 @@ impl Drop for Workers {
 
 /// Part of the tests above: does something only when they start it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn be_workers() {
+async fn run_as_a_worker_process() {
     let (Ok(url), Ok(gate)) = (env::var(URL), env::var(GATE)) else {
         return;
     };

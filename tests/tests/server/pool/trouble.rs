@@ -18,7 +18,7 @@ redlatch_tests::on_every_server!(
     permits_whose_replies_are_lost_count_once,
     changes_whose_replies_are_lost_are_made_once,
     ids_whose_replies_are_lost_count_once,
-    a_black_hole_and_a_reset_leave_nothing_out,
+    black_hole_and_reset_leave_no_permit_held,
 );
 
 /// A client behind a proxy of its own, and a server that has all scripts.
@@ -196,7 +196,7 @@ async fn ids_whose_replies_are_lost_count_once(binary: ServerBinary) {
 }
 
 // L2, L3
-async fn a_black_hole_and_a_reset_leave_nothing_out(binary: ServerBinary) {
+async fn black_hole_and_reset_leave_no_permit_held(binary: ServerBinary) {
     let rig = Rig::new(&binary, Then::Cut).await;
     let (semaphore, permits) = (rig.semaphore(), rig.client.permit_expirable_semaphore("y"));
     let permits = permits.permits_if_unset(9);

@@ -17,7 +17,7 @@ use crate::support::three_and_three;
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_planned_failover,
     every_kind_outlives_the_crash_of_a_master,
-    every_kind_goes_along_with_its_slot_under_load,
+    every_kind_follows_its_slot_under_load,
 );
 
 async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
@@ -53,7 +53,7 @@ async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
 }
 
 /// To another master and back, key by key. After each move everybody gets on, also who has waited through it and is called by nobody.
-async fn every_kind_goes_along_with_its_slot_under_load(binary: ServerBinary) {
+async fn every_kind_follows_its_slot_under_load(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
         panic!("it is shared")

@@ -25,11 +25,11 @@ use super::{
 
 redlatch_tests::on_every_server!(
     every_kind_outlives_a_restart_with_data,
-    every_kind_is_told_when_the_server_forgets,
-    every_kind_is_told_before_a_stopped_server_goes_on,
+    every_kind_learns_that_the_server_lost_its_data,
+    every_kind_learns_of_loss_before_a_stopped_server_resumes,
     every_kind_survives_a_script_flush,
     every_kind_survives_killed_connections,
-    every_kind_hears_late_without_messages,
+    every_kind_rechecks_without_messages,
 );
 
 /// The server that something happens to, and two others for the red-lock.
@@ -84,7 +84,7 @@ async fn every_kind_outlives_a_restart_with_data(binary: ServerBinary) {
 }
 
 /// What a server that forgets cannot do is keep two apart until the first is told.
-async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
+async fn every_kind_learns_that_the_server_lost_its_data(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 3 * SECOND;
     let mut scene = bed.begin(Leases::all(lease)).await;
@@ -123,7 +123,7 @@ async fn every_kind_is_told_when_the_server_forgets(binary: ServerBinary) {
     bed.end(scene).await;
 }
 
-async fn every_kind_is_told_before_a_stopped_server_goes_on(binary: ServerBinary) {
+async fn every_kind_learns_of_loss_before_a_stopped_server_resumes(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 2 * SECOND;
     let mut scene = bed.begin(Leases::all(lease)).await;
@@ -218,7 +218,7 @@ async fn beside<T>(life: impl Future<Output = T>, every: Duration, trouble: impl
     }
 }
 
-async fn every_kind_hears_late_without_messages(binary: ServerBinary) {
+async fn every_kind_rechecks_without_messages(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let messages = Proxy::start(bed.server.address());
     let split = Arc::new(SplitTransport::new(messages.clone()));

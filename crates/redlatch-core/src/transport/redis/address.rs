@@ -182,7 +182,7 @@ mod tests {
 
     #[cfg(feature = "tls")]
     #[test]
-    fn a_certificate_that_is_none_is_a_tls_error() {
+    fn invalid_certificate_is_a_tls_error() {
         let options = TlsOptions {
             client_pem: Some((b"junk".to_vec(), b"junk".to_vec())),
             ..TlsOptions::default()
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_the_credentials_depends_on_protocol_and_purpose() {
+    fn protocol_and_purpose_decide_who_sends_credentials() {
         let login = dial(Address::Embedded(String::new())).login;
         let of = |protocol, purpose| redis_settings(&login, protocol, purpose);
         let hello = of(ProtocolVersion::RESP3, Purpose::Command);

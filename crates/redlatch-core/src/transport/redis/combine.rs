@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_the_answer_to_its_own_command() {
+    fn every_caller_gets_the_answer_to_its_command() {
         let runtime = runtime();
         let (wire, _) = wire(&runtime);
         // Whoever asks need not be on any runtime.
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_takes_no_answer_of_another_along() {
+    fn dropped_call_takes_no_answer_of_another() {
         let runtime = runtime();
         let (wire, _) = wire(&runtime);
         let call = |n| Box::pin(maybe_done(call(&wire, "SAY", n)));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_answered_when_the_connection_ended_is_unknown_and_nothing_is_sent_later() {
+    fn unanswered_calls_are_unknown_when_the_connection_ends_and_are_not_sent_later() {
         let runtime = runtime();
         let (wire, _) = wire(&runtime);
         let hanging = join_all((0..20).map(|n| call(&wire, "HANG", n)));

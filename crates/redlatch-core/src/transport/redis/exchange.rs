@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_never_ends_ends_with_its_connection() {
+    fn pending_call_ends_with_its_connection() {
         let gone = Gone::default();
         let mut call = pin!(answer(&gone, future::pending::<Result<(), RedisError>>()));
         assert_eq!(call.as_mut().now_or_never(), None);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_counts_even_if_the_connection_is_gone() {
+    fn answer_counts_although_the_connection_is_gone() {
         let gone = Gone::default();
         gone.mark();
         let outcome = answer(&gone, future::ready(Ok::<_, RedisError>(7))).now_or_never();

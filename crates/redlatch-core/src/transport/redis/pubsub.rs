@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_in_parts_fails_with_any_of_them() {
+    fn split_command_fails_with_any_of_its_parts() {
         let ok = || Outcome::Replied(Ok(Value::Array(vec![])));
         let refused = || Outcome::Replied(Err(ServerError::parse("NOPERM no")));
         let pong = || Outcome::Replied(Ok(Value::Status("PONG".into())));

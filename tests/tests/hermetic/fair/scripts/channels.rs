@@ -19,7 +19,7 @@ fn acquire(client: &str, n: u64, address: &str) -> Acquire {
 
 /// Else a client whose shard got another channel would be two, one of which nobody hears of any more.
 #[test]
-fn waiters_of_one_client_are_its_own_under_any_channel() {
+fn waiters_belong_to_their_client_whatever_their_channel() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         bed.ask(&acquire("a", 1, "PUBLISH re:w:a 1 1").call());

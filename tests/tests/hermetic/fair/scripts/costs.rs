@@ -34,7 +34,7 @@ fn release(bed: &mut Bed, n: u64) -> Release {
 }
 
 #[test]
-fn uncontended_it_costs_what_the_plain_lock_costs() {
+fn uncontended_scripts_cost_what_those_of_the_plain_lock_cost() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         for n in 0..3 {
@@ -77,7 +77,7 @@ fn no_script_costs_more_in_a_long_queue() {
 
 /// Whoever is told when the head counts as dead looks then: all clients while they are few, else those of the first 16 places.
 #[test]
-fn who_looks_when_the_head_dies_is_no_herd() {
+fn bounded_number_of_clients_looks_when_the_first_waiter_dies() {
     for clients in [2, 16, 17, 60] {
         let mut bed = Bed::new(Model::default());
         bed.ask(&acquire(0).call());
@@ -105,7 +105,7 @@ fn who_looks_when_the_head_dies_is_no_herd() {
 }
 
 #[test]
-fn the_dead_are_removed_in_bounded_steps_by_whoever_looks() {
+fn dead_waiters_are_removed_in_bounded_steps() {
     let mut bed = Bed::new(Model::default());
     bed.ask(&acquire(0).call());
     for n in 1..=1_000 {

@@ -17,7 +17,7 @@ const REACH: u64 = 5_000;
 
 // L23
 #[test]
-fn one_name_under_lost_replies_and_late_copies() {
+fn one_name_follows_the_model_under_lost_replies_and_late_copies() {
     let seeds = if cfg!(feature = "servers") { 600 } else { 60 };
     let mut grants = 0;
     for model in Model::ALL {

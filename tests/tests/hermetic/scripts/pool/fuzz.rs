@@ -29,7 +29,7 @@ fn seeds() -> Range<u64> {
 }
 
 #[test]
-fn a_pool_under_lost_replies_and_late_copies() {
+fn pool_follows_the_model_under_lost_replies_and_late_copies() {
     for seed in seeds() {
         World::new(Model::ALL[seed as usize % 3], seed).run();
     }

@@ -37,7 +37,7 @@ fn totals(bed: &mut Bed) -> (String, String) {
 
 // L35
 #[test]
-fn a_pool_nobody_sized_is_told_at_once() {
+fn unset_pool_is_reported_at_once() {
     let mut bed = Bed::new(Model::default());
     assert_eq!(acquire(&mut bed, "a:1", 1), ["unset"]);
     assert_eq!(wait(&mut bed, 2, "a", 1), ["unset"]);
@@ -54,7 +54,7 @@ fn a_pool_nobody_sized_is_told_at_once() {
 
 // L32
 #[test]
-fn a_release_calls_as_many_as_fit_and_no_more() {
+fn release_notifies_as_many_waiters_as_fit() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 5);
     acquire(&mut bed, "h:1", 5);
@@ -175,7 +175,7 @@ fn a_dead_holder_s_permits_come_back_and_a_renewed_one_s_do_not() {
 
 // L21
 #[test]
-fn a_dead_waiter_and_one_that_does_not_come_hold_up_nobody_for_long() {
+fn dead_and_absent_waiters_delay_the_others_by_their_deadline_at_most() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 1);
     acquire(&mut bed, "h:1", 1);
@@ -214,7 +214,7 @@ fn a_dead_waiter_and_one_that_does_not_come_hold_up_nobody_for_long() {
 }
 
 #[test]
-fn operations_count_once_whatever_copies_come() {
+fn operations_count_once_whatever_copies_arrive() {
     let mut bed = Bed::new(Model::default());
     let by = bed.millis() + 5_000;
     let ask = |bed: &mut Bed, op: &str, verb: &str, number: i64| {
@@ -265,7 +265,7 @@ fn operations_count_once_whatever_copies_come() {
 
 // L36
 #[test]
-fn a_pool_with_an_end_takes_its_holds_along_and_no_change_drops_it() {
+fn expired_pool_takes_its_holds_along_and_changes_keep_its_ttl() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         let by = bed.millis() + 5_000;
@@ -305,7 +305,7 @@ fn a_pool_with_an_end_takes_its_holds_along_and_no_change_drops_it() {
 
 // L2
 #[test]
-fn an_undo_that_comes_first_stops_every_copy_and_only_those() {
+fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 100);
     let mut first = Acquire::new(&bed, "a:12", 1);
@@ -337,7 +337,7 @@ fn an_undo_that_comes_first_stops_every_copy_and_only_those() {
 }
 
 #[test]
-fn holds_are_listed_and_looked_at() {
+fn holds_can_be_listed_and_inspected() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 10);
     let mut call = Acquire::new(&bed, "a:1", 3);
@@ -365,7 +365,7 @@ fn holds_are_listed_and_looked_at() {
 
 // L19
 #[test]
-fn everything_but_the_size_has_an_end() {
+fn every_key_but_the_size_has_a_ttl() {
     let mut bed = Bed::new(Model::default());
     set(&mut bed, "c:1", 1);
     acquire(&mut bed, "h:1", 1);

@@ -22,7 +22,7 @@ use crate::scripts::{
 
 // L23
 #[test]
-fn readers_and_writers_under_lost_replies_and_late_copies() {
+fn readers_and_writers_follow_the_model_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
             World::new(model, seed, false).run();
@@ -31,7 +31,7 @@ fn readers_and_writers_under_lost_replies_and_late_copies() {
 }
 
 #[test]
-fn every_script_of_it_under_a_full_server_and_too_few_replicas() {
+fn every_read_write_script_follows_the_model_when_full_or_short_of_replicas() {
     for model in Model::ALL {
         for seed in seeds().step_by(4) {
             World::new(model, seed, true).run();

@@ -31,7 +31,7 @@ fn called(n: u32) -> (String, String) {
 }
 
 #[test]
-fn the_last_living_reader_calls_the_writer_though_dead_ones_are_counted() {
+fn last_living_reader_notifies_the_writer_although_dead_readers_are_counted() {
     for dead in [1, 8, 20] {
         let mut bed = Bed::new(Model::default());
         let living = read(&mut bed, "a:1", 1)[6].clone();
@@ -55,7 +55,7 @@ fn the_last_living_reader_calls_the_writer_though_dead_ones_are_counted() {
 }
 
 #[test]
-fn a_reader_that_lives_is_not_taken_for_dead() {
+fn renewed_reader_is_not_taken_for_dead() {
     let mut bed = Bed::new(Model::default());
     let mut serials = Vec::new();
     for n in 1..=2 {
@@ -76,7 +76,7 @@ fn a_reader_that_lives_is_not_taken_for_dead() {
 }
 
 #[test]
-fn who_looks_calls_the_upgradable_reader_whose_turn_it_is() {
+fn recheck_notifies_the_upgradable_reader_whose_turn_it_is() {
     for looks_to_write in [true, false] {
         let mut bed = Bed::new(Model::default());
         let token = write(&mut bed, "a:1", 1)[3].clone();
@@ -101,7 +101,7 @@ fn who_looks_calls_the_upgradable_reader_whose_turn_it_is() {
 }
 
 #[test]
-fn readers_that_wait_when_a_write_ends_go_before_an_upgrade() {
+fn waiting_readers_go_before_an_upgrade_after_a_write() {
     let mut bed = Bed::new(Model::default());
     let serial = look(&mut bed, "b:1", 1)[6].clone();
     let first = upgrade(&mut bed, "b:1", 2, &serial)[3].clone();
@@ -129,7 +129,7 @@ fn readers_that_wait_when_a_write_ends_go_before_an_upgrade() {
 }
 
 #[test]
-fn an_upgrade_waits_five_seconds_for_readers_that_do_not_come() {
+fn upgrade_waits_five_seconds_for_notified_readers() {
     let mut bed = Bed::new(Model::default());
     let serial = look(&mut bed, "b:1", 1)[6].clone();
     let first = upgrade(&mut bed, "b:1", 2, &serial)[3].clone();
@@ -145,7 +145,7 @@ fn an_upgrade_waits_five_seconds_for_readers_that_do_not_come() {
 }
 
 #[test]
-fn an_upgrade_whose_hold_is_over_waits_like_every_writer() {
+fn upgrade_whose_hold_expired_queues_like_a_writer() {
     let mut bed = Bed::new(Model::default());
     let reader = read(&mut bed, "a:1", 1);
     let mut short = ask(&bed, "b:1", 2, true);
@@ -172,7 +172,7 @@ fn an_upgrade_whose_hold_is_over_waits_like_every_writer() {
 }
 
 #[test]
-fn an_upgrade_whose_hold_is_ended_by_force_is_told() {
+fn upgrade_whose_hold_is_released_by_force_is_notified() {
     let mut bed = Bed::new(Model::default());
     assert_eq!(read(&mut bed, "a:1", 1)[1], "granted");
     let serial = look(&mut bed, "b:1", 2)[6].clone();
@@ -185,7 +185,7 @@ fn an_upgrade_whose_hold_is_ended_by_force_is_told() {
 }
 
 #[test]
-fn who_was_forced_can_learn_it_for_as_long_as_its_lease_would_have_lasted() {
+fn forced_release_is_on_record_until_the_lease_would_have_ended() {
     let mut bed = Bed::new(Model::default());
     let mut short = ask(&bed, "b:1", 1, true);
     short.lease = 1_000;
@@ -225,7 +225,7 @@ fn a_downgrade_stops_late_copies_of_the_write_that_it_ends() {
 }
 
 #[test]
-fn an_upgradable_hold_is_not_forgotten_with_the_dead_one_before_it() {
+fn removal_of_a_dead_upgradable_hold_keeps_the_next_one() {
     let mut bed = Bed::new(Model::default());
     // A reader beside them, so that the dead one is taken out by the grant of the next.
     read(&mut bed, "a:1", 1);
@@ -243,7 +243,7 @@ fn an_upgradable_hold_is_not_forgotten_with_the_dead_one_before_it() {
 }
 
 #[test]
-fn a_reader_that_was_let_in_and_does_not_come_loses_its_place() {
+fn notified_reader_that_does_not_come_loses_its_place() {
     let mut bed = Bed::new(Model::default());
     let first = write(&mut bed, "a:1", 1)[3].clone();
     assert_eq!(read(&mut bed, "b:1", 2)[1], "busy");
@@ -266,7 +266,7 @@ fn a_reader_that_was_let_in_and_does_not_come_loses_its_place() {
 }
 
 #[test]
-fn who_is_forced_after_the_index_was_lost_leaves_one_that_ends() {
+fn forced_release_after_a_lost_index_leaves_an_index_with_a_ttl() {
     let mut bed = Bed::new(Model::default());
     let serial: u64 = read(&mut bed, "a:1", 1)[6].parse().unwrap();
     read(&mut bed, "a:2", 2);
@@ -279,7 +279,7 @@ fn who_is_forced_after_the_index_was_lost_leaves_one_that_ends() {
 }
 
 #[test]
-fn readers_are_told_when_a_waiter_leaves_whose_write_had_died_before() {
+fn readers_are_notified_when_a_late_copy_of_a_dead_write_leaves() {
     let mut bed = Bed::new(Model::default());
     let mut short = ask(&bed, "b:2", 2, true);
     short.lease = 50;

@@ -116,7 +116,7 @@ fn uncontended_writes_cost_five_commands() {
 }
 
 #[test]
-fn one_message_tells_a_hundred_readers_and_no_writer_is_called() {
+fn one_message_notifies_a_hundred_readers_and_no_writer() {
     let mut bed = Bed::new(Model::default());
     let token = write(&mut bed, "a:1", 1)[3].clone();
     assert_eq!(write(&mut bed, "b:1", 2)[1], "busy");
@@ -149,7 +149,7 @@ fn one_message_tells_a_hundred_readers_and_no_writer_is_called() {
 }
 
 #[test]
-fn a_writer_that_dies_leaves_the_way_to_the_readers_that_wait() {
+fn dead_writer_lets_waiting_readers_in() {
     let mut bed = Bed::new(Model::default());
     let mut dying = ask(&bed, "a:1", 1, true);
     dying.lease = 1_000;
@@ -173,7 +173,7 @@ fn a_writer_that_dies_leaves_the_way_to_the_readers_that_wait() {
 }
 
 #[test]
-fn a_lost_index_is_made_anew() {
+fn lost_index_is_rebuilt() {
     for model in Model::ALL {
         let mut bed = Bed::new(model);
         for n in 1..=20 {
@@ -191,7 +191,7 @@ fn a_lost_index_is_made_anew() {
 }
 
 #[test]
-fn dead_readers_do_not_pile_up_where_nobody_writes() {
+fn dead_readers_are_removed_although_nobody_writes() {
     let mut bed = Bed::new(Model::default());
     for n in 0..2_000 {
         let mut short = ask(&bed, &format!("a:{n}"), n, true);

@@ -1,5 +1,7 @@
 //! What an error reply means for the request it answers.
 
+use super::slot::SLOTS;
+
 /// The class of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -122,7 +124,7 @@ fn classify_err(message: &str) -> Class {
 
 fn redirect(once: bool, message: &str) -> Option<Redirect> {
     let mut words = message.split_ascii_whitespace();
-    let slot = words.next()?.parse().ok()?;
+    let slot = words.next()?.parse().ok().filter(|slot| *slot < SLOTS)?;
     let address = words.next()?.to_owned();
     Some(Redirect {
         once,
@@ -133,6 +135,8 @@ fn redirect(once: bool, message: &str) -> Option<Redirect> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     // L45
@@ -214,5 +218,27 @@ mod tests {
             })
         );
         assert_eq!(classify("MOVED", "x"), Class::Unknown);
+    }
+
+    proptest! {
+        #[test]
+        fn any_error_has_a_class(
+            code in "[A-Z]{0,12}|\\PC{0,6}|ERR|MOVED|ASK",
+            message in "\\PC{0,40}|[0-9]{1,6} [a-z:0-9]{0,12}|.{0,9}@user_script:1: -?[A-Z]{2,9} .{0,9}",
+        ) {
+            if let Class::Redirect(redirect) = classify(&code, &message) {
+                prop_assert!(redirect.slot < SLOTS, "{:?}", redirect);
+            }
+        }
+
+        #[test]
+        fn redirects_are_read_as_they_were_written(slot in 0..SLOTS, address in "[a-z0-9.:]{1,20}") {
+            for (code, once) in [("MOVED", false), ("ASK", true)] {
+                let address = address.clone();
+                let message = format!("{slot} {address}");
+                let expected = Class::Redirect(Redirect { once, slot, address });
+                prop_assert_eq!(classify(code, &message), expected);
+            }
+        }
     }
 }

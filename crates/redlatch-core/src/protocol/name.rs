@@ -164,7 +164,14 @@ impl Key {
                 hash_tag(name.as_bytes())?;
                 Cow::Borrowed(name)
             }
-            None => unescape(rest.strip_prefix('{')?.strip_suffix('}')?)?,
+            None => {
+                let name = unescape(rest.strip_prefix('{')?.strip_suffix('}')?)?;
+                // A name with a tag of its own has another key.
+                if hash_tag(name.as_bytes()).is_some() {
+                    return None;
+                }
+                name
+            }
         };
         Name::parse(&name).ok()
     }
@@ -328,6 +335,36 @@ mod tests {
             }
             let decoded = Key::decode(&Prefix::default(), ka.as_str()).unwrap();
             prop_assert_eq!(decoded.as_str(), a.as_str());
+        }
+
+        #[test]
+        fn any_name_is_had_back_from_its_key(name in "\\PC{1,40}", prefix in "[a-z:.-]{1,8}") {
+            let prefix = Prefix::parse(&prefix).unwrap();
+            let key = Key::new(&prefix, &Name::parse(&name).unwrap());
+            prop_assert_eq!(key.name(), name.as_str());
+            let decoded = Key::decode(&prefix, key.as_str()).unwrap();
+            prop_assert_eq!(decoded.as_str(), name.as_str());
+            for part in ["q", "b"] {
+                prop_assert_eq!(Key::decode(&prefix, &key.part(part)), None);
+            }
+        }
+
+        #[test]
+        fn key_that_is_decoded_is_the_key_of_its_name(
+            pieces in prop::collection::vec(
+                prop::sample::select(vec!["%7B", "%7D", "%25", "%7b", "%", "a", "@", "{", "}", "é"]),
+                0..9,
+            ),
+            braces in any::<bool>(),
+        ) {
+            let prefix = Prefix::default();
+            let rest = pieces.concat();
+            let rest = if braces { format!("{{{rest}}}") } else { rest };
+            let key = format!("{}:{rest}", prefix.as_str());
+            if let Some(name) = Key::decode(&prefix, &key) {
+                let own = Key::new(&prefix, &name);
+                prop_assert_eq!(own.as_str(), key);
+            }
         }
     }
 }

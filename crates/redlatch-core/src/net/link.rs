@@ -605,7 +605,7 @@ pub(super) fn time_millis(reply: &Value) -> Option<u64> {
     };
     let seconds = u64::try_from(seconds.as_int()?).ok()?;
     let micros = u64::try_from(micros.as_int()?).ok()?;
-    Some(seconds * 1000 + micros / 1000)
+    seconds.checked_mul(1000)?.checked_add(micros / 1000)
 }
 
 /// Reads the uptime, which is told in whole seconds, from a server's INFO; a second less, to be sure.
@@ -619,3 +619,25 @@ fn uptime(info: &str) -> Option<Duration> {
 
 /// The time is asked for in one of so many rounds.
 const CLOCK_CHECK: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_no_clock_shows_is_refused() {
+        let time =
+            |seconds: i64, micros| Value::Array(vec![Value::Int(seconds), Value::Int(micros)]);
+        assert_eq!(
+            time_millis(&time(1_700_000_000, 5_999)),
+            Some(1_700_000_000_005)
+        );
+        for (seconds, micros) in [(i64::MAX, 0), (-1, 0), (0, -1)] {
+            assert_eq!(
+                time_millis(&time(seconds, micros)),
+                None,
+                "{seconds} {micros}"
+            );
+        }
+    }
+}

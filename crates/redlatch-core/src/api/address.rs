@@ -361,6 +361,9 @@ fn decoded(text: &str) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+    use proptest::prelude::*;
+
     use super::*;
 
     fn tcp(host: &str, port: u16) -> Address {
@@ -490,5 +493,38 @@ mod tests {
         wrong(sentinel("main", [""; 0]));
         wrong(replicas([""; 0]));
         wrong(parse("redis+cluster://a/3"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_address_or_refused(
+            text in "(redis|valkeys|unix|x)?([+-](cluster|sentinel|replicas|unix))?(://)?\\PC{0,30}",
+        ) {
+            if let Err(error) = parse(&text).and_then(|servers| servers.check()) {
+                prop_assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            }
+        }
+
+        #[test]
+        fn text_of_the_signs_of_addresses_is_an_address_or_refused(
+            text in "redis([+-](cluster|sentinel|replicas))?://[a-c:@/?#,%&=0-9\\[\\]]{0,24}",
+        ) {
+            if let Err(error) = parse(&text).and_then(|servers| servers.check()) {
+                prop_assert_eq!(error.kind(), ErrorKind::InvalidOption);
+            }
+        }
+
+        #[test]
+        fn address_is_read_as_it_was_written(
+            user in "[a-z]{1,8}", password in "\\PC{1,12}", host in "[a-z][a-z0-9.-]{0,12}[a-z]",
+            port in 1_u16.., database in 0_u32..16,
+        ) {
+            let secret = percent_encode(password.as_bytes(), NON_ALPHANUMERIC);
+            let servers = parse(&format!("redis://{user}:{secret}@{host}:{port}/{database}")).unwrap();
+            prop_assert_eq!(servers.topology, Topology::Single(tcp(&host, port)));
+            prop_assert_eq!(servers.login.username, Some(user));
+            prop_assert_eq!(servers.login.password, Some(password));
+            prop_assert_eq!(i64::from(servers.login.database), i64::from(database));
+        }
     }
 }

@@ -56,6 +56,8 @@ const fn table() -> [u16; 256] {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use std::collections::BTreeSet;
 
     use super::*;
@@ -86,5 +88,21 @@ mod tests {
             assert_eq!(hash_tag(key.as_bytes()), None, "{key}");
         }
         assert_eq!(hash_tag(b"{{x}}"), Some(b"{x".as_slice()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_stands_around_a_tag_does_not_matter(
+            before in "[a-z}]{0,6}", tag in "[a-z{]{1,6}", behind in "[a-z{}]{0,6}",
+        ) {
+            let key = format!("{before}{{{tag}}}{behind}");
+            prop_assert_eq!(slot_of(key.as_bytes()), slot_of(format!("{{{tag}}}").as_bytes()));
+            prop_assert!(slot_of(key.as_bytes()) < SLOTS);
+        }
+
+        #[test]
+        fn any_bytes_have_a_slot(key in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert!(slot_of(&key) < SLOTS);
+        }
     }
 }

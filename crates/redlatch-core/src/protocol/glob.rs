@@ -42,7 +42,7 @@ fn set(pattern: &[char], mut p: usize, c: char) -> Option<usize> {
         if pattern[p] == '\\' && p + 1 < pattern.len() {
             p += 1;
             found |= pattern[p] == c;
-        } else if p + 2 < pattern.len() && pattern[p + 1] == '-' && pattern[p + 2] != ']' {
+        } else if p + 2 < pattern.len() && pattern[p + 1] == '-' {
             let (low, high) = (
                 pattern[p].min(pattern[p + 2]),
                 pattern[p].max(pattern[p + 2]),
@@ -59,6 +59,8 @@ fn set(pattern: &[char], mut p: usize, c: char) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::matches;
 
     #[test]
@@ -80,6 +82,10 @@ mod tests {
             ("[a", "a", true),
             ("[^a", "b", true),
             ("**a**", "bab", true),
+            // As servers answer: a range may end in the bracket that seems to close the set.
+            ("[*-]-", "*", true),
+            ("?[a-]", "x-", false),
+            ("[b^-]", "]", true),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} ~ {text}");
         }
@@ -88,5 +94,25 @@ mod tests {
     #[test]
     fn many_stars_end_in_time() {
         assert!(!matches(&"*a".repeat(50), &"a".repeat(49)));
+    }
+
+    proptest! {
+        #[test]
+        fn text_that_is_escaped_matches_itself_alone(text in "\\PC{0,9}", other in "\\PC{0,9}") {
+            let escaped: String = text.chars().flat_map(|c| ['\\', c]).collect();
+            prop_assert!(matches(&escaped, &text));
+            prop_assert_eq!(matches(&escaped, &other), text == other);
+            let (around, within) = (format!("*{escaped}*"), [&*other, &text, &other].concat());
+            prop_assert!(matches(&around, &within));
+        }
+
+        #[test]
+        fn star_stands_for_any_beginning(
+            pattern in "[a-c*?^\\\\\\[\\]-]{0,12}", text in "[a-c*?^\\\\\\[\\]-]{0,6}",
+        ) {
+            let tails = (0..=text.len()).any(|at| matches(&pattern, &text[at..]));
+            let starred = ["*", &*pattern].concat();
+            prop_assert_eq!(matches(&starred, &text), tails);
+        }
     }
 }

@@ -1,21 +1,40 @@
 //! Redis's glob patterns.
 
 /// Tells whether `text` matches `pattern`: `*`, `?`, `[a-z]`, `[^x]` and `\` as Redis reads them.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    match pattern {
-        [] => text.is_empty(),
-        [b'*', rest @ ..] => (0..=text.len()).any(|skip| matches(rest, &text[skip..])),
-        [b'[', rest @ ..] => match text {
-            [] => false,
-            [first, tail @ ..] => {
-                let (hit, rest) = class(rest, *first);
-                hit && matches(rest, tail)
-            }
-        },
-        [b'?', rest @ ..] => !text.is_empty() && matches(rest, &text[1..]),
-        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => {
-            text.first() == Some(literal) && matches(rest, &text[1..])
+pub(super) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
+    // Where to go on when a guess about the last star was wrong: only the last one need be tried
+    // again.
+    let mut retry = None;
+    loop {
+        if let [b'*', rest @ ..] = pattern {
+            retry = Some((rest, text));
+            pattern = rest;
+            continue;
         }
+        let Some((&byte, tail)) = text.split_first() else {
+            return pattern.is_empty();
+        };
+        (pattern, text) = match (one(pattern, byte), retry) {
+            (Some(rest), _) => (rest, tail),
+            (None, Some((star, [_, from @ ..]))) => {
+                retry = Some((star, from));
+                (star, from)
+            }
+            (None, _) => return false,
+        };
+    }
+}
+
+/// Matches one byte; returns what follows in the pattern.
+fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
+    match pattern {
+        [] => None,
+        [b'[', rest @ ..] => {
+            let (hit, rest) = class(rest, byte);
+            hit.then_some(rest)
+        }
+        [b'?', rest @ ..] => Some(rest),
+        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => (*literal == byte).then_some(rest),
     }
 }
 
@@ -70,5 +89,11 @@ mod tests {
         check("a\\*", "a*", true);
         check("a\\*", "ab", false);
         check("x[a", "xa", true);
+    }
+
+    #[test]
+    fn many_stars_end_in_time() {
+        assert!(!matches(&b"*a".repeat(50), &b"a".repeat(49)));
+        assert!(matches(&b"*a".repeat(50), &b"a".repeat(50)));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch_core::{
     Client, Error, Token,
-    family::{Fate, Internals, Watched},
+    family::{Internals, PhaseState, Watched},
 };
 
 use crate::{
@@ -66,10 +66,10 @@ pub(crate) async fn info(client: &Client, latch: &Latch) -> Result<Option<LatchI
 }
 
 /// The state of a generation with this remaining count.
-pub(crate) const fn fate_of(left: u32) -> Fate {
+pub(crate) const fn state_of(left: u32) -> PhaseState {
     if left == 0 {
-        Fate::Over
+        PhaseState::Over
     } else {
-        Fate::UnderWay
+        PhaseState::UnderWay
     }
 }

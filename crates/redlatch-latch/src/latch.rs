@@ -4,13 +4,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{Internals, Key, Name, NameError, ScriptCall, Sight, Watched},
+    family::{Internals, Key, Name, NameError, ScriptCall, Snapshot, Watched},
     seam::Value,
 };
 
 use crate::{
     CountDownAndWait, LatchInfo, TrySetCount, Wait, WaitFor,
-    inspect::{self, fate_of},
+    inspect::{self, state_of},
     scripts::{CountDownScript, Counted, DeleteScript, LookScript, Looked},
 };
 
@@ -345,21 +345,21 @@ impl Watched for Latch {
         .call()
     }
 
-    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Sight, Error> {
+    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
         Ok(match LookScript::decode(reply, phases)? {
             Looked::Set {
                 generation,
                 left,
                 remaining,
-                fates,
+                states,
                 ..
-            } => Sight {
-                fates,
-                present: Some((generation, fate_of(left))),
+            } => Snapshot {
+                states,
+                present: Some((generation, state_of(left))),
                 remaining: remaining.unwrap_or(Duration::MAX),
             },
-            Looked::Unset { fates } => Sight {
-                fates,
+            Looked::Unset { states } => Snapshot {
+                states,
                 present: None,
                 remaining: Duration::MAX,
             },

@@ -4,7 +4,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind,
-    family::{AttemptId, Changed, Fate, Items, Key, REMEMBERED, Script, ScriptCall, millis},
+    family::{AttemptId, Changed, Items, Key, PhaseState, REMEMBERED, Script, ScriptCall, millis},
     seam::Value,
 };
 use redlatch_lua::LATCH;
@@ -122,7 +122,7 @@ pub(crate) struct LookScript<'a> {
     pub(crate) generations: &'a [u64],
 }
 
-/// What `latch/look.lua` found. The fates are those of the requested generations, in order.
+/// What `latch/look.lua` found. The states are those of the requested generations, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     Set {
@@ -131,10 +131,10 @@ pub(crate) enum Looked {
         left: u32,
         initial: u32,
         remaining: Option<Duration>,
-        fates: Vec<(u64, Fate)>,
+        states: Vec<(u64, PhaseState)>,
     },
     Unset {
-        fates: Vec<(u64, Fate)>,
+        states: Vec<(u64, PhaseState)>,
     },
 }
 
@@ -148,10 +148,10 @@ impl LookScript<'_> {
 
     pub(crate) fn decode(reply: &Value, generations: &[u64]) -> Result<Looked, Error> {
         let items = Items::new(&LOOK, reply)?;
-        let fates = || {
-            let fates = generations.iter().zip(6..);
-            fates
-                .map(|(&generation, at)| Ok((generation, fate(&items, at)?)))
+        let states = || {
+            let states = generations.iter().zip(6..);
+            states
+                .map(|(&generation, at)| Ok((generation, state(&items, at)?)))
                 .collect::<Result<Vec<_>, Error>>()
         };
         Ok(match items.text(1)? {
@@ -161,9 +161,9 @@ impl LookScript<'_> {
                 left: items.number(3)?,
                 initial: items.number(4)?,
                 remaining: optional(&items, 5)?.map(Duration::from_millis),
-                fates: fates()?,
+                states: states()?,
             },
-            "unset" => Looked::Unset { fates: fates()? },
+            "unset" => Looked::Unset { states: states()? },
             "kind" => return Err(wrong_kind(items.text(2)?)),
             _ => return Err(items.bad()),
         })
@@ -202,11 +202,11 @@ fn optional(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     }
 }
 
-fn fate(items: &Items<'_>, at: usize) -> Result<Fate, Error> {
+fn state(items: &Items<'_>, at: usize) -> Result<PhaseState, Error> {
     Ok(match items.text(at)? {
-        "open" => Fate::Over,
-        "shut" => Fate::UnderWay,
-        "deleted" => Fate::Gone,
+        "open" => PhaseState::Over,
+        "shut" => PhaseState::UnderWay,
+        "deleted" => PhaseState::Gone,
         _ => return Err(items.bad()),
     })
 }

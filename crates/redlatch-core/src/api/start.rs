@@ -105,7 +105,7 @@ impl Client {
             rules,
             holds: Holds::default(),
             local_queues: Arc::clone(&local_queues),
-            watches: Arc::default(),
+            phase_watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),
             withdrawals: Arc::new(withdrawals),
             releaser: Arc::new(Releaser::new(

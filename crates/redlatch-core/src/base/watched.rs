@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use crate::{
     Error,
     base::script::ScriptCall,
-    protocol::{lookout::Sight, name::Key},
+    protocol::{name::Key, phase_watch::Snapshot},
     runtime::Value,
 };
 
@@ -31,8 +31,8 @@ pub trait Watched: Send + Sync + fmt::Debug + 'static {
     /// Builds the call that looks at the object and asks what became of `phases`. It must change nothing.
     fn look(&self, phases: &[u64]) -> ScriptCall;
 
-    /// Reads its reply, which has to tell the fate of each of `phases`.
-    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Sight, Error>;
+    /// Reads its reply, which has to tell the state of each of `phases`.
+    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error>;
 
     /// Returns the error of waiting for an object that is not there.
     fn absent(&self) -> Error;

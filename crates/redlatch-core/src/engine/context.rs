@@ -25,8 +25,8 @@ use crate::{
         timeouts,
     },
     engine::{
-        Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, Releaser, Watchdog, Watches,
-        Withdrawals, client_record::ClientRecord,
+        Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
+        Watchdog, Withdrawals, client_record::ClientRecord,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -58,7 +58,7 @@ pub(crate) struct Core {
     pub(crate) record: Arc<ClientRecord>,
     pub(crate) holds: Holds,
     pub(crate) local_queues: Arc<LocalQueues>,
-    pub(crate) watches: Arc<Watches>,
+    pub(crate) phase_watches: Arc<PhaseWatches>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) withdrawals: Arc<Withdrawals>,
     pub(crate) releaser: Arc<Releaser>,
@@ -115,8 +115,8 @@ impl Client {
         &self.0.local_queues
     }
 
-    pub(crate) fn watches(&self) -> &Arc<Watches> {
-        &self.0.watches
+    pub(crate) fn phase_watches(&self) -> &Arc<PhaseWatches> {
+        &self.0.phase_watches
     }
 
     pub(crate) fn withdrawals(&self) -> &Withdrawals {

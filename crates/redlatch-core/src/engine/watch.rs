@@ -7,7 +7,7 @@ use tracing::{Instrument, Span};
 
 use super::{
     Wait,
-    watches::{Looking, Post},
+    phase_watches::{Looking, WatchSlot},
 };
 use crate::{
     Client, Error, ErrorKind,
@@ -21,7 +21,7 @@ use crate::{
     engine::context::WaiterTicket,
     net::{Limit, LinkClass, Listener, MessageFilter, Request},
     protocol::{
-        lookout::Verdict,
+        phase_watch::WatchResult,
         time::Moment,
         waiter::{
             Admission, Busy, Discipline, End, GiveUp, Plan, QueueView, RECHECK, Registration, Step,
@@ -54,7 +54,7 @@ struct Run<'a> {
     /// Whether any look has counted.
     answered: bool,
     waiter: Waiter,
-    post: Post,
+    slot: WatchSlot,
     listener: Option<Listener>,
     /// Why the last look had no clear answer.
     trouble: Option<Error>,
@@ -129,17 +129,17 @@ impl<'a> Run<'a> {
             // It was under way a moment ago: subscribe first, and look then.
             waiter.on_busy(now, busy(Duration::MAX, subscription));
         }
-        let post = client.watches().join(watched.key(), options.phase);
+        let slot = client.phase_watches().join(watched.key(), options.phase);
         Self {
             client,
             watched,
             wait: options.wait,
             deadline: plan.deadline(),
             heard: now,
-            seen: post.begun(),
+            seen: slot.begun(),
             answered: false,
             waiter,
-            post,
+            slot,
             listener: None,
             trouble: None,
             message: None,
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
     async fn run(&mut self) -> Result<bool, Error> {
         loop {
             self.client.check_closing()?;
-            if let Some(verdict) = self.post.told()
+            if let Some(verdict) = self.slot.told()
                 && let Consulted::Over = self.consulted(verdict)?
             {
                 return Ok(true);
@@ -217,19 +217,19 @@ impl<'a> Run<'a> {
     /// Learns how the object stands from a look that begins from now on, this watcher's own or another's.
     async fn consult(&mut self) -> Result<Consulted, Error> {
         if let Some(number) = self.message.take() {
-            self.post.hear(number);
+            self.slot.hear(number);
         } else if self.client.keeps(Rule::LookAfresh) {
-            self.post.want();
+            self.slot.want();
         } else {
-            self.post.want_any();
+            self.slot.want_any();
         }
         loop {
-            if let Some(verdict) = self.post.told() {
+            if let Some(verdict) = self.slot.told() {
                 return self.consulted(verdict);
             }
             let now = self.client.now();
             let silence = self.client.request_timeout();
-            if let Some(looking) = self.post.begin(now, now + silence + OVERDUE) {
+            if let Some(looking) = self.slot.begin(now, now + silence + OVERDUE) {
                 let (requests, trouble) =
                     look(self.client, self.watched, &self.waiter, looking).await;
                 self.requests += requests;
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
             // Another is at it. Alarms of a client that has ended go off at once.
             self.client.check_closing()?;
             if self.deadline.is_some_and(|deadline| now >= deadline) {
-                return match self.post.phase() {
+                return match self.slot.phase() {
                     Some(_) if self.answered => Ok(Consulted::TimeUp),
                     _ => Err(self.unanswered()),
                 };
@@ -255,27 +255,27 @@ impl<'a> Run<'a> {
                 .map_or(now + OVERDUE, |deadline| deadline.min(now + OVERDUE));
             select! {
                 biased;
-                () = self.post.rung() => {}
+                () = self.slot.rung() => {}
                 () = self.client.forked() => self.client.check_process()?,
                 () = self.client.alarm(until) => {}
             }
         }
     }
 
-    fn consulted(&mut self, verdict: Verdict<Error>) -> Result<Consulted, Error> {
+    fn consulted(&mut self, verdict: WatchResult<Error>) -> Result<Consulted, Error> {
         self.trouble = None;
         match verdict {
-            Verdict::UnderWay => Ok(Consulted::UnderWay),
-            Verdict::Over => Ok(Consulted::Over),
-            Verdict::Gone => Err(self.watched.gone()),
-            Verdict::Absent => Err(self.watched.absent()),
-            Verdict::Failed(error) => Err(error),
+            WatchResult::UnderWay => Ok(Consulted::UnderWay),
+            WatchResult::Over => Ok(Consulted::Over),
+            WatchResult::Gone => Err(self.watched.gone()),
+            WatchResult::Absent => Err(self.watched.absent()),
+            WatchResult::Failed(error) => Err(error),
         }
     }
 
     /// The phase lasts, as the last look says.
     fn on_under_way(&mut self) {
-        let Some(seen) = self.post.last() else {
+        let Some(seen) = self.slot.last() else {
             return;
         };
         self.seen = seen.number;
@@ -286,7 +286,7 @@ impl<'a> Run<'a> {
             None => Subscription::Inactive,
         };
         self.waiter
-            .on_busy(seen.at, busy(seen.sight.remaining, subscription));
+            .on_busy(seen.at, busy(seen.snapshot.remaining, subscription));
     }
 
     async fn subscribe(&mut self) {
@@ -322,9 +322,9 @@ impl<'a> Run<'a> {
                 None => self.waiter.on_elapsed(),
             },
             // The loop takes in what it was told.
-            () = self.post.rung() => {}
+            () = self.slot.rung() => {}
             () = self.client.forked() => self.client.check_process()?,
-            () = self.client.alarm(until) => match self.post.last() {
+            () = self.client.alarm(until) => match self.slot.last() {
                 // Somebody else has looked meanwhile, and would have told if it were over.
                 Some(last) if last.number > self.seen => self.on_under_way(),
                 _ => self.waiter.on_elapsed(),
@@ -407,8 +407,8 @@ async fn look(
     let (outcome, _) = net.send(&session, &request).await.into_single();
     let trouble = match outcome {
         CallOutcome::Replied(reply) => match watched.looked(looking.phases(), &reply) {
-            Ok(sight) => {
-                looking.saw(sent, sight);
+            Ok(snapshot) => {
+                looking.saw(sent, snapshot);
                 None
             }
             Err(error) => settle(looking, error),

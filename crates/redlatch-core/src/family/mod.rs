@@ -27,8 +27,8 @@ pub use crate::{
     family::{exclusive::Kind, scan::Scan},
     protocol::{
         lease::Lease,
-        lookout::{Fate, Sight},
         name::{Key, Name, NameError},
+        phase_watch::{PhaseState, Snapshot},
         slot::{SLOTS, slot_of},
         waiter::Discipline,
     },

@@ -6,7 +6,7 @@ use super::time::Moment;
 
 /// What became of one phase of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum PhaseState {
     /// It lasts.
     UnderWay,
     /// It has ended as it should.
@@ -17,18 +17,18 @@ pub enum Fate {
 
 /// What a look at an object shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct Snapshot {
     /// The phases that were asked for, and what became of them.
-    pub fates: Vec<(u64, Fate)>,
+    pub states: Vec<(u64, PhaseState)>,
     /// The present or last phase; `None` if there is no object.
-    pub present: Option<(u64, Fate)>,
+    pub present: Option<(u64, PhaseState)>,
     /// How long the object lives on; `Duration::MAX` if it has no end.
     pub remaining: Duration,
 }
 
 /// What one watcher is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict<E> {
+pub enum WatchResult<E> {
     /// Its phase lasts.
     UnderWay,
     /// Its phase is over.
@@ -49,7 +49,7 @@ pub struct Seen {
     /// When it was sent.
     pub at: Moment,
     /// What it showed.
-    pub sight: Sight,
+    pub snapshot: Snapshot,
 }
 
 /// The watchers of one object in one process. One look at a time answers all of them.
@@ -61,7 +61,7 @@ pub struct Seen {
 /// An answer counts for a newcomer only if its look began after the newcomer came: an older one may show a phase that was over before. In the same way
 /// [`hear`](Self::hear) asks for a look that began after a message came: a message is a hint, and only an answer of the server ends a wait.
 #[derive(Debug)]
-pub struct Lookout<E> {
+pub struct PhaseWatch<E> {
     watchers: BTreeMap<u64, Watcher<E>>,
     next_id: u64,
     begun: u64,
@@ -77,7 +77,7 @@ struct Watcher<E> {
     phase: Option<u64>,
     /// It waits for a look with a greater number than this.
     wants: Option<u64>,
-    told: Option<Verdict<E>>,
+    told: Option<WatchResult<E>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ struct Looking {
     until: Moment,
 }
 
-impl<E> Default for Lookout<E> {
+impl<E> Default for PhaseWatch<E> {
     fn default() -> Self {
         Self {
             watchers: BTreeMap::new(),
@@ -100,7 +100,7 @@ impl<E> Default for Lookout<E> {
     }
 }
 
-impl<E: Clone> Lookout<E> {
+impl<E: Clone> PhaseWatch<E> {
     /// Adds a watcher of `phase`, or of the one it finds.
     pub fn join(&mut self, phase: Option<u64>) -> u64 {
         let id = self.next_id;
@@ -145,7 +145,7 @@ impl<E: Clone> Lookout<E> {
         if let Some(watcher) = self.watchers.get_mut(&id) {
             watcher.wants = Some(after);
             if let Some(last) = &self.last {
-                watcher.tell(last.number, &last.sight);
+                watcher.tell(last.number, &last.snapshot);
             }
         }
     }
@@ -163,7 +163,7 @@ impl<E: Clone> Lookout<E> {
     }
 
     /// Returns what `id` was told since it last asked.
-    pub fn told(&mut self, id: u64) -> Option<Verdict<E>> {
+    pub fn told(&mut self, id: u64) -> Option<WatchResult<E>> {
         self.watchers.get_mut(&id)?.told.take()
     }
 
@@ -184,14 +184,18 @@ impl<E: Clone> Lookout<E> {
     }
 
     /// Look `number`, sent at `at`, shows this.
-    pub fn saw(&mut self, number: u64, at: Moment, sight: Sight) -> Vec<u64> {
+    pub fn saw(&mut self, number: u64, at: Moment, snapshot: Snapshot) -> Vec<u64> {
         let mut wake: Vec<_> = self
             .watchers
             .iter_mut()
-            .filter_map(|(&id, watcher)| watcher.tell(number, &sight).then_some(id))
+            .filter_map(|(&id, watcher)| watcher.tell(number, &snapshot).then_some(id))
             .collect();
         if self.last.as_ref().is_none_or(|last| last.number < number) {
-            self.last = Some(Seen { number, at, sight });
+            self.last = Some(Seen {
+                number,
+                at,
+                snapshot,
+            });
         }
         wake.extend(self.gave_up(number));
         wake
@@ -203,7 +207,7 @@ impl<E: Clone> Lookout<E> {
         for (&id, watcher) in &mut self.watchers {
             if watcher.wants.is_some_and(|after| after < number) {
                 watcher.wants = None;
-                watcher.told = Some(Verdict::Failed(why.clone()));
+                watcher.told = Some(WatchResult::Failed(why.clone()));
                 wake.push(id);
             }
         }
@@ -231,37 +235,37 @@ impl<E: Clone> Lookout<E> {
 
 impl<E> Watcher<E> {
     /// Takes a look in; returns whether there is news.
-    fn tell(&mut self, number: u64, sight: &Sight) -> bool {
+    fn tell(&mut self, number: u64, snapshot: &Snapshot) -> bool {
         let wanted = self.wants.is_some_and(|after| after < number);
-        let fate = match self.phase {
+        let state = match self.phase {
             Some(phase) => {
-                let mut fates = sight.fates.iter().chain(&sight.present);
-                match fates.find(|(of, _)| *of == phase) {
-                    Some((_, fate)) => *fate,
+                let mut states = snapshot.states.iter().chain(&snapshot.present);
+                match states.find(|(of, _)| *of == phase) {
+                    Some((_, state)) => *state,
                     None => return false,
                 }
             }
             None if !wanted => return false,
-            None => match sight.present {
-                Some((phase, fate)) => {
+            None => match snapshot.present {
+                Some((phase, state)) => {
                     self.phase = Some(phase);
-                    fate
+                    state
                 }
                 None => {
                     self.wants = None;
-                    self.told = Some(Verdict::Absent);
+                    self.told = Some(WatchResult::Absent);
                     return true;
                 }
             },
         };
-        if !wanted && fate == Fate::UnderWay {
+        if !wanted && state == PhaseState::UnderWay {
             return false;
         }
         self.wants = None;
-        self.told = Some(match fate {
-            Fate::UnderWay => Verdict::UnderWay,
-            Fate::Over => Verdict::Over,
-            Fate::Gone => Verdict::Gone,
+        self.told = Some(match state {
+            PhaseState::UnderWay => WatchResult::UnderWay,
+            PhaseState::Over => WatchResult::Over,
+            PhaseState::Gone => WatchResult::Gone,
         });
         true
     }
@@ -275,88 +279,106 @@ mod tests {
         Moment::from_origin(Duration::from_millis(ms))
     }
 
-    fn sight(fates: &[(u64, Fate)], present: Option<(u64, Fate)>) -> Sight {
-        Sight {
-            fates: fates.to_vec(),
+    fn snapshot(states: &[(u64, PhaseState)], present: Option<(u64, PhaseState)>) -> Snapshot {
+        Snapshot {
+            states: states.to_vec(),
             present,
             remaining: Duration::MAX,
         }
     }
 
-    fn lookout() -> (Lookout<&'static str>, u64, u64) {
-        let mut lookout = Lookout::default();
-        let (a, b) = (lookout.join(None), lookout.join(None));
-        (lookout, a, b)
+    fn phase_watch() -> (PhaseWatch<&'static str>, u64, u64) {
+        let mut phase_watch = PhaseWatch::default();
+        let (a, b) = (phase_watch.join(None), phase_watch.join(None));
+        (phase_watch, a, b)
     }
 
     #[test]
     fn one_request_answers_all_waiters_that_came_before() {
-        let (mut it, a, b) = lookout();
+        let (mut it, a, b) = phase_watch();
         it.want(a, it.begun());
         it.want(b, it.begun());
         let (number, phases) = it.begin(at(0), at(9)).unwrap();
         assert!(phases.is_empty());
         assert_eq!(it.begin(at(1), at(9)), None, "one at a time");
-        let woken = it.saw(number, at(0), sight(&[], Some((7, Fate::UnderWay))));
+        let woken = it.saw(
+            number,
+            at(0),
+            snapshot(&[], Some((7, PhaseState::UnderWay))),
+        );
         assert_eq!(woken, [a, b]);
-        assert_eq!(it.told(a), Some(Verdict::UnderWay));
+        assert_eq!(it.told(a), Some(WatchResult::UnderWay));
         assert_eq!(it.told(a), None);
         assert_eq!((it.phase(a), it.phase(b)), (Some(7), Some(7)));
         let (number, phases) = it.begin(at(2), at(9)).unwrap();
         assert_eq!(phases, [7]);
-        let over = sight(&[(7, Fate::Over)], Some((8, Fate::UnderWay)));
+        let over = snapshot(&[(7, PhaseState::Over)], Some((8, PhaseState::UnderWay)));
         assert_eq!(it.saw(number, at(2), over), [a, b], "they need not ask");
-        assert_eq!(it.told(b), Some(Verdict::Over));
+        assert_eq!(it.told(b), Some(WatchResult::Over));
     }
 
     #[test]
     fn waiter_that_comes_during_a_request_needs_the_next() {
-        let (mut it, a, b) = lookout();
+        let (mut it, a, b) = phase_watch();
         it.want(a, it.begun());
         let (number, _) = it.begin(at(0), at(9)).unwrap();
         it.want(b, it.begun());
-        let woken = it.saw(number, at(0), sight(&[], Some((7, Fate::UnderWay))));
+        let woken = it.saw(
+            number,
+            at(0),
+            snapshot(&[], Some((7, PhaseState::UnderWay))),
+        );
         assert_eq!(woken, [a, b], "b is to look itself");
         assert_eq!((it.told(b), it.phase(b)), (None, None));
         let (number, _) = it.begin(at(1), at(9)).unwrap();
-        it.saw(number, at(1), sight(&[(7, Fate::Gone)], None));
-        assert_eq!(it.told(a), Some(Verdict::Gone));
-        assert_eq!(it.told(b), Some(Verdict::Absent));
+        it.saw(number, at(1), snapshot(&[(7, PhaseState::Gone)], None));
+        assert_eq!(it.told(a), Some(WatchResult::Gone));
+        assert_eq!(it.told(b), Some(WatchResult::Absent));
     }
 
     #[test]
     fn one_request_answers_all_that_hear_one_message() {
-        let (mut it, a, b) = lookout();
+        let (mut it, a, b) = phase_watch();
         for id in [a, b] {
             it.want(id, 0);
         }
         let (number, _) = it.begin(at(0), at(9)).unwrap();
-        it.saw(number, at(0), sight(&[], Some((7, Fate::UnderWay))));
+        it.saw(
+            number,
+            at(0),
+            snapshot(&[], Some((7, PhaseState::UnderWay))),
+        );
         for id in [a, b] {
-            assert_eq!(it.told(id), Some(Verdict::UnderWay));
+            assert_eq!(it.told(id), Some(WatchResult::UnderWay));
         }
         it.hear(a, 1);
         let (number, _) = it.begin(at(1), at(9)).unwrap();
         it.hear(b, 1);
-        let still = sight(&[(7, Fate::UnderWay)], Some((7, Fate::UnderWay)));
+        let still = snapshot(
+            &[(7, PhaseState::UnderWay)],
+            Some((7, PhaseState::UnderWay)),
+        );
         assert_eq!(it.saw(number, at(1), still.clone()), [a, b]);
         for id in [a, b] {
-            assert_eq!(it.told(id), Some(Verdict::UnderWay));
+            assert_eq!(it.told(id), Some(WatchResult::UnderWay));
         }
         // A message that comes during a look may be about what happened after it.
         it.hear(a, 2);
         let (number, _) = it.begin(at(2), at(9)).unwrap();
         it.hear(b, 3);
         it.saw(number, at(2), still);
-        assert_eq!((it.told(a), it.told(b)), (Some(Verdict::UnderWay), None));
+        assert_eq!(
+            (it.told(a), it.told(b)),
+            (Some(WatchResult::UnderWay), None)
+        );
         let (number, _) = it.begin(at(3), at(9)).unwrap();
-        let over = sight(&[(7, Fate::Over)], Some((7, Fate::Over)));
+        let over = snapshot(&[(7, PhaseState::Over)], Some((7, PhaseState::Over)));
         assert_eq!(it.saw(number, at(3), over), [a, b]);
     }
 
     #[test]
     fn announced_phase_is_requested() {
-        let (mut it, _, _) = lookout();
+        let (mut it, _, _) = phase_watch();
         let c = it.join(Some(5));
         it.want(c, it.begun());
         let (number, phases) = it.begin(at(0), at(9)).unwrap();
@@ -364,14 +386,14 @@ mod tests {
         it.saw(
             number,
             at(0),
-            sight(&[(5, Fate::Over)], Some((6, Fate::UnderWay))),
+            snapshot(&[(5, PhaseState::Over)], Some((6, PhaseState::UnderWay))),
         );
-        assert_eq!(it.told(c), Some(Verdict::Over));
+        assert_eq!(it.told(c), Some(WatchResult::Over));
     }
 
     #[test]
     fn waiter_that_asks_is_replaced_when_it_leaves_or_stalls() {
-        let (mut it, a, b) = lookout();
+        let (mut it, a, b) = phase_watch();
         it.want(a, it.begun());
         it.want(b, it.begun());
         let (number, _) = it.begin(at(0), at(9)).unwrap();
@@ -383,6 +405,6 @@ mod tests {
         assert_eq!(late, 3, "the second was forgotten");
         assert_eq!(it.gave_up(2), None, "and counts no more");
         assert_eq!(it.failed(late, &"no right"), [b]);
-        assert_eq!(it.told(b), Some(Verdict::Failed("no right")));
+        assert_eq!(it.told(b), Some(WatchResult::Failed("no right")));
     }
 }

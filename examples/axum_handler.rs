@@ -3,7 +3,7 @@
 //! By itself it starts the service, sends it some requests and ends. With an address as argument (`127.0.0.1:3000`) it
 //! serves there until Ctrl-C; start it twice, with the same `REDIS_URL`, and the instances exclude each other.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

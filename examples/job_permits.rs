@@ -3,7 +3,7 @@
 //! There may be three jobs at a time between their being queued and their being done, whatever processes are involved. The queue is a folder, a job
 //! a file of JSON with the permit's id in it. One worker dies with a job in its hands; its permit comes back when its lease ends.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

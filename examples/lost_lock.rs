@@ -4,7 +4,7 @@
 //! The server of this example is stopped in its tracks, as a network that goes silent would do it: no error arrives, nor
 //! anything else. By default it is the embedded engine; with `--real` a server process that gets SIGSTOP.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

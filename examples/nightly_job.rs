@@ -3,7 +3,7 @@
 //! A lock says who works *now*. That the work has been done is for the work's own records to say: the host that comes
 //! late gets the lock, finds the report, and goes home too. In the second night the job is called off while it runs.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

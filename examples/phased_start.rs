@@ -3,7 +3,7 @@
 //! Two latches do it. Everybody counts `start` down when it is ready and waits for the others, so that nobody starts before the last is
 //! ready. Everybody counts `done` down at its end, and whoever cares waits for that. No process needs to know another, or be the first to come.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

@@ -3,7 +3,7 @@
 //! Each update reads the last balance, thinks a little, and appends a line with the balance plus one. That goes wrong
 //! as soon as two do it at the same time, and they will, unless something keeps them apart across processes.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

@@ -3,7 +3,7 @@
 //! The limit is a semaphore. Who watches it is the web server, which this example starts: it counts the requests that it is working on. One of
 //! the processes is killed in the middle of its work, and what it had comes back when its lease ends.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

@@ -4,7 +4,7 @@
 //! half a list. The token of a read guard is that of the last write: a copy that was stamped with the same token is fresh, and the file need not be read. (That needs a
 //! server that forgets nothing: after a failover that loses a write, an older copy passes for fresh until the next write.) The refresher downgrades before it checks what it wrote, so that readers come in at once and nobody can change the file under it.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

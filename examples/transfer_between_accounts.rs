@@ -3,7 +3,7 @@
 //! Every transfer locks its two accounts in the order in which it names them, and half of them name them the other way round. One lock after the
 //! other would soon wait in a circle; a multi-lock takes its members in one order, whatever the caller's.
 
-// Examples run on real clocks and tasks; the seam that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, env, sync::Arc};
 
-use redlatch::seam::TokioRuntime;
+use redlatch::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, Listening};
 
 use crate::{Result, process::Process};

@@ -11,7 +11,7 @@ use std::{
 
 use redlatch::{
     Client, ClientBuilder, Error, ErrorKind,
-    seam::{Address, Command, Login, Runtime},
+    runtime::{Address, Command, Login, Runtime},
 };
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
 use tokio::sync::{Mutex, OwnedMutexGuard};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use redlatch::seam::{Command, Reply};
+use redlatch::runtime::{Command, Reply};
 use redlatch_core::family::listed;
 use redlatch_embedded::{EmbeddedServer, calls};
 
@@ -26,7 +26,7 @@ impl Copies {
             }
             false
         };
-        server.fail_next(watch, redlatch::seam::ServerError::parse("ERR never"));
+        server.fail_next(watch, redlatch::runtime::ServerError::parse("ERR never"));
         Self {
             server: server.clone(),
             sent,

@@ -13,14 +13,14 @@ use std::{
 
 use redlatch::{
     Moment,
-    seam::{BoxFuture, Runtime as Seam},
+    runtime::{BoxFuture, Runtime as Outside},
 };
 
 /// A runtime that makes one task panic when told to.
 #[derive(Debug)]
 pub struct Saboteur {
     /// What does the work.
-    pub inner: Arc<dyn Seam>,
+    pub inner: Arc<dyn Outside>,
     /// The task that panics.
     pub task: &'static str,
     /// Whether it shall.
@@ -45,7 +45,7 @@ impl Future for Sabotaged {
     }
 }
 
-impl Seam for Saboteur {
+impl Outside for Saboteur {
     fn now(&self) -> Moment {
         // Within the task, and not in what its end does to others.
         assert!(!PANICS.replace(false), "planted");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::seam::{BoxFuture, Runtime, TokioRuntime};
+use redlatch::runtime::{BoxFuture, Runtime, TokioRuntime};
 use redlatch_core::Moment;
 
 /// The production runtime with a clock that starts elsewhere and runs at another rate.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redlatch::seam::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport};
+use redlatch::runtime::{Command, Conn, Dial, DialError, Dialed, Outcome, Purpose, Transport};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,

@@ -1,7 +1,7 @@
 //! A transport that sends messages another way than commands, so that one can be tormented without the other.
 
 use async_trait::async_trait;
-use redlatch::seam::{Address, Dial, DialError, Dialed, Purpose, Transport};
+use redlatch::runtime::{Address, Dial, DialError, Dialed, Purpose, Transport};
 use redlatch_core::transport::RedisTransport;
 
 use crate::proxy::Proxy;

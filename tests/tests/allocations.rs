@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use redlatch::{
     Client,
-    seam::{Command, Conn, Dial, DialError, Dialed, Outcome, Transport},
+    runtime::{Command, Conn, Dial, DialError, Dialed, Outcome, Transport},
 };
 use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::backend::Backend;

@@ -7,8 +7,7 @@ mod engine;
 #[doc(hidden)]
 pub mod family;
 mod net;
-#[doc(hidden)]
-pub mod protocol;
+mod protocol;
 pub mod runtime;
 pub mod transport;
 
@@ -35,4 +34,3 @@ pub use protocol::{
     time::Moment,
     waiter::WaitStrategy,
 };
-pub use runtime as seam;

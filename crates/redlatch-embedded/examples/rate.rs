@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use redlatch_core::seam::{Command, Value};
+use redlatch_core::runtime::{Command, Value};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionKind};
 
 fn main() {

@@ -3,7 +3,7 @@
 use std::{future::poll_fn, task::Poll};
 
 use async_trait::async_trait;
-use redlatch_core::seam::{Command, Conn, Outcome, Push, Pushes};
+use redlatch_core::runtime::{Command, Conn, Outcome, Push, Pushes};
 use tokio::sync::mpsc;
 
 use crate::{EmbeddedServer, engine::SessionId, shared};

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redlatch_core::seam::{Command, Outcome, Runtime, ServerError};
+use redlatch_core::runtime::{Command, Outcome, Runtime, ServerError};
 use tokio::sync::{Notify, oneshot};
 
 use crate::{
@@ -257,7 +257,7 @@ impl EmbeddedServer {
     /// # Errors
     ///
     /// What the server answers with an error.
-    pub fn execute(&self, command: &Command) -> redlatch_core::seam::Reply {
+    pub fn execute(&self, command: &Command) -> redlatch_core::runtime::Reply {
         let mut state = self.state();
         let session = state.engine.open(SessionKind::Command);
         let now = state.now();
@@ -335,7 +335,7 @@ fn upgrade(server: &Weak<Inner>) -> Option<EmbeddedServer> {
 /// Reads the system's clock once, for where a new server's clock starts.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the seam has no wall clock, and a server's begins near the true time so that fences rise over restarts"
+    reason = "the runtime has no wall clock, and a server's begins near the true time so that fences rise over restarts"
 )]
 fn wall_clock() -> ServerTime {
     let since_epoch = SystemTime::now()

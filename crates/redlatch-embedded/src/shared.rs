@@ -8,7 +8,7 @@ use std::{
 
 use redlatch_core::{
     Moment,
-    seam::{Command, Outcome, Push, Reply, Runtime},
+    runtime::{Command, Outcome, Push, Reply, Runtime},
 };
 use tokio::sync::{mpsc, oneshot};
 

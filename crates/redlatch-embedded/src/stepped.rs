@@ -10,7 +10,7 @@ use std::{
 
 use redlatch_core::{
     Moment,
-    seam::{BoxFuture, Runtime},
+    runtime::{BoxFuture, Runtime},
 };
 use tokio::time::Instant;
 
@@ -32,7 +32,7 @@ impl SteppedRuntime {
     /// Its timers and tasks panic outside of one.
     #[expect(
         clippy::disallowed_methods,
-        reason = "it is a seam: tokio's clock is what it is for"
+        reason = "it is a runtime: tokio's clock is what it is for"
     )]
     pub fn new() -> Self {
         static SEEDS: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(1));
@@ -54,7 +54,7 @@ impl Default for SteppedRuntime {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it is a seam: tokio's clock, timers and tasks are what it is for"
+    reason = "it is a runtime: tokio's clock, timers and tasks are what it is for"
 )]
 impl Runtime for SteppedRuntime {
     fn now(&self) -> Moment {

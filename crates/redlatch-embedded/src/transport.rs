@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
-use redlatch_core::seam::{
+use redlatch_core::runtime::{
     Address, Dial, DialError, DialErrorKind, Dialed, Protocol, Purpose, Transport,
 };
 use tokio::sync::mpsc;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redlatch_core::seam::{Command, ServerError};
+use redlatch_core::runtime::{Command, ServerError};
 
 /// What becomes of a connection on which a reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl fmt::Debug for Failure {
 /// Predicates for [`EmbeddedServer::fail_next`](crate::EmbeddedServer::fail_next) and
 /// [`EmbeddedServer::drop_reply`](crate::EmbeddedServer::drop_reply).
 pub mod calls {
-    use redlatch_core::seam::Command;
+    use redlatch_core::runtime::Command;
 
     use crate::engine::sha1_hex;
 

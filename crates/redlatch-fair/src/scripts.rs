@@ -6,7 +6,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error,
     family::{Items, Key, Script, ScriptCall},
-    seam::Value,
+    runtime::Value,
 };
 use redlatch_lua::FAIR;
 

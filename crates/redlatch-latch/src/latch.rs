@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use redlatch_core::{
     Client, Error, ErrorKind,
     family::{Internals, Key, Name, NameError, ScriptCall, Snapshot, Watched},
-    seam::Value,
+    runtime::Value,
 };
 
 use crate::{

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind,
     family::{AttemptId, Changed, Items, Key, PhaseState, REMEMBERED, Script, ScriptCall, millis},
-    seam::Value,
+    runtime::Value,
 };
 use redlatch_lua::LATCH;
 

@@ -8,7 +8,7 @@ use redlatch_core::{
         AcquireRequest, Answer, AttemptId, Discipline, Key, Primitive, ReleaseReply,
         ReleaseRequest, RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn,
     },
-    seam::Value,
+    runtime::Value,
 };
 
 use crate::{

@@ -9,7 +9,7 @@ use redlatch_core::{
         ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn,
         millis,
     },
-    seam::Value,
+    runtime::Value,
 };
 use redlatch_lua::POOL;
 

@@ -9,7 +9,7 @@ use redlatch_core::{
         ReleaseReply, ReleaseRequest, RenewRequest, Renewed, ScriptCall, Side, WithdrawRequest,
         Withdrawn,
     },
-    seam::Value,
+    runtime::Value,
 };
 
 use crate::scripts::{

@@ -11,7 +11,7 @@ use redlatch_core::{
         AcquireRequest, Answer, AttemptId, Grant, Items, Key, ReleaseReply, ReleaseRequest,
         RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
     },
-    seam::Value,
+    runtime::Value,
 };
 use redlatch_lua::RWLOCK;
 

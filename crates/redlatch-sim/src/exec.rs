@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use redlatch_core::seam::BoxFuture;
+use redlatch_core::runtime::BoxFuture;
 
 use crate::{rng::Rng, world::Event};
 

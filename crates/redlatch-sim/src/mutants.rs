@@ -1,6 +1,6 @@
 //! Planted faults: each must be found, or the simulator does not see what it claims to.
 
-use redlatch_core::{family::Rule, seam::Command};
+use redlatch_core::{family::Rule, runtime::Command};
 use redlatch_lua::Source;
 
 use crate::{

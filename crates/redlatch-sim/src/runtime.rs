@@ -10,7 +10,7 @@ use std::{
 
 use redlatch_core::{
     Moment,
-    seam::{BoxFuture, Runtime},
+    runtime::{BoxFuture, Runtime},
 };
 
 use crate::{

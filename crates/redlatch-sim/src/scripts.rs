@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use redlatch_core::{
     family::listed,
-    seam::{Command, Reply, Value},
+    runtime::{Command, Reply, Value},
 };
 use redlatch_lua::Source;
 use sha1_smol::Sha1;

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use redlatch_core::seam::{Command, Reply};
+use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::{
     Model, ServerTime,
     engine::{Delivery, Engine, SessionId, SessionKind, Snapshot},

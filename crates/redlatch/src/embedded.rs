@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 use redlatch_core::{
     Error, Prefix,
     family::{Key, Name},
-    seam::{Address, Login, Runtime, ServerError},
+    runtime::{Address, Login, Runtime, ServerError},
 };
 pub use redlatch_embedded::{
     EmbeddedServer, EmbeddedTransport, LostReply, Model, SteppedRuntime, calls, engine,

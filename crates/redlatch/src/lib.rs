@@ -10,7 +10,7 @@ pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Lo
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Durability, Error, ErrorKind, Held, HoldState, Jitter, Lockable,
     LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
-    WaitStrategy, seam,
+    WaitStrategy, runtime,
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};

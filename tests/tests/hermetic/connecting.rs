@@ -1,6 +1,6 @@
 //! Connecting while something is in the way for a moment.
 
-use redlatch::seam::{Command, ServerError};
+use redlatch::runtime::{Command, ServerError};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 fn is_subscription(command: &Command) -> bool {

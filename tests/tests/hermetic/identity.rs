@@ -13,7 +13,7 @@ use std::{
 use fork::Fork;
 use futures_util::{FutureExt, future::join_all};
 use redlatch::{Client, Error};
-use redlatch_core::seam::TokioRuntime;
+use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
 use tokio::runtime::{Builder, Runtime};
 
@@ -86,10 +86,10 @@ fn a_thousand_clients_of_one_process_have_ids_of_their_own() {
     let server = Served::start();
     let said = runtime().block_on(async {
         let embedded = EmbeddedTransport::new().serve("x", server.server.clone());
-        let transport: Arc<dyn redlatch::seam::Transport> = Arc::new(embedded);
+        let transport: Arc<dyn redlatch::runtime::Transport> = Arc::new(embedded);
         let connecting = (0..1000).map(|_| {
-            let address = redlatch::seam::Address::Embedded("x".to_owned());
-            redlatch::ClientBuilder::at(address, redlatch::seam::Login::default())
+            let address = redlatch::runtime::Address::Embedded("x".to_owned());
+            redlatch::ClientBuilder::at(address, redlatch::runtime::Login::default())
                 .transport(Arc::clone(&transport))
                 .connect_timeout(Duration::from_secs(60))
                 .connect()

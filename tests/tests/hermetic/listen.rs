@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch::{Client, ErrorKind, HoldState, seam::TokioRuntime};
+use redlatch::{Client, ErrorKind, HoldState, runtime::TokioRuntime};
 use redlatch_embedded::{EmbeddedServer, Listening};
 use redlatch_tests::wait::{GENEROUS, eventually};
 use tokio::time::{sleep, timeout};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch::seam::{Command, Value};
+use redlatch::runtime::{Command, Value};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
 use redlatch_lua::POOL;
 use redlatch_tests::attempts::{Act, FAR, Kind};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redlatch::seam::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transport};
+use redlatch::runtime::{Dial, DialError, DialErrorKind, Dialed, Purpose, Transport};
 use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::backend::Backend;
 use tokio::time::sleep;

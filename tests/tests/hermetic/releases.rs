@@ -11,7 +11,7 @@ use std::{
 use futures_util::future::join_all;
 use redlatch::{
     Client, Durability,
-    seam::{Command, ServerError},
+    runtime::{Command, ServerError},
 };
 use redlatch_behaviours::releases::{WAYS, guarded};
 use redlatch_embedded::{LostReply, calls};

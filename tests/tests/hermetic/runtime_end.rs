@@ -13,7 +13,7 @@ use std::{
 
 use redlatch::{
     Client, Error, ErrorKind, HoldState, Lockable, LossCause, Moment, RedLock,
-    seam::{Runtime as Seam, TokioRuntime},
+    runtime::{Runtime as Outside, TokioRuntime},
 };
 use redlatch_embedded::{EmbeddedServer, Listening};
 use redlatch_tests::{backend::Backend, saboteur::Saboteur};
@@ -250,8 +250,8 @@ fn calls_under_way_end_with_the_runtime_of_their_client() {
 fn sleep_that_outlives_its_runtime_does_not_panic() {
     for made_in in [current_thread, multi_thread] {
         let inner = made_in();
-        let seam = TokioRuntime::new(inner.handle().clone());
-        let mut before = seam.sleep_until(seam.now() + Duration::from_secs(600));
+        let runtime = TokioRuntime::new(inner.handle().clone());
+        let mut before = runtime.sleep_until(runtime.now() + Duration::from_secs(600));
         current_thread().block_on(async {
             assert!(
                 timeout(Duration::from_millis(20), &mut before)
@@ -260,9 +260,13 @@ fn sleep_that_outlives_its_runtime_does_not_panic() {
             );
             inner.shutdown_background();
             ends("a sleep under way", before).await;
-            ends("a sleep begun later", seam.sleep_until(Moment::FAR_FUTURE)).await;
+            ends(
+                "a sleep begun later",
+                runtime.sleep_until(Moment::FAR_FUTURE),
+            )
+            .await;
         });
-        seam.spawn("nothing", Box::pin(async {}));
+        runtime.spawn("nothing", Box::pin(async {}));
     }
 }
 

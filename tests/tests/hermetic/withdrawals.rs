@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Client, Error, seam::Command};
+use redlatch::{Client, Error, runtime::Command};
 use redlatch_embedded::EmbeddedServer;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},

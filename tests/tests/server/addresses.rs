@@ -1,6 +1,6 @@
 //! Ways to a server: unix socket, TLS, database number, and the name that it shows.
 
-use redlatch::{Client, ClientBuilder, ErrorKind, Released, seam::TlsOptions};
+use redlatch::{Client, ClientBuilder, ErrorKind, Released, runtime::TlsOptions};
 use redlatch_tests::{
     backend::Backend,
     fixture::{MS, assert_nothing_left, key, waiting},

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use redlatch::{Client, ErrorKind, seam::TlsOptions};
+use redlatch::{Client, ErrorKind, runtime::TlsOptions};
 use redlatch_tests::{
     backend::assert_tables_empty,
     fixture::{MS, SECOND, key, waiting},

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, ErrorKind, HoldState, LossCause, seam::TokioRuntime};
+use redlatch::{Client, ErrorKind, HoldState, LossCause, runtime::TokioRuntime};
 use redlatch_tests::{
     matrix,
     saboteur::Saboteur,

@@ -26,7 +26,8 @@ pub use crate::{
     },
     family::{exclusive::Kind, scan::Scan},
     protocol::{
-        lease::Lease,
+        classify::{Obstacle, Redirect},
+        lease::{Lease, LeaseError},
         name::{Key, Name, NameError},
         phase_watch::{PhaseState, Snapshot},
         slot::{SLOTS, slot_of},

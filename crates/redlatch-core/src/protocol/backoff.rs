@@ -136,7 +136,7 @@ const fn at_least_a_ms(delay: Duration) -> Duration {
 }
 
 /// Maps 64 random bits to 0 ≤ x < 1.
-pub fn unit(random: u64) -> f64 {
+pub(crate) fn unit(random: u64) -> f64 {
     (random >> 11) as f64 / (1_u64 << 53) as f64
 }
 

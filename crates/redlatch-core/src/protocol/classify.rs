@@ -4,7 +4,7 @@ use super::slot::SLOTS;
 
 /// The class of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Class {
+pub(crate) enum Class {
     /// The script is not in the server's cache: send its text.
     NoScript,
     /// Another node is in charge.
@@ -43,7 +43,7 @@ pub enum Obstacle {
 
 /// Why a request will never be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The key holds a value of another type.
     WrongType,
     /// The ACL user may not do this.
@@ -60,7 +60,7 @@ pub enum Refusal {
 ///
 /// What a server refuses to a script by its state (no memory, no replicas, no master) it refuses to its first write: nothing was written.
 /// What it refuses because of a key or of the user's rights may come after others.
-pub fn classify(code: &str, message: &str) -> Class {
+pub(crate) fn classify(code: &str, message: &str) -> Class {
     let of_script = message.contains("@user_script") || message.contains(" script: ");
     match classify_code(code, message) {
         Class::Fatal(refusal @ Refusal::WrongType) => Class::Halted(refusal),

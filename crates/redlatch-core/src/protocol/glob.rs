@@ -1,7 +1,7 @@
 //! Patterns over names, with the rules of the server's `KEYS` and `SCAN`.
 
 /// Tells whether `text` matches `pattern`: `*`, `?`, `[abc]`, `[^a-z]`, and `\` before a character that stands for itself.
-pub fn matches(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);

@@ -84,7 +84,7 @@ impl fmt::Display for LossCause {
 /// better. Output: [`state`](Self::state), which is asked before anything relies on the hold. Loss is for good: a renewal that is
 /// answered after the deadline does not revive it.
 #[derive(Clone, Debug)]
-pub struct LocalLease {
+pub(crate) struct LocalLease {
     valid_until: Moment,
     troubled: bool,
     lost: Option<LossCause>,
@@ -92,7 +92,7 @@ pub struct LocalLease {
 
 impl LocalLease {
     /// Starts with a grant of `span` that was asked for at `sent`.
-    pub fn new(trust: Trust, sent: Moment, span: Duration) -> Self {
+    pub(crate) fn new(trust: Trust, sent: Moment, span: Duration) -> Self {
         Self {
             valid_until: trust.valid_until(sent, span),
             troubled: false,
@@ -101,17 +101,17 @@ impl LocalLease {
     }
 
     /// Returns until when the hold may be relied on.
-    pub const fn valid_until(&self) -> Moment {
+    pub(crate) const fn valid_until(&self) -> Moment {
         self.valid_until
     }
 
     /// Returns when the holder is told of the loss if nothing else happens: a timer's grain before the deadline.
-    pub const fn tell_at(&self) -> Moment {
+    pub(crate) const fn tell_at(&self) -> Moment {
         self.valid_until.before(TIMER_GRAIN)
     }
 
     /// Takes in that a request sent at `sent` has set the lease to `span`, as was learnt at `now`. Never shortens.
-    pub fn extended(
+    pub(crate) fn extended(
         &mut self,
         trust: Trust,
         sent: Moment,
@@ -126,13 +126,13 @@ impl LocalLease {
     }
 
     /// Takes in that a renewal had no clear answer.
-    pub fn troubled(&mut self, now: Moment) -> HoldState {
+    pub(crate) fn troubled(&mut self, now: Moment) -> HoldState {
         self.troubled = true;
         self.state(now)
     }
 
     /// Ends the lease. The first cause stays.
-    pub fn lose(&mut self, cause: LossCause, now: Moment) -> HoldState {
+    pub(crate) fn lose(&mut self, cause: LossCause, now: Moment) -> HoldState {
         if let HoldState::Held | HoldState::Unknown = self.state(now) {
             self.lost = Some(cause);
         }
@@ -140,7 +140,7 @@ impl LocalLease {
     }
 
     /// Returns the state at `now`; from the deadline on it is lost.
-    pub fn state(&mut self, now: Moment) -> HoldState {
+    pub(crate) fn state(&mut self, now: Moment) -> HoldState {
         if self.lost.is_none() && now >= self.tell_at() {
             let cause = if self.troubled {
                 LossCause::Unreachable

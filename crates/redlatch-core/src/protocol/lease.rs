@@ -98,23 +98,23 @@ impl error::Error for LeaseError {}
 /// Source of the rule: C. Gray and D. Cheriton, "Leases", SOSP 1989; the holder's deadline is counted from before it
 /// sent the request and shortened by what the two clocks may differ over one lease.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trust {
+pub(crate) struct Trust {
     drift: f64,
 }
 
 impl Trust {
     /// Trusts clocks to run within `drift` of true time, 0.01 being one per cent. Bounds: 0 to 0.2.
-    pub fn new(drift: f64) -> Option<Self> {
+    pub(crate) fn new(drift: f64) -> Option<Self> {
         (0.0..=0.2).contains(&drift).then_some(Self { drift })
     }
 
     /// Returns what a holder takes off a lease: 2 × drift × lease, 2 ms for rounding and 2 ms for the timer.
-    pub fn margin(self, lease: Duration) -> Duration {
+    pub(crate) fn margin(self, lease: Duration) -> Duration {
         lease.mul_f64(2.0 * self.drift) + ROUNDING + TIMER_GRAIN
     }
 
     /// Returns until when a holder that asked at `sent` may believe in a lease of `span`.
-    pub fn valid_until(self, sent: Moment, span: Duration) -> Moment {
+    pub(crate) fn valid_until(self, sent: Moment, span: Duration) -> Moment {
         sent + span.saturating_sub(self.margin(span))
     }
 }
@@ -129,7 +129,7 @@ impl Default for Trust {
 const ROUNDING: Duration = Duration::from_millis(2);
 
 /// A timer may fire this late; `lost()` is armed this much before the deadline.
-pub const TIMER_GRAIN: Duration = Duration::from_millis(2);
+pub(crate) const TIMER_GRAIN: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
 mod tests {

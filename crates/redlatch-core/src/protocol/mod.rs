@@ -2,23 +2,23 @@
 //!
 //! A type here is told what happened and answers what to do next; the loops in the engine do it.
 
-pub mod backoff;
-pub mod classify;
-pub mod durability;
-pub mod glob;
-pub mod hold;
-pub mod lease;
-pub mod name;
-pub mod outage;
-pub mod phase_watch;
-pub mod rate_limiter;
-pub mod renewal;
-pub mod renewal_window;
-pub mod server_clock;
-pub mod server_clocks;
-pub mod sleep_deadline;
-pub mod slot;
-pub mod small_map;
-pub mod time;
-pub mod turn;
-pub mod waiter;
+pub(crate) mod backoff;
+pub(crate) mod classify;
+pub(crate) mod durability;
+pub(crate) mod glob;
+pub(crate) mod hold;
+pub(crate) mod lease;
+pub(crate) mod name;
+pub(crate) mod outage;
+pub(crate) mod phase_watch;
+pub(crate) mod rate_limiter;
+pub(crate) mod renewal;
+pub(crate) mod renewal_window;
+pub(crate) mod server_clock;
+pub(crate) mod server_clocks;
+pub(crate) mod sleep_deadline;
+pub(crate) mod slot;
+pub(crate) mod small_map;
+pub(crate) mod time;
+pub(crate) mod turn;
+pub(crate) mod waiter;

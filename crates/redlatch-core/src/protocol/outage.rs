@@ -9,7 +9,7 @@ use super::time::Moment;
 /// Inputs: [`failed`](Self::failed) after each failure and [`connected`](Self::connected) after each success. Both return what is to be told. The
 /// first failure is told at once, and what follows once in [`QUIET`] at most.
 #[derive(Clone, Debug, Default)]
-pub struct Outage {
+pub(crate) struct Outage {
     /// When the first failure was.
     began: Option<Moment>,
     /// How often it has failed since.
@@ -24,7 +24,7 @@ pub struct Outage {
 
 /// What is to be told of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// It is the first.
     Begins,
     /// It goes on.
@@ -38,7 +38,7 @@ pub enum Trouble {
 
 /// The end of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Over {
+pub(crate) struct Over {
     /// How often it has failed.
     pub tries: u32,
     /// From the first failure until now.
@@ -47,7 +47,7 @@ pub struct Over {
 
 impl Outage {
     /// Takes in a failure; returns what is to be told of it, if anything.
-    pub fn failed(&mut self, now: Moment) -> Option<Trouble> {
+    pub(crate) fn failed(&mut self, now: Moment) -> Option<Trouble> {
         // A connection that breaks as soon as it is made ends nothing.
         let lived = self.connected.take();
         if lived.is_some_and(|since| now - since >= LIVES) {
@@ -70,7 +70,7 @@ impl Outage {
     }
 
     /// Takes in that it is connected; returns what is to be told, unless nothing had failed.
-    pub fn connected(&mut self, now: Moment) -> Option<Over> {
+    pub(crate) fn connected(&mut self, now: Moment) -> Option<Over> {
         let began = self.began?;
         self.connected = Some(now);
         if self.told_over.is_some_and(|told| now - told < QUIET) {
@@ -85,7 +85,7 @@ impl Outage {
 }
 
 /// The least time between two things that are told of one outage.
-pub const QUIET: Duration = Duration::from_secs(10);
+pub(crate) const QUIET: Duration = Duration::from_secs(10);
 
 /// A connection that lives as long has ended the outage before it.
 const LIVES: Duration = Duration::from_secs(1);

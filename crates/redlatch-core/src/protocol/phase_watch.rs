@@ -28,7 +28,7 @@ pub struct Snapshot {
 
 /// What one watcher is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WatchResult<E> {
+pub(crate) enum WatchResult<E> {
     /// Its phase lasts.
     UnderWay,
     /// Its phase is over.
@@ -43,7 +43,7 @@ pub enum WatchResult<E> {
 
 /// The last look that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Its number; they rise.
     pub number: u64,
     /// When it was sent.
@@ -61,7 +61,7 @@ pub struct Seen {
 /// An answer counts for a newcomer only if its look began after the newcomer came: an older one may show a phase that was over before. In the same way
 /// [`hear`](Self::hear) asks for a look that began after a message came: a message is a hint, and only an answer of the server ends a wait.
 #[derive(Debug)]
-pub struct PhaseWatch<E> {
+pub(crate) struct PhaseWatch<E> {
     watchers: BTreeMap<u64, Watcher<E>>,
     next_id: u64,
     begun: u64,
@@ -102,7 +102,7 @@ impl<E> Default for PhaseWatch<E> {
 
 impl<E: Clone> PhaseWatch<E> {
     /// Adds a watcher of `phase`, or of the one it finds.
-    pub fn join(&mut self, phase: Option<u64>) -> u64 {
+    pub(crate) fn join(&mut self, phase: Option<u64>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let watcher = Watcher {
@@ -115,33 +115,33 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// Takes a watcher out; returns whom to wake.
-    pub fn leave(&mut self, id: u64) -> Option<u64> {
+    pub(crate) fn leave(&mut self, id: u64) -> Option<u64> {
         let watcher = self.watchers.remove(&id)?;
         watcher.wants.and_then(|_| self.next())
     }
 
     /// Tells whether nobody watches.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.watchers.is_empty()
     }
 
     /// Returns the phase that `id` waits for, once it is known.
-    pub fn phase(&self, id: u64) -> Option<u64> {
+    pub(crate) fn phase(&self, id: u64) -> Option<u64> {
         self.watchers.get(&id)?.phase
     }
 
     /// Returns the number of the last look that has begun.
-    pub const fn begun(&self) -> u64 {
+    pub(crate) const fn begun(&self) -> u64 {
         self.begun
     }
 
     /// Returns the last look that was answered.
-    pub const fn last(&self) -> Option<&Seen> {
+    pub(crate) const fn last(&self) -> Option<&Seen> {
         self.last.as_ref()
     }
 
     /// `id` has to know how things stand by a look with a greater number than `after`.
-    pub fn want(&mut self, id: u64, after: u64) {
+    pub(crate) fn want(&mut self, id: u64, after: u64) {
         if let Some(watcher) = self.watchers.get_mut(&id) {
             watcher.wants = Some(after);
             if let Some(last) = &self.last {
@@ -151,7 +151,7 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// `id` has to know how things stand since message `number`, which other watchers hear as well: one look answers all of them.
-    pub fn hear(&mut self, id: u64, number: u64) {
+    pub(crate) fn hear(&mut self, id: u64, number: u64) {
         let after = match self.heard {
             Some((last, after)) if number <= last => after,
             _ => {
@@ -163,12 +163,12 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// Returns what `id` was told since it last asked.
-    pub fn told(&mut self, id: u64) -> Option<WatchResult<E>> {
+    pub(crate) fn told(&mut self, id: u64) -> Option<WatchResult<E>> {
         self.watchers.get_mut(&id)?.told.take()
     }
 
     /// Begins a look that is to be answered by `until`, unless another is at it: its number, and the phases to ask for.
-    pub fn begin(&mut self, now: Moment, until: Moment) -> Option<(u64, Vec<u64>)> {
+    pub(crate) fn begin(&mut self, now: Moment, until: Moment) -> Option<(u64, Vec<u64>)> {
         if self.looking.is_some_and(|looking| now < looking.until) {
             return None;
         }
@@ -184,7 +184,7 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// Look `number`, sent at `at`, shows this.
-    pub fn saw(&mut self, number: u64, at: Moment, snapshot: Snapshot) -> Vec<u64> {
+    pub(crate) fn saw(&mut self, number: u64, at: Moment, snapshot: Snapshot) -> Vec<u64> {
         let mut wake: Vec<_> = self
             .watchers
             .iter_mut()
@@ -202,7 +202,7 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// Look `number` was refused in a way that will not change.
-    pub fn failed(&mut self, number: u64, why: &E) -> Vec<u64> {
+    pub(crate) fn failed(&mut self, number: u64, why: &E) -> Vec<u64> {
         let mut wake = Vec::new();
         for (&id, watcher) in &mut self.watchers {
             if watcher.wants.is_some_and(|after| after < number) {
@@ -216,7 +216,7 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// Look `number` will have no answer: the next may try.
-    pub fn gave_up(&mut self, number: u64) -> Option<u64> {
+    pub(crate) fn gave_up(&mut self, number: u64) -> Option<u64> {
         self.looking = self.looking.filter(|looking| looking.number != number);
         self.next()
     }

@@ -8,14 +8,14 @@ use super::time::Moment;
 ///
 /// Source: the "virtual scheduling" form of the generic cell rate algorithm (ITU-T I.371).
 #[derive(Clone, Debug)]
-pub struct RateLimiter {
+pub(crate) struct RateLimiter {
     gap: Duration,
     free_at: Moment,
 }
 
 impl RateLimiter {
     /// Allows `per_second` re-checks a second, evenly spread.
-    pub fn new(per_second: u32) -> Self {
+    pub(crate) fn new(per_second: u32) -> Self {
         Self {
             gap: Duration::from_secs(1) / per_second.max(1),
             free_at: Moment::ORIGIN,
@@ -23,12 +23,12 @@ impl RateLimiter {
     }
 
     /// Returns how far ahead of `now` bookings have been made.
-    pub fn backlog(&self, now: Moment) -> Duration {
+    pub(crate) fn backlog(&self, now: Moment) -> Duration {
         self.free_at.since(now)
     }
 
     /// Books the next place; returns when it is, `now` if nothing was booked of late.
-    pub fn book(&mut self, now: Moment) -> Moment {
+    pub(crate) fn book(&mut self, now: Moment) -> Moment {
         let at = self.free_at.max(now);
         self.free_at = at + self.gap;
         at

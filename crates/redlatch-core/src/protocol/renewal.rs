@@ -11,7 +11,7 @@ use super::{backoff::unit, time::Moment};
 /// [`next_due`](Self::next_due) has come; for each one taken [`Renewal::begin`], and if that says so, exactly one of [`renewed`](Self::renewed) and
 /// [`failed`](Self::failed); [`remove`](Self::remove) at any time ends it, and answers that come later change nothing.
 #[derive(Debug)]
-pub struct RenewalTable<T> {
+pub(crate) struct RenewalTable<T> {
     due: BTreeMap<(Moment, u64), T>,
     /// How many holds there are, those under way counted.
     kept: usize,
@@ -19,7 +19,7 @@ pub struct RenewalTable<T> {
 
 /// When one hold is to be renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Renewal {
+pub(crate) enum Renewal {
     /// Never.
     #[default]
     Never,
@@ -39,7 +39,7 @@ pub enum Renewal {
 
 /// A hold whose time has come.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Due<T> {
+pub(crate) struct Due<T> {
     /// Its number.
     pub id: u64,
     /// When it was due.
@@ -50,7 +50,7 @@ pub struct Due<T> {
 
 impl Renewal {
     /// Returns the lease that is kept up, if any.
-    pub const fn lease(&self) -> Option<Duration> {
+    pub(crate) const fn lease(&self) -> Option<Duration> {
         match *self {
             Self::Never => None,
             Self::At { lease, .. } | Self::UnderWay { lease } => Some(lease),
@@ -58,7 +58,7 @@ impl Renewal {
     }
 
     /// What was due at `at` was taken out of the table. Tells whether it still stands and is under way now; else it was removed meanwhile, or put off.
-    pub fn begin(&mut self, at: Moment) -> bool {
+    pub(crate) fn begin(&mut self, at: Moment) -> bool {
         match *self {
             Self::At { lease, due } if due == at => {
                 *self = Self::UnderWay { lease };
@@ -71,7 +71,7 @@ impl Renewal {
 
 impl<T> RenewalTable<T> {
     /// Returns an empty table.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             due: BTreeMap::new(),
             kept: 0,
@@ -79,7 +79,7 @@ impl<T> RenewalTable<T> {
     }
 
     /// Adds the hold `id`, or replaces the payload and lease of one that is there.
-    pub fn insert(
+    pub(crate) fn insert(
         &mut self,
         id: u64,
         renewal: &mut Renewal,
@@ -96,7 +96,7 @@ impl<T> RenewalTable<T> {
     }
 
     /// Takes a hold out; nothing renews it from then on.
-    pub fn remove(&mut self, id: u64, renewal: &mut Renewal) {
+    pub(crate) fn remove(&mut self, id: u64, renewal: &mut Renewal) {
         match std::mem::take(renewal) {
             Renewal::Never => return,
             Renewal::At { due, .. } => drop(self.due.remove(&(due, id))),
@@ -106,12 +106,12 @@ impl<T> RenewalTable<T> {
     }
 
     /// Returns when the next renewal is due.
-    pub fn next_due(&self) -> Option<Moment> {
+    pub(crate) fn next_due(&self) -> Option<Moment> {
         self.due.first_key_value().map(|(&(at, _), _)| at)
     }
 
     /// Takes what is due at `now`.
-    pub fn take_due(&mut self, now: Moment) -> Vec<Due<T>> {
+    pub(crate) fn take_due(&mut self, now: Moment) -> Vec<Due<T>> {
         let mut taken = Vec::new();
         while let Some(first) = self.due.first_entry()
             && first.key().0 <= now
@@ -123,7 +123,7 @@ impl<T> RenewalTable<T> {
     }
 
     /// The renewal of `id` set its lease to `lease`: the next is due after the usual third of that.
-    pub fn renewed(
+    pub(crate) fn renewed(
         &mut self,
         id: u64,
         renewal: &mut Renewal,
@@ -138,7 +138,14 @@ impl<T> RenewalTable<T> {
     }
 
     /// The renewal of `id` had no clear answer: the next is due sooner.
-    pub fn failed(&mut self, id: u64, renewal: &mut Renewal, payload: T, now: Moment, random: u64) {
+    pub(crate) fn failed(
+        &mut self,
+        id: u64,
+        renewal: &mut Renewal,
+        payload: T,
+        now: Moment,
+        random: u64,
+    ) {
         if let Renewal::UnderWay { lease } = *renewal {
             let due = now + hurried(lease, random);
             *renewal = Renewal::At { lease, due };
@@ -147,13 +154,8 @@ impl<T> RenewalTable<T> {
     }
 
     /// Returns the number of holds.
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.kept
-    }
-
-    /// Tells whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.kept == 0
     }
 }
 
@@ -216,7 +218,7 @@ mod tests {
         table.remove(1, &mut one);
         table.renewed(1, &mut one, (), LEASE, at(10_001), 0);
         table.failed(1, &mut one, (), at(10_001), 0);
-        assert!(table.is_empty());
+        assert_eq!(table.len(), 0);
         assert_eq!(table.next_due(), None);
     }
 
@@ -230,7 +232,7 @@ mod tests {
         let second = table.take_due(at(20_000)).remove(0);
         table.remove(1, &mut one);
         assert!(!one.begin(second.at));
-        assert!(table.is_empty() && table.next_due().is_none());
+        assert!(table.len() == 0 && table.next_due().is_none());
     }
 
     proptest! {

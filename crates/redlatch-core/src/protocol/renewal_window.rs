@@ -13,7 +13,7 @@ use super::time::Moment;
 /// How much may be under way follows the slow start and the delay of V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, and L. Brakmo,
 /// S. O'Malley and L. Peterson, "TCP Vegas", SIGCOMM 1994: it grows while answers come at once, and is halved when they are late.
 #[derive(Debug)]
-pub struct RenewalWindow<T> {
+pub(crate) struct RenewalWindow<T> {
     waiting: BTreeMap<(Moment, u64), T>,
     /// How many renewals may be under way.
     size: usize,
@@ -28,7 +28,7 @@ pub struct RenewalWindow<T> {
 
 impl<T> RenewalWindow<T> {
     /// Returns an empty window, of which so many pipelines may be under way at once.
-    pub const fn new(most_pipelines: usize) -> Self {
+    pub(crate) const fn new(most_pipelines: usize) -> Self {
         Self {
             waiting: BTreeMap::new(),
             size: LEAST,
@@ -41,12 +41,12 @@ impl<T> RenewalWindow<T> {
     }
 
     /// Adds the renewal of `id`, to be answered before `deadline`.
-    pub fn push(&mut self, deadline: Moment, id: u64, payload: T) {
+    pub(crate) fn push(&mut self, deadline: Moment, id: u64, payload: T) {
         self.waiting.insert((deadline, id), payload);
     }
 
     /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or when nothing waits.
-    pub fn take(&mut self) -> Option<Vec<(u64, T)>> {
+    pub(crate) fn take(&mut self) -> Option<Vec<(u64, T)>> {
         // Where several go at once, one that is late shall not be all of them.
         let share = self.size / self.most_pipelines.clamp(1, 4);
         let most = share.min(PIPELINE);
@@ -68,7 +68,7 @@ impl<T> RenewalWindow<T> {
 
     /// A pipeline of `count`, sent at `sent`, was answered at `now`. An answer that waits for nobody takes `usual` at most, and none shall wait for
     /// longer than `patience`.
-    pub fn answered(
+    pub(crate) fn answered(
         &mut self,
         count: usize,
         sent: Moment,
@@ -90,7 +90,7 @@ impl<T> RenewalWindow<T> {
     /// A pipeline of `count`, sent at `sent`, was not answered in its time, as was learnt at `now`. What waits goes on waiting, for few at once from now
     /// on if no other was answered since. Tells whether the server has been silent for so long that it seems dead; a pipeline with a short
     /// lease alone, which has little time, does not say so.
-    pub fn unanswered(&mut self, count: usize, sent: Moment, now: Moment) -> bool {
+    pub(crate) fn unanswered(&mut self, count: usize, sent: Moment, now: Moment) -> bool {
         self.dropped(count);
         if self.heard > sent {
             self.shrink();
@@ -103,18 +103,18 @@ impl<T> RenewalWindow<T> {
     }
 
     /// Returns what waits, the most urgent first.
-    pub fn waiting(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &T> {
         self.waiting.values()
     }
 
     /// A pipeline of `count` was not sent: nothing in it was of use any more.
-    pub const fn dropped(&mut self, count: usize) {
+    pub(crate) const fn dropped(&mut self, count: usize) {
         self.under_way -= count;
         self.pipelines -= 1;
     }
 
     /// Tells whether nothing waits and nothing is under way.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.pipelines == 0
     }
 

@@ -9,17 +9,17 @@ use super::time::Moment;
 /// Fed with [`observe`](Self::observe) by every reply that carries the server's time; asked with [`by`](Self::by) before
 /// every script that may act only for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerClock {
+pub(crate) struct ServerClock {
     at: Moment,
     millis: u64,
 }
 
 impl ServerClock {
     /// How far ahead of the server's time a request may act at most.
-    pub const REACH: Duration = Duration::from_secs(5);
+    pub(crate) const REACH: Duration = Duration::from_secs(5);
 
     /// Starts from a reply received at `received` that says `millis` since the epoch.
-    pub const fn new(received: Moment, millis: u64) -> Self {
+    pub(crate) const fn new(received: Moment, millis: u64) -> Self {
         Self {
             at: received,
             millis,
@@ -27,25 +27,25 @@ impl ServerClock {
     }
 
     /// Takes the time from a later reply. An older one changes nothing.
-    pub fn observe(&mut self, received: Moment, millis: u64) {
+    pub(crate) fn observe(&mut self, received: Moment, millis: u64) {
         if received >= self.at {
             *self = Self::new(received, millis);
         }
     }
 
     /// Returns the server's time at `now`, in ms since the epoch: what it said, plus the time since.
-    pub fn millis(&self, now: Moment) -> u64 {
+    pub(crate) fn millis(&self, now: Moment) -> u64 {
         self.millis.saturating_add(whole_millis(now.since(self.at)))
     }
 
     /// Returns the last server time at which a request sent at `now` may act.
-    pub fn by(&self, now: Moment) -> u64 {
+    pub(crate) fn by(&self, now: Moment) -> u64 {
         self.millis(now).saturating_add(whole_millis(Self::REACH))
     }
 }
 
 /// Returns a span in whole milliseconds.
-pub fn whole_millis(span: Duration) -> u64 {
+pub(crate) fn whole_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 

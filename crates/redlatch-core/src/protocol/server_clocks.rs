@@ -11,7 +11,7 @@ use super::time::Moment;
 /// their bounds, and only that counts. Only readings of about the same time are compared, since
 /// our own clock may stand still in between while a machine is paused.
 #[derive(Debug)]
-pub struct ServerClocks<N> {
+pub(crate) struct ServerClocks<N> {
     readings: BTreeMap<N, Reading>,
     /// The largest difference of late, and when it was seen.
     widest: (Duration, Moment),
@@ -27,7 +27,7 @@ struct Reading {
 
 impl<N: Ord> ServerClocks<N> {
     /// Starts without any reading.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             readings: BTreeMap::new(),
             widest: (Duration::ZERO, Moment::ORIGIN),
@@ -35,12 +35,12 @@ impl<N: Ord> ServerClocks<N> {
     }
 
     /// Returns the largest difference that was seen between two servers of late, an hour at most.
-    pub const fn difference(&self) -> Duration {
+    pub(crate) const fn difference(&self) -> Duration {
         self.widest.0
     }
 
     /// Takes in that `node`, asked at `sent`, answered `millis` at `received`.
-    pub fn read(&mut self, node: N, sent: Moment, received: Moment, millis: u64) {
+    pub(crate) fn read(&mut self, node: N, sent: Moment, received: Moment, millis: u64) {
         let reading = Reading {
             sent,
             received,

@@ -8,20 +8,20 @@ use super::time::Moment;
 /// to the time that it was once told of, even if nothing is due then any more, and looks at the table when that has come. So a table in which
 /// one entry after the other comes and goes costs one wake-up in the time that an entry is set for, and not one for each.
 #[derive(Debug)]
-pub struct SleepDeadline {
+pub(crate) struct SleepDeadline {
     until: Moment,
 }
 
 impl SleepDeadline {
     /// Nothing is due.
-    pub const fn endless() -> Self {
+    pub(crate) const fn endless() -> Self {
         Self {
             until: Moment::FAR_FUTURE,
         }
     }
 
     /// Something has been set for `at`. Tells whether the task is to be woken, since it would sleep past that.
-    pub fn is_cut_short(&mut self, at: Moment) -> bool {
+    pub(crate) fn is_cut_short(&mut self, at: Moment) -> bool {
         let sooner = at < self.until;
         if sooner {
             self.until = at;
@@ -30,7 +30,7 @@ impl SleepDeadline {
     }
 
     /// The task goes back to sleep at `now`, when the first of the table is due at `first`; returns when it wakes by itself.
-    pub fn resume(&mut self, now: Moment, first: Option<Moment>) -> Moment {
+    pub(crate) fn resume(&mut self, now: Moment, first: Option<Moment>) -> Moment {
         let first = first.unwrap_or(Moment::FAR_FUTURE);
         if self.until <= now || first < self.until {
             self.until = first;

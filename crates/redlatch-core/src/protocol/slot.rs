@@ -11,7 +11,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
 }
 
 /// Returns the part between the first `{` and the first `}` after it, if there is one and it is not empty.
-pub fn hash_tag(key: &[u8]) -> Option<&[u8]> {
+pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
     let tag = &key[open + 1..];
     let close = tag.iter().position(|&byte| byte == b'}')?;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all names nobody but one task wants to have any.
 #[derive(Debug)]
-pub struct SmallMap<K, V> {
+pub(crate) struct SmallMap<K, V> {
     /// Sorts before the others.
     first: Option<(K, V)>,
     rest: BTreeMap<K, V>,
@@ -12,7 +12,7 @@ pub struct SmallMap<K, V> {
 
 impl<K: Ord, V> SmallMap<K, V> {
     /// Puts in `value`, in the place of one that was there with that key.
-    pub fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         match &mut self.first {
             None if self.rest.is_empty() => self.first = Some((key, value)),
             Some(first) if key == first.0 => first.1 = value,
@@ -27,7 +27,7 @@ impl<K: Ord, V> SmallMap<K, V> {
     }
 
     /// Returns what has this key, put in if it was not there.
-    pub fn get_or_default(&mut self, key: &K) -> &mut V
+    pub(crate) fn get_or_default(&mut self, key: &K) -> &mut V
     where
         K: Clone,
         V: Default,
@@ -42,7 +42,7 @@ impl<K: Ord, V> SmallMap<K, V> {
     }
 
     /// Takes out what has this key.
-    pub fn remove(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         match self.first.take_if(|first| first.0 == *key) {
             Some((_, value)) => Some(value),
             None => self.rest.remove(key),
@@ -50,7 +50,7 @@ impl<K: Ord, V> SmallMap<K, V> {
     }
 
     /// Returns what has this key.
-    pub fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         match &self.first {
             Some(first) if first.0 == *key => Some(&first.1),
             _ => self.rest.get(key),
@@ -58,7 +58,7 @@ impl<K: Ord, V> SmallMap<K, V> {
     }
 
     /// Returns what has this key.
-    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         match &mut self.first {
             Some(first) if first.0 == *key => Some(&mut first.1),
             _ => self.rest.get_mut(key),
@@ -66,18 +66,18 @@ impl<K: Ord, V> SmallMap<K, V> {
     }
 
     /// Returns the first entry.
-    pub fn first(&self) -> Option<(&K, &V)> {
+    pub(crate) fn first(&self) -> Option<(&K, &V)> {
         self.iter().next()
     }
 
     /// Returns all entries in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         let first = self.first.as_ref().map(|(key, value)| (key, value));
         first.into_iter().chain(&self.rest)
     }
 
     /// Returns the keys in `range`, in order.
-    pub fn range(&self, range: RangeInclusive<K>) -> impl Iterator<Item = &K> {
+    pub(crate) fn range(&self, range: RangeInclusive<K>) -> impl Iterator<Item = &K> {
         let first = self.first.as_ref().map(|(key, _)| key);
         let first = first.filter(|&key| range.contains(key));
         let rest = self.rest.range(range).map(|(key, _)| key);
@@ -85,17 +85,17 @@ impl<K: Ord, V> SmallMap<K, V> {
     }
 
     /// Returns all values in the order of their keys.
-    pub fn values(&self) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
     /// Returns the number of entries.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
     /// Tells whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none() && self.rest.is_empty()
     }
 }

@@ -9,7 +9,7 @@ use super::{small_map::SmallMap, time::Moment};
 /// A waiter whose owner already holds the name is reentrant and need not queue. One that does not come back long after it said it
 /// would (its future is not polled) is sent to the end by the second, so that it stalls nobody.
 #[derive(Debug, Default)]
-pub struct TurnQueue {
+pub(crate) struct TurnQueue {
     waiters: SmallMap<u64, Waiter>,
     places: SmallMap<u64, u64>,
     /// The owners of all waiters, with the waiters' ids: a grant looks for those of one owner.
@@ -28,7 +28,7 @@ struct Waiter {
 
 impl TurnQueue {
     /// Puts waiter `id` of `owner` at the end.
-    pub fn join(&mut self, id: u64, owner: u64) {
+    pub(crate) fn join(&mut self, id: u64, owner: u64) {
         let place = self.next_place;
         self.next_place += 1;
         self.waiters.insert(
@@ -44,12 +44,12 @@ impl TurnQueue {
     }
 
     /// Tells whether `id` may speak.
-    pub fn may_speak(&self, id: u64) -> bool {
+    pub(crate) fn may_speak(&self, id: u64) -> bool {
         self.front() == Some(id) || self.reentrant.contains(&id)
     }
 
     /// Notes that `id` will be back at `back_at` at the latest.
-    pub fn expect(&mut self, id: u64, back_at: Moment) {
+    pub(crate) fn expect(&mut self, id: u64, back_at: Moment) {
         if let Some(waiter) = self
             .places
             .get(&id)
@@ -60,7 +60,7 @@ impl TurnQueue {
     }
 
     /// Takes `id` out; returns whom to tell that its turn has come.
-    pub fn leave(&mut self, id: u64) -> Option<u64> {
+    pub(crate) fn leave(&mut self, id: u64) -> Option<u64> {
         self.reentrant.remove(&id);
         let was_front = self.front() == Some(id);
         let place = self.places.remove(&id)?;
@@ -71,7 +71,7 @@ impl TurnQueue {
     }
 
     /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
-    pub fn owner_holds(&mut self, owner: u64) -> Vec<u64> {
+    pub(crate) fn owner_holds(&mut self, owner: u64) -> Vec<u64> {
         let of_owner = self.owners.range((owner, 0)..=(owner, u64::MAX));
         let ids: Vec<_> = of_owner.map(|&(_, id)| id).collect();
         self.reentrant.extend(&ids);
@@ -79,7 +79,7 @@ impl TurnQueue {
     }
 
     /// `owner` holds the name no longer: its waiters queue like everybody.
-    pub fn owner_released(&mut self, owner: u64) {
+    pub(crate) fn owner_released(&mut self, owner: u64) {
         let Self {
             waiters,
             places,
@@ -93,7 +93,7 @@ impl TurnQueue {
     }
 
     /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to tell.
-    pub fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
+    pub(crate) fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
         let several = self.waiters.len() > 1;
         let (&place, _) = self.waiters.first()?;
         let first = self.waiters.get_mut(&place)?;
@@ -108,18 +108,13 @@ impl TurnQueue {
     }
 
     /// Returns when the first waiter will be back at the latest, as far as it has said.
-    pub fn front_back_at(&self) -> Option<Moment> {
+    pub(crate) fn front_back_at(&self) -> Option<Moment> {
         let (_, first) = self.waiters.first()?;
         first.back_at
     }
 
-    /// Returns the number of waiters.
-    pub fn len(&self) -> usize {
-        self.waiters.len()
-    }
-
     /// Tells whether nobody waits.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
@@ -132,7 +127,7 @@ impl TurnQueue {
     }
 
     /// Returns the first waiter.
-    pub fn front(&self) -> Option<u64> {
+    pub(crate) fn front(&self) -> Option<u64> {
         self.waiters.first().map(|(_, waiter)| waiter.id)
     }
 }

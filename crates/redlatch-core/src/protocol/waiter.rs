@@ -45,9 +45,10 @@ mod tests;
 
 use std::time::Duration;
 
-pub use self::{
-    plan::{Admission, Discipline, GiveUp, Plan, WaitStrategy},
-    recheck::{RECHECK, UNSUBSCRIBED_RECHECK},
+pub use self::plan::{Discipline, WaitStrategy};
+pub(crate) use self::{
+    plan::{Admission, GiveUp, Plan},
+    recheck::RECHECK,
     step::{
         Busy, Contact, End, Granted, Listen, Prompt, QueueView, Registration, Restart, Step,
         Subscription, Turn,
@@ -61,7 +62,7 @@ use super::{rate_limiter::RateLimiter, time::Moment};
 /// [`step`](Self::step). Call `step`, do what it says, tell the result by an `on_…`, and call
 /// `step` again.
 #[derive(Debug)]
-pub struct Waiter {
+pub(crate) struct Waiter {
     plan: Plan,
     state: State,
     slot: ServerSlot,
@@ -132,7 +133,7 @@ enum Cause {
 
 impl Waiter {
     /// Starts at `now`. With an active subscription the first request may register.
-    pub const fn new(plan: Plan, now: Moment, subscription: Subscription) -> Self {
+    pub(crate) const fn new(plan: Plan, now: Moment, subscription: Subscription) -> Self {
         Self {
             plan,
             state: State::Active(Phase::Asking),
@@ -149,7 +150,7 @@ impl Waiter {
     }
 
     /// Returns what to do at `now`. Re-checks book their place in `limiter`.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         now: Moment,
         queue: &QueueView,
@@ -175,29 +176,29 @@ impl Waiter {
     }
 
     /// Tells whether it has had to wait.
-    pub fn has_waited(&self) -> bool {
+    pub(crate) fn has_waited(&self) -> bool {
         self.cause != Cause::Arrival
     }
 
     /// Tells whether its slot depends on what its owner holds.
-    pub fn is_reentrant(&self) -> bool {
+    pub(crate) fn is_reentrant(&self) -> bool {
         self.slot == ServerSlot::Reentrant
     }
 
     /// Tells whether it goes to another channel when the shard of its name has another. One that is
     /// served in order keeps its address, which is its ticket.
-    pub fn follows_shard(&self) -> bool {
+    pub(crate) fn follows_shard(&self) -> bool {
         self.asked && self.plan.notifies() && self.plan.discipline == Discipline::Barging
     }
 
     /// Returns the caller's wishes.
-    pub const fn plan(&self) -> &Plan {
+    pub(crate) const fn plan(&self) -> &Plan {
         &self.plan
     }
 
     /// Returns when to stop waiting for the answer to a request sent at `now`: when patience ends,
     /// not before `silence` has passed.
-    pub fn patience_deadline(&self, now: Moment, silence: Duration) -> Moment {
+    pub(crate) fn patience_deadline(&self, now: Moment, silence: Duration) -> Moment {
         let patient = self.heard + self.plan.patience;
         self.plan.bound(patient.max(now + silence))
     }

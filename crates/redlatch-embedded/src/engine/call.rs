@@ -1,6 +1,6 @@
 //! One command on its way through the engine, and what handlers share.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use super::{
     Model, SessionId,

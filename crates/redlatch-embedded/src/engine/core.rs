@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch_core::seam::{Command, Reply, ServerError, Value};
+use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 
 use super::{
     Model, ServerTime, SessionId,

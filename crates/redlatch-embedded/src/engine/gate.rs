@@ -1,6 +1,6 @@
 //! What stands before a command: does it exist, are its arguments enough, does the server take it now?
 
-use redlatch_core::seam::ServerError;
+use redlatch_core::runtime::ServerError;
 
 use super::{
     Condition, Model, SessionId,

@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch_core::seam::{Command, Reply};
+use redlatch_core::runtime::{Command, Reply};
 
 pub(crate) use self::lua::sha1_hex;
 pub use self::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_core::seam::Push;
+use redlatch_core::runtime::Push;
 
 use super::SessionId;
 

@@ -1,6 +1,6 @@
 //! The table of commands.
 
-use redlatch_core::seam::{Reply, ServerError};
+use redlatch_core::runtime::{Reply, ServerError};
 
 use super::{
     Engine, Model, SessionId,

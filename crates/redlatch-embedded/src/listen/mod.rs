@@ -71,7 +71,7 @@ impl EmbeddedServer {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// # use redlatch_core::{seam::{TokioRuntime}};
+    /// # use redlatch_core::{runtime::{TokioRuntime}};
     /// # use redlatch_embedded::EmbeddedServer;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {

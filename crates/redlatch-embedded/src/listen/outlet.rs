@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use redlatch_core::seam::{Push, Reply};
+use redlatch_core::runtime::{Push, Reply};
 use tokio::sync::Notify;
 
 use super::reply;

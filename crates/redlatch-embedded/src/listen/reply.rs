@@ -1,6 +1,6 @@
 //! Replies and pushes as RESP2.
 
-use redlatch_core::seam::{Push, Reply, ServerError, Value};
+use redlatch_core::runtime::{Push, Reply, ServerError, Value};
 
 /// Appends a reply.
 pub(super) fn reply(out: &mut Vec<u8>, reply: &Reply) {

@@ -1,6 +1,6 @@
 //! Requests as they come over a socket: arrays of bulk strings, or a line of plain words.
 
-use redlatch_core::seam::Command;
+use redlatch_core::runtime::Command;
 
 /// Reads requests out of bytes, however these are cut into pieces.
 ///

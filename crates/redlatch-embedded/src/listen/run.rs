@@ -1,6 +1,6 @@
 //! Requests of network clients: run like those of this process, answered in one order with the pushes.
 
-use redlatch_core::seam::{Command, Reply, ServerError, Value};
+use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 
 use super::{outlet::Outlet, request::ProtocolError};
 use crate::{

@@ -5,7 +5,7 @@ use std::{
     net::TcpStream,
 };
 
-use redlatch_core::seam::{Command, Reply, ServerError, Value};
+use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 
 pub(crate) struct Client {
     writer: TcpStream,

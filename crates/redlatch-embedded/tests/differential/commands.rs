@@ -1,7 +1,7 @@
 //! Random commands.
 
 use fastrand::Rng;
-use redlatch_core::seam::Command;
+use redlatch_core::runtime::Command;
 use redlatch_embedded::engine::Model;
 
 /// One argument of a random command.

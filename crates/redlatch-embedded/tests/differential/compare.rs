@@ -1,6 +1,6 @@
 //! When two replies count as the same.
 
-use redlatch_core::seam::{Command, Reply, Value};
+use redlatch_core::runtime::{Command, Reply, Value};
 
 use crate::pair::Case;
 

@@ -1,7 +1,7 @@
 //! The scripts of the redlatch family: random states of locks, random calls, on a clock that is part of the script.
 
 use fastrand::Rng;
-use redlatch_core::seam::{Command, Value};
+use redlatch_core::runtime::{Command, Value};
 use redlatch_lua::{FAIR, REENTRANT, Source};
 
 use crate::{commands, latch, lua, pair::Pair, pool};

@@ -1,7 +1,7 @@
 //! The scripts of the latch: random states, random calls. Its keys are the first and the fourth.
 
 use fastrand::Rng;
-use redlatch_core::seam::{Command, Value};
+use redlatch_core::runtime::{Command, Value};
 use redlatch_lua::{LATCH, Source};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Random scripts, and the hook for given ones.
 
 use fastrand::Rng;
-use redlatch_core::seam::Command;
+use redlatch_core::runtime::Command;
 use redlatch_embedded::engine::Model;
 
 use crate::commands::{self, Arg};

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use redlatch_core::seam::{Command, Reply};
+use redlatch_core::runtime::{Command, Reply};
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
 
 use crate::{TROUBLES, client::Client, commands, compare, lua, server::Server};

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch_core::seam::TokioRuntime;
+use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, Listening, LostReply, calls};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch_core::seam::Push;
+use redlatch_core::runtime::Push;
 use redlatch_embedded::engine::{Condition, Model, SessionKind, Snapshot};
 
 use crate::support::{Shell, command};

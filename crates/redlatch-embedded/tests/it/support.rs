@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch_core::{
     Moment,
-    seam::{BoxFuture, Command, Reply, Runtime, Value},
+    runtime::{BoxFuture, Command, Reply, Runtime, Value},
 };
 use redlatch_embedded::engine::{Engine, Model, ServerTime, SessionId, SessionKind};
 use tokio::time::Instant;

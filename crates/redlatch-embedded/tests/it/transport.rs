@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch_core::seam::{
+use redlatch_core::runtime::{
     Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Outcome, Purpose, Push,
     ServerError, Transport, Value,
 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redlatch_core::seam::Push;
+use redlatch_core::runtime::Push;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
 use super::{ConnId, Downward, Net, State};

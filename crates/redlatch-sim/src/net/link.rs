@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_core::seam::{Command, Outcome, Purpose, Push};
+use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionId;
 use tokio::sync::{mpsc, oneshot};
 

@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use redlatch_core::seam::{Command, Purpose, Push};
+use redlatch_core::runtime::{Command, Purpose, Push};
 
 use self::{forgery::Heard, link::Link, rights::Rights};
 pub use self::{

@@ -1,6 +1,6 @@
 //! What a server refuses while its user lacks rights.
 
-use redlatch_core::seam::{Command, Reply, ServerError, Value};
+use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 use redlatch_embedded::ServerTime;
 
 use super::Net;

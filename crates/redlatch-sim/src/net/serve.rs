@@ -1,6 +1,6 @@
 //! The door of the server.
 
-use redlatch_core::seam::{Command, Outcome, Purpose, Push};
+use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionKind;
 
 use super::{ConnId, Downward, Net, State, Upward, rights};

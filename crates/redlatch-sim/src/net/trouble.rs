@@ -1,6 +1,6 @@
 //! What befalls connections and the server.
 
-use redlatch_core::seam::Purpose;
+use redlatch_core::runtime::Purpose;
 use redlatch_embedded::engine::Snapshot;
 
 use super::{ConnId, Downward, Net, State, Upward};

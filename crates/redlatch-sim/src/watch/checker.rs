@@ -1,4 +1,4 @@
-//! The seam between the observer and what it checks.
+//! What the observer asks of its checkers.
 
 use std::{any::Any, fmt};
 

@@ -23,7 +23,7 @@ use std::{
 
 use redlatch_core::{
     LossCause,
-    seam::{Command, Reply},
+    runtime::{Command, Reply},
 };
 
 use self::register::Register;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, ClientBuilder, Error,
-    seam::{Login, Runtime},
+    runtime::{Login, Runtime},
 };
 use tokio::select;
 

@@ -1,4 +1,4 @@
-//! What clients do. The seam for primitives: each is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
+//! What clients do. Each primitive is a [`Workload`] in a folder of its own, and listed in [`KINDS`].
 
 mod fair;
 mod guard;

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use redlatch_core::{Client, LossCause, Owner, seam::Runtime};
+use redlatch_core::{Client, LossCause, Owner, runtime::Runtime};
 use tokio::{select, sync::oneshot};
 
 use super::{Acquiring, Guard, Life};

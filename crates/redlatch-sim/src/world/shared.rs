@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use redlatch_core::seam::BoxFuture;
+use redlatch_core::runtime::BoxFuture;
 use tokio::sync::Notify;
 
 use super::Event;
@@ -159,7 +159,7 @@ impl Shared {
         let until = redlatch_core::Moment::from_origin(std::time::Duration::from_micros(
             self.exec.now() + micros,
         ));
-        let wait = redlatch_core::seam::Runtime::sleep_until(&sleep, until);
+        let wait = redlatch_core::runtime::Runtime::sleep_until(&sleep, until);
         self.exec.spawn(
             self.outside,
             Box::pin(async move {

@@ -120,7 +120,7 @@ async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
     backend.pass(100 * MS).await;
     let server = backend.embedded_server();
     let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
-    let error = redlatch::seam::ServerError::parse("LOADING the server is not ready");
+    let error = redlatch::runtime::ServerError::parse("LOADING the server is not ready");
     server.fail_next(is_look, error);
     let start = tokio::time::Instant::now();
     latch.count_down(1).await.unwrap();

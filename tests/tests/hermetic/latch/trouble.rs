@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{ErrorKind, seam::ServerError};
+use redlatch::{ErrorKind, runtime::ServerError};
 use redlatch_behaviours::latch::{listening, waiting};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::LATCH;
@@ -136,7 +136,7 @@ async fn record_of_operations_expires() {
     let latch = client.countdown_latch("x");
     latch.try_set_count(10_000).await.unwrap();
     let size = || {
-        let command = redlatch::seam::Command::new("ZCARD").arg("redlatch:{x}:o");
+        let command = redlatch::runtime::Command::new("ZCARD").arg("redlatch:{x}:o");
         backend
             .embedded_server()
             .execute(&command)

@@ -110,7 +110,7 @@ async fn waiters_without_a_subscription_recheck_by_the_clock() {
     let server = backend.embedded_server();
     for _ in 0..1_000 {
         let refusal = "NOPERM No permissions to access a channel used as an argument";
-        let error = redlatch::seam::ServerError::parse(refusal);
+        let error = redlatch::runtime::ServerError::parse(refusal);
         server.fail_next(redlatch_embedded::calls::named("SUBSCRIBE"), error);
     }
     let client = backend.builder().self_check(false).connect().await.unwrap();
@@ -169,7 +169,7 @@ async fn new_waiter_whose_request_fails_does_not_use_an_older_answer() {
     server.drop_messages(1);
     latch.count_down(1).await.unwrap();
     let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
-    let error = redlatch::seam::ServerError::parse("LOADING the server is not ready");
+    let error = redlatch::runtime::ServerError::parse("LOADING the server is not ready");
     server.fail_next(is_look, error);
     let open = b.countdown_latch("x").wait_for(Duration::ZERO);
     assert!(open.await.unwrap(), "it has been open since before");

@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, time::Duration};
 
-use redlatch::seam::{Command, ServerError};
+use redlatch::runtime::{Command, ServerError};
 use redlatch_embedded::{EmbeddedServer, calls};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 

@@ -5,7 +5,7 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use redlatch::{
     Client, ErrorKind,
-    seam::{BoxFuture, Runtime},
+    runtime::{BoxFuture, Runtime},
 };
 use redlatch_core::Moment;
 use redlatch_embedded::EmbeddedTransport;

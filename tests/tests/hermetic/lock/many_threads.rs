@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlatch::{
     Client,
-    seam::{Address, Login, Runtime, TokioRuntime},
+    runtime::{Address, Login, Runtime, TokioRuntime},
 };
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport};
 use redlatch_tests::backend::assert_tables_empty;

@@ -9,7 +9,7 @@ use std::{
 
 use redlatch::{
     Client, Moment,
-    seam::{BoxFuture, Runtime},
+    runtime::{BoxFuture, Runtime},
 };
 use redlatch_tests::backend::Backend;
 use tokio::task::yield_now;

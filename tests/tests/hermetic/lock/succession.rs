@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use redlatch::{Client, Error, Lock, LockGuard, Released, seam::ServerError};
+use redlatch::{Client, Error, Lock, LockGuard, Released, runtime::ServerError};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REENTRANT;
 use redlatch_tests::backend::{Backend, assert_tables_empty};

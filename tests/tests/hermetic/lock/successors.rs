@@ -2,7 +2,7 @@
 
 use std::{future::IntoFuture, time::Duration};
 
-use redlatch::{HoldState, LossCause, Released, seam::ServerError};
+use redlatch::{HoldState, LossCause, Released, runtime::ServerError};
 use redlatch_embedded::{LostReply, calls};
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{

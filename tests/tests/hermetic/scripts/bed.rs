@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch::seam::{Command, Push, Reply, ServerError, Value};
+use redlatch::runtime::{Command, Push, Reply, ServerError, Value};
 use redlatch_core::family::listed;
 use redlatch_embedded::engine::{Engine, KeyDump, Model, ServerTime, SessionId, SessionKind};
 use redlatch_lua::{REENTRANT, Source};

@@ -1,6 +1,6 @@
 //! What a script costs the server: how many commands it runs, counted inside of it.
 
-use redlatch::seam::{Command, Value};
+use redlatch::runtime::{Command, Value};
 use redlatch_embedded::engine::Model;
 
 use super::bed::{self, Acquire, Bed, Call, Release};

@@ -4,7 +4,7 @@
 use std::{ops::Range, time::Duration};
 
 use fastrand::Rng;
-use redlatch::seam::Command;
+use redlatch::runtime::Command;
 use redlatch_embedded::engine::{Condition, Model, ServerTime};
 use redlatch_lua::LATCH;
 

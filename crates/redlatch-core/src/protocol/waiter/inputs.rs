@@ -10,7 +10,7 @@ use crate::protocol::time::Moment;
 
 impl Waiter {
     /// A message says that it may have its turn at the server.
-    pub const fn on_notified(&mut self) {
+    pub(crate) const fn on_notified(&mut self) {
         if let State::InLine(_) | State::Active(_) = self.state {
             self.cause = Cause::Notified;
             self.state = State::Active(Phase::Asking);
@@ -18,7 +18,7 @@ impl Waiter {
     }
 
     /// Its place in the local queue has changed.
-    pub const fn on_queue_changed(&mut self) {
+    pub(crate) const fn on_queue_changed(&mut self) {
         // One in line looks at the queue.
         if let State::Active(_) = self.state {
             self.on_notified();
@@ -26,12 +26,12 @@ impl Waiter {
     }
 
     /// Another waiter of its local queue has told it something.
-    pub fn on_prompt(&mut self, prompt: Prompt) {
+    pub(crate) fn on_prompt(&mut self, prompt: Prompt) {
         self.prompt = self.prompt.max(Some(prompt));
     }
 
     /// The time of a wait or pause is over. Re-checks keep to the client's rate limit.
-    pub const fn on_elapsed(&mut self) {
+    pub(crate) const fn on_elapsed(&mut self) {
         let State::Active(phase) = self.state else {
             return;
         };
@@ -45,18 +45,18 @@ impl Waiter {
     }
 
     /// Messages may have been missed. Of a local queue, the first waiter asks for all.
-    pub const fn on_gap(&mut self) {
+    pub(crate) const fn on_gap(&mut self) {
         self.on_elapsed();
     }
 
     /// Messages reach us from now on. What was missed before is found by asking again.
-    pub const fn on_subscribed(&mut self) {
+    pub(crate) const fn on_subscribed(&mut self) {
         self.subscription = Subscription::Active;
         self.state = State::Active(Phase::Asking);
     }
 
     /// Messages cannot reach us: ask by the clock until they do.
-    pub const fn on_unsubscribed(&mut self) {
+    pub(crate) const fn on_unsubscribed(&mut self) {
         self.subscription = Subscription::Inactive;
         self.state = State::Active(Phase::Waiting {
             remaining: Duration::MAX,
@@ -64,19 +64,19 @@ impl Waiter {
     }
 
     /// This is how the subscription stands after a wait in line, or with another channel.
-    pub const fn on_subscription(&mut self, subscription: Subscription) {
+    pub(crate) const fn on_subscription(&mut self, subscription: Subscription) {
         self.subscription = subscription;
     }
 
     /// Its owner does not hold the object any more.
-    pub fn on_hold_ended(&mut self) {
+    pub(crate) fn on_hold_ended(&mut self) {
         if self.slot == ServerSlot::Reentrant {
             self.slot = ServerSlot::Absent;
         }
     }
 
     /// Another holds the object, or comes first. Returns what to tell all others of the local queue.
-    pub fn on_busy(&mut self, now: Moment, busy: Busy) -> Option<Prompt> {
+    pub(crate) fn on_busy(&mut self, now: Moment, busy: Busy) -> Option<Prompt> {
         let registered = self.registration() != Registration::None;
         let would_hear = registered && self.subscription == Subscription::Active;
         let lost_slot = busy.entered && self.has_slot();
@@ -101,7 +101,7 @@ impl Waiter {
     }
 
     /// It was granted. Returns what to tell all others of the local queue.
-    pub fn on_granted(&mut self, granted: Granted) -> Option<Prompt> {
+    pub(crate) fn on_granted(&mut self, granted: Granted) -> Option<Prompt> {
         self.state = State::Done;
         let lost_slot = granted.unqueued && !granted.has_copies && self.has_slot();
         // The message that lets all in may have been lost.
@@ -111,17 +111,17 @@ impl Waiter {
     }
 
     /// It was granted, and the reply took so long that the lease may have ended.
-    pub const fn on_grant_expired(&mut self) {
+    pub(crate) const fn on_grant_expired(&mut self) {
         self.state = State::GivenUp(Restart::GrantExpired);
     }
 
     /// The server says that the attempt has been undone.
-    pub const fn on_void(&mut self) {
+    pub(crate) const fn on_void(&mut self) {
         self.state = State::GivenUp(Restart::AttemptVoid);
     }
 
     /// The request came too late to act. The server's time is known afresh.
-    pub const fn on_late(&mut self, now: Moment) {
+    pub(crate) const fn on_late(&mut self, now: Moment) {
         self.lates += 1;
         if self.lates > 1 {
             self.on_failed();
@@ -132,13 +132,13 @@ impl Waiter {
     }
 
     /// The server had too much to tidy up to answer: ask again at once.
-    pub const fn on_unfinished(&mut self, now: Moment) {
+    pub(crate) const fn on_unfinished(&mut self, now: Moment) {
         self.answered(now);
         self.state = State::Active(Phase::Asking);
     }
 
     /// There was no clear answer: not sent, not executed for the moment, or outcome unknown.
-    pub const fn on_failed(&mut self) {
+    pub(crate) const fn on_failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Active(Phase::Failed);
     }

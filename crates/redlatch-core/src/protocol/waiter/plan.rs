@@ -7,7 +7,7 @@ use crate::protocol::time::Moment;
 
 /// What the caller wants of an acquisition, and how the object serves its waiters.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// When the caller gives up.
     pub give_up: GiveUp,
     /// How to wait.
@@ -22,7 +22,7 @@ pub struct Plan {
 
 /// When a caller gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GiveUp {
+pub(crate) enum GiveUp {
     /// At the first clear answer: the caller does not wait.
     AtFirstAnswer,
     /// At this moment.
@@ -45,7 +45,7 @@ pub enum Discipline {
 
 /// How many waiters of an object's side hold it at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// One after another.
     OneByOne,
     /// All of them together, such as readers. The server notifies all of them by one message.
@@ -64,7 +64,7 @@ pub enum WaitStrategy {
 
 impl Plan {
     /// Returns the caller's deadline, if there is one.
-    pub const fn deadline(&self) -> Option<Moment> {
+    pub(crate) const fn deadline(&self) -> Option<Moment> {
         match self.give_up {
             GiveUp::At(deadline) => Some(deadline),
             GiveUp::AtFirstAnswer | GiveUp::Never => None,
@@ -72,12 +72,12 @@ impl Plan {
     }
 
     /// Tells whether the caller's deadline has passed.
-    pub fn is_over(&self, now: Moment) -> bool {
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
         self.deadline().is_some_and(|deadline| now >= deadline)
     }
 
     /// Returns `until`, or the caller's deadline if that is earlier.
-    pub fn bound(&self, until: Moment) -> Moment {
+    pub(crate) fn bound(&self, until: Moment) -> Moment {
         self.deadline()
             .map_or(until, |deadline| until.min(deadline))
     }

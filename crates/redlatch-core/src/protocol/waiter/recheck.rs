@@ -9,10 +9,10 @@ use crate::protocol::{
 };
 
 /// Longest time between two requests of a waiter that messages reach, before jitter of ± 20 %.
-pub const RECHECK: Duration = Duration::from_secs(2);
+pub(crate) const RECHECK: Duration = Duration::from_secs(2);
 
 /// The same while messages cannot reach it.
-pub const UNSUBSCRIBED_RECHECK: Duration = Duration::from_millis(250);
+pub(crate) const UNSUBSCRIBED_RECHECK: Duration = Duration::from_millis(250);
 
 /// A first waiter of a local queue that is so much later than it said is not polled by its task.
 const OVERDUE: Duration = RECHECK;

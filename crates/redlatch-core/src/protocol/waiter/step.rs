@@ -6,7 +6,7 @@ use crate::protocol::time::Moment;
 
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Wait in the local queue, for the turn, a prompt, or a message in `listen`. At `until`,
     /// replace the first waiter if it is later than it said by `overdue`.
     AwaitTurn {
@@ -42,7 +42,7 @@ pub enum Step {
 
 /// Whether a busy answer shall register the waiter with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Registration {
+pub(crate) enum Registration {
     /// It registers nothing.
     None,
     /// It takes a slot in the server's queue, and asks by itself whether its turn has come.
@@ -53,7 +53,7 @@ pub enum Registration {
 
 /// Which messages of the server a waiter heeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
+pub(crate) enum Listen {
     /// None: the first waiter of the local queue heeds them.
     Nothing,
     /// Those for itself.
@@ -64,7 +64,7 @@ pub enum Listen {
 
 /// Why an attempt is given up, which undoes it, and a fresh one begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restart {
+pub(crate) enum Restart {
     /// It was granted, but its reply came after the lease could have ended.
     GrantExpired,
     /// The server says that it has been undone.
@@ -82,7 +82,7 @@ impl fmt::Display for Restart {
 
 /// Why an acquisition ended without a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// It is held by another, and the caller does not wait (any longer).
     Busy,
     /// The server did not answer in the caller's time, or not for as long as the client is patient.
@@ -93,7 +93,7 @@ pub enum End {
 
 /// What one waiter of a local queue tells another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Prompt {
+pub(crate) enum Prompt {
     /// Its slot in the server's queue may be lost: ask for a new one when the client's rate limit allows.
     Requeue,
     /// Ask at once.
@@ -102,7 +102,7 @@ pub enum Prompt {
 
 /// Whether messages of the server reach this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Subscription {
+pub(crate) enum Subscription {
     /// They do.
     Active,
     /// They may not.
@@ -112,7 +112,7 @@ pub enum Subscription {
 
 /// Who may ask the server next, of the waiters of one local queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub(crate) enum Turn {
     /// This waiter.
     Ours,
     /// Another.
@@ -121,7 +121,7 @@ pub enum Turn {
 
 /// What the waiters of a local queue have heard of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contact {
+pub(crate) enum Contact {
     /// No answer yet.
     Awaited,
     /// The last request was answered.
@@ -132,7 +132,7 @@ pub enum Contact {
 
 /// A waiter's local queue, as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueView {
+pub(crate) struct QueueView {
     /// Who may ask the server.
     pub turn: Turn,
     /// When the server last answered a waiter of this queue, or the queue began.
@@ -145,7 +145,7 @@ pub struct QueueView {
 
 impl QueueView {
     /// A waiter that stands in no queue.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         turn: Turn::Ours,
         heard: Moment::ORIGIN,
         contact: Contact::Awaited,
@@ -155,7 +155,7 @@ impl QueueView {
 
 /// An answer that says that another holds the object, or comes first.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Busy {
+pub(crate) struct Busy {
     /// Until it is worth to ask again: usually when the holder's lease ends.
     pub remaining: Duration,
     /// Whether messages would reach us now that tell of its end.
@@ -170,7 +170,7 @@ pub struct Busy {
 
 /// An answer that grants.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Granted {
+pub(crate) struct Granted {
     /// If the waiter had a slot in the server's queue, that was lost.
     pub unqueued: bool,
     /// Copies of this request may be under way. One of them may have taken the slot.

@@ -105,7 +105,7 @@ impl Combiner {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "what serves a socket belongs to tokio's runtime like the socket, not to the seam's"
+        reason = "what serves a socket belongs to tokio's runtime like the socket, not to redlatch's runtime"
     )]
     fn start(&self) -> UnboundedSender<Request> {
         let (sender, requests) = unbounded_channel();

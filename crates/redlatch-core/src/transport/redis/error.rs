@@ -1,4 +1,4 @@
-//! What went wrong, in the seam's classes.
+//! What went wrong, in the transport's classes.
 
 use std::{error::Error, io, sync::Arc};
 

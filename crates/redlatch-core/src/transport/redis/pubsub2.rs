@@ -32,7 +32,7 @@ use crate::{
     runtime::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value},
 };
 
-/// Splits a RESP2 connection into what the seam wants.
+/// Splits a RESP2 connection into what the transport wants.
 ///
 /// The crate keeps confirmations to itself, so they are told when the command that asked has succeeded. A
 /// confirmation is not lost with a dropped `send`, and it is told before every message that came after it; messages

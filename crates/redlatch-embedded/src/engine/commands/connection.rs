@@ -1,6 +1,6 @@
 //! `PING`, `ECHO`, `SELECT`, `CLIENT`.
 
-use redlatch_core::seam::{Reply, Value};
+use redlatch_core::runtime::{Reply, Value};
 
 use crate::engine::call::{self, Call, bulk, error, is, ok};
 

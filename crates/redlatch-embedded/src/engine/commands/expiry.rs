@@ -1,6 +1,6 @@
 //! `EXPIRE`, `PEXPIRE`, `PEXPIREAT`, `TTL`, `PTTL`, `PERSIST`.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     call::{Call, error, flag, is},

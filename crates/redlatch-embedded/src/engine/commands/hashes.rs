@@ -1,6 +1,6 @@
 //! The commands on hashes.
 
-use redlatch_core::seam::{Reply, Value};
+use redlatch_core::runtime::{Reply, Value};
 
 use crate::engine::{
     call::{Call, bulk, bulk_or_nil, count, error, flag},

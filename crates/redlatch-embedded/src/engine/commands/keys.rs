@@ -1,6 +1,6 @@
 //! `DEL`, `UNLINK`, `EXISTS`, `TYPE`, `KEYS`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`.
 
-use redlatch_core::seam::{Reply, Value};
+use redlatch_core::runtime::{Reply, Value};
 
 use crate::engine::{
     call::{Call, bulk, count, is, ok, syntax},

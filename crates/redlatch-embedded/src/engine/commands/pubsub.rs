@@ -1,6 +1,6 @@
 //! `PUBLISH`, `SUBSCRIBE` and their sharded twins.
 
-use redlatch_core::seam::Reply;
+use redlatch_core::runtime::Reply;
 
 use crate::engine::{
     call::{Call, count, ok},

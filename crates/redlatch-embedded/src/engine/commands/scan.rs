@@ -1,6 +1,6 @@
 //! `SCAN` and `HSCAN`. Both answer everything at once, which their contract allows.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Model,

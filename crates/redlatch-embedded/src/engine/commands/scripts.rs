@@ -1,6 +1,6 @@
 //! `EVAL`, `EVALSHA`, their read-only twins, and `SCRIPT`.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Condition, Engine, Model, SessionId,

@@ -1,6 +1,6 @@
 //! `TIME`, `INFO`, `CONFIG`, `ROLE`, `WAIT`, `COMMAND`, `CLUSTER`.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Condition,

@@ -1,6 +1,6 @@
 //! `GET`, `SET`, `STRLEN`, `APPEND` and the counters.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use super::expiry::deadline;
 use crate::engine::{

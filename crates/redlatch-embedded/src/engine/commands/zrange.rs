@@ -1,6 +1,6 @@
 //! Ranges of sorted sets.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use crate::engine::{
     Model,

@@ -1,6 +1,6 @@
 //! The commands on sorted sets.
 
-use redlatch_core::seam::{Reply, ServerError, Value};
+use redlatch_core::runtime::{Reply, ServerError, Value};
 
 use super::zrange::{self, Pick, Query};
 use crate::engine::{

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mlua::{Lua, MultiValue, Table, Value as LuaValue};
-use redlatch_core::seam::Value;
+use redlatch_core::runtime::Value;
 
 use super::{convert, errors, errors::Raised, random, sha1_hex};
 use crate::engine::{

@@ -1,7 +1,7 @@
 //! Replies to Lua and back.
 
 use mlua::{Lua, MultiValue, Table, Value as LuaValue};
-use redlatch_core::seam::{Command, Reply, ServerError, Value};
+use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 
 use crate::engine::{Model, call::error, number};
 

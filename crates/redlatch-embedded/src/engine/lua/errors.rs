@@ -3,7 +3,7 @@
 use std::{error, fmt};
 
 use mlua::{Error as LuaError, Lua, Value as LuaValue};
-use redlatch_core::seam::ServerError;
+use redlatch_core::runtime::ServerError;
 
 use super::{CHUNK, convert};
 use crate::engine::{Model, call};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value as LuaValue, chunk::ChunkMode};
-use redlatch_core::seam::{Reply, ServerError};
+use redlatch_core::runtime::{Reply, ServerError};
 
 use super::{Model, call::error, core::Core};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch_core::seam::Value;
+use redlatch_core::runtime::Value;
 
 use super::{
     Prompt,

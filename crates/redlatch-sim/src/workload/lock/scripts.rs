@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redlatch_core::seam::Value;
+use redlatch_core::runtime::Value;
 
 use crate::{
     names::name_of,

@@ -1,6 +1,6 @@
 //! What the scripts of a pool have done.
 
-use redlatch_core::seam::Value;
+use redlatch_core::runtime::Value;
 
 use super::size;
 use crate::scripts::{Ran, Seen};

@@ -1,6 +1,6 @@
 //! A reader's token is that of the last write: no write that was granted before is missing from it, and it is none that is still to come.
 
-use redlatch_core::seam::Value;
+use redlatch_core::runtime::Value;
 
 use crate::{
     names::label,

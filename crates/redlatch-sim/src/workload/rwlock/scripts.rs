@@ -1,6 +1,6 @@
 //! What the scripts of the read-write lock have done.
 
-use redlatch_core::seam::Value;
+use redlatch_core::runtime::Value;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
 use crate::scripts::{Ran, Seen};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use redlatch::seam::Command;
+use redlatch::runtime::Command;
 use redlatch_embedded::engine::{Condition, Model, ServerTime, SessionKind};
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redlatch::seam::{Command, Value};
+use redlatch::runtime::{Command, Value};
 use redlatch_embedded::engine::Model;
 
 use super::{

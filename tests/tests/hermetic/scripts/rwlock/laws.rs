@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::seam::Command;
+use redlatch::runtime::Command;
 use redlatch_embedded::engine::Model;
 
 use super::calls::{self, Ask, BROADCAST};

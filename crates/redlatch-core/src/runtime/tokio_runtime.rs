@@ -71,7 +71,7 @@ impl TokioRuntime {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the seam that everything else takes time, tasks and randomness through"
+    reason = "this is where everything else takes time, tasks and randomness from"
 )]
 impl Runtime for TokioRuntime {
     fn now(&self) -> Moment {
@@ -114,7 +114,7 @@ enum Timer {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the seam that everything else sleeps through"
+    reason = "this is where everything else sleeps through"
 )]
 impl Future for TokioSleep {
     type Output = ();
@@ -173,7 +173,7 @@ fn now() -> Moment {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the seam that everything else reads the clock through"
+    reason = "this is where everything else reads the clock through"
 )]
 fn now() -> Moment {
     use std::{sync::LazyLock, time::Instant};

@@ -68,6 +68,7 @@ async fn free_everywhere(servers: &[Server]) {
 }
 
 /// Six seconds.
+// L42
 async fn quorum_of_five_holds_while_two_nodes_are_stopped(binary: ServerBinary) {
     let servers = start(&binary, 5);
     let clients = directly(&servers).await;
@@ -99,6 +100,7 @@ async fn quorum_of_five_holds_while_two_nodes_are_stopped(binary: ServerBinary) 
 }
 
 /// Three seconds.
+// L42
 async fn quorum_of_five_holds_while_two_nodes_answer_late(binary: ServerBinary) {
     let servers = start(&binary, 5);
     let proxies: Vec<_> = servers[..2]
@@ -195,6 +197,7 @@ async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: Serve
 }
 
 /// Two contenders have two of four votes each; then both give back, and go on after pauses drawn by lot. A second.
+// L42
 async fn split_vote_of_four_nodes_resolves(binary: ServerBinary) {
     let servers = start(&binary, 4);
     let mut contenders = Vec::new();

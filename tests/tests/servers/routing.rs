@@ -19,6 +19,7 @@ redlatch_tests::on_every_server!(
     announced_addresses_are_mapped,
 );
 
+// L17
 async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {

@@ -322,6 +322,7 @@ mod tests {
     }
 
     proptest! {
+        // L17
         #[test]
         fn no_two_names_share_a_key_and_all_parts_share_a_slot(
             a in "[ab{}%@:q]{1,8}", b in "[ab{}%@:q]{1,8}",

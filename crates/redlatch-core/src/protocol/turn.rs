@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_becomes_the_first_has_its_time_from_then_on() {
+    fn time_of_a_new_first_waiter_starts_anew() {
         let (mut queue, patience) = (queue(), Duration::from_millis(100));
         // It spoke once, behind the first, and waits to be called.
         queue.expect(2, at(100));
@@ -158,8 +158,9 @@ mod tests {
         assert_eq!(queue.challenge(at(60_000), patience), None);
     }
 
+    // L8
     #[test]
-    fn first_come_first_to_speak_l8() {
+    fn first_waiter_speaks_first() {
         let mut queue = queue();
         assert!(queue.may_speak(1) && !queue.may_speak(2));
         assert_eq!(queue.leave(2), None, "its turn had not come");
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_front_that_is_not_polled_loses_its_turn() {
+    fn unpolled_first_waiter_loses_its_turn() {
         let mut queue = queue();
         let patience = Duration::from_millis(100);
         queue.expect(1, at(1000));

@@ -135,6 +135,7 @@ async fn a_quorum_held_by_another_leaves_nothing_held(fleet: &Fleet) {
 }
 
 /// Four nodes, two contenders with two each: both give back and try again at different times.
+// L42
 async fn an_even_split_resolves_itself(fleet: &Fleet) {
     let (a, b) = (fleet.clients().await, fleet.clients().await);
     let split: Vec<_> = a[..2].iter().chain(&b[2..4]).collect();

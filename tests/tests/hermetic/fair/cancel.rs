@@ -75,6 +75,7 @@ async fn cancelled_lock_of_a_free_name_leaves_nothing() {
     assert!(polls > 1);
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_of_a_held_name_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {

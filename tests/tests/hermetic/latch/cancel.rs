@@ -58,6 +58,7 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownL
     }
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_bounded_wait_leaves_nothing() {
     dropped_at_every_await(async |_: &Backend, _: &Client, latch| {

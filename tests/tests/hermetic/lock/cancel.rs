@@ -56,6 +56,7 @@ async fn held_by_another(backend: &Backend) -> LockGuard {
     backend.client().await.lock("x").lock().await.unwrap()
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_of_a_free_name_leaves_nothing() {
     let polls = dropped_at_every_await(async |_: &Backend, client: &Client| {
@@ -69,6 +70,7 @@ async fn cancelled_lock_of_a_free_name_leaves_nothing() {
     assert!(polls > 1);
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_of_a_held_name_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, client: &Client| {

@@ -34,6 +34,7 @@ async fn dropped_at_every_await(nodes: usize, make: impl Fn(&[Client]) -> Task) 
     panic!("it never ends");
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_multi_lock_leaves_nothing() {
     let polls = dropped_at_every_await(2, |clients| {
@@ -66,6 +67,7 @@ async fn cancelled_mixed_lock_that_waits_leaves_nothing() {
     assert!(polls > 50, "{polls}");
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_red_lock_leaves_nothing() {
     let polls = dropped_at_every_await(3, |clients| {

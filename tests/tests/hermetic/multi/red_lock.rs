@@ -24,6 +24,7 @@ async fn quorum_of_closed_clients_fails_at_once() {
     assert!(started.elapsed() < 3 * SECOND, "not after the patience");
 }
 
+// L42
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
     let fleet = Fleet::embedded(5);
@@ -41,6 +42,7 @@ async fn a_wait_for_a_busy_quorum_ends_at_its_time() {
     fleet.assert_nothing_left(&clients).await;
 }
 
+// L42
 #[tokio::test(start_paused = true)]
 async fn hanging_nodes_delay_an_attempt_by_their_timeout_at_most() {
     let fleet = Fleet::embedded(5);

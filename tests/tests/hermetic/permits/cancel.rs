@@ -58,6 +58,7 @@ async fn dropped_at_every_await(
     }
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_acquire_releases_permits() {
     dropped_at_every_await(async |_: &Backend, _: &Client, permits| {

@@ -70,6 +70,7 @@ fn task<T: 'static>(future: impl Future<Output = T> + 'static) -> Task {
     Box::pin(async move { drop(future.await) })
 }
 
+// L2
 #[tokio::test(start_paused = true)]
 async fn cancelled_hold_of_a_free_name_leaves_nothing() {
     let polls = dropped_at_every_await(async |client: &Client, _: &Client| {

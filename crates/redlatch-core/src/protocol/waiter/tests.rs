@@ -42,8 +42,9 @@ fn wait_for_all(until: Moment) -> Step {
     Step::Wait { until, listen }
 }
 
+// L23
 #[test]
-fn a_queued_waiter_takes_its_ticket_first_and_subscribes_then_l23() {
+fn queued_waiter_takes_its_ticket_before_it_subscribes() {
     let queued = Plan {
         discipline: Discipline::Queued,
         ..plan()
@@ -90,7 +91,7 @@ fn after_subscribing_it_tries_again_before_it_waits() {
 }
 
 #[test]
-fn a_client_that_listens_registers_with_its_first_try() {
+fn subscribed_client_registers_with_its_first_try() {
     let mut it = Waiter::new(plan(), at(0), Subscription::Active);
     assert_eq!(step(&mut it, 0), Step::Send(Registration::Notified));
     busy(&mut it, 1, 100 * MS, Subscription::Active);
@@ -102,7 +103,7 @@ fn a_client_that_listens_registers_with_its_first_try() {
 }
 
 #[test]
-fn a_booked_place_is_kept_through_an_interruption() {
+fn booked_recheck_is_kept_through_an_interruption() {
     let mut limiter = RateLimiter::new(10);
     limiter.book(at(0));
     let mut it = Waiter::new(plan(), at(0), Subscription::Active);
@@ -124,8 +125,9 @@ fn a_booked_place_is_kept_through_an_interruption() {
     );
 }
 
+// L7
 #[test]
-fn deaf_it_looks_by_the_clock_and_tries_to_subscribe_again_l7() {
+fn unsubscribed_waiter_rechecks_by_the_clock_and_subscribes_again() {
     let mut it = Waiter::new(plan(), at(0), Subscription::Active);
     step(&mut it, 0);
     busy(&mut it, 1, 30_000 * MS, Subscription::Inactive);
@@ -139,7 +141,7 @@ fn deaf_it_looks_by_the_clock_and_tries_to_subscribe_again_l7() {
 }
 
 #[test]
-fn a_caller_who_does_not_wait_gets_the_first_clear_answer() {
+fn caller_that_does_not_wait_gets_the_first_clear_answer() {
     let mut it = Waiter::new(
         Plan {
             give_up: GiveUp::AtFirstAnswer,
@@ -153,8 +155,9 @@ fn a_caller_who_does_not_wait_gets_the_first_clear_answer() {
     assert_eq!(step(&mut it, 1), Step::End(End::Busy));
 }
 
+// L3, L4
 #[test]
-fn the_deadline_bounds_and_failure_is_not_contention_l3_l4() {
+fn deadline_bounds_the_wait_and_failure_is_not_contention() {
     let plan = Plan {
         give_up: GiveUp::At(at(200)),
         ..plan()
@@ -196,7 +199,7 @@ fn patience_ends_with_silence_and_starts_anew_with_an_answer() {
 }
 
 #[test]
-fn what_is_due_keeps_to_the_pace_and_to_its_place() {
+fn due_request_keeps_to_the_rate_limit() {
     let mut limiter = RateLimiter::new(10);
     limiter.book(at(0));
     let mut it = Waiter::new(plan(), at(0), Subscription::Active);
@@ -258,7 +261,7 @@ fn polling_ends_after_its_attempts() {
 }
 
 #[test]
-fn a_request_too_late_is_sent_again_at_once_and_then_with_pauses() {
+fn late_request_is_repeated_at_once_and_then_with_pauses() {
     let mut it = Waiter::new(plan(), at(0), Subscription::Active);
     step(&mut it, 0);
     it.on_late(at(1));
@@ -268,7 +271,7 @@ fn a_request_too_late_is_sent_again_at_once_and_then_with_pauses() {
 }
 
 #[test]
-fn the_first_of_a_line_is_looked_at_when_it_is_overdue() {
+fn overdue_first_waiter_is_checked_by_the_next() {
     let (slow, fast) = (2000 * MS, 1000 * MS);
     for (discipline, overdue) in [(Discipline::Barging, slow), (Discipline::Queued, fast)] {
         let mut it = Waiter::new(
@@ -314,7 +317,7 @@ fn the_first_of_a_line_is_looked_at_when_it_is_overdue() {
 }
 
 #[test]
-fn waiters_that_are_let_in_together_tell_each_other_when_they_look_by_themselves() {
+fn waiters_admitted_together_notify_each_other_after_a_recheck() {
     let together = Plan {
         admission: Admission::Together,
         ..plan()

@@ -1,9 +1,12 @@
-//! A web service that ships each order once, however many instances of it run and however often somebody clicks.
+//! A web service that ships each order once, however many instances of it run and however often
+//! somebody clicks.
 //!
-//! By itself it starts the service, sends it some requests and ends. With an address as argument (`127.0.0.1:3000`) it
-//! serves there until Ctrl-C; start it twice, with the same `REDIS_URL`, and the instances exclude each other.
+//! By itself it starts the service, sends it some requests and ends. With an address as argument
+//! (`127.0.0.1:3000`) it serves there until Ctrl-C; start it twice, with the same `REDIS_URL`, and
+//! the instances exclude each other.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -49,18 +52,19 @@ async fn ship(State(shop): State<Shop>, Path(id): Path<u64>) -> Result<Json<Valu
     let Some(guard) = lock.try_lock_for(PATIENCE).await? else {
         return Err(Refusal::Busy);
     };
-    // Should the lock be lost, the work is dropped where it waits. Should the caller hang up, axum drops all of this, and
-    // the guard with it.
+    // Should the lock be lost, the work is dropped where it waits. Should the caller hang up, axum
+    // drops all of this, and the guard with it.
     let receipt = guard.run(shop.store.ship(id, guard.token())).await??;
-    // The guard goes by itself. To wait for `release()` and pass its error on would report a failure of something that has
-    // been done.
+    // The guard goes by itself. To wait for `release()` and pass its error on would report a
+    // failure of something that has been done.
     Ok(Json(receipt))
 }
 
 /// Why an order was not shipped, as HTTP has it.
 #[derive(Debug)]
 enum Refusal {
-    /// Somebody is at work on it. Contention is not an error, and not the service's fault: 409, come again.
+    /// Somebody is at work on it. Contention is not an error, and not the service's fault: 409,
+    /// come again.
     Busy,
     /// The store has seen a later holder.
     Overtaken,
@@ -96,7 +100,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The orders. A real one is a database, and does the same with `UPDATE … WHERE id = $id AND token <= $token`.
+/// The orders. A real one is a database, and does the same with
+/// `UPDATE … WHERE id = $id AND token <= $token`.
 #[derive(Debug, Default)]
 struct Store(Mutex<HashMap<u64, Order>>);
 
@@ -168,7 +173,8 @@ async fn shop() -> Result {
         return std::future::pending().await;
     }
 
-    // Two instances, as behind a load balancer, which share nothing but the server (and, in real life, the database).
+    // Two instances, as behind a load balancer, which share nothing but the server (and, in real
+    // life, the database).
     let one = serve("127.0.0.1:0", server.url()).await?;
     println!("Two clicks on the same order, and one on another, at the same time:");
     let clicks = tokio::try_join!(click(one, 42), click(one, 42), click(one, 43))?;

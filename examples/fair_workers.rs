@@ -1,10 +1,12 @@
 //! Worker processes drain one list of jobs in order, and one of them is killed on the way.
 //!
-//! The jobs stand in a file, and must be done in the order in which they stand there, one at a time. Each worker takes
-//! the fair lock, does the next job that is not done, and queues again: so the workers take turns. One is killed with a
-//! job half done; its lease ends, the next in the queue sees from `is_after_abandonment()` that this happened, and does the job again.
+//! The jobs stand in a file, and must be done in the order in which they stand there, one at a
+//! time. Each worker takes the fair lock, does the next job that is not done, and queues again: so
+//! the workers take turns. One is killed with a job half done; its lease ends, the next in the
+//! queue sees from `is_after_abandonment()` that this happened, and does the job again.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

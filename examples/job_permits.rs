@@ -1,9 +1,12 @@
-//! A permit travels with a job: one process takes it and queues the job, another extends it, does the work, and gives it back.
+//! A permit travels with a job: one process takes it and queues the job, another extends it, does
+//! the work, and gives it back.
 //!
-//! There may be three jobs at a time between their being queued and their being done, whatever processes are involved. The queue is a folder, a job
-//! a file of JSON with the permit's id in it. One worker dies with a job in its hands; its permit comes back when its lease ends.
+//! There may be three jobs at a time between their being queued and their being done, whatever
+//! processes are involved. The queue is a folder, a job a file of JSON with the permit's id in it.
+//! One worker dies with a job in its hands; its permit comes back when its lease ends.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

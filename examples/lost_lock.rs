@@ -1,10 +1,12 @@
-//! A holder that is cut off from the server learns that its lock is gone before anybody else can get it, and what it
-//! writes too late is refused.
+//! A holder that is cut off from the server learns that its lock is gone before anybody else can
+//! get it, and what it writes too late is refused.
 //!
-//! The server of this example is stopped in its tracks, as a network that goes silent would do it: no error arrives, nor
-//! anything else. By default it is the embedded engine; with `--real` a server process that gets SIGSTOP.
+//! The server of this example is stopped in its tracks, as a network that goes silent would do it:
+//! no error arrives, nor anything else. By default it is the embedded engine; with `--real` a
+//! server process that gets SIGSTOP.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -61,7 +63,8 @@ async fn lost_lock() -> Result {
     server.stop()?;
     say(Instant::now(), "the server is stopped; nobody is told");
 
-    // Renewals go unanswered. Until its deadline the lock is still ada's, and whoever wants to know can see the trouble.
+    // Renewals go unanswered. Until its deadline the lock is still ada's, and whoever wants to know
+    // can see the trouble.
     while guard.state() == HoldState::Held {
         sleep(Duration::from_millis(5)).await;
     }
@@ -101,7 +104,8 @@ async fn lost_lock() -> Result {
         &format!("bob writes 2: {}", register.write(2, later.token())),
     );
 
-    // Ada was told, but suppose that this write was already on its way: no lock can call it back. The token can stop it.
+    // Ada was told, but suppose that this write was already on its way: no lock can call it back.
+    // The token can stop it.
     say(
         Instant::now(),
         &format!(
@@ -123,8 +127,8 @@ async fn lost_lock() -> Result {
     Ok(())
 }
 
-/// What the lock protects. It refuses a token lower than the highest it has seen; a database does the same with
-/// `UPDATE … WHERE token <= $mine`.
+/// What the lock protects. It refuses a token lower than the highest it has seen; a database does
+/// the same with `UPDATE … WHERE token <= $mine`.
 #[derive(Default)]
 struct Register {
     value: u32,

@@ -1,8 +1,11 @@
 //! Ten thousand locks held at once by one process, and what it costs to keep them.
 //!
-//! `many_holds [number] [--real]`. With `--real` the server is a process of its own, and its costs are told too. Leases are 6 s, a fifth of the default, so renewals come five times as often as usual.
+//! `many_holds [number] [--real]`. With `--real` the server is a process of its own, and its costs
+//! are told too. Leases are 6 s, a fifth of the default, so renewals come five times as often as
+//! usual.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

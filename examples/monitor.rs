@@ -1,9 +1,10 @@
 //! Warns of locks that are held longer than they should be, whoever holds them.
 //!
-//! `monitor [--once] [pattern] [limit in seconds]`: looks once a second, or once only. Without `REDIS_URL` it starts a
-//! server and some holders to look at.
+//! `monitor [--once] [pattern] [limit in seconds]`: looks once a second, or once only. Without
+//! `REDIS_URL` it starts a server and some holders to look at.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -46,7 +47,8 @@ async fn monitor() -> Result {
     watch(&client, pattern, limit).await
 }
 
-/// Finds what is held now. The walk is a `SCAN`, which may bring a lock twice; the map brings it once.
+/// Finds what is held now. The walk is a `SCAN`, which may bring a lock twice; the map brings it
+/// once.
 async fn find(client: &Client, pattern: &str) -> Result<BTreeMap<String, Holder>> {
     let mut found = BTreeMap::new();
     let mut locks = client.locks(pattern);
@@ -134,7 +136,8 @@ fn who(holder: &Holder) -> String {
     }
 }
 
-/// Somebody to look at: one that holds for ever, one for a while with a waiter behind it, and one that comes and goes.
+/// Somebody to look at: one that holds for ever, one for a while with a waiter behind it, and one
+/// that comes and goes.
 async fn some_holders(url: &str) -> Result {
     let billing = Client::builder(url)
         .application("billing")

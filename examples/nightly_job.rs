@@ -1,9 +1,11 @@
 //! One job, several hosts that want to run it: one does, the others see who, and go home.
 //!
-//! A lock says who works *now*. That the work has been done is for the work's own records to say: the host that comes
-//! late gets the lock, finds the report, and goes home too. In the second night the job is called off while it runs.
+//! A lock says who works *now*. That the work has been done is for the work's own records to say:
+//! the host that comes late gets the lock, finds the report, and goes home too. In the second night
+//! the job is called off while it runs.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -49,8 +51,9 @@ async fn nights() -> Result {
     let operator = Client::connect(server.url()).await?;
     let calls_off = async {
         sleep(STEP * 3).await;
-        // Forbids the hold's renewal and leaves it the rest of its lease, so that nobody can start before the host has
-        // been told. `force_release()` alone frees the name at once, while the host is still at work.
+        // Forbids the hold's renewal and leaves it the rest of its lease, so that nobody can start
+        // before the host has been told. `force_release()` alone frees the name at once, while the
+        // host is still at work.
         let lock = operator.lock(&night.lock_name());
         lock.force_release().after_lease().await?;
         night.say("the operator", "calls it off");
@@ -66,7 +69,8 @@ async fn shift(host: &str, url: &str, night: &Night) -> Result {
     let client = Client::builder(url).application(host).connect().await?;
     let lock = client.lock(&night.lock_name());
 
-    // The lease is renewed while the guard lives, and short: if this host dies, another can start 2 s later.
+    // The lease is renewed while the guard lives, and short: if this host dies, another can start 2
+    // s later.
     let lease = Duration::from_secs(2);
     let Some(guard) = lock.try_lock().renewed_lease(lease).await? else {
         for holder in lock.holders().await? {

@@ -1,9 +1,12 @@
-//! Six processes get ready, each in its own time, and start together; the first process waits until all have finished.
+//! Six processes get ready, each in its own time, and start together; the first process waits until
+//! all have finished.
 //!
-//! Two latches do it. Everybody counts `start` down when it is ready and waits for the others, so that nobody starts before the last is
-//! ready. Everybody counts `done` down at its end, and whoever cares waits for that. No process needs to know another, or be the first to come.
+//! Two latches do it. Everybody counts `start` down when it is ready and waits for the others, so
+//! that nobody starts before the last is ready. Everybody counts `done` down at its end, and
+//! whoever cares waits for that. No process needs to know another, or be the first to come.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -35,7 +38,8 @@ async fn runner(url: &str, race: &str, number: &str) -> Result {
     let client = Client::connect(url).await?;
     let (start, done) = latches(&client, race);
 
-    // Whoever comes first sets the latch; to all others it says that it is set. A TTL tidies up behind a race that never starts.
+    // Whoever comes first sets the latch; to all others it says that it is set. A TTL tidies up
+    // behind a race that never starts.
     start
         .try_set_count(RUNNERS)
         .ttl(Duration::from_secs(60))
@@ -45,7 +49,8 @@ async fn runner(url: &str, race: &str, number: &str) -> Result {
     sleep(Duration::from_millis(80 * number.parse::<u64>()?)).await;
     let ready = micros();
 
-    // One more is ready. Waits until all are; the last one's count-down opens it, and one message tells everybody.
+    // One more is ready. Waits until all are; the last one's count-down opens it, and one message
+    // tells everybody.
     start.count_down_and_wait(1).await?;
     let started = micros();
 

@@ -1,9 +1,11 @@
 //! Four processes keep one ledger: first under a lock, then without.
 //!
-//! Each update reads the last balance, thinks a little, and appends a line with the balance plus one. That goes wrong
-//! as soon as two do it at the same time, and they will, unless something keeps them apart across processes.
+//! Each update reads the last balance, thinks a little, and appends a line with the balance plus
+//! one. That goes wrong as soon as two do it at the same time, and they will, unless something
+//! keeps them apart across processes.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -140,7 +142,8 @@ struct Update {
     after: u64,
 }
 
-/// Lets all workers run at the same time and returns what they did, in the order in which they began.
+/// Lets all workers run at the same time and returns what they did, in the order in which they
+/// began.
 async fn race(url: Option<&str>, ledger: &Path) -> Result<Vec<Update>> {
     let mut workers = Vec::new();
     for _ in 0..WORKERS {

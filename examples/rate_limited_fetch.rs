@@ -1,9 +1,12 @@
-//! A fleet of processes fetches pages from one web server, together with at most eight requests at a time.
+//! A fleet of processes fetches pages from one web server, together with at most eight requests at
+//! a time.
 //!
-//! The limit is a semaphore. Who watches it is the web server, which this example starts: it counts the requests that it is working on. One of
-//! the processes is killed in the middle of its work, and what it had comes back when its lease ends.
+//! The limit is a semaphore. Who watches it is the web server, which this example starts: it counts
+//! the requests that it is working on. One of the processes is killed in the middle of its work,
+//! and what it had comes back when its lease ends.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -43,7 +46,8 @@ async fn main() -> ExitCode {
     }
 }
 
-/// A fetcher process: some tasks that share a client and fetch page after page, each under a permit.
+/// A fetcher process: some tasks that share a client and fetch page after page, each under a
+/// permit.
 async fn fetcher(url: &str, partner: &str) -> Result {
     let client = Client::connect(url).await?;
     let partner: SocketAddr = partner.parse()?;
@@ -115,7 +119,8 @@ async fn page(State(counts): State<Arc<Counts>>) -> &'static str {
     "a page\n"
 }
 
-/// The first process: starts the servers and the fleet, kills one of it, and reads the web server's counters.
+/// The first process: starts the servers and the fleet, kills one of it, and reads the web server's
+/// counters.
 async fn fleet() -> Result {
     let server = Server::from_env_or_start().await?;
     let client = Client::connect(server.url()).await?;

@@ -1,10 +1,16 @@
-//! A cache that many read and one refreshes: readers keep a copy each and know by one look whether it is still the newest.
+//! A cache that many read and one refreshes: readers keep a copy each and know by one look whether
+//! it is still the newest.
 //!
-//! The price list is a file that cannot be replaced in one step: the refresher writes it in two halves. Readers hold the read lock while they look, so that nobody sees
-//! half a list. The token of a read guard is that of the last write: a copy that was stamped with the same token is fresh, and the file need not be read. (That needs a
-//! server that forgets nothing: after a failover that loses a write, an older copy passes for fresh until the next write.) The refresher downgrades before it checks what it wrote, so that readers come in at once and nobody can change the file under it.
+//! The price list is a file that cannot be replaced in one step: the refresher writes it in two
+//! halves. Readers hold the read lock while they look, so that nobody sees half a list. The token
+//! of a read guard is that of the last write: a copy that was stamped with the same token is fresh,
+//! and the file need not be read. (That needs a server that forgets nothing: after a failover that
+//! loses a write, an older copy passes for fresh until the next write.) The refresher downgrades
+//! before it checks what it wrote, so that readers come in at once and nobody can change the file
+//! under it.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{

@@ -1,8 +1,11 @@
-//! One name over five independent servers: what happens when two of them stop, and when a third does.
+//! One name over five independent servers: what happens when two of them stop, and when a third
+//! does.
 //!
-//! Starts five servers: redlatch's engine in this process, or with `-- --real` five processes of `redis-server` or `valkey-server`.
+//! Starts five servers: redlatch's engine in this process, or with `-- --real` five processes of
+//! `redis-server` or `valkey-server`.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -79,6 +82,7 @@ async fn red_lock(servers: &[Server]) -> Result<RedLock> {
         locks.push(Client::connect(server.url()).await?.lock("example:leader"));
     }
     let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
-    // These servers were started a moment ago and have nothing to forget. In earnest only nodes with `appendfsync always` are durable.
+    // These servers were started a moment ago and have nothing to forget. In earnest only nodes
+    // with `appendfsync always` are durable.
     Ok(RedLock::builder(&nodes).durable_nodes().build()?)
 }

@@ -1,9 +1,11 @@
 //! Functions that each take the same lock, and call each other.
 //!
-//! A function that needs a lock should take it itself, whoever calls it. Between tasks of one process a lock excludes as
-//! it does between machines, so re-entry has to be said: by a scope around the call, or by an owner that is passed on.
+//! A function that needs a lock should take it itself, whoever calls it. Between tasks of one
+//! process a lock excludes as it does between machines, so re-entry has to be said: by a scope
+//! around the call, or by an owner that is passed on.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{process::ExitCode, time::Duration};

@@ -1,7 +1,8 @@
 //! How to test what your service does when it loses its lock, with no server and without waiting.
 //!
-//! `cargo test --example testing_loss` runs the tests at the end; run as a program it shows the same service at work.
-//! Time is tokio's: in a test that starts with a paused clock, thirty seconds of lease pass in no time.
+//! `cargo test --example testing_loss` runs the tests at the end; run as a program it shows the
+//! same service at work. Time is tokio's: in a test that starts with a paused clock, thirty seconds
+//! of lease pass in no time.
 
 // An example says what it expects.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]

@@ -1,9 +1,12 @@
-//! Several processes move money between accounts that are files, each transfer under a lock over both accounts.
+//! Several processes move money between accounts that are files, each transfer under a lock over
+//! both accounts.
 //!
-//! Every transfer locks its two accounts in the order in which it names them, and half of them name them the other way round. One lock after the
-//! other would soon wait in a circle; a multi-lock takes its members in one order, whatever the caller's.
+//! Every transfer locks its two accounts in the order in which it names them, and half of them name
+//! them the other way round. One lock after the other would soon wait in a circle; a multi-lock
+//! takes its members in one order, whatever the caller's.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -118,7 +121,8 @@ fn balance(bank: &Path, number: u64) -> Result<i64> {
     Ok(fs::read_to_string(account(bank, number))?.parse()?)
 }
 
-/// A linear congruential generator, so that each clerk makes the same transfers in every run. Source: Knuth, MMIX.
+/// A linear congruential generator, so that each clerk makes the same transfers in every run.
+/// Source: Knuth, MMIX.
 struct Dice(u64);
 
 impl Dice {

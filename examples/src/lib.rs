@@ -1,6 +1,7 @@
 //! What the examples share: a server to talk to, and a `main` that cleans up after itself.
 
-// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch itself.
+// Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch
+// itself.
 #![allow(clippy::disallowed_methods)]
 
 mod process;

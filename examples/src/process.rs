@@ -110,7 +110,8 @@ impl Process {
     async fn ask(&self, command: &str) -> Result<String> {
         let talk = async {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
-            // QUIT makes the server close after its replies, so there is no need to know where they end.
+            // QUIT makes the server close after its replies, so there is no need to know where they
+            // end.
             let request = format!("{command}\r\nQUIT\r\n");
             stream.write_all(request.as_bytes()).await?;
             let mut reply = String::new();
@@ -133,7 +134,8 @@ impl Drop for Process {
     }
 }
 
-/// The test runner's list of servers comes first, so that the examples' tests use what all other tests use.
+/// The test runner's list of servers comes first, so that the examples' tests use what all other
+/// tests use.
 fn candidates() -> Vec<String> {
     let listed = env::var("REDLATCH_TEST_SERVERS").unwrap_or_default();
     let listed = listed.split([',', ':']).map(str::trim);

@@ -1,4 +1,5 @@
-//! A server to talk to: the one of `REDIS_URL`, the engine inside this process, or a private one from the `PATH`.
+//! A server to talk to: the one of `REDIS_URL`, the engine inside this process, or a private one
+//! from the `PATH`.
 
 use std::{collections::HashMap, env, sync::Arc};
 
@@ -38,8 +39,8 @@ impl Server {
         Ok(Self { url, kind })
     }
 
-    /// Starts a server of our own and says which: the embedded engine, or a real one with `--real` among the arguments or
-    /// with one named in `REDLATCH_TEST_SERVERS`.
+    /// Starts a server of our own and says which: the embedded engine, or a real one with `--real`
+    /// among the arguments or with one named in `REDLATCH_TEST_SERVERS`.
     pub async fn start() -> Result<Self> {
         if env::args().any(|arg| arg == "--real") || env::var_os("REDLATCH_TEST_SERVERS").is_some()
         {

@@ -1,7 +1,7 @@
 use crate::Source;
 
-/// The scripts of a kind that one owner holds at a time: those in `exclusive`, each behind the part of
-/// its kind.
+/// The scripts of a kind that one owner holds at a time: those in `exclusive`, each behind the part
+/// of its kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Exclusive {
     /// Takes m names, or queues a waiter.

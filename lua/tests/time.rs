@@ -1,4 +1,5 @@
-//! What every script does first: the server's time is read once, before anything else, so that all of a script happens at one instant.
+//! What every script does first: the server's time is read once, before anything else, so that all
+//! of a script happens at one instant.
 
 #[test]
 fn time_is_read_once_and_first() {

@@ -1,4 +1,5 @@
-//! What scripts execute: commands that stand in their text, and messages. What others may have written into a key is never a command.
+//! What scripts execute: commands that stand in their text, and messages. What others may have
+//! written into a key is never a command.
 
 /// The only call whose command is no literal, and the check in front of it.
 const PUBLISH: &str = "\

@@ -1,4 +1,5 @@
-//! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per backend; see `redlatch-behaviours`.
+//! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per
+//! backend; see `redlatch-behaviours`.
 
 use std::{
     collections::BTreeMap,
@@ -151,8 +152,8 @@ impl Backend {
         tokio::time::sleep(span).await;
     }
 
-    /// Returns `span` for a wait that has to hear from the server: on a real one some seconds more, since a busy machine may not answer
-    /// before.
+    /// Returns `span` for a wait that has to hear from the server: on a real one some seconds more,
+    /// since a busy machine may not answer before.
     pub fn at_leisure(&self, span: Duration) -> Duration {
         match self {
             Self::Embedded { .. } => span,
@@ -186,8 +187,9 @@ impl Backend {
         }
     }
 
-    /// Returns how many make a crowd here: ten thousand on servers, as in the findings; in the engine of a test build what takes a second or two. On
-    /// real servers only one test at a time has a crowd, until it drops the second item.
+    /// Returns how many make a crowd here: ten thousand on servers, as in the findings; in the
+    /// engine of a test build what takes a second or two. On real servers only one test at a time
+    /// has a crowd, until it drops the second item.
     pub async fn crowd(&self) -> (usize, Option<OwnedMutexGuard<()>>) {
         static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
         match self {
@@ -281,7 +283,8 @@ impl Backend {
         self.ttl(key).is_some() || !self.keys().iter().any(|there| there == key)
     }
 
-    /// Sends a command past redlatch, where there are several servers to the one in charge of its first argument, without any to all. Errors of the server are failures of the test.
+    /// Sends a command past redlatch, where there are several servers to the one in charge of its
+    /// first argument, without any to all. Errors of the server are failures of the test.
     pub fn command(&self, args: &[&str]) {
         match self {
             Self::Embedded { server, .. } => {
@@ -320,7 +323,8 @@ impl Backend {
         }
     }
 
-    /// Puts all scripts on all servers in charge, so that what is counted or lost is the call itself.
+    /// Puts all scripts on all servers in charge, so that what is counted or lost is the call
+    /// itself.
     pub fn preload(&self) {
         let scripts = redlatch_lua::all().map(|script| ["SCRIPT", "LOAD", script.text]);
         match self {
@@ -339,7 +343,8 @@ impl Backend {
         }
     }
 
-    /// Returns how many connections are subscribed to `channel`. On the embedded server by a message that says nothing.
+    /// Returns how many connections are subscribed to `channel`. On the embedded server by a
+    /// message that says nothing.
     pub fn subscribers(&self, channel: &str) -> u64 {
         let count = match self {
             Self::Embedded { server, .. } => {
@@ -376,8 +381,9 @@ impl Backend {
         parts[0] * 1000 + parts[1] / 1000
     }
 
-    /// Checks that nothing is left on the server but counters, marks of undone attempts and the record of a hold that ended badly, all
-    /// with an end. A hold whose lease is over has ended badly.
+    /// Checks that nothing is left on the server but counters, marks of undone attempts and the
+    /// record of a hold that ended badly, all with an end. A hold whose lease is over has ended
+    /// badly.
     pub fn assert_only_counters_left(&self) {
         for key in self.keys() {
             let hash = self.hash(&key);

@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::wait::{GENEROUS, eventually_blocking};
 
-/// Suspends a child, and returns when all of it stands still: a signal alone takes its time where much runs, and some threads go on meanwhile.
+/// Suspends a child, and returns when all of it stands still: a signal alone takes its time where
+/// much runs, and some threads go on meanwhile.
 ///
 /// # Panics
 ///

@@ -8,7 +8,8 @@ use redlatch_embedded::{EmbeddedServer, calls};
 
 /// Copies of every call of one script that clients have sent since this began to watch.
 ///
-/// Nothing bounds how late a request may act: one that a stopped server had in its socket runs after its client has closed.
+/// Nothing bounds how late a request may act: one that a stopped server had in its socket runs
+/// after its client has closed.
 #[derive(Debug)]
 pub struct Copies {
     server: EmbeddedServer,
@@ -16,7 +17,8 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Begins to watch calls of the script with this text. [`EmbeddedServer::clear_trouble`] ends it.
+    /// Begins to watch calls of the script with this text. [`EmbeddedServer::clear_trouble`] ends
+    /// it.
     pub fn of_script(server: &EmbeddedServer, source: &str) -> Self {
         let sent = Arc::<Mutex<Vec<Command>>>::default();
         let (is_it, log) = (calls::of_script(source), Arc::clone(&sent));
@@ -43,7 +45,8 @@ impl Copies {
         self.len() == 0
     }
 
-    /// Delivers a copy of each call, in order; returns the verdict of each, the second item of its reply.
+    /// Delivers a copy of each call, in order; returns the verdict of each, the second item of its
+    /// reply.
     ///
     /// # Panics
     ///

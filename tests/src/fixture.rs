@@ -63,7 +63,8 @@ pub fn waiting(lock: Lock) -> tokio::task::JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.lock().await.unwrap() })
 }
 
-/// Waits until the clients have nothing in their tables, then checks that nothing but counters is on the server.
+/// Waits until the clients have nothing in their tables, then checks that nothing but counters is
+/// on the server.
 pub async fn assert_nothing_left(backend: &Backend, clients: &[&Client]) {
     for client in clients {
         eventually("the client's tables to be empty", GENEROUS, async || {

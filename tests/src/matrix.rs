@@ -4,7 +4,8 @@ use std::{future::Future, panic::resume_unwind};
 
 use crate::server::ServerBinary;
 
-/// Runs `test` on every server at the same time, each in a task of its own, and says on which it failed.
+/// Runs `test` on every server at the same time, each in a task of its own, and says on which it
+/// failed.
 ///
 /// # Panics
 ///
@@ -16,11 +17,13 @@ where
     run(ServerBinary::all(), test).await;
 }
 
-/// Runs `test` as [`on_every_server`] does on those that have a `feature`, as `has` tells, and says which they are.
+/// Runs `test` as [`on_every_server`] does on those that have a `feature`, as `has` tells, and says
+/// which they are.
 ///
 /// # Panics
 ///
-/// When it does on one of them, after all have ended; and when no server of the list has it: such a test run would prove nothing.
+/// When it does on one of them, after all have ended; and when no server of the list has it: such a
+/// test run would prove nothing.
 pub async fn on_servers_with<F>(
     feature: &str,
     has: impl Fn(&ServerBinary) -> bool,
@@ -81,7 +84,8 @@ where
     }
 }
 
-/// Runs `test` on every server at the same time, all in this task, and says on which it failed. For futures that stay on a thread.
+/// Runs `test` on every server at the same time, all in this task, and says on which it failed. For
+/// futures that stay on a thread.
 ///
 /// # Panics
 ///
@@ -121,8 +125,9 @@ macro_rules! on_every_server {
     };
 }
 
-/// Makes a test of each `async fn(ServerBinary)`, on every server that has a feature at the same time: what it is called, and a function that
-/// tells whether a server has it. The tests fail where no server has it.
+/// Makes a test of each `async fn(ServerBinary)`, on every server that has a feature at the same
+/// time: what it is called, and a function that tells whether a server has it. The tests fail where
+/// no server has it.
 ///
 /// ```text
 /// on_servers_with!("TLS", ServerBinary::supports_tls; locks_work_in_a_cluster_with_tls);

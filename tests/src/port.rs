@@ -9,9 +9,10 @@ use tokio::net::{TcpListener, TcpSocket};
 
 /// A free port of 127.0.0.1, kept from others.
 ///
-/// On Linux a bound socket that does not listen keeps the port: nobody else is given it by the system, a connection to it
-/// is refused, and a listener with `SO_REUSEADDR` (servers and tokio set it) may still take it. So a server can be killed
-/// and come back on its port, however long that takes. Elsewhere the port is only known to have been free.
+/// On Linux a bound socket that does not listen keeps the port: nobody else is given it by the
+/// system, a connection to it is refused, and a listener with `SO_REUSEADDR` (servers and tokio set
+/// it) may still take it. So a server can be killed and come back on its port, however long that
+/// takes. Elsewhere the port is only known to have been free.
 #[derive(Debug)]
 pub(crate) struct ReservedPort {
     port: u16,
@@ -33,7 +34,8 @@ impl ReservedPort {
         })
     }
 
-    /// Takes a port that was free for a node of a cluster, together with the one 10,000 above it, on which nodes talk to each other.
+    /// Takes a port that was free for a node of a cluster, together with the one 10,000 above it,
+    /// on which nodes talk to each other.
     pub(crate) fn take_for_cluster() -> io::Result<Self> {
         for _ in 0..TRIES {
             let port = Self::take()?;
@@ -66,7 +68,8 @@ impl ReservedPort {
     }
 }
 
-/// Binds a port that nobody else has, not even one who does not listen on it, and lets who listens have it after that.
+/// Binds a port that nobody else has, not even one who does not listen on it, and lets who listens
+/// have it after that.
 fn placeholder(port: u16) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;

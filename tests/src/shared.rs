@@ -1,4 +1,5 @@
-//! Clusters and sentinels that take too long to start for each test: one of each and for each server program, used by one test at a time.
+//! Clusters and sentinels that take too long to start for each test: one of each and for each
+//! server program, used by one test at a time.
 
 use std::{
     collections::BTreeMap,

@@ -39,7 +39,8 @@ impl Runtime for SkewedRuntime {
     }
 
     fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        // "Never" is further away than a float can divide; a microsecond on top makes up for rounding.
+        // "Never" is further away than a float can divide; a microsecond on top makes up for
+        // rounding.
         let rest = until
             .since(self.origin)
             .min(Duration::from_secs(10 * 365 * 86_400));

@@ -1,5 +1,5 @@
-//! Servers that are slow and not gone. One has much to do: commands wait in line, each takes its time, and all are answered in order. The
-//! other is far away.
+//! Servers that are slow and not gone. One has much to do: commands wait in line, each takes its
+//! time, and all are answered in order. The other is far away.
 
 use std::{
     sync::{
@@ -86,7 +86,8 @@ impl Transport for SlowTransport {
     }
 }
 
-/// A transport to a server that is far away: each request and each answer takes its time, any number of them at once.
+/// A transport to a server that is far away: each request and each answer takes its time, any
+/// number of them at once.
 #[derive(Debug)]
 pub struct FarTransport {
     inner: Arc<dyn Transport>,
@@ -94,7 +95,8 @@ pub struct FarTransport {
 }
 
 impl FarTransport {
-    /// Puts the server behind `inner` so far away that a message takes `way`. Messages of pub/sub are not slowed down.
+    /// Puts the server behind `inner` so far away that a message takes `way`. Messages of pub/sub
+    /// are not slowed down.
     pub fn new(inner: Arc<dyn Transport>, way: Duration) -> Self {
         Self { inner, way }
     }

@@ -1,4 +1,5 @@
-//! A transport that sends messages another way than commands, so that one can be tormented without the other.
+//! A transport that sends messages another way than commands, so that one can be tormented without
+//! the other.
 
 use async_trait::async_trait;
 use redlatch::runtime::{Address, Dial, DialError, Dialed, Purpose, Transport};

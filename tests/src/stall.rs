@@ -10,8 +10,8 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-/// Watches how late timers of this runtime are. What is promised about time is promised to a process that runs: a test
-/// that compares times adds what this saw.
+/// Watches how late timers of this runtime are. What is promised about time is promised to a
+/// process that runs: a test that compares times adds what this saw.
 #[derive(Debug)]
 pub struct StallWatch {
     worst: Arc<AtomicU64>,

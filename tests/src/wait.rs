@@ -9,15 +9,16 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// A ceiling for waits whose outcome is certain on a healthy machine, generous enough for a loaded one.
+/// A ceiling for waits whose outcome is certain on a healthy machine, generous enough for a loaded
+/// one.
 ///
 /// It is how long a *failing* test takes to say so. A passing test never waits for it.
 pub const GENEROUS: Duration = Duration::from_secs(30);
 
 /// Polls `condition` until it holds, at most for `ceiling`.
 ///
-/// Use this instead of sleeping for a fixed time: it ends as soon as the condition holds. `what` completes the
-/// sentence "gave up waiting for …".
+/// Use this instead of sleeping for a fixed time: it ends as soon as the condition holds. `what`
+/// completes the sentence "gave up waiting for …".
 ///
 /// # Panics
 ///

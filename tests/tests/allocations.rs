@@ -1,4 +1,5 @@
-//! What the client allocates: counts, which depend on no clock. A binary of its own, since the counter is the allocator of all that it counts.
+//! What the client allocates: counts, which depend on no clock. A binary of its own, since the
+//! counter is the allocator of all that it counts.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 #![allow(
@@ -24,7 +25,8 @@ use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::backend::Backend;
 use tokio::runtime::{Builder, Runtime};
 
-/// With the labels of metrics, which are text of their own for each of five counters, and without what a transport needs.
+/// With the labels of metrics, which are text of their own for each of five counters, and without
+/// what a transport needs.
 #[test]
 fn an_uncontended_pair_allocates_little() {
     let (runtime, client) = client();
@@ -59,7 +61,8 @@ fn held_lock_keeps_little_memory() {
     drop(guards);
 }
 
-/// What waits has its future for as long, and each is moved to where it is run: rare paths have boxes of their own, and nothing is in one twice.
+/// What waits has its future for as long, and each is moved to where it is run: rare paths have
+/// boxes of their own, and nothing is in one twice.
 #[test]
 fn futures_that_wait_are_small() {
     let (runtime, client) = client();
@@ -106,7 +109,8 @@ fn waiter_keeps_little_memory() {
     drop(held);
 }
 
-/// Waits that are given up leave undos behind, which a server that is away may keep from being sent.
+/// Waits that are given up leave undos behind, which a server that is away may keep from being
+/// sent.
 #[test]
 fn undo_keeps_little_memory() {
     let (runtime, client) = client();
@@ -226,7 +230,8 @@ impl Transport for Uncounted<EmbeddedTransport> {
 #[async_trait]
 impl Conn for Uncounted<Arc<dyn Conn>> {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
-        // What comes in is dropped here and what goes out is made here, as over a network; between the two nothing counts.
+        // What comes in is dropped here and what goes out is made here, as over a network; between
+        // the two nothing counts.
         let mut own = None;
         opt_out(|| own = Some(batch.clone()));
         drop(batch);

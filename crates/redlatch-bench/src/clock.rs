@@ -19,7 +19,8 @@ pub(crate) fn own_cpu() -> Duration {
     )
 }
 
-/// Returns the CPU time of another process, of all its threads. Those that have ended are in the process's own account, which is kept in steps of 10 ms.
+/// Returns the CPU time of another process, of all its threads. Those that have ended are in the
+/// process's own account, which is kept in steps of 10 ms.
 pub(crate) fn cpu_of(pid: u32) -> Duration {
     account_of(pid).max(threads_of(pid))
 }
@@ -38,7 +39,8 @@ fn threads_of(pid: u32) -> Duration {
 
 fn account_of(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The program's name may have anything in it; what follows its bracket has not. User and system time are the 14th and 15th field.
+    // The program's name may have anything in it; what follows its bracket has not. User and system
+    // time are the 14th and 15th field.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let ticks: u64 = after
         .split_whitespace()

@@ -1,6 +1,7 @@
 //! W6, in the process that holds: many holds of one client, and what they cost it.
 //!
-//! Three requests, each with one line as its answer: `hold <n> <key>` takes n names, `watch <ms>` watches them for so long, `part` gives them back.
+//! Three requests, each with one line as its answer: `hold <n> <key>` takes n names, `watch <ms>`
+//! watches them for so long, `part` gives them back.
 
 use std::time::Duration;
 
@@ -91,7 +92,8 @@ impl Holder {
         let end = began + u64::try_from(time.as_nanos())?;
         while clock::monotonic() < end {
             sleep(LOOK).await;
-            // This process is what is measured: looks shall cost little of it. A hold that is lost before its deadline is counted below.
+            // This process is what is measured: looks shall cost little of it. A hold that is lost
+            // before its deadline is counted below.
             let first = guards.iter().map(|guard| guard.valid_until()).min();
             let remaining = first.map(|first| first - client.now());
             least = least.min(remaining.unwrap_or_default());

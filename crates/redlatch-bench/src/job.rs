@@ -32,7 +32,8 @@ pub(crate) enum Names {
     Shared,
 }
 
-/// One hold as its holder saw it, in ns of the machine's monotonic clock, which all processes share.
+/// One hold as its holder saw it, in ns of the machine's monotonic clock, which all processes
+/// share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held {
     /// When the acquisition returned.
@@ -88,7 +89,8 @@ impl Done {
         latencies.copied().collect()
     }
 
-    /// Returns how many times more the luckiest task had the name than the least lucky; infinite if that one never had it.
+    /// Returns how many times more the luckiest task had the name than the least lucky; infinite if
+    /// that one never had it.
     pub(crate) fn unfairness(&self) -> f64 {
         let pairs = || self.tasks.iter().map(|task| task.pairs);
         let (most, least) = (pairs().max(), pairs().min());

@@ -1,7 +1,9 @@
-//! A server that is some way off: a program between it and its clients that passes everything on later, and no slower.
+//! A server that is some way off: a program between it and its clients that passes everything on
+//! later, and no slower.
 //!
-//! It is a process of its own (`redlatch-bench relay <server> <µs>`), so that its CPU time is nobody's who is measured. It has threads and blocks, since a
-//! thread's sleep can be exact, where a timer of tokio ends a ms late.
+//! It is a process of its own (`redlatch-bench relay <server> <µs>`), so that its CPU time is
+//! nobody's who is measured. It has threads and blocks, since a thread's sleep can be exact, where
+//! a timer of tokio ends a ms late.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -22,7 +24,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay to the server with this port: what is sent through it, and its answer, take `latency` longer together.
+    /// Starts a relay to the server with this port: what is sent through it, and its answer, take
+    /// `latency` longer together.
     pub(crate) fn start(server: u16, latency: Duration) -> Result<Self, Failure> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["relay", &server.to_string()])
@@ -53,7 +56,8 @@ impl Drop for Relay {
 
 /// Is a relay: says on which port it listens, and passes on until the standard input ends.
 pub(crate) fn run(server: u16, latency: Duration) -> Result<(), Failure> {
-    // Threads that are started from here inherit it. Without it, sleeps are as exact as the kernel likes.
+    // Threads that are started from here inherit it. Without it, sleeps are as exact as the kernel
+    // likes.
     #[cfg(target_os = "linux")]
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -80,7 +84,8 @@ fn join(client: TcpStream, server: u16, delay: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes one direction on, by one thread that reads whatever is there, and one that writes what is due.
+/// Passes one direction on, by one thread that reads whatever is there, and one that writes what is
+/// due.
 fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (send, receive) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {

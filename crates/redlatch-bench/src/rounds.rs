@@ -36,7 +36,8 @@ pub(crate) struct Effort {
     pub(crate) long: bool,
 }
 
-/// Runs a case with all contenders. Each round has all of them, and begins with another one; before the first all have a short one that does not count.
+/// Runs a case with all contenders. Each round has all of them, and begins with another one; before
+/// the first all have a short one that does not count.
 pub(crate) async fn interleaved(
     rig: &Rig,
     contenders: &mut [Box<dyn Contender>],
@@ -99,7 +100,8 @@ async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result
 /// What the servers had counted at two moments in a round, and when, in ns of the monotonic clock.
 struct Middle([(u64, Counted); 2]);
 
-/// Looks at the counters when all have come and nobody goes yet, where all want one name: who comes, and who goes without it, sends more than who stays.
+/// Looks at the counters when all have come and nobody goes yet, where all want one name: who
+/// comes, and who goes without it, sends more than who stays.
 async fn middle(rig: &Rig, job: &Job) -> Option<Middle> {
     let (Names::One { .. }, Until::Time(time)) = (job.names, job.until) else {
         return None;

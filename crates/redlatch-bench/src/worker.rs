@@ -1,4 +1,5 @@
-//! This program as a contender of its own: it does rounds for another process. The protocol is that of [`contender::External`](crate::contender).
+//! This program as a contender of its own: it does rounds for another process. The protocol is that
+//! of [`contender::External`](crate::contender).
 
 use std::{
     io::{self, BufRead, Write},
@@ -58,7 +59,8 @@ async fn ring(kept: &mut Option<Station>, url: &str, lap: Lap) -> Result<String,
     Ok(contender::answer(&Done { wall, tasks }))
 }
 
-/// Reads lines on a thread of its own: the runtime's standard input would keep the process from ending.
+/// Reads lines on a thread of its own: the runtime's standard input would keep the process from
+/// ending.
 fn lines() -> mpsc::UnboundedReceiver<String> {
     let (tell, told) = mpsc::unbounded_channel();
     std::thread::spawn(move || {

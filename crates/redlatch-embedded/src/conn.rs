@@ -53,8 +53,8 @@ impl Pushes for EmbeddedPushes {
     }
 }
 
-/// Gives way once, so that a task that only talks to embedded servers cannot keep others from running,
-/// and so that a call can be dropped after its command was handed over, as over a network.
+/// Gives way once, so that a task that only talks to embedded servers cannot keep others from
+/// running, and so that a call can be dropped after its command was handed over, as over a network.
 async fn breathe() {
     let mut again = true;
     poll_fn(|context| {

@@ -15,7 +15,8 @@ use crate::{
     trouble::{Failure, Loss, LostReply, calls},
 };
 
-/// A server inside this process: a cloneable handle to look into it, step its clock and make trouble.
+/// A server inside this process: a cloneable handle to look into it, step its clock and make
+/// trouble.
 ///
 /// Clients reach it through an [`EmbeddedTransport`](crate::EmbeddedTransport); any number of them may. The server lives
 /// as long as a handle, a transport or a connection does. All methods act at once and never wait.
@@ -56,7 +57,8 @@ impl EmbeddedServer {
         self.state().now()
     }
 
-    /// Steps the server's clock forward, as an administrator or NTP would; the clients' clocks stay.
+    /// Steps the server's clock forward, as an administrator or NTP would; the clients' clocks
+    /// stay.
     pub fn advance(&self, span: Duration) {
         self.state().clock.advance(span);
     }
@@ -66,7 +68,8 @@ impl EmbeddedServer {
         self.state().clock.set_back(span);
     }
 
-    /// Stops the server as `SIGSTOP` does: connections stay, nothing is answered, its clock runs on.
+    /// Stops the server as `SIGSTOP` does: connections stay, nothing is answered, its clock runs
+    /// on.
     ///
     /// What is sent meanwhile runs after [`resume`](Self::resume), even if its sender has gone by then.
     pub fn stop(&self) {
@@ -104,7 +107,8 @@ impl EmbeddedServer {
         self.inner.resumed.notify_waiters();
     }
 
-    /// Loses the next reply to a command, whichever it is: the command runs, the connection hangs from then on.
+    /// Loses the next reply to a command, whichever it is: the command runs, the connection hangs
+    /// from then on.
     pub fn drop_next_reply(&self) {
         self.drop_reply(calls::any(), LostReply::Hangs);
     }
@@ -131,7 +135,8 @@ impl EmbeddedServer {
 
     /// Answers the next command for which `when` is true with `error`, without running it.
     ///
-    /// Several orders wait side by side; each serves once, the oldest first. See [`calls`](crate::calls) for predicates.
+    /// Several orders wait side by side; each serves once, the oldest first. See [`calls`](crate::calls) for
+    /// predicates.
     pub fn fail_next(&self, when: impl Fn(&Command) -> bool + Send + 'static, error: ServerError) {
         self.state().failures.push(Failure {
             when: Box::new(when),
@@ -172,7 +177,8 @@ impl EmbeddedServer {
         self.set_condition(Condition::ShortOfReplicas, short);
     }
 
-    /// Sets how many replicas there are and acknowledge what they are sent: what `WAIT` answers. None by default.
+    /// Sets how many replicas there are and acknowledge what they are sent: what `WAIT` answers.
+    /// None by default.
     pub fn set_replicas(&self, replicas: u32) {
         self.state().engine.set_replicas(replicas);
     }
@@ -201,13 +207,15 @@ impl EmbeddedServer {
         state.engine.dump(state.now())
     }
 
-    /// Returns how long a key still exists, in whole milliseconds as `PTTL` does: `None` if there is no such key, `Some(None)` for ever.
+    /// Returns how long a key still exists, in whole milliseconds as `PTTL` does: `None` if there
+    /// is no such key, `Some(None)` for ever.
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Option<Option<Duration>> {
         let state = self.state();
         state.engine.ttl(key.as_ref(), state.now())
     }
 
-    /// Returns how often clients have sent each command that was let through; names are in lower case.
+    /// Returns how often clients have sent each command that was let through; names are in lower
+    /// case.
     pub fn command_counts(&self) -> BTreeMap<&'static str, u64> {
         self.state().engine.command_counts()
     }
@@ -231,13 +239,15 @@ impl EmbeddedServer {
         self.state().engine.snapshot()
     }
 
-    /// Puts the data of `snapshot` in the place of what is there, as a failover to a replica that lags does.
+    /// Puts the data of `snapshot` in the place of what is there, as a failover to a replica that
+    /// lags does.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.state().engine.restore(snapshot);
     }
 
-    /// Restarts as a new process with the data of `snapshot`: no connections, no scripts, no conditions, no uptime. What
-    /// was sent to a stopped server is lost with the old process; the new one is not stopped.
+    /// Restarts as a new process with the data of `snapshot`: no connections, no scripts, no
+    /// conditions, no uptime. What was sent to a stopped server is lost with the old process; the
+    /// new one is not stopped.
     pub fn restart(&self, snapshot: &Snapshot) {
         let mut state = self.state();
         let now = state.now();
@@ -252,7 +262,8 @@ impl EmbeddedServer {
         self.restart(&Snapshot::empty());
     }
 
-    /// Runs one command as a client with a connection of its own would, past every trouble but the conditions.
+    /// Runs one command as a client with a connection of its own would, past every trouble but the
+    /// conditions.
     ///
     /// # Errors
     ///

@@ -108,7 +108,8 @@ impl State {
         self.backlog.clear();
     }
 
-    /// Hands a batch over; it runs now, or when the server goes on. `None` if the connection has ended.
+    /// Hands a batch over; it runs now, or when the server goes on. `None` if the connection has
+    /// ended.
     pub(crate) fn submit(
         &mut self,
         session: SessionId,

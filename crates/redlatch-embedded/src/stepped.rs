@@ -14,10 +14,12 @@ use redlatch_core::{
 };
 use tokio::time::Instant;
 
-/// Clock and timers of the tokio runtime it is used in: in a test with `start_paused`, time passes only while everybody waits.
+/// Clock and timers of the tokio runtime it is used in: in a test with `start_paused`, time passes
+/// only while everybody waits.
 ///
-/// Give it to an [`EmbeddedServer`](crate::EmbeddedServer) and to its clients, and waits and leases of any length take a test no time. Its
-/// random numbers are not random: they differ between instances, and repeat from run to run.
+/// Give it to an [`EmbeddedServer`](crate::EmbeddedServer) and to its clients, and waits and leases of any length take a
+/// test no time. Its random numbers are not random: they differ between instances, and repeat from
+/// run to run.
 #[derive(Debug)]
 pub struct SteppedRuntime {
     origin: Instant,

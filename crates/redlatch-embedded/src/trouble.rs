@@ -8,7 +8,8 @@ use redlatch_core::runtime::{Command, ServerError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostReply {
-    /// It hangs: neither this reply nor a later one comes until it is cut. What is sent over it still runs.
+    /// It hangs: neither this reply nor a later one comes until it is cut. What is sent over it
+    /// still runs.
     Hangs,
     /// It breaks at once.
     Cuts,

@@ -34,7 +34,8 @@ pub struct Sum {
     pub tally: Tally,
     /// Virtual time in µs.
     pub lasted: u64,
-    /// The longest that any run took, once all was healed, until everybody had got everything, in µs.
+    /// The longest that any run took, once all was healed, until everybody had got everything, in
+    /// µs.
     pub converged: u64,
     /// Wall time.
     pub took: Duration,

@@ -1,4 +1,5 @@
-//! The executor: tasks in seeded order, a virtual clock in microseconds, processes that pause and die.
+//! The executor: tasks in seeded order, a virtual clock in microseconds, processes that pause and
+//! die.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +18,16 @@ use crate::{rng::Rng, world::Event};
 /// The number of a process: one life of one client.
 pub type ProcId = usize;
 
-/// Runs tasks and keeps what is due. Nothing in here waits; [`Exec::step`] does one thing at a time.
+/// Runs tasks and keeps what is due. Nothing in here waits; [`Exec::step`] does one thing at a
+/// time.
 pub struct Exec {
     now: AtomicU64,
     ready: Arc<Mutex<Ready>>,
     state: Mutex<State>,
 }
 
-/// The tasks to be polled, by number: in which order they were woken must not matter, since tokio's channels wake in an order of their own.
+/// The tasks to be polled, by number: in which order they were woken must not matter, since tokio's
+/// channels wake in an order of their own.
 #[derive(Default)]
 struct Ready(Vec<usize>);
 

@@ -17,7 +17,8 @@ pub enum Fault {
     LateBytes,
     /// A connection breaks; some of what is on its way arrives.
     Cut,
-    /// A pipeline is on its way when its connection breaks: the server gets the first commands of it, or the client the first answers.
+    /// A pipeline is on its way when its connection breaks: the server gets the first commands of
+    /// it, or the client the first answers.
     Torn,
     /// As `Cut`, and the client is not told.
     HalfOpen,
@@ -57,16 +58,20 @@ pub enum Fault {
     OldSnapshot,
     /// The server forgets all its data and goes on. Not promised to be survived.
     FlushAll,
-    /// For 0.3 to 2 s the server refuses, for lack of rights, all releases and undos, or all scripts.
+    /// For 0.3 to 2 s the server refuses, for lack of rights, all releases and undos, or all
+    /// scripts.
     Refusal,
-    /// A client hears a call that nobody has sent: for a waiter that has another place, or none, or that never was.
+    /// A client hears a call that nobody has sent: for a waiter that has another place, or none, or
+    /// that never was.
     ForgedCall,
-    /// All who wait for a latch hear that it is open, or deleted, which nobody has said. Not promised to be survived.
+    /// All who wait for a latch hear that it is open, or deleted, which nobody has said. Not
+    /// promised to be survived.
     ForgedOpening,
 }
 
 impl Fault {
-    /// All classes: those that seeds draw, and then those that are on only when asked for by a scenario or by name.
+    /// All classes: those that seeds draw, and then those that are on only when asked for by a
+    /// scenario or by name.
     pub const ALL: [Self; 29] = [
         Self::DialFailure,
         Self::ReplyLost,
@@ -99,7 +104,8 @@ impl Fault {
         Self::ForgedOpening,
     ];
 
-    /// How many of [`ALL`](Self::ALL) seeds draw. What a seed does depends on this number, so new classes come behind them.
+    /// How many of [`ALL`](Self::ALL) seeds draw. What a seed does depends on this number, so new classes come
+    /// behind them.
     const DRAWN: usize = 23;
 
     /// Those after which two holders are expected.
@@ -174,7 +180,8 @@ impl Fault {
 /// The faults of one seed.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// Per class: how many of a thousand messages it hits, or how heavy a timed one weighs; 0 if it is off.
+    /// Per class: how many of a thousand messages it hits, or how heavy a timed one weighs; 0 if it
+    /// is off.
     rates: [u64; Fault::ALL.len()],
     delays: (u64, u64),
     /// Mean time between two timed faults in µs.
@@ -182,15 +189,16 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Draws the faults of a seed: each class is on in a part of the seeds, and some seeds have none. `forced` is on in any case; those
-    /// that break promises only if forced.
+    /// Draws the faults of a seed: each class is on in a part of the seeds, and some seeds have
+    /// none. `forced` is on in any case; those that break promises only if forced.
     pub fn draw(rng: &mut Rng, forced: &[Fault]) -> Self {
         let mut faults = Self {
             rates: [0; Fault::ALL.len()],
             delays: (50, 50 + rng.below(750)),
             mean_gap: rng.between(100_000, 1_500_000),
         };
-        // One seed in eight is calm but for what does no harm, one has a single class, the rest have many.
+        // One seed in eight is calm but for what does no harm, one has a single class, the rest
+        // have many.
         let density = match rng.below(8) {
             0 => 0,
             1 => 1,
@@ -229,7 +237,8 @@ impl Faults {
                 faults.rates[fault as usize] = rng.between(1, 10);
             }
         }
-        // A round trip longer than a sixth of a lease hands nothing over in time, so P8 keeps to quick networks.
+        // A round trip longer than a sixth of a lease hands nothing over in time, so P8 keeps to
+        // quick networks.
         if rng.chance(200) && !faults.is_calm_but_for_pubsub() {
             faults.delays.1 += rng.below(60_000);
         }

@@ -1,8 +1,9 @@
 //! A deterministic simulator that tries to break the locks of redlatch.
 //!
-//! The production links, router, script sender, hub, acquire loop, watchdog, releaser and guards run unchanged on a seeded
-//! single-threaded executor, over the embedded engine and a network that fails. One number decides everything that happens.
-//! `docs/reliability/simulator.md` says what it shows and what it cannot.
+//! The production links, router, script sender, hub, acquire loop, watchdog, releaser and guards
+//! run unchanged on a seeded single-threaded executor, over the embedded engine and a network that
+//! fails. One number decides everything that happens. `docs/reliability/simulator.md` says what it
+//! shows and what it cannot.
 
 pub mod batch;
 pub mod cli;

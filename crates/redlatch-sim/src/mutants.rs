@@ -30,7 +30,8 @@ pub enum What {
     Script(&'static Source, &'static str, &'static str),
     /// In the client: it does not keep this rule.
     Client(Rule),
-    /// In the client: an acquisition whose caller is gone goes on, and what it gets is held and renewed. Planted around the call.
+    /// In the client: an acquisition whose caller is gone goes on, and what it gets is held and
+    /// renewed. Planted around the call.
     Detached,
     /// The second text runs in the place of the script.
     Instead(&'static Source, &'static str),
@@ -38,7 +39,8 @@ pub enum What {
     IdsCollide,
     /// Around the clients: they are told nothing of what servers' clocks may differ by.
     AsksNoAllowance,
-    /// Around the clients: a release or undo that is refused is taken for done. For locks only, whose answers are simple.
+    /// Around the clients: a release or undo that is refused is taken for done. For locks only,
+    /// whose answers are simple.
     DropsRefused,
 }
 

@@ -30,7 +30,8 @@ pub struct Plan {
     pub clocks: Vec<Clock>,
     /// The servers'.
     pub server_clocks: Vec<Clock>,
-    /// What servers that may take over from each other are ahead of the slowest of them, in µs; the first is in charge at first.
+    /// What servers that may take over from each other are ahead of the slowest of them, in µs; the
+    /// first is in charge at first.
     pub successors: Vec<u64>,
     /// By how much these may differ, in ms.
     pub servers_differ: u64,
@@ -75,13 +76,14 @@ impl Plan {
         self
     }
 
-    /// What servers whose clocks differ add to how long things last, in ms: a key lives on for as long as the next server is behind, and a hold for as much
-    /// longer as clients allow for.
+    /// What servers whose clocks differ add to how long things last, in ms: a key lives on for as
+    /// long as the next server is behind, and a hold for as much longer as clients allow for.
     pub const fn beyond(&self) -> u64 {
         self.servers_differ + self.allowance
     }
 
-    /// Makes it a plan over so many servers, by chance of its own, so that what one server does in a seed does not depend on it.
+    /// Makes it a plan over so many servers, by chance of its own, so that what one server does in
+    /// a seed does not depend on it.
     #[must_use]
     pub fn over(mut self, nodes: usize, seed: u64, faults: &Faults) -> Self {
         let mut rng = Rng::new(seed.rotate_left(16));
@@ -97,8 +99,10 @@ impl Plan {
         self.server_clocks.len()
     }
 
-    /// How long after healing everybody must have got everything, in µs: a hold of the dead may last two leases, it may take 6 s until a
-    /// client misses its subscription, and it looks without one every 2.4 s; one request may wait 1 s for a connection that is gone. The rest is for the hand-offs.
+    /// How long after healing everybody must have got everything, in µs: a hold of the dead may
+    /// last two leases, it may take 6 s until a client misses its subscription, and it looks
+    /// without one every 2.4 s; one request may wait 1 s for a connection that is gone. The rest is
+    /// for the hand-offs.
     pub const fn liveness(&self) -> u64 {
         self.beyond() * 1020 + self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
     }

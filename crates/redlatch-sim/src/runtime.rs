@@ -1,4 +1,5 @@
-//! What a client takes for the world: a clock of its own that runs fast or slow, timers, tasks, randomness.
+//! What a client takes for the world: a clock of its own that runs fast or slow, timers, tasks,
+//! randomness.
 
 use std::{
     future::Future,
@@ -34,7 +35,8 @@ struct Stretch {
 }
 
 impl Clock {
-    /// Makes a clock that says `offset` at true time zero, in microseconds, and gains `drift` parts per million.
+    /// Makes a clock that says `offset` at true time zero, in microseconds, and gains `drift` parts
+    /// per million.
     pub fn steady(offset: u64, drift: i64) -> Self {
         Self(Arc::new([Stretch {
             from: 0,
@@ -43,7 +45,8 @@ impl Clock {
         }]))
     }
 
-    /// Makes a clock that gains or loses up to `most` parts per million, and changes its rate every now and then.
+    /// Makes a clock that gains or loses up to `most` parts per million, and changes its rate every
+    /// now and then.
     pub fn wandering(offset: u64, most: u64, rng: &mut Rng) -> Self {
         let mut stretches = Vec::new();
         let (mut from, mut reading) = (0, offset);
@@ -77,7 +80,8 @@ impl Clock {
         let stretch = &self.0[next.saturating_sub(1)];
         let ahead = reading.saturating_sub(stretch.reading) * MILLION;
         let at = stretch.from + ahead.div_ceil(stretch.rate());
-        // A reading that falls between the end of one stretch and the beginning of the next is shown by the latter.
+        // A reading that falls between the end of one stretch and the beginning of the next is
+        // shown by the latter.
         self.0.get(next).map_or(at, |after| at.min(after.from))
     }
 }
@@ -115,7 +119,8 @@ impl SimRuntime {
         }
     }
 
-    /// Plants a fault: from now on it draws the same entropy as every other for which `seed` was given.
+    /// Plants a fault: from now on it draws the same entropy as every other for which `seed` was
+    /// given.
     pub fn repeat_identity(&self, seed: u64) {
         *lock(&self.repeated) = Some(Rng::new(seed));
     }
@@ -173,7 +178,8 @@ impl Future for Sleep {
             self.cancel();
             return Poll::Ready(());
         }
-        // Rounded up: at a whole microsecond before it the timer would fire too soon, and not again.
+        // Rounded up: at a whole microsecond before it the timer would fire too soon, and not
+        // again.
         let until = self.until.since_origin().as_nanos().div_ceil(1000);
         let Some(until) = u64::try_from(until).ok().filter(|&until| until < NEVER) else {
             return Poll::Pending;

@@ -13,8 +13,9 @@ use crate::{
     workload::{KINDS, Kind},
 };
 
-/// The scenarios that the library has to pass. `cargo test`, `cargo xtask sim --scenarios` and `--mutants` take theirs from here, the last with the planted
-/// faults that are found in these only.
+/// The scenarios that the library has to pass. `cargo test`, `cargo xtask sim --scenarios` and
+/// `--mutants` take theirs from here, the last with the planted faults that are found in these
+/// only.
 ///
 /// This is the one place where a scenario is switched on.
 pub const GATED: &[&str] = &[
@@ -44,7 +45,8 @@ pub struct Scenario {
     pub servers_differ: u64,
     /// What clients are told that these may differ by, in ms.
     pub allowance: u64,
-    /// Whether two holders are expected. Then only P2, P3, P4 and P11 are asked for, and what is `asked`.
+    /// Whether two holders are expected. Then only P2, P3, P4 and P11 are asked for, and what is
+    /// `asked`.
     pub expects_trouble: bool,
     /// What is asked for although trouble is expected.
     pub asked: &'static [&'static str],
@@ -77,7 +79,8 @@ pub const ALL: &[Scenario] = &[
         excused: &["order"],
         ..PLAIN
     },
-    // The same, with clocks that differ by more than that: two holders are expected, and tokens tell them apart.
+    // The same, with clocks that differ by more than that: two holders are expected, and tokens
+    // tell them apart.
     Scenario {
         name: "clocks-beyond",
         faults: &[Fault::PlannedFailover],
@@ -87,8 +90,9 @@ pub const ALL: &[Scenario] = &[
         asked: &["P7"],
         ..PLAIN
     },
-    // A server takes over that lacks the last writes or those of seconds, with a clock of its own. Tokens begin with the clock and so may fall. An owner that is
-    // used again may enter a hold of its own that came back, and renew what it had lost.
+    // A server takes over that lacks the last writes or those of seconds, with a clock of its own.
+    // Tokens begin with the clock and so may fall. An owner that is used again may enter a hold of
+    // its own that came back, and renew what it had lost.
     Scenario {
         name: "forgets-with-clocks",
         faults: &[
@@ -104,8 +108,9 @@ pub const ALL: &[Scenario] = &[
         excused: &["P2", "P3", "P4"],
         ..PLAIN
     },
-    // What was released, undone and given up comes back, the last time right before everybody has to get on. An answer that was under way when its grant was
-    // forgotten may come after somebody knows of a later one, by which P2 is judged.
+    // What was released, undone and given up comes back, the last time right before everybody has
+    // to get on. An answer that was under way when its grant was forgotten may come after somebody
+    // knows of a later one, by which P2 is judged.
     Scenario {
         name: "comes-back",
         faults: &[Fault::LossyFailover, Fault::OldSnapshot],
@@ -154,7 +159,8 @@ pub const ALL: &[Scenario] = &[
     },
 ];
 
-/// Planted faults that only a scenario gives away, each with the kind that it is hunted on. They are hunted where their scenario is in [`GATED`].
+/// Planted faults that only a scenario gives away, each with the kind that it is hunted on. They
+/// are hunted where their scenario is in [`GATED`].
 pub const PLANTED: &[(&str, Mutant)] = &[
     (
         "lock",
@@ -220,7 +226,8 @@ pub fn gated() -> impl Iterator<Item = &'static Scenario> {
     GATED.iter().filter_map(|name| find(name))
 }
 
-/// Lists the planted faults of these scenarios, each with the kind of the seeds that have to find it.
+/// Lists the planted faults of these scenarios, each with the kind of the seeds that have to find
+/// it.
 pub fn planted(scenarios: &[&str]) -> impl Iterator<Item = (Kind, Mutant)> {
     let of_these = PLANTED.iter().filter(|(_, mutant)| {
         let scenario = mutant.within;
@@ -245,8 +252,8 @@ impl Scenario {
         kinds[Rng::new(seed.rotate_left(32)).index(kinds.len())]
     }
 
-    /// Draws by how much the clocks of the servers that may take over from each other are ahead of the slowest, in µs; the first is in charge at first. By
-    /// chance of its own.
+    /// Draws by how much the clocks of the servers that may take over from each other are ahead of
+    /// the slowest, in µs; the first is in charge at first. By chance of its own.
     pub fn draw_clocks(&self, seed: u64) -> Vec<u64> {
         let mut rng = Rng::new(seed.rotate_left(24));
         let most = self.servers_differ * 1_000;

@@ -47,7 +47,8 @@ impl<'a> Ran<'a> {
         text(self.args.get(self.keys + at - 1).copied())
     }
 
-    /// Returns the channel of the client whose waiters a script has withdrawn, and their numbers, which begin at argument `from`.
+    /// Returns the channel of the client whose waiters a script has withdrawn, and their numbers,
+    /// which begin at argument `from`.
     pub fn withdrawn(&self, from: usize) -> Option<(&'a str, Vec<&'a str>)> {
         let numbers = (from..)
             .map(|at| self.arg(at))
@@ -70,7 +71,8 @@ impl<'a> Ran<'a> {
         self.items.get(at - 1)
     }
 
-    /// Returns the second item of the answer, which says in one word what was done; empty if there was an error.
+    /// Returns the second item of the answer, which says in one word what was done; empty if there
+    /// was an error.
     pub fn verdict(&self) -> &str {
         self.item(2).and_then(Value::as_str).unwrap_or_default()
     }

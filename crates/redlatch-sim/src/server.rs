@@ -21,7 +21,8 @@ pub struct Server {
     clock: Clock,
     /// What steps of the clock come to, in microseconds.
     stepped: i64,
-    /// How much the clock of the server in charge is ahead of the slowest of those that may take over, in microseconds.
+    /// How much the clock of the server in charge is ahead of the slowest of those that may take
+    /// over, in microseconds.
     ahead: u64,
     forgery: Option<Forgery>,
 }
@@ -92,7 +93,8 @@ impl Server {
         self.engine.restart(snapshot, time);
     }
 
-    /// Gives its place to another server with the data of `snapshot`, whose clock is `ahead` of the slowest by so many microseconds.
+    /// Gives its place to another server with the data of `snapshot`, whose clock is `ahead` of the
+    /// slowest by so many microseconds.
     pub fn replace(&mut self, snapshot: &Snapshot, ahead: u64, at: u64) {
         self.ahead = ahead;
         self.restart(snapshot, at);
@@ -109,7 +111,8 @@ impl Server {
     }
 }
 
-/// An engine that goes back to its thread when the seed is over: to make one, and to compile its scripts, costs as much as a tenth of a seed.
+/// An engine that goes back to its thread when the seed is over: to make one, and to compile its
+/// scripts, costs as much as a tenth of a seed.
 #[derive(Debug)]
 struct Lent(Option<Engine>);
 
@@ -148,7 +151,8 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // After a panic nobody knows what is in it, and when the thread ends there is nobody to keep it.
+        // After a panic nobody knows what is in it, and when the thread ends there is nobody to
+        // keep it.
         if let Some(engine) = self.0.take().filter(|_| !thread::panicking()) {
             let _ = USED.try_with(|used| used.borrow_mut().push(engine));
         }

@@ -1,4 +1,5 @@
-//! What every test run asks of the simulator. The full numbers are `cargo xtask sim`'s, which `cargo xtask test` runs.
+//! What every test run asks of the simulator. The full numbers are `cargo xtask sim`'s, which
+//! `cargo xtask test` runs.
 
 use redlatch_sim::{Fault, Mutant, Options, batch, mutants, run, scenarios};
 

@@ -101,7 +101,8 @@ impl AnyGuard for Red {
     }
 }
 
-/// A permit with an id, whose holder counts for itself: what the server says is left, from before it was asked, less the margin of two clocks.
+/// A permit with an id, whose holder counts for itself: what the server says is left, from before
+/// it was asked, less the margin of two clocks.
 pub(crate) struct Permit {
     pub(crate) semaphore: PermitExpirableSemaphore,
     pub(crate) id: PermitId,

@@ -1,7 +1,9 @@
 //! What a history must not show.
 //!
-//! What breaks a promise while another server takes over without the old one's consent is *expected* where the promise says so, and counted apart: if it can be the doing of two servers of which each kept the promise for itself, and of no
-//! others (see [`takeover`]), and not all replicas had to confirm. Nothing else is ever excused.
+//! What breaks a promise while another server takes over without the old one's consent is
+//! *expected* where the promise says so, and counted apart: if it can be the doing of two servers
+//! of which each kept the promise for itself, and of no others (see [`takeover`]), and not all
+//! replicas had to confirm. Nothing else is ever excused.
 
 mod takeover;
 
@@ -83,7 +85,8 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// P1: what is believed to be out never exceeds what there is.
     fn exclusion(&mut self, name: &str, holds: &[&Hold]) {
-        // At the same microsecond ends come before beginnings: both are known to the microsecond only.
+        // At the same microsecond ends come before beginnings: both are known to the microsecond
+        // only.
         let mut moments: Vec<(u64, bool, usize)> = Vec::new();
         for (at, hold) in holds.iter().enumerate() {
             if hold.until > hold.from {
@@ -146,7 +149,8 @@ impl Judge<'_> {
         }
     }
 
-    /// P8, measured: from the answer to a release to the grant of the next, if it was waiting by then.
+    /// P8, measured: from the answer to a release to the grant of the next, if it was waiting by
+    /// then.
     fn handoffs(&mut self, name: &str, holds: &mut Vec<&Hold>) {
         holds.retain(|hold| hold.limit == 1);
         holds.sort_by_key(|hold| hold.from);
@@ -164,8 +168,9 @@ impl Judge<'_> {
         }
     }
 
-    /// P3: a store that compares tokens loses nothing, takes none that is lower, and refuses nobody whose guard is valid. One that
-    /// relies on the guard's check loses nothing either, as long as one server is in charge.
+    /// P3: a store that compares tokens loses nothing, takes none that is lower, and refuses nobody
+    /// whose guard is valid. One that relies on the guard's check loses nothing either, as long as
+    /// one server is in charge.
     fn writes(&mut self, name: &str, writes: &[&Write]) {
         let mut greatest = 0;
         let mut in_order = writes.to_vec();
@@ -201,7 +206,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The latch: nobody passes before as many count-downs began as it takes, everybody passes when all are answered.
+    /// The latch: nobody passes before as many count-downs began as it takes, everybody passes when
+    /// all are answered.
     fn round(&mut self, round: &Round) {
         if round.passed > 0 && round.begun < round.count {
             let what = format!("somebody passed a shut latch: {round:?}");
@@ -219,9 +225,11 @@ impl Judge<'_> {
         }
     }
 
-    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of faults of the name's server, or of the server of a name that somebody takes
-    /// together with it, and keeps it while he waits for that. Where many faults hit all names that says little: so neither is there a time, longer than what a fault leaves
-    /// behind can keep a name from everybody, in which nobody had any of them and no fault was.
+    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of
+    /// faults of the name's server, or of the server of a name that somebody takes together with
+    /// it, and keeps it while he waits for that. Where many faults hit all names that says little:
+    /// so neither is there a time, longer than what a fault leaves behind can keep a name from
+    /// everybody, in which nobody had any of them and no fault was.
     fn wait(&mut self, wait: &Wait, records: &[Record]) {
         let trouble = self.trouble(wait);
         let idle = span(idle(wait, records));
@@ -234,7 +242,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Expected, if two servers that were in charge of `name` may explain it; otherwise a violation.
+    /// Expected, if two servers that were in charge of `name` may explain it; otherwise a
+    /// violation.
     fn tell(&mut self, name: &str, what: String, explained: impl Fn(&Fault, Takeover) -> bool) {
         let mut gaps = self.faults.iter().filter(|fault| fault.hits(name));
         let gap = gaps.find(|fault| {
@@ -251,7 +260,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns how long servers were in trouble that have to do with it. Those of several servers may overlap, and count for each.
+    /// Returns how long servers were in trouble that have to do with it. Those of several servers
+    /// may overlap, and count for each.
     fn trouble(&self, wait: &Wait) -> Duration {
         let concerns = |fault: &&&Fault| fault.names.iter().any(|hit| wait.is_tied_to(hit));
         let faults = self.faults.iter().filter(concerns);
@@ -270,7 +280,8 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the longest time within a wait in which nobody had what it is tied to, as far as known, and nothing was done to it.
+/// Returns the longest time within a wait in which nobody had what it is tied to, as far as known,
+/// and nothing was done to it.
 fn idle(wait: &Wait, records: &[Record]) -> u64 {
     let mut busy: Vec<(u64, u64)> = records
         .iter()
@@ -352,7 +363,8 @@ impl std::fmt::Display for Hold {
 /// Of a wait of 20 s. With less, somebody was forgotten.
 const ENOUGH_TROUBLE: Duration = Duration::from_secs(1);
 
-/// The lease of somebody dead, 3 s, the place of somebody dead, 5 s, a look, 2.4 s, and an answer that is held up on the way, 1.5 s.
+/// The lease of somebody dead, 3 s, the place of somebody dead, 5 s, a look, 2.4 s, and an answer
+/// that is held up on the way, 1.5 s.
 const TOO_IDLE: Duration = Duration::from_secs(12);
 
 #[cfg(test)]

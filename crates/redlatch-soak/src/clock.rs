@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the microseconds of this machine's monotonic clock, which is the same in all its processes.
+/// Returns the microseconds of this machine's monotonic clock, which is the same in all its
+/// processes.
 pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let part = |part: i64| u64::try_from(part).unwrap_or(0);

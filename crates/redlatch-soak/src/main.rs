@@ -1,9 +1,11 @@
-//! Soak: mixed load of all primitives on real servers, under random faults, for as long as one likes. What everybody believed is written down, and checked at the end.
+//! Soak: mixed load of all primitives on real servers, under random faults, for as long as one
+//! likes. What everybody believed is written down, and checked at the end.
 //!
 //! `cargo xtask soak --help` says how to run it, `docs/reliability/soak.md` what it checks and by
 //! which rules.
 
-// It is a test: it works with real clocks, tasks and processes, and a step of its harness that fails ends it.
+// It is a test: it works with real clocks, tasks and processes, and a step of its harness that
+// fails ends it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
 mod any_guard;

@@ -1,4 +1,5 @@
-//! The names of a run. There are few, so that many meet, and none is ever new, so that a fault can say which it hits.
+//! The names of a run. There are few, so that many meet, and none is ever new, so that a fault can
+//! say which it hits.
 
 /// Returns `stem-0`, `stem-1`, … of a stem that [`STEMS`] has.
 pub(crate) fn name(stem: &str, number: usize) -> String {
@@ -19,7 +20,8 @@ pub(crate) fn count(stem: &str) -> usize {
     found.map_or(0, |(_, count)| *count)
 }
 
-/// Tells whether whoever waits for one of them may wait for whoever waits for the other: they are the same, or some take both.
+/// Tells whether whoever waits for one of them may wait for whoever waits for the other: they are
+/// the same, or some take both.
 pub(crate) fn are_tied(one: &str, other: &str) -> bool {
     let taken_together = |name: &str| name.starts_with(TAKEN_TOGETHER);
     one == other || taken_together(one) && taken_together(other)

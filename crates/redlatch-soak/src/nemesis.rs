@@ -108,7 +108,8 @@ impl Nemesis<'_> {
         self.note_unasked(from, may_move);
     }
 
-    /// Waits for peace, and says when `old` was in charge last: what it says is asked from the moment at which it is back.
+    /// Waits for peace, and says when `old` was in charge last: what it says is asked from the
+    /// moment at which it is back.
     fn await_peace(&self, old: &Server) -> u64 {
         let peace = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -124,7 +125,8 @@ impl Nemesis<'_> {
         })
     }
 
-    /// A takeover that nobody ordered, on a machine too loaded to answer in time, forgets like any other.
+    /// A takeover that nobody ordered, on a machine too loaded to answer in time, forgets like any
+    /// other.
     fn note_unasked(&mut self, from: u64, may_move: impl Fn(&str) -> bool) {
         let before = mem::replace(&mut self.owners, owners(self.place));
         let moved = before
@@ -232,7 +234,8 @@ impl Nemesis<'_> {
         for replica in &replicas {
             replica.stop();
         }
-        // What lies in the buffers of a connection goes with it, or the replicas would get it later.
+        // What lies in the buffers of a connection goes with it, or the replicas would get it
+        // later.
         master.client_kill(ClientType::Replica);
         pause(random, 100..800);
         let began = now();
@@ -258,7 +261,8 @@ impl Nemesis<'_> {
         })
     }
 
-    /// Kills `master`, if it is not dead, lets a replica take over, and brings it back as a replica.
+    /// Kills `master`, if it is not dead, lets a replica take over, and brings it back as a
+    /// replica.
     fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) -> Deed {
         let began = now();
         master.kill();
@@ -338,7 +342,8 @@ fn owners(place: &Place) -> Owners {
         .collect()
 }
 
-/// Says whether `server` says so. Sentinels close all connections to a server that they make a replica.
+/// Says whether `server` says so. Sentinels close all connections to a server that they make a
+/// replica.
 fn is_replica(server: &Server) -> bool {
     let role = server
         .connect()

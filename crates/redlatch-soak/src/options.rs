@@ -16,7 +16,8 @@ pub(crate) struct Options {
 /// What runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// Three servers that know nothing of each other: one for most of the work, all three for the red-lock.
+    /// Three servers that know nothing of each other: one for most of the work, all three for the
+    /// red-lock.
     Standalone,
     /// A master and two replicas, which nobody fails over but this program.
     Replicated,

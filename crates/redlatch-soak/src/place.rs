@@ -86,8 +86,8 @@ impl Place {
         }
     }
 
-    /// Returns a server in charge for something to be done to. Of single ones mostly the first, which has all names; what is on the others is on three, of
-    /// which two are enough.
+    /// Returns a server in charge for something to be done to. Of single ones mostly the first,
+    /// which has all names; what is on the others is on three, of which two are enough.
     pub(crate) fn victim(&self, random: &mut Rng) -> &Server {
         let masters = self.masters();
         let first = matches!(self, Self::Standalone(_)) && random.u8(..4) > 0;
@@ -108,7 +108,8 @@ impl Place {
         }
     }
 
-    /// Says whether what is done to the server at `port` is done to `name`, whose owner is at `owner`.
+    /// Says whether what is done to the server at `port` is done to `name`, whose owner is at
+    /// `owner`.
     pub(crate) fn works_on(&self, name: &str, port: u16, owner: u16) -> bool {
         // A red-lock is on all of them.
         let on_all = matches!(self, Self::Standalone(_)) && name.starts_with("red-");
@@ -164,12 +165,14 @@ impl Place {
         self.servers().iter().map(Server::address).collect()
     }
 
-    /// Makes a replica the master by order. Cluster and replicas: with the old one's consent. Sentinels do not ask it.
+    /// Makes a replica the master by order. Cluster and replicas: with the old one's consent.
+    /// Sentinels do not ask it.
     pub(crate) fn fail_over(&self, master: &Server) {
         match self {
             Self::Standalone(_) => {}
             Self::Replicated(replicated) => {
-                // What a careful administrator does: no writes any more, all replicas in step, then the change.
+                // What a careful administrator does: no writes any more, all replicas in step, then
+                // the change.
                 let pause = ["CLIENT", "PAUSE", "3000", "WRITE"];
                 master.command(&pause).unwrap();
                 in_step(master, 2);
@@ -189,7 +192,8 @@ impl Place {
         matches!(self, Self::Sentinel(_))
     }
 
-    /// Waits until another server has taken over from `master`, which is dead; where nobody else does it, makes one of `replicas` the master.
+    /// Waits until another server has taken over from `master`, which is dead; where nobody else
+    /// does it, makes one of `replicas` the master.
     pub(crate) fn take_over(&self, master: &Server, replicas: &[&Server]) {
         match self {
             Self::Standalone(_) => {}
@@ -199,7 +203,8 @@ impl Place {
         }
     }
 
-    /// Makes `server`, which has just come back, a replica, where it would not become one soon by itself.
+    /// Makes `server`, which has just come back, a replica, where it would not become one soon by
+    /// itself.
     pub(crate) fn demote(&self, server: &Server) {
         if let Self::Replicated(_) | Self::Sentinel(_) = self {
             let others = self.replicas_of(server).into_iter();
@@ -326,8 +331,8 @@ fn await_other(group: &SentinelGroup, port: u16) {
     });
 }
 
-/// Orders a sentinel to let another master take over from the one at `port`, again if it gives up: a replica that does not get along in
-/// time is no reason for it to choose another one.
+/// Orders a sentinel to let another master take over from the one at `port`, again if it gives up:
+/// a replica that does not get along in time is no reason for it to choose another one.
 fn order_another(group: &SentinelGroup, port: u16) {
     let sentinel = &group.sentinels()[0];
     let mut ordered: Option<Instant> = None;
@@ -358,7 +363,8 @@ fn told(sentinel: &Server) -> Option<(String, String)> {
     Some((field("port")?, field("flags")?))
 }
 
-/// Sentinels that could not agree try again after twice their time-out for failovers, which is 10 s.
+/// Sentinels that could not agree try again after twice their time-out for failovers, which is 10
+/// s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// After how long a silent server is taken for dead: more than a loaded machine is silent.

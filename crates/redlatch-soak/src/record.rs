@@ -1,4 +1,5 @@
-//! What happened, as lines of text: a word, then `name=value` for each field. Times are microseconds of the machine's clock.
+//! What happened, as lines of text: a word, then `name=value` for each field. Times are
+//! microseconds of the machine's clock.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -28,7 +29,8 @@ pub(crate) struct Hold {
     pub(crate) asked: u64,
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// When the answer to the release was there that says that the name is free; 0 if there was none.
+    /// When the answer to the release was there that says that the name is free; 0 if there was
+    /// none.
     pub(crate) gone: u64,
     /// Whether all replicas had to confirm.
     pub(crate) durable: bool,
@@ -43,7 +45,8 @@ pub(crate) struct Fault {
     pub(crate) until: u64,
     /// The names whose server it hit.
     pub(crate) names: Vec<String>,
-    /// Whether another server took over without the old one's consent, so that what was answered may be forgotten.
+    /// Whether another server took over without the old one's consent, so that what was answered
+    /// may be forgotten.
     pub(crate) takeover: Option<Takeover>,
 }
 
@@ -55,7 +58,8 @@ pub(crate) struct Takeover {
     /// When the old one was dead, from and until; both the same if it was not.
     pub(crate) died: u64,
     pub(crate) back: u64,
-    /// From then on the old one answered nobody as the one in charge: it was dead for good, or knew that it was a replica.
+    /// From then on the old one answered nobody as the one in charge: it was dead for good, or knew
+    /// that it was a replica.
     pub(crate) ended: u64,
 }
 

@@ -191,7 +191,8 @@ struct Watched<'a> {
     torment: &'a tokio::task::JoinHandle<()>,
 }
 
-/// Says how it goes until the time is over, or something has ended that must not: a run without its load, or without its trouble, is none.
+/// Says how it goes until the time is over, or something has ended that must not: a run without its
+/// load, or without its trouble, is none.
 async fn watch(history: &History, length: Duration, began: Instant, watched: Watched<'_>) {
     let Watched {
         workers,
@@ -325,7 +326,8 @@ mod tests {
 
     use super::*;
 
-    /// Watches for a long time, beside a worker, a trouble on the way and one of servers, and returns what was told.
+    /// Watches for a long time, beside a worker, a trouble on the way and one of servers, and
+    /// returns what was told.
     async fn told(
         worker: impl Future<Output = ()> + Send + 'static,
         trouble: impl Future<Output = ()> + Send + 'static,

@@ -111,7 +111,8 @@ async fn late_copy(proxy: &Proxy, random: &mut Rng) {
     }
 }
 
-/// Starts client processes, stops them beyond their leases and kills them, until it is told to stop.
+/// Starts client processes, stops them beyond their leases and kills them, until it is told to
+/// stop.
 pub(crate) async fn victims(
     url: String,
     history: Arc<History>,

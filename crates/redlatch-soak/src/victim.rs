@@ -1,4 +1,5 @@
-//! The process that dies. Nobody but it knows until when it believed in a hold, so it says so all the time.
+//! The process that dies. Nobody but it knows until when it believed in a hold, so it says so all
+//! the time.
 
 use std::{panic, process, time::Duration};
 

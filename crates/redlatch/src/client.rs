@@ -14,12 +14,15 @@ use redlatch_semaphore::Semaphore;
 /// Builds a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 
-/// A connection to one server and everything held through it. Cheap to clone; the last clone, handle or guard that goes ends its
-/// background work, after what guards left behind has been released.
+/// A connection to one server and everything held through it. Cheap to clone; the last clone,
+/// handle or guard that goes ends its background work, after what guards left behind has been
+/// released.
 ///
-/// One client per process and server is right: all locks share its connections, its watchdog and its subscription.
+/// One client per process and server is right: all locks share its connections, its watchdog and
+/// its subscription.
 ///
-/// It derefs to the core's [`Client`](redlatch_core::Client), which has what all primitives share: owners, [`close`](redlatch_core::Client::close), the tables.
+/// It derefs to the core's [`Client`](redlatch_core::Client), which has what all primitives share: owners, [`close`](redlatch_core::Client::close), the
+/// tables.
 ///
 /// # Examples
 ///
@@ -44,11 +47,13 @@ pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 pub struct Client(redlatch_core::Client);
 
 impl Client {
-    /// Connects to `url` with the default options: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS, `unix:///path`.
+    /// Connects to `url` with the default options:
+    /// `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS, `unix:///path`.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for an address that cannot be understood; otherwise as [`ClientBuilder::connect`](redlatch_core::ClientBuilder::connect).
+    /// `InvalidOption` for an address that cannot be understood; otherwise as
+    /// [`ClientBuilder::connect`](redlatch_core::ClientBuilder::connect).
     ///
     /// # Cancel safety
     ///
@@ -62,12 +67,14 @@ impl Client {
         ClientBuilder::new(url)
     }
 
-    /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that
+    /// is not allowed is told by the first call.
     pub fn lock(&self, name: &str) -> Lock {
         Lock::new(&self.0, name)
     }
 
-    /// Returns `stripes` locks under `name` that stand for any number of keys: each key belongs to one of them, the same in every process. Does no I/O.
+    /// Returns `stripes` locks under `name` that stand for any number of keys: each key belongs to
+    /// one of them, the same in every process. Does no I/O.
     ///
     /// # Errors
     ///
@@ -76,14 +83,16 @@ impl Client {
         StripedLock::new(&self.0, name, stripes)
     }
 
-    /// Returns a lock over several things, which may be of several clients: `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told
-    /// by the first acquisition.
+    /// Returns a lock over several things, which may be of several clients:
+    /// `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told by the first
+    /// acquisition.
     pub fn multi_lock(&self, members: &[&dyn Lockable]) -> MultiLock {
         MultiLock::new(members)
     }
 
-    /// Returns the lock called `name` over a majority of independent servers: this client's and those of `others`, two at least. Does no I/O; what is wrong
-    /// with it is told by the first acquisition. [`RedLock::builder`] has more settings.
+    /// Returns the lock called `name` over a majority of independent servers: this client's and
+    /// those of `others`, two at least. Does no I/O; what is wrong with it is told by the first
+    /// acquisition. [`RedLock::builder`] has more settings.
     pub fn red_lock(&self, name: &str, others: &[Self]) -> RedLock {
         let locks: Vec<_> = std::iter::once(self)
             .chain(others)
@@ -93,35 +102,42 @@ impl Client {
         RedLock::new(&nodes)
     }
 
-    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that
+    /// is not allowed is told by the first call.
     pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
     }
 
-    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is
+    /// not allowed is told by the first call.
     pub fn semaphore(&self, name: &str) -> Semaphore {
         Semaphore::new(&self.0, name)
     }
 
-    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O;
+    /// a name that is not allowed is told by the first call.
     pub fn permit_expirable_semaphore(&self, name: &str) -> PermitExpirableSemaphore {
         PermitExpirableSemaphore::new(&self.0, name)
     }
 
-    /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to escape), with holder, age and time left.
+    /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\`
+    /// to escape), with holder, age and time left.
     ///
-    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks`] says: it walks over all keys of the server. It is
-    /// what a monitor of long-held locks needs; see the example `monitor`.
+    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks`] says: it
+    /// walks over all keys of the server. It is what a monitor of long-held locks needs; see the
+    /// example `monitor`.
     pub fn locks(&self, pattern: &str) -> Locks {
         redlatch_reentrant::locks(&self.0, pattern)
     }
 
-    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is
+    /// not allowed is told by the first call.
     pub fn fair_lock(&self, name: &str) -> FairLock {
         FairLock::new(&self.0, name)
     }
 
-    /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is not allowed is told by the first call.
+    /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that
+    /// is not allowed is told by the first call.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
     }

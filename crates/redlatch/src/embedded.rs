@@ -1,7 +1,9 @@
-//! A server inside this process: the same client and the same scripts as over a network, without one. Needs the feature `embedded`.
+//! A server inside this process: the same client and the same scripts as over a network, without
+//! one. Needs the feature `embedded`.
 //!
-//! It is for programs that run alone, and above all for tests: of what your service does when it waits, when the server is
-//! slow or gone, and when it loses a lock. Its clock is tokio's, so in a test with `start_paused` leases end at once.
+//! It is for programs that run alone, and above all for tests: of what your service does when it
+//! waits, when the server is slow or gone, and when it loses a lock. Its clock is tokio's, so in a
+//! test with `start_paused` leases end at once.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,7 +40,8 @@ pub use redlatch_embedded::{
 
 use crate::{Client, ClientBuilder};
 
-/// A server inside this process. Cheap to clone; it lives as long as a clone or a client of it does.
+/// A server inside this process. Cheap to clone; it lives as long as a clone or a client of it
+/// does.
 #[derive(Clone, Debug)]
 pub struct Server {
     engine: EmbeddedServer,
@@ -80,8 +83,9 @@ impl Server {
         self.builder().connect().await
     }
 
-    /// Makes the server forget the object called `name` under the default prefix, as a flush or a restart without persistence would;
-    /// tells whether there was one. Its holder is told by its next renewal.
+    /// Makes the server forget the object called `name` under the default prefix, as a flush or a
+    /// restart without persistence would; tells whether there was one. Its holder is told by its
+    /// next renewal.
     pub fn lose(&self, name: &str) -> bool {
         let key = Name::parse(name).map(|name| Key::new(&Prefix::default(), &name));
         key.is_ok_and(|key| self.engine.delete_key(key.as_str()))
@@ -101,13 +105,14 @@ impl Server {
         self.engine.drop_next_reply();
     }
 
-    /// Stops the server for `span`: connections stay, nothing is answered, and what is sent meanwhile runs afterwards.
+    /// Stops the server for `span`: connections stay, nothing is answered, and what is sent
+    /// meanwhile runs afterwards.
     pub fn stop_for(&self, span: Duration) {
         self.engine.stop_for(span);
     }
 
-    /// Sets the server's clock forward, as an administrator would. The clients' clocks stay: leases end early and nobody knows. To let
-    /// time pass for everybody, pause tokio's clock and sleep.
+    /// Sets the server's clock forward, as an administrator would. The clients' clocks stay: leases
+    /// end early and nobody knows. To let time pass for everybody, pause tokio's clock and sleep.
     pub fn advance(&self, span: Duration) {
         self.engine.advance(span);
     }
@@ -119,7 +124,8 @@ impl Server {
 }
 
 impl Client {
-    /// Connects to a server of its own inside this process. Needs the feature `embedded`; see [`embedded`](self).
+    /// Connects to a server of its own inside this process. Needs the feature `embedded`; see
+    /// [`embedded`](self).
     ///
     /// # Errors
     ///

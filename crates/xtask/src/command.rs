@@ -14,8 +14,9 @@ pub(crate) fn root() -> PathBuf {
 
 /// Returns a command for cargo, to be run in the workspace's root.
 ///
-/// What `cargo run` told this program about its own package is taken away: build scripts that look at such variables
-/// would run again each time that cargo is called from here and from a shell in turn.
+/// What `cargo run` told this program about its own package is taken away: build scripts that look
+/// at such variables would run again each time that cargo is called from here and from a shell in
+/// turn.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(args).current_dir(root());

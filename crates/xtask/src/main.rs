@@ -2,13 +2,15 @@
 //!
 //! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
 //! * `sim`: runs the simulator, optimised; see `docs/reliability/simulator.md`.
-//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see `docs/reliability/soak.md`.
+//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see
+//!   `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `lua`: prints a script as servers run it.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then everything else a change has to pass.
 //!
-//! It depends on nothing but std and the scripts, so that it builds in a moment on a machine that has built nothing yet.
+//! It depends on nothing but std and the scripts, so that it builds in a moment on a machine that
+//! has built nothing yet.
 
 #![allow(
     clippy::disallowed_methods,

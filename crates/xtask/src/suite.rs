@@ -81,7 +81,8 @@ pub(crate) fn run_tests(servers: &str, tally: &mut Tally) -> Result<(), String> 
     }
 }
 
-/// Passes the output on line by line while it comes, counts it, and says whether the command succeeded.
+/// Passes the output on line by line while it comes, counts it, and says whether the command
+/// succeeded.
 fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
     show(command);
     let broken =

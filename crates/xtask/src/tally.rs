@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// How many lines about failures are kept: what a run prints last is what people see, and it should not be a flood.
+/// How many lines about failures are kept: what a run prints last is what people see, and it should
+/// not be a flood.
 const MOST: usize = 300;
 
 /// The closing lines of all test programs, their sums, and what they said of failures.
@@ -17,7 +18,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Looks at a line of output: keeps it if it tells of a failure, and counts it if it closes a test program's.
+    /// Looks at a line of output: keeps it if it tells of a failure, and counts it if it closes a
+    /// test program's.
     pub(crate) fn read(&mut self, line: &str) {
         self.failing |= line == "failures:";
         if line.contains("test result: ") {

@@ -215,7 +215,8 @@ impl Source {
             .any(|part| part.as_os_str() == "tests")
     }
 
-    /// Returns its lines without comments and without its test module, which is the last thing in it.
+    /// Returns its lines without comments and without its test module, which is the last thing in
+    /// it.
     fn code(&self) -> Vec<&str> {
         let lines = self.text.lines();
         lines

@@ -1,16 +1,16 @@
-//! What every server has to do, embedded or real, alone or one of several: each behaviour is written
-//! once, and each test binary runs all of them on the servers that it has.
+//! What every server has to do, embedded or real, alone or one of several: each behaviour is
+//! written once, and each test binary runs all of them on the servers that it has.
 //!
-//! A behaviour is an `async fn(&Backend)`, or `async fn(&Fleet)` where it needs several servers that do
-//! not know of each other. A module names its behaviours with `behaviours!` or `fleet_behaviours!`, and
-//! [`all!`] names the modules. The behaviours are compiled here and once: a binary calls them as boxed
-//! futures.
+//! A behaviour is an `async fn(&Backend)`, or `async fn(&Fleet)` where it needs several servers
+//! that do not know of each other. A module names its behaviours with `behaviours!` or
+//! `fleet_behaviours!`, and [`all!`] names the modules. The behaviours are compiled here and once:
+//! a binary calls them as boxed futures.
 
 // Behaviours say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
-/// Exports the behaviours of a module of this crate: boxed, and as a list, a macro of the given name
-/// that passes them to the macro `on_backends!` of the crate that calls it.
+/// Exports the behaviours of a module of this crate: boxed, and as a list, a macro of the given
+/// name that passes them to the macro `on_backends!` of the crate that calls it.
 macro_rules! behaviours {
     ($($module:ident)::+ as $list:ident: $($behaviour:ident),+ $(,)?) => {
         /// The behaviours of this module.

@@ -1,6 +1,7 @@
 //! Where one request or reply ends and the next begins.
 
-/// Cuts a stream of bytes into RESP values. Once something is not RESP, the rest comes out as it goes in.
+/// Cuts a stream of bytes into RESP values. Once something is not RESP, the rest comes out as it
+/// goes in.
 #[derive(Debug, Default)]
 pub(super) struct Framer {
     buffer: Vec<u8>,
@@ -61,7 +62,8 @@ pub(super) fn strings(value: &[u8]) -> Option<Vec<&[u8]>> {
     Some(strings)
 }
 
-/// Says whether a value from the server answers no request: a RESP3 push, or what RESP2 sends in its place.
+/// Says whether a value from the server answers no request: a RESP3 push, or what RESP2 sends in
+/// its place.
 pub(super) fn is_push(value: &[u8]) -> bool {
     let first = || {
         let (header, rest) = line(value)?;

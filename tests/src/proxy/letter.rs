@@ -31,8 +31,8 @@ pub struct Hold {
 
 /// A request that the proxy keeps.
 ///
-/// Its connection is open, and what the client sends after it waits behind it, even the end of the connection. Dropping
-/// this value resets the connection: the request is lost.
+/// Its connection is open, and what the client sends after it waits behind it, even the end of the
+/// connection. Dropping this value resets the connection: the request is lost.
 #[derive(Debug)]
 pub struct Held {
     letter: Letter,
@@ -88,7 +88,8 @@ impl Letter {
 
     /// Delivers a copy over a connection of its own and returns the server's raw reply.
     ///
-    /// The copy is preceded by what its first connection began with (`AUTH`, `HELLO`, `SELECT`), so that it means the same.
+    /// The copy is preceded by what its first connection began with (`AUTH`, `HELLO`, `SELECT`), so
+    /// that it means the same.
     pub async fn deliver(&self) -> io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(self.upstream).await?;
         let mut framer = Framer::default();
@@ -126,16 +127,20 @@ impl Held {
         &self.letter
     }
 
-    /// Delivers it on a connection of its own and returns the server's raw reply; the original stays held.
+    /// Delivers it on a connection of its own and returns the server's raw reply; the original
+    /// stays held.
     ///
-    /// This is the request of an attempt that everyone has given up: its bytes were under way all the time.
+    /// This is the request of an attempt that everyone has given up: its bytes were under way all
+    /// the time.
     pub async fn deliver(&self) -> io::Result<Vec<u8>> {
         self.letter.deliver().await
     }
 
-    /// Lets it go on, on its own connection, with all that waits behind it. Returns the server's raw reply.
+    /// Lets it go on, on its own connection, with all that waits behind it. Returns the server's
+    /// raw reply.
     ///
-    /// The reply goes to the client too, if it is still there. An error means that the connection to the server is gone.
+    /// The reply goes to the client too, if it is still there. An error means that the connection
+    /// to the server is gone.
     pub async fn let_go(self) -> io::Result<Vec<u8>> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let (answer, answered) = oneshot::channel();
@@ -169,7 +174,8 @@ impl Answered {
             .expect("the connection lives and the order stands")
     }
 
-    /// Waits until the server has answered; `None` when the connection went before it did, or the order was withdrawn.
+    /// Waits until the server has answered; `None` when the connection went before it did, or the
+    /// order was withdrawn.
     pub async fn answered_or_gone(self) -> Option<Exchange> {
         self.answer.await.ok()
     }

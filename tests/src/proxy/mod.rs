@@ -1,8 +1,9 @@
 //! A TCP proxy that stands between a client and a server and misbehaves on request.
 //!
-//! It knows as much of RESP as it takes to tell one request or reply from the next: enough to keep a reply back *after* the
-//! server has executed the request, or to keep a request and deliver it when nobody expects it any more. Where the bytes
-//! are not RESP (TLS) it passes them on as they come: delays, stalls and cuts work, what picks requests never matches.
+//! It knows as much of RESP as it takes to tell one request or reply from the next: enough to keep
+//! a reply back *after* the server has executed the request, or to keep a request and deliver it
+//! when nobody expects it any more. Where the bytes are not RESP (TLS) it passes them on as they
+//! come: delays, stalls and cuts work, what picks requests never matches.
 //!
 //! ```no_run
 //! # async fn example(server: std::net::SocketAddr) -> std::io::Result<()> {
@@ -48,10 +49,11 @@ use crate::port::ReservedPort;
 
 /// A proxy in front of one server. A cheap handle: clones control the same proxy.
 ///
-/// It listens on a port of its own of 127.0.0.1. When the last handle goes, it resets its connections and listens no more.
+/// It listens on a port of its own of 127.0.0.1. When the last handle goes, it resets its
+/// connections and listens no more.
 ///
-/// Start it inside of a tokio runtime; its tasks live there. A test that blocks its thread (administration of a
-/// [`Server`](crate::server::Server) does, for moments) should have a runtime with several.
+/// Start it inside of a tokio runtime; its tasks live there. A test that blocks its thread
+/// (administration of a [`Server`](crate::server::Server) does, for moments) should have a runtime with several.
 ///
 /// What changes while connections are alive counts for what has not been forwarded yet.
 #[derive(Clone)]
@@ -79,7 +81,8 @@ pub enum Flow {
     Delay(Duration),
     /// They wait, and go on once the flow is another: a partition that TCP survives.
     Stall,
-    /// They vanish. A connection that lost bytes is mute in that direction for good: a partition it does not survive.
+    /// They vanish. A connection that lost bytes is mute in that direction for good: a partition it
+    /// does not survive.
     BlackHole,
 }
 
@@ -147,29 +150,34 @@ impl Proxy {
         self.set_both(Flow::BlackHole);
     }
 
-    /// Says what happens in one direction; with [`Flow::Stall`] or [`Flow::BlackHole`], a one-way partition.
+    /// Says what happens in one direction; with [`Flow::Stall`] or [`Flow::BlackHole`], a one-way
+    /// partition.
     pub fn set_flow(&self, direction: Direction, flow: Flow) {
         self.shared()
             .signal(|signals| *signals.flow_mut(direction) = flow);
     }
 
-    /// Resets all connections there are (the client sees "connection reset"). What was on its way is lost.
+    /// Resets all connections there are (the client sees "connection reset"). What was on its way
+    /// is lost.
     pub fn cut(&self) {
         self.shared().signal(|signals| signals.resets += 1);
     }
 
-    /// Closes all connections there are (both sides see the end of the stream). What was on its way is lost.
+    /// Closes all connections there are (both sides see the end of the stream). What was on its way
+    /// is lost.
     pub fn close(&self) {
         self.shared().signal(|signals| signals.closes += 1);
     }
 
-    /// Ends one direction of all connections there are, behind what it is forwarding; the other stays open.
+    /// Ends one direction of all connections there are, behind what it is forwarding; the other
+    /// stays open.
     pub fn half_close(&self, direction: Direction) {
         self.shared()
             .signal(|signals| *signals.half_closes_mut(direction) += 1);
     }
 
-    /// Closes a connection after exactly `bytes` more bytes in `direction`: of the first connection that has some to forward.
+    /// Closes a connection after exactly `bytes` more bytes in `direction`: of the first connection
+    /// that has some to forward.
     pub fn cut_after(&self, direction: Direction, bytes: usize) {
         self.shared().arm_cut(direction, bytes);
     }
@@ -205,7 +213,8 @@ impl Proxy {
         self.shared().set_upstream(upstream);
     }
 
-    /// Holds the next request that `pick` picks: it is not delivered, and what follows it on its connection waits behind it.
+    /// Holds the next request that `pick` picks: it is not delivered, and what follows it on its
+    /// connection waits behind it.
     ///
     /// Dropping the returned value unawaited withdraws the order.
     pub fn hold_request(&self, pick: Pick) -> Hold {
@@ -224,17 +233,19 @@ impl Proxy {
         self.tap(pick, Some(then), None)
     }
 
-    /// Forwards the next request that `pick` picks, and tells the client `line` instead of the server's reply, such as `-ERR no`.
+    /// Forwards the next request that `pick` picks, and tells the client `line` instead of the
+    /// server's reply, such as `-ERR no`.
     ///
     /// The returned value may be dropped; the order stands.
     pub fn replace_reply(&self, pick: Pick, line: &str) -> Answered {
         self.tap(pick, None, Some(told(line, true)))
     }
 
-    /// Tells the client `line`, such as `-ERR no`, in reply to the next request that `pick` picks, which the server never gets: only a `PING` in its
-    /// place, so that replies keep their order.
+    /// Tells the client `line`, such as `-ERR no`, in reply to the next request that `pick` picks,
+    /// which the server never gets: only a `PING` in its place, so that replies keep their order.
     ///
-    /// The returned value may be dropped; the order stands. What it says that the server replied is the reply to the `PING`.
+    /// The returned value may be dropped; the order stands. What it says that the server replied is
+    /// the reply to the `PING`.
     pub fn answer(&self, pick: Pick, line: &str) -> Answered {
         self.tap(pick, None, Some(told(line, false)))
     }
@@ -244,7 +255,8 @@ impl Proxy {
         self.tap(pick, None, None)
     }
 
-    /// Withdraws all orders that have not been carried out: held requests, dropped replies, cuts after so many bytes.
+    /// Withdraws all orders that have not been carried out: held requests, dropped replies, cuts
+    /// after so many bytes.
     pub fn withdraw_orders(&self) {
         self.shared().clear_rules();
     }

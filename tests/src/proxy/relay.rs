@@ -40,14 +40,16 @@ pub(super) type Expected = VecDeque<Option<(Tap, Letter)>>;
 
 /// Connects a client with the server until one of them, or the test, ends it.
 ///
-/// All of it is one task: nothing is forwarded between the moment it sees a signal and the moment it obeys.
+/// All of it is one task: nothing is forwarded between the moment it sees a signal and the moment
+/// it obeys.
 pub(super) async fn relay(mut client: TcpStream, ticket: Ticket) {
     let Ok(mut server) = TcpStream::connect(ticket.shared.upstream()).await else {
         // Without a server there is nobody to accept: the nearest thing to a refused connection.
         reset(&client);
         return;
     };
-    // Nagle's algorithm would add delays nobody asked for; without the option the proxy is slower and as right.
+    // Nagle's algorithm would add delays nobody asked for; without the option the proxy is slower
+    // and as right.
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
     let before = ticket.at_accept;

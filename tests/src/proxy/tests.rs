@@ -22,7 +22,8 @@ use super::{
 };
 use crate::wait::{GENEROUS, eventually};
 
-/// Answers each request with its last argument, except `SUBSCRIBE`, which it answers with a push. Counts them.
+/// Answers each request with its last argument, except `SUBSCRIBE`, which it answers with a push.
+/// Counts them.
 struct Toy {
     address: SocketAddr,
     executed: Arc<AtomicUsize>,
@@ -471,7 +472,8 @@ impl Client {
             .expect("an answer or an end")
     }
 
-    /// Says that nothing comes for a moment. What is certain to come has the other assertions of a test to show it.
+    /// Says that nothing comes for a moment. What is certain to come has the other assertions of a
+    /// test to show it.
     async fn is_silent(&mut self) -> bool {
         timeout(A_MOMENT, self.next()).await.is_err()
     }

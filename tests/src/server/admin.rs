@@ -21,7 +21,8 @@ pub enum ClientType {
 
 /// Administration and inspection. All of it panics when the server answers with an error.
 ///
-/// Each call has a connection of its own, which the server's counters of connections and commands show.
+/// Each call has a connection of its own, which the server's counters of connections and commands
+/// show.
 impl Server {
     /// Deletes all keys.
     #[track_caller]
@@ -51,7 +52,8 @@ impl Server {
         usize::try_from(killed).expect("a count")
     }
 
-    /// Returns how often each command was called, by its name in lower case; `calls["evalsha"]` panics if it never was.
+    /// Returns how often each command was called, by its name in lower case; `calls["evalsha"]`
+    /// panics if it never was.
     ///
     /// Commands inside scripts count too.
     #[track_caller]
@@ -65,8 +67,8 @@ impl Server {
         self.command(&["CONFIG", "RESETSTAT"]).unwrap();
     }
 
-    /// Returns a section of `INFO`, field → value. Asks again over another connection if that was closed: a sentinel that makes a server
-    /// another's replica ends all its connections.
+    /// Returns a section of `INFO`, field → value. Asks again over another connection if that was
+    /// closed: a sentinel that makes a server another's replica ends all its connections.
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
         let info = || {
@@ -106,7 +108,8 @@ impl Server {
         });
     }
 
-    /// Returns all keys of database 0, sorted. Keys that are not UTF-8 have the replacement character in them.
+    /// Returns all keys of database 0, sorted. Keys that are not UTF-8 have the replacement
+    /// character in them.
     #[track_caller]
     pub fn keys(&self) -> Vec<String> {
         let keys = self.command(&["KEYS", "*"]).unwrap().array();

@@ -36,14 +36,16 @@ pub enum ServerKind {
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl ServerBinary {
-    /// Returns every server of this machine that tests are to run against, in the order of the list.
+    /// Returns every server of this machine that tests are to run against, in the order of the
+    /// list.
     ///
-    /// The list is `REDLATCH_TEST_SERVERS`, paths separated by commas or colons; without it, `redis-server` and
-    /// `valkey-server` of the `PATH`.
+    /// The list is `REDLATCH_TEST_SERVERS`, paths separated by commas or colons; without it,
+    /// `redis-server` and `valkey-server` of the `PATH`.
     ///
     /// # Panics
     ///
-    /// When there is none, or when one of the list does not say that it is a server: such a test run would prove nothing.
+    /// When there is none, or when one of the list does not say that it is a server: such a test
+    /// run would prove nothing.
     pub fn all() -> Vec<Self> {
         static FOUND: LazyLock<Result<Vec<ServerBinary>, String>> = LazyLock::new(find);
         match &*FOUND {
@@ -84,7 +86,8 @@ impl ServerBinary {
         }
     }
 
-    /// Says whether the server was built with TLS, by asking it to listen with a certificate that does not exist.
+    /// Says whether the server was built with TLS, by asking it to listen with a certificate that
+    /// does not exist.
     pub fn supports_tls(&self) -> bool {
         let output = Command::new(&self.path)
             .current_dir(env::temp_dir())
@@ -155,8 +158,8 @@ fn split_list(list: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The program is started under the path it was found by: Debian's `redis-server` is a link to a program that does
-/// several things and goes by its name.
+/// The program is started under the path it was found by: Debian's `redis-server` is a link to a
+/// program that does several things and goes by its name.
 fn on_path(path: &OsStr) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in env::split_paths(path) {

@@ -1,7 +1,9 @@
-//! The bus of a cluster, over which its nodes watch and tell each other, with a proxy before each node.
+//! The bus of a cluster, over which its nodes watch and tell each other, with a proxy before each
+//! node.
 //!
-//! Nodes announce the proxies' ports as those of their bus. What comes to a proxy says in its head who sends it, so that a proxy knows between
-//! which two nodes a connection is, and can let it pass or not.
+//! Nodes announce the proxies' ports as those of their bus. What comes to a proxy says in its head
+//! who sends it, so that a proxy knows between which two nodes a connection is, and can let it pass
+//! or not.
 
 use std::{
     collections::BTreeSet,
@@ -126,7 +128,8 @@ async fn accept(
     split: watch::Receiver<Split>,
 ) {
     loop {
-        // A connection that was gone before it was accepted is no reason to stop, nor is one that breaks.
+        // A connection that was gone before it was accepted is no reason to stop, nor is one that
+        // breaks.
         if let Ok((from, _)) = listener.accept().await {
             let (id, split) = (Arc::clone(&id), split.clone());
             tokio::spawn(async move {

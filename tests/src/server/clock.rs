@@ -16,7 +16,8 @@ use super::{Server, ServerBinary, ServerOptions};
 use crate::wait::{GENEROUS, eventually_blocking, unique_name};
 
 impl Server {
-    /// Sets its wall clock so many seconds ahead of the machine's, or behind it, and returns when it shows that. Others' clocks stay as they are.
+    /// Sets its wall clock so many seconds ahead of the machine's, or behind it, and returns when
+    /// it shows that. Others' clocks stay as they are.
     ///
     /// # Panics
     ///
@@ -57,8 +58,9 @@ impl Server {
 }
 
 impl ServerBinary {
-    /// Says whether its clock can be set, by setting it. It cannot where the shim does not build or the server does not heed it: where it is not
-    /// Linux, there is no C compiler, or the program is linked statically.
+    /// Says whether its clock can be set, by setting it. It cannot where the shim does not build or
+    /// the server does not heed it: where it is not Linux, there is no C compiler, or the program
+    /// is linked statically.
     pub fn has_settable_clock(&self) -> bool {
         let server = match Server::try_start(self, &ServerOptions::new().own_clock()) {
             Ok(server) => server,

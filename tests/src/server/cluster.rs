@@ -10,7 +10,8 @@ use redlatch_core::family::{SLOTS, slot_of};
 use super::{Reply, Server, ServerBinary, ServerOptions, bus::Bus};
 use crate::wait::{GENEROUS, eventually_blocking};
 
-/// A cluster that belongs to a test: masters with an equal share of the slots each, and their replicas.
+/// A cluster that belongs to a test: masters with an equal share of the slots each, and their
+/// replicas.
 ///
 /// Which node is a master is asked each time: failovers change it.
 #[derive(Debug)]
@@ -217,7 +218,8 @@ impl Cluster {
         self.await_agreement();
     }
 
-    /// Waits until all nodes say that all is well and know the same owners and replicas, which are in step.
+    /// Waits until all nodes say that all is well and know the same owners and replicas, which are
+    /// in step.
     #[track_caller]
     pub fn await_agreement(&self) {
         let mut seen = Views::default();
@@ -233,7 +235,8 @@ impl Cluster {
         });
     }
 
-    /// Asks the first node that answers for first slot, last slot and the port of the master of each range.
+    /// Asks the first node that answers for first slot, last slot and the port of the master of
+    /// each range.
     fn slots(&self) -> Vec<(u16, u16, u16)> {
         let ranges = self.nodes.iter().find_map(slots_of);
         ranges.expect("a node that answers")

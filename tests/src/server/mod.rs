@@ -1,8 +1,8 @@
 //! Real servers, started, tormented and inspected from outside the library.
 //!
-//! Every server is a child process of its own on 127.0.0.1, in a process group of its own and with a directory of its
-//! own. It ends with its [`Server`] value; should the test process die first, a small watchdog process ends it. Signals go
-//! to the server's own pid, never to a name.
+//! Every server is a child process of its own on 127.0.0.1, in a process group of its own and with
+//! a directory of its own. It ends with its [`Server`] value; should the test process die first, a
+//! small watchdog process ends it. Signals go to the server's own pid, never to a name.
 //!
 //! ```no_run
 //! use redlatch_tests::server::{Server, ServerBinary, ServerOptions};

@@ -29,7 +29,8 @@ impl ServerOptions {
         Self::default()
     }
 
-    /// Keeps data in an append-only file, so that they outlive a kill. How often it is synced is the server's default.
+    /// Keeps data in an append-only file, so that they outlive a kill. How often it is synced is
+    /// the server's default.
     #[must_use]
     pub const fn append_only(mut self) -> Self {
         self.append_only = true;
@@ -43,7 +44,8 @@ impl ServerOptions {
         self
     }
 
-    /// Listens with TLS on a second port, with certificates made for this server. The plain port stays, for administration.
+    /// Listens with TLS on a second port, with certificates made for this server. The plain port
+    /// stays, for administration.
     ///
     /// Only where [`ServerBinary::supports_tls`]; elsewhere the start panics.
     #[must_use]
@@ -52,7 +54,8 @@ impl ServerOptions {
         self
     }
 
-    /// Listens with TLS as [`tls`](Self::tls) does, with certificates that others have too: they trust each other.
+    /// Listens with TLS as [`tls`](Self::tls) does, with certificates that others have too: they trust each
+    /// other.
     #[must_use]
     pub fn tls_with(mut self, certificates: &Certificates) -> Self {
         self.certificates = Some(certificates.clone());
@@ -73,14 +76,16 @@ impl ServerOptions {
         self.keep_config().arg("--sentinel")
     }
 
-    /// Lets a restart find the configuration as the server left it, by `CONFIG REWRITE`, instead of as these options say.
+    /// Lets a restart find the configuration as the server left it, by `CONFIG REWRITE`, instead of
+    /// as these options say.
     #[must_use]
     pub const fn keep_config(mut self) -> Self {
         self.kept = true;
         self
     }
 
-    /// Says that nobody drops it: it lives as long as the test process, and its directory goes with it.
+    /// Says that nobody drops it: it lives as long as the test process, and its directory goes with
+    /// it.
     #[must_use]
     pub const fn shared(mut self) -> Self {
         self.shared = true;
@@ -89,7 +94,8 @@ impl ServerOptions {
 
     /// Gives it a wall clock of its own, which [`Server::set_clock`](super::Server::set_clock) sets. A restart sets it right.
     ///
-    /// Only where [`ServerBinary::has_settable_clock`]; elsewhere it shows the machine's, or the start fails.
+    /// Only where [`ServerBinary::has_settable_clock`]; elsewhere it shows the machine's, or the
+    /// start fails.
     #[must_use]
     pub const fn own_clock(mut self) -> Self {
         self.own_clock = true;

@@ -107,8 +107,9 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The watchdog goes first: it must not outlive the server and kill whoever gets its pid next. Neither step fails
-        // for a child that is still to be waited for, and a drop has nobody to tell.
+        // The watchdog goes first: it must not outlive the server and kill whoever gets its pid
+        // next. Neither step fails for a child that is still to be waited for, and a drop has
+        // nobody to tell.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         let _ = self.child.kill();
@@ -121,9 +122,10 @@ pub(super) const LOG: &str = "server.log";
 
 /// Starts a process that kills `server` when this process ends, however it ends, and removes `dir`.
 ///
-/// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which safe code cannot do, and would fire at the end of
-/// the thread that forked, which in a test run is soon. The watchdog reads from a pipe that nobody writes to: it ends with
-/// this process. Its own process group keeps a Ctrl-C at the terminal from ending it early.
+/// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which safe code cannot do, and
+/// would fire at the end of the thread that forked, which in a test run is soon. The watchdog reads
+/// from a pipe that nobody writes to: it ends with this process. Its own process group keeps a
+/// Ctrl-C at the terminal from ending it early.
 fn watch_over(server: &Child, dir: Option<&Path>) -> io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", WATCHDOG, "redlatch-watchdog"])

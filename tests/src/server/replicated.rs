@@ -65,7 +65,8 @@ impl Replicated {
         masters.next().expect("one of them is the master")
     }
 
-    /// Makes server number `to` the master and the others that answer its replicas, as an administrator would.
+    /// Makes server number `to` the master and the others that answer its replicas, as an
+    /// administrator would.
     #[track_caller]
     pub fn promote(&self, to: usize) {
         let port = self.servers[to].port().to_string();

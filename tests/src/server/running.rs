@@ -21,8 +21,8 @@ use crate::{
 
 /// A server that belongs to a test. It ends when this value is dropped.
 ///
-/// All methods take `&self`: share it in an [`Arc`](std::sync::Arc) between a test and what torments the server. They block
-/// their thread, at most for [`GENEROUS`].
+/// All methods take `&self`: share it in an [`Arc`](std::sync::Arc) between a test and what torments the server.
+/// They block their thread, at most for [`GENEROUS`].
 #[derive(Debug)]
 pub struct Server {
     binary: ServerBinary,
@@ -79,7 +79,8 @@ impl Server {
         self.process().as_mut().expect(NOT_RUNNING).resume();
     }
 
-    /// Kills the server (`SIGKILL`), as a crash would, and returns when it is gone. Connections to its port are refused.
+    /// Kills the server (`SIGKILL`), as a crash would, and returns when it is gone. Connections to
+    /// its port are refused.
     pub fn kill(&self) {
         drop(self.process().take());
     }
@@ -91,7 +92,8 @@ impl Server {
         process.expect(NOT_RUNNING).terminate();
     }
 
-    /// Starts the server anew on the same port and directory and returns when it answers; kills it first if it runs.
+    /// Starts the server anew on the same port and directory and returns when it answers; kills it
+    /// first if it runs.
     ///
     /// # Panics
     ///
@@ -106,7 +108,8 @@ impl Server {
         }
     }
 
-    /// Sends one command over a connection of its own and returns the reply, an error reply as [`Reply::Error`].
+    /// Sends one command over a connection of its own and returns the reply, an error reply as
+    /// [`Reply::Error`].
     ///
     /// # Panics
     ///
@@ -156,7 +159,8 @@ impl Server {
             .then(|| self.dir.join("server.sock"))
     }
 
-    /// Returns the address of the TLS port and the certificates, where [`ServerOptions::tls`] asked for them.
+    /// Returns the address of the TLS port and the certificates, where [`ServerOptions::tls`] asked
+    /// for them.
     pub fn tls(&self) -> Option<(SocketAddr, &Certificates)> {
         let (port, certificates) = self.tls.as_ref()?;
         Some((

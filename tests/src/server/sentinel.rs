@@ -31,7 +31,8 @@ impl SentinelGroup {
         Self::launch(binary, replicas, down_after, options, ServerOptions::new())
     }
 
-    /// Starts them as [`start`](Self::start) does, with `password` for the sentinels; that of the servers is among their options.
+    /// Starts them as [`start`](Self::start) does, with `password` for the sentinels; that of the servers is
+    /// among their options.
     #[track_caller]
     pub fn start_with_password(
         binary: &ServerBinary,

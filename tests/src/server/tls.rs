@@ -7,7 +7,8 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-/// Files in PEM format: an authority, and a certificate and key from it for the server and for a client.
+/// Files in PEM format: an authority, and a certificate and key from it for the server and for a
+/// client.
 ///
 /// The server's certificate is for `localhost` and `127.0.0.1`.
 #[derive(Clone, Debug)]

@@ -52,7 +52,8 @@ async fn release_wakes_a_waiter() {
         let guard = ada.lock("a").lock().await.unwrap();
         let lock = bob.lock("a");
         let waiter = tokio::spawn(async move { lock.lock().await });
-        // Long enough to be in line; the look at the clock that would find the lock free comes after two seconds.
+        // Long enough to be in line; the look at the clock that would find the lock free comes
+        // after two seconds.
         sleep(Duration::from_millis(150)).await;
         guard.release().await.unwrap();
         let woken = timeout(Duration::from_millis(1000), waiter).await;

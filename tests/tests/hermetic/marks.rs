@@ -1,4 +1,5 @@
-//! Marks of undone attempts, which keep late copies of them from acting: what they cost, and that they go away.
+//! Marks of undone attempts, which keep late copies of them from acting: what they cost, and that
+//! they go away.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -41,7 +42,8 @@ impl Bed {
         items.as_array().unwrap()[1].as_str().unwrap().to_owned()
     }
 
-    /// Takes the name and gives it back; returns how many commands that runs, and the length of the longest field.
+    /// Takes the name and gives it back; returns how many commands that runs, and the length of the
+    /// longest field.
     fn cost(&mut self, kind: Kind, attempt: &str) -> (u64, usize) {
         let before = self.commands();
         for act in [Act::Acquire, Act::Release] {
@@ -148,7 +150,8 @@ fn marks_of_a_name_in_use_are_removed() {
     }
 }
 
-/// A later undo of the same attempt may reach further. The mark lasts until the last of them is over.
+/// A later undo of the same attempt may reach further. The mark lasts until the last of them is
+/// over.
 #[test]
 fn prolonged_mark_lasts_until_its_new_end() {
     for kind in Kind::ALL {

@@ -63,7 +63,8 @@ async fn outage_is_logged_at_its_begin_every_ten_seconds_and_at_its_end() {
     server.cut_connections();
     sleep(Duration::from_millis(25_000)).await;
     let warned = told.lines("WARN");
-    // For each of the two connections: the first failure, and one line after ten and after twenty seconds.
+    // For each of the two connections: the first failure, and one line after ten and after twenty
+    // seconds.
     assert_eq!(warned.len(), 6, "{warned:#?}");
     assert!(warned[2].contains("not connected for 1"), "{warned:#?}");
     assert!(warned[2].contains(" tries"), "{warned:#?}");

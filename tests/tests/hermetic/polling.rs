@@ -1,4 +1,5 @@
-//! Waiting by asking again and again: no kind opens a connection for messages or subscribes to anything, whichever of its calls waits.
+//! Waiting by asking again and again: no kind opens a connection for messages or subscribes to
+//! anything, whichever of its calls waits.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -17,7 +18,8 @@ const POLL: WaitStrategy = WaitStrategy::Poll(Backoff::exponential(
     Duration::from_millis(20),
 ));
 
-/// Runs `wait` with a client that holds and one that waits, both of which poll by their own default and with the self-check on.
+/// Runs `wait` with a client that holds and one that waits, both of which poll by their own default
+/// and with the self-check on.
 async fn assert_never_listens(wait: impl AsyncFn(&Client, &Client)) {
     let backend = Backend::embedded();
     let connect = async || {
@@ -38,7 +40,8 @@ async fn assert_never_listens(wait: impl AsyncFn(&Client, &Client)) {
     }
 }
 
-/// Lets a call wait for some rounds, and then for what `free` does. A call that has no need to wait proves nothing.
+/// Lets a call wait for some rounds, and then for what `free` does. A call that has no need to wait
+/// proves nothing.
 async fn waits<T: Send + 'static>(
     call: impl IntoFuture<Output = T, IntoFuture: Send + 'static>,
     free: impl AsyncFnOnce(),

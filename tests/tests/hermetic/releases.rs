@@ -59,7 +59,8 @@ async fn releases_refused_for_half_a_second_are_sent_again() {
     }
 }
 
-/// An acquisition whose request is refused ends with the error; what an earlier request of it may have taken is given back all the same.
+/// An acquisition whose request is refused ends with the error; what an earlier request of it may
+/// have taken is given back all the same.
 #[tokio::test(start_paused = true)]
 async fn refused_acquisition_is_undone_once_the_server_allows_it() {
     for way in WAYS {

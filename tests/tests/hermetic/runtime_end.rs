@@ -1,4 +1,5 @@
-//! Clients that outlive the tokio runtime they were made in, and clients with a background task that panics.
+//! Clients that outlive the tokio runtime they were made in, and clients with a background task
+//! that panics.
 
 use std::{
     cell::RefCell,

@@ -207,7 +207,8 @@ async fn restored_entries_of_the_same_client_are_withdrawn_at_once() {
     }
 }
 
-/// The readers of a batch hold back the next writer. Those that are not there any more hold it back for a re-check at most.
+/// The readers of a batch hold back the next writer. Those that are not there any more hold it back
+/// for a re-check at most.
 #[tokio::test(start_paused = true)]
 async fn restored_readers_do_not_block_a_writer() {
     let backend = Backend::embedded();

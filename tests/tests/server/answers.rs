@@ -1,5 +1,6 @@
-//! Errors that a server hardly ever gives, told by the proxy, before or after the server has executed what it was sent; and those of servers that have
-//! too many clients or whose `WAIT` is ended.
+//! Errors that a server hardly ever gives, told by the proxy, before or after the server has
+//! executed what it was sent; and those of servers that have too many clients or whose `WAIT` is
+//! ended.
 
 use std::time::Instant;
 
@@ -28,7 +29,8 @@ const LATER: [&str; 3] = [
     "-CLUSTERDOWN The cluster is down",
 ];
 
-/// It may have been executed: what says so in Lua, in the words of 6.2 and 7.0, and what nobody knows.
+/// It may have been executed: what says so in Lua, in the words of 6.2 and 7.0, and what nobody
+/// knows.
 const UNKNOWN: [&str; 9] = [
     "-UNBLOCKED client unblocked via CLIENT UNBLOCK",
     "-ERR Error running script (call to f_1): @user_script:3: user_script:3: attempt to compare nil with number",
@@ -253,7 +255,8 @@ async fn full_client_table_is_retried_with_pauses(binary: ServerBinary) {
     assert_nothing_left(&backend, &[&client]).await;
 }
 
-/// Somebody ends the `WAIT` of an acquisition with an error: nobody has confirmed it, and it is undone.
+/// Somebody ends the `WAIT` of an acquisition with an error: nobody has confirmed it, and it is
+/// undone.
 // L48
 async fn acquisition_whose_wait_for_replicas_is_ended_is_undone(binary: ServerBinary) {
     let servers = Replicated::start(&binary, 1, &ServerOptions::new());

@@ -1,4 +1,5 @@
-//! A server whose clock is set while locks are held: no promise of exclusion is left (A2), all others are.
+//! A server whose clock is set while locks are held: no promise of exclusion is left (A2), all
+//! others are.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +79,8 @@ async fn clock_set_back_prolongs_the_hold_of_a_dead_client(binary: ServerBinary)
     registered(&backend, "lives").await;
     let expiry = held_until(server, "dead");
     server.set_clock(BACK);
-    // Its holder knows by its own clock, which nobody has set; the server does not. A lease and the jump, and no longer.
+    // Its holder knows by its own clock, which nobody has set; the server does not. A lease and the
+    // jump, and no longer.
     dead.lost().await;
     let left = expiry - server.millis();
     assert_eq!(held_until(server, "dead"), expiry);
@@ -108,7 +110,8 @@ async fn clock_set_back_prolongs_the_hold_of_a_dead_client(binary: ServerBinary)
     assert_nothing_left(&backend, &[&a, &b]).await;
 }
 
-/// A request says until when by the server's clock it may act. One that comes too late is refused, and tells the time for the next.
+/// A request says until when by the server's clock it may act. One that comes too late is refused,
+/// and tells the time for the next.
 async fn requests_after_the_servers_clock_was_set_are_accepted(binary: ServerBinary) {
     let backend = with_own_clock(&binary);
     let server = backend.server();

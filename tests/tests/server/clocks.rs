@@ -1,4 +1,5 @@
-//! Clients whose clocks start elsewhere and run at another rate, within what is promised to be borne.
+//! Clients whose clocks start elsewhere and run at another rate, within what is promised to be
+//! borne.
 
 use std::{
     sync::{Arc, Mutex},

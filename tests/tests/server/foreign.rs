@@ -63,8 +63,8 @@ impl Kind {
     }
 }
 
-/// A user who may only write sorted sets enters a command where a waiter's address belongs. The script that comes across it runs
-/// with the rights of its client.
+/// A user who may only write sorted sets enters a command where a waiter's address belongs. The
+/// script that comes across it runs with the rights of its client.
 async fn commands_in_place_of_addresses_are_not_executed(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let (a, b) = (backend.client().await, backend.client().await);

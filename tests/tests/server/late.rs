@@ -1,5 +1,5 @@
-//! A request that the network keeps, and that arrives when nobody expects it any more: its client has given up, undone and
-//! perhaps acquired again, and others may hold the name.
+//! A request that the network keeps, and that arrives when nobody expects it any more: its client
+//! has given up, undone and perhaps acquired again, and others may hold the name.
 
 use std::time::Instant;
 
@@ -21,7 +21,8 @@ redlatch_tests::on_every_server!(
     a_late_renewal_touches_no_later_hold,
 );
 
-/// A client whose acquire of `name` is kept by its proxy and that has given up; the undo has been answered.
+/// A client whose acquire of `name` is kept by its proxy and that has given up; the undo has been
+/// answered.
 async fn given_up(backend: &Backend, name: &str) -> (Client, Proxy, Held) {
     let (client, proxy) = behind_a_proxy(backend).await;
     let acquire = call(backend.server(), &REENTRANT.acquire, name);

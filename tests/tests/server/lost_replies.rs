@@ -1,4 +1,5 @@
-//! Replies that never arrive although the server did what it was asked, and networks that swallow, delay and cut.
+//! Replies that never arrive although the server did what it was asked, and networks that swallow,
+//! delay and cut.
 
 use std::{sync::Arc, time::Instant};
 
@@ -123,7 +124,8 @@ async fn release_whose_reply_is_lost_takes_effect(binary: ServerBinary) {
 // L13
 async fn a_renewal_whose_reply_is_lost_is_no_loss(binary: ServerBinary) {
     both_ways(binary, async |backend, rig, then| {
-        // A connection that stalls is noticed after a second without an answer and another without a PONG.
+        // A connection that stalls is noticed after a second without an answer and another without
+        // a PONG.
         let lease = rig.lock.lock().renewed_lease(6 * SECOND);
         let renew = call(backend.server(), &REENTRANT.renew, &rig.name);
         let lost = rig.proxy.drop_reply(renew, then);
@@ -149,8 +151,9 @@ async fn a_renewal_whose_reply_is_lost_is_no_loss(binary: ServerBinary) {
     .await;
 }
 
-/// Wrong, and known: a connection that swallows one reply is given up after a sixth of the lease and a second for the PING,
-/// whatever the lease, so that no renewed lease of two seconds or less outlives a single lost reply of a renewal.
+/// Wrong, and known: a connection that swallows one reply is given up after a sixth of the lease
+/// and a second for the PING, whatever the lease, so that no renewed lease of two seconds or less
+/// outlives a single lost reply of a renewal.
 // L13
 async fn a_stalled_connection_is_replaced_in_time_for_short_leases(binary: ServerBinary) {
     let backend = Backend::real(&binary);

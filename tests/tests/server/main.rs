@@ -1,5 +1,5 @@
-//! Tests that need a real server each, or one beside another that has nothing to do with it. Each runs on every server
-//! of `REDLATCH_TEST_SERVERS`, or of the `PATH`.
+//! Tests that need a real server each, or one beside another that has nothing to do with it. Each
+//! runs on every server of `REDLATCH_TEST_SERVERS`, or of the `PATH`.
 
 // Tests say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]

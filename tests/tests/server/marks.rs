@@ -10,7 +10,8 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(ten_thousand_undone_attempts_do_not_slow_scripts_down);
 
-/// What a call costs the server, as it says itself, before, during and after ten thousand attempts that were undone at once.
+/// What a call costs the server, as it says itself, before, during and after ten thousand attempts
+/// that were undone at once.
 async fn ten_thousand_undone_attempts_do_not_slow_scripts_down(binary: ServerBinary) {
     let server = Server::start(&binary, ServerOptions::new());
     let mut connection = server.connect().unwrap();

@@ -1,4 +1,5 @@
-//! Ten thousand random operations under random faults, and then: nothing left, nobody held together, no fence went back.
+//! Ten thousand random operations under random faults, and then: nothing left, nobody held
+//! together, no fence went back.
 
 use std::{
     collections::BTreeMap,
@@ -85,7 +86,8 @@ async fn after_ten_thousand_operations_nothing_is_left(binary: ServerBinary) {
 
 async fn work(log: Arc<Log>, client: Client, mut random: Rng) {
     while log.operations.fetch_add(1, Ordering::Relaxed) < OPERATIONS {
-        // Names that begin with `f` are freed by force now and then, which breaks exclusion by definition.
+        // Names that begin with `f` are freed by force now and then, which breaks exclusion by
+        // definition.
         let name = *random.choice(&["a", "b", "c", "d", "f1", "f2"]).unwrap();
         let lock = client.lock(name);
         if name.starts_with('f') && random.u8(..) < 20 {

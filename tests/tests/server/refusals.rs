@@ -1,4 +1,5 @@
-//! Answers that mean "not now": the server loads, is busy, is a replica, cannot save, or misses its replicas.
+//! Answers that mean "not now": the server loads, is busy, is a replica, cannot save, or misses its
+//! replicas.
 
 use std::{thread, time::Instant};
 
@@ -163,7 +164,8 @@ fn become_master(server: &Server) {
     server.command(&["REPLICAOF", "NO", "ONE"]).unwrap();
 }
 
-/// While the server answers `code`, acquirers pause between their tries and holds stay; once it does not, they are served.
+/// While the server answers `code`, acquirers pause between their tries and holds stay; once it
+/// does not, they are served.
 async fn asked_with_pauses(
     backend: &Backend,
     start: impl FnOnce(&Server),

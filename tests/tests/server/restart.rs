@@ -50,7 +50,8 @@ async fn holder_learns_of_lost_data_and_the_waiter_is_served(binary: ServerBinar
 
 // L13
 async fn restart_with_data_loses_no_hold(binary: ServerBinary) {
-    // With `everysec` a busy disk keeps writes back for two seconds, and they are lost with the process.
+    // With `everysec` a busy disk keeps writes back for two seconds, and they are lost with the
+    // process.
     let options = ServerOptions::new()
         .append_only()
         .config("appendfsync always");
@@ -112,7 +113,8 @@ async fn absent_server_is_reported_as_loss_in_time(binary: ServerBinary) {
 /// For a machine that is busy with something else.
 const GRACE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What lay in the machine's memory goes with its power: the append-only file ends where it was last synced.
+/// What lay in the machine's memory goes with its power: the append-only file ends where it was
+/// last synced.
 // L12
 async fn holder_learns_of_a_power_loss_that_forgot_its_hold(binary: ServerBinary) {
     let options = ServerOptions::new()

@@ -1,4 +1,5 @@
-//! The read-write lock on real servers: processes that are killed or stopped, replies and messages that are lost, a server that is full.
+//! The read-write lock on real servers: processes that are killed or stopped, replies and messages
+//! that are lost, a server that is full.
 
 use std::{
     env,
@@ -222,7 +223,8 @@ async fn stopped_beyond_its_lease(binary: &ServerBinary, role: &str) {
     assert_eq!(writer.release().await.unwrap(), Released::Free);
 }
 
-/// For longer than a waiter's client counts as alive: the others go on without it, and it gets a new place.
+/// For longer than a waiter's client counts as alive: the others go on without it, and it gets a
+/// new place.
 async fn stopped_waiting_writer_delays_the_others_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;

@@ -1,4 +1,5 @@
-//! A server that sleeps: alive, and answering nobody for longer than leases last, or not quite as long.
+//! A server that sleeps: alive, and answering nobody for longer than leases last, or not quite as
+//! long.
 
 use std::{thread, time::Instant};
 

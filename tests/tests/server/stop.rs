@@ -125,7 +125,8 @@ async fn buffered_requests_of_a_stopped_server_do_no_harm(binary: ServerBinary) 
         started.elapsed() >= 290 * MS,
         "the caller's time is the caller's"
     );
-    // A waiter that was told that the name is held need not ask again at its end; if it does, nobody answers.
+    // A waiter that was told that the name is held need not ask again at its end; if it does,
+    // nobody answers.
     if let Err(error) = waiter.await.unwrap() {
         assert!(is_unanswered(&error), "{error:?}");
     }

@@ -13,8 +13,8 @@ use futures_util::future::join_all;
 use redlatch::{Client, LockGuard};
 use redlatch_tests::{backend::Backend, matrix, wait::unique_name};
 
-/// How many waits are given up, and the lease of the holds beside them. The full storm, which the variable asks for, is for measurements by hand: whether
-/// it costs a hold depends on the machine.
+/// How many waits are given up, and the lease of the holds beside them. The full storm, which the
+/// variable asks for, is for measurements by hand: whether it costs a hold depends on the machine.
 fn storm() -> (usize, Duration) {
     let told = std::env::var("REDLATCH_STORM").ok();
     let told = told.map(|told| (told.parse().unwrap(), Duration::from_secs(3)));

@@ -111,7 +111,8 @@ async fn rights_named_in_the_readme_suffice_in_a_cluster(binary: ServerBinary) {
     take_and_free(&a.lock("x"), 5).await;
 }
 
-/// On each node one client waits for what another holds, and is woken. Returns how the waiters wanted to be told.
+/// On each node one client waits for what another holds, and is woken. Returns how the waiters
+/// wanted to be told.
 async fn hand_over_on_every_node(cluster: &Cluster, a: &Client, b: &Client) -> Vec<String> {
     let mut verbs = Vec::new();
     for node in cluster.nodes() {

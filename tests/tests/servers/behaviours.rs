@@ -1,5 +1,5 @@
-//! All behaviours, on a cluster and on sentinels of each server, and those of several servers that do
-//! not know of each other.
+//! All behaviours, on a cluster and on sentinels of each server, and those of several servers that
+//! do not know of each other.
 
 use redlatch_behaviours::{Behaviour, FleetBehaviour, multi::Fleet};
 use redlatch_tests::{backend::Backend, matrix, server::ServerBinary};

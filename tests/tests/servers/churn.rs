@@ -1,5 +1,5 @@
-//! Queues in which waiters come and go all the time, and servers that take over without having heard
-//! the latest of it. Entries of waiters that have gone come back with them.
+//! Queues in which waiters come and go all the time, and servers that take over without having
+//! heard the latest of it. Entries of waiters that have gone come back with them.
 
 use std::{
     sync::{

@@ -111,7 +111,8 @@ async fn scripts_are_loaded_again_after_a_failover(binary: ServerBinary) {
     after.reset_stats();
     take_and_free(&client.lock("x"), 2).await;
     let stats = after.commandstats();
-    // Acquire and release, once each; and a look at the queue, if the connection was made while the name was asked for.
+    // Acquire and release, once each; and a look at the queue, if the connection was made while the
+    // name was asked for.
     let evals = stats.get("eval").copied().unwrap_or(0);
     assert!((2..=3).contains(&evals), "{stats:?}");
     let guard = client.lock("x").lock().await.unwrap();

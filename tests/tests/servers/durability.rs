@@ -166,7 +166,8 @@ async fn cluster_confirms_acquisitions(binary: ServerBinary) {
     assert_tables_empty(&client).await;
 }
 
-/// What Redis does not promise, and neither does redlatch: a grant that no replica knew of is lost with its master.
+/// What Redis does not promise, and neither does redlatch: a grant that no replica knew of is lost
+/// with its master.
 async fn lossy_failover_makes_two_holders_with_durability_master(binary: ServerBinary) {
     let servers = replicated(&binary, 1);
     let a = Client::connect(&servers.url()).await.unwrap();

@@ -1,4 +1,5 @@
-//! Grants that replicas have to confirm, in a slot that moves: those of the server that executes are asked, and no others.
+//! Grants that replicas have to confirm, in a slot that moves: those of the server that executes
+//! are asked, and no others.
 
 use redlatch::{Client, Durability, Error, ErrorKind, HoldState, LockGuard, Released};
 use redlatch_core::family::slot_of;
@@ -87,7 +88,8 @@ async fn a_slot_on_the_move_is_confirmed_by_replicas_of_its_next_master(binary: 
     for key in keys {
         cluster.move_key(&key, source, target);
     }
-    // From now on each call is sent to the one and executed by the other, for as long as the move lasts.
+    // From now on each call is sent to the one and executed by the other, for as long as the move
+    // lasts.
     fixed.extend(300 * SECOND).await.unwrap();
     assert!(fixed.remaining() > 200 * SECOND, "{fixed:?}");
     // Longer than its lease, so that it was renewed and that was confirmed.

@@ -43,7 +43,8 @@ async fn directly(servers: &[Server]) -> Vec<Client> {
     connect(servers.iter().map(Server::url)).await
 }
 
-/// A red-lock over nodes that were just started and have nothing to forget. Nodes that hang cost 4 s, those that live have as long.
+/// A red-lock over nodes that were just started and have nothing to forget. Nodes that hang cost 4
+/// s, those that live have as long.
 fn red(clients: &[Client]) -> RedLockBuilder {
     let locks: Vec<Lock> = clients.iter().map(|client| client.lock("x")).collect();
     let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
@@ -144,11 +145,13 @@ async fn quorum_of_five_holds_while_two_nodes_answer_late(binary: ServerBinary) 
     free_everywhere(&servers).await;
 }
 
-/// The documented limit: a node that forgets what it granted must not count for a lease. Fifteen seconds, most of them for nodes to grow old.
+/// The documented limit: a node that forgets what it granted must not count for a lease. Fifteen
+/// seconds, most of them for nodes to grow old.
 async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: ServerBinary) {
     let servers = start(&binary, 3);
     let (mine, theirs) = (directly(&servers).await, directly(&servers).await);
-    // Of three nodes one was held by somebody else when the first came, so that it holds the other two.
+    // Of three nodes one was held by somebody else when the first came, so that it holds the other
+    // two.
     let hold = async |lock: &RedLock, lease: Duration| {
         let beside = theirs[2].lock("x").lock().await.unwrap();
         let guard = lock.lock().renewed_lease(lease).await.unwrap();
@@ -196,7 +199,8 @@ async fn wiped_node_makes_two_holders_only_where_young_nodes_count(binary: Serve
     next.release().await;
 }
 
-/// Two contenders have two of four votes each; then both give back, and go on after pauses drawn by lot. A second.
+/// Two contenders have two of four votes each; then both give back, and go on after pauses drawn by
+/// lot. A second.
 // L42
 async fn split_vote_of_four_nodes_resolves(binary: ServerBinary) {
     let servers = start(&binary, 4);
@@ -266,7 +270,8 @@ async fn databases_of_one_server_hold_apart_and_make_no_quorum(binary: ServerBin
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
 }
 
-/// Tasks of several clients take plain, fair and read-write locks on two servers as one, in any order. `REDLATCH_MULTI_SECONDS` says for how long, 3 by default.
+/// Tasks of several clients take plain, fair and read-write locks on two servers as one, in any
+/// order. `REDLATCH_MULTI_SECONDS` says for how long, 3 by default.
 async fn multi_locks_in_opposite_orders_under_load_do_not_deadlock(binary: ServerBinary) {
     let seconds = std::env::var("REDLATCH_MULTI_SECONDS").ok();
     let seconds = seconds.map_or(3, |seconds| seconds.parse().unwrap());

@@ -10,8 +10,9 @@ use redlatch_tests::{
 
 redlatch_tests::on_every_server!(names_in_a_moving_slot_wait_and_count_once);
 
-/// The keys that decide stay, all others have moved: a script that names more than one is refused until all are in one place, and then runs once. What keeps or
-/// ends permits, and who looks at a latch, names one.
+/// The keys that decide stay, all others have moved: a script that names more than one is refused
+/// until all are in one place, and then runs once. What keeps or ends permits, and who looks at a
+/// latch, names one.
 // L37
 async fn names_in_a_moving_slot_wait_and_count_once(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;

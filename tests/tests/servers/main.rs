@@ -1,5 +1,5 @@
-//! Tests that need several servers which belong together: clusters, sentinels, replicas. Each runs with every server of
-//! `REDLATCH_TEST_SERVERS`, or of the `PATH`.
+//! Tests that need several servers which belong together: clusters, sentinels, replicas. Each runs
+//! with every server of `REDLATCH_TEST_SERVERS`, or of the `PATH`.
 
 // Tests say what they expect, and real servers need real clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]

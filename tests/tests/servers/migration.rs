@@ -25,8 +25,9 @@ redlatch_tests::on_every_server!(
     name_in_a_moving_slot_is_kept_and_freed,
 );
 
-/// All names have the tag `s`, so that they move together. Of a slot on the move a script with one key always runs somewhere; one that names
-/// two is refused until both are in one place. So renewals and releases go on, and whoever acquires waits.
+/// All names have the tag `s`, so that they move together. Of a slot on the move a script with one
+/// key always runs somewhere; one that names two is refused until both are in one place. So
+/// renewals and releases go on, and whoever acquires waits.
 async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
@@ -93,7 +94,8 @@ async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
     cluster.await_agreement();
 }
 
-/// The waiters' index has moved and the hold has not: what names both is refused, what names the hold goes on.
+/// The waiters' index has moved and the hold has not: what names both is refused, what names the
+/// hold goes on.
 async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {
@@ -207,8 +209,8 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     cluster.await_agreement();
 }
 
-/// Returns the longest time between two renewals that were answered, and of whose hold it was. Each moves the deadline by as much as it was sent after the
-/// one before it.
+/// Returns the longest time between two renewals that were answered, and of whose hold it was. Each
+/// moves the deadline by as much as it was sent after the one before it.
 async fn watch(guards: Arc<Vec<LockGuard>>, settled: Arc<AtomicBool>) -> (String, Duration) {
     let mut ends: Vec<_> = guards.iter().map(|guard| guard.valid_until()).collect();
     let mut longest = (String::new(), Duration::ZERO);
@@ -225,7 +227,8 @@ async fn watch(guards: Arc<Vec<LockGuard>>, settled: Arc<AtomicBool>) -> (String
     longest
 }
 
-/// Takes and frees a name until the slot has moved; returns how often, and how long the longest acquisition took.
+/// Takes and frees a name until the slot has moved; returns how often, and how long the longest
+/// acquisition took.
 async fn load(client: Client, moved: Arc<AtomicBool>) -> (u32, Duration) {
     let lock = client.lock("{s}load");
     let (mut taken, mut longest) = (0, Duration::ZERO);

@@ -12,7 +12,8 @@ use super::support::{await_copy, script_calls, take_and_free};
 
 redlatch_tests::on_every_server!(a_master_cut_off_from_its_sentinels_is_left_when_they_tell);
 
-/// Sentinels and replicas reach the old master no more, our client does, over connections that stand. Sentinels depose it; it knows nothing of that and would go on answering.
+/// Sentinels and replicas reach the old master no more, our client does, over connections that
+/// stand. Sentinels depose it; it knows nothing of that and would go on answering.
 async fn a_master_cut_off_from_its_sentinels_is_left_when_they_tell(binary: ServerBinary) {
     let group = SentinelGroup::start(&binary, 1, 1_000 * MS, &ServerOptions::new());
     let connect = || Client::builder(&group.url()).client_name("ours").connect();
@@ -57,7 +58,8 @@ async fn a_master_cut_off_from_its_sentinels_is_left_when_they_tell(binary: Serv
     assert_tables_empty(&b).await;
 }
 
-/// Asks newcomers for a password that nobody has, and closes all connections but our clients' and this one.
+/// Asks newcomers for a password that nobody has, and closes all connections but our clients' and
+/// this one.
 fn cut_off_from_all_but_ours(admin: &mut Connection) {
     let mut ask = |args: &[&str]| -> Reply { admin.command(args).unwrap().unwrap() };
     ask(&["CONFIG", "SET", "requirepass", "nobody knows"]);

@@ -1,4 +1,5 @@
-//! Proxies in front of the nodes of a cluster: replies that are lost, and a node that is mute for one client.
+//! Proxies in front of the nodes of a cluster: replies that are lost, and a node that is mute for
+//! one client.
 
 use redlatch::{Client, HoldState, Released};
 use redlatch_core::family::slot_of;
@@ -18,7 +19,8 @@ redlatch_tests::on_every_server!(
     node_that_is_silent_for_one_client_does_not_affect_others,
 );
 
-/// A client with a proxy of its own before each node: nodes tell of each other, and it knows the way round.
+/// A client with a proxy of its own before each node: nodes tell of each other, and it knows the
+/// way round.
 async fn behind_proxies(backend: &Backend) -> (Client, Vec<Proxy>) {
     let Backend::Shared(servers) = backend else {
         panic!("it is shared")

@@ -74,7 +74,8 @@ async fn topology_is_asked_on_change_only(binary: ServerBinary) {
     assert_eq!(calls.get("evalsha"), Some(&200), "{calls:?}");
     assert!(!calls.contains_key("eval"), "{calls:?}");
     let asked = |command: &&String| command.starts_with("cluster") || *command == "info";
-    // The harness itself asked one node, once, who the masters are, after the counters were set to zero.
+    // The harness itself asked one node, once, who the masters are, after the counters were set to
+    // zero.
     let asked: Vec<_> = calls.keys().filter(asked).map(|name| calls[name]).collect();
     assert!(asked.iter().sum::<u64>() <= 2, "{calls:?}");
 }
@@ -162,7 +163,8 @@ async fn announced_addresses_are_mapped(binary: ServerBinary) {
     assert_tables_empty(&client).await;
 }
 
-/// Before 7.0 nodes have addresses only, which the nodes themselves use: there is nothing that a client could have to map.
+/// Before 7.0 nodes have addresses only, which the nodes themselves use: there is nothing that a
+/// client could have to map.
 fn refuses_names_of_nodes(binary: &ServerBinary) {
     let server = Server::start(binary, ServerOptions::new());
     let set = ["CONFIG", "SET", "cluster-announce-hostname", "x"];

@@ -38,7 +38,8 @@ async fn a_hold_and_its_waiter_outlive_a_planned_failover(binary: ServerBinary) 
     group.fail_over();
     println!("{binary}: a planned failover took {:?}", began.elapsed());
     served_in_time(&binary, began, Instant::now(), served).await;
-    // The sentinels say it everywhere at once: a client may hear it a little later than this test does, and the old master serves until it is told.
+    // The sentinels say it everywhere at once: a client may hear it a little later than this test
+    // does, and the old master serves until it is told.
     have_left(before, [&a, &b]).await;
     guard.extend(60 * SECOND).await.unwrap();
     assert_eq!(guard.state(), HoldState::Held);

@@ -118,7 +118,8 @@ async fn notifications_stay_within_their_shard(binary: ServerBinary) {
     assert_tables_empty(&b).await;
 }
 
-/// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and looks by the clock; who comes then has another channel.
+/// Only the slot of the channel moves. Who waits elsewhere in the shard is not called any more and
+/// looks by the clock; who comes then has another channel.
 async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
     let a = connect(&cluster.url()).await;
@@ -166,7 +167,8 @@ async fn waiters_change_channel_when_its_slot_moves(binary: ServerBinary) {
     assert_tables_empty(&b).await;
 }
 
-/// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a waiter of before takes another with its next look, and is called there.
+/// Only the slot of the name moves. Its new shard cannot publish to the old channel, so that a
+/// waiter of before takes another with its next look, and is called there.
 async fn waiter_of_a_moved_name_changes_to_the_channel_of_its_new_shard(binary: ServerBinary) {
     let cluster = cluster(&binary, 0, ServerOptions::new());
     let a = connect(&cluster.url()).await;

@@ -1,4 +1,5 @@
-//! A cluster that falls into two parts, the old master alive in the smaller one, and clients that reach both.
+//! A cluster that falls into two parts, the old master alive in the smaller one, and clients that
+//! reach both.
 
 use std::time::Instant;
 
@@ -15,7 +16,8 @@ use super::support::{await_copy, registered, script_calls, take_and_free};
 
 redlatch_tests::on_every_server!(master_in_the_minority_is_left_and_durable_holds_exclude);
 
-/// What `Master` promises here is that tokens rise and that the first of two holders is told; what the others do, that there are no two.
+/// What `Master` promises here is that tokens rise and that the first of two holders is told; what
+/// the others do, that there are no two.
 async fn master_in_the_minority_is_left_and_durable_holds_exclude(binary: ServerBinary) {
     let cluster = with_two_replicas(&binary);
     let old = &cluster.nodes()[0];

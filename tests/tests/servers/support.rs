@@ -60,7 +60,8 @@ pub(super) fn await_copy(replica: &Server, name: &str) {
     });
 }
 
-/// Tells whether a cluster of it has channels that belong to a slot: Redis 7.0 brought them, all of Valkey has them.
+/// Tells whether a cluster of it has channels that belong to a slot: Redis 7.0 brought them, all of
+/// Valkey has them.
 pub(super) fn has_shards(binary: &ServerBinary) -> bool {
     binary.kind == ServerKind::Valkey || binary.version >= Version(7, 0, 0)
 }
@@ -81,8 +82,8 @@ pub(super) fn first_waiter(owner: &Server, name: &str) -> String {
     waiters.array().remove(0).text()
 }
 
-/// Stops a replica in such a way that nothing that its master says from now on reaches it, also not later: what lies in the buffers of a
-/// connection is lost with it.
+/// Stops a replica in such a way that nothing that its master says from now on reaches it, also not
+/// later: what lies in the buffers of a connection is lost with it.
 pub(super) fn cut_off(master: &Server, replica: &Server) {
     replica.stop();
     master.client_kill(ClientType::Replica);
@@ -122,7 +123,8 @@ pub(super) async fn held_and_waited_for<'a>(
     (guard, served)
 }
 
-/// Checks that who waited for what was freed while its server was failed over was served soon after another was in charge, and says when.
+/// Checks that who waited for what was freed while its server was failed over was served soon after
+/// another was in charge, and says when.
 pub(super) async fn served_in_time(
     binary: &ServerBinary,
     fault: Instant,

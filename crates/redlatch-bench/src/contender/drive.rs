@@ -103,7 +103,8 @@ async fn together(
     Ok(done)
 }
 
-/// Waits as a holder does who works. A timer of the runtime would end a whole ms late; a thread's sleep ends within 0.1 ms, and costs the runtime no more.
+/// Waits as a holder does who works. A timer of the runtime would end a whole ms late; a thread's
+/// sleep ends within 0.1 ms, and costs the runtime no more.
 pub(super) async fn rest(hold: Duration) -> Result<(), Failure> {
     if !hold.is_zero() {
         spawn_blocking(move || thread::sleep(hold)).await?;

@@ -1,6 +1,8 @@
-//! A program of its own that locks, in any language, told by lines on its standard input and answering by lines on its standard output.
+//! A program of its own that locks, in any language, told by lines on its standard input and
+//! answering by lines on its standard output.
 //!
-//! It is started with the server's URL behind its other arguments. Words in a line are separated by one space.
+//! It is started with the server's URL behind its other arguments. Words in a line are separated by
+//! one space.
 //!
 //! | from | line | meaning |
 //! |---|---|---|
@@ -12,7 +14,8 @@
 //! | it | `done <ns>` | how long it took; the round is over |
 //! | it | `failed <why>` | the round is over; so is the whole run |
 //!
-//! It ends when its standard input does. `redlatch-bench worker <contender> <url>` is such a program; `examples/polling.py` is one in another language.
+//! It ends when its standard input does. `redlatch-bench worker <contender> <url>` is such a
+//! program; `examples/polling.py` is one in another language.
 
 use std::{process::Stdio, time::Duration};
 

@@ -1,7 +1,10 @@
-//! The least that a hand-off by messages takes: PUBLISH → message → EVALSHA, from one who has a name to one who waits.
+//! The least that a hand-off by messages takes: PUBLISH → message → EVALSHA, from one who has a
+//! name to one who waits.
 //!
-//! Stations stand in a ring. Each waits for its message, runs the script of [`raw`](super::raw) as the next holder would, holds, and publishes to the station behind it.
-//! So a station's time is from the call that publishes to the reply of the next one's script; all but one of them are subscribed and idle, as waiters are.
+//! Stations stand in a ring. Each waits for its message, runs the script of [`raw`](super::raw) as the next
+//! holder would, holds, and publishes to the station behind it. So a station's time is from the
+//! call that publishes to the reply of the next one's script; all but one of them are subscribed
+//! and idle, as waiters are.
 
 use std::time::Duration;
 
@@ -93,7 +96,8 @@ impl Station {
         })
     }
 
-    /// Does one round, in a task of its own: what runs on a worker of the runtime is woken by it sooner than the runtime's caller is.
+    /// Does one round, in a task of its own: what runs on a worker of the runtime is woken by it
+    /// sooner than the runtime's caller is.
     pub(crate) async fn run(mut self, lap: Lap) -> Result<(Self, TaskDone), Failure> {
         let task = tokio::spawn(async move {
             let done = self.stand(&lap).await?;
@@ -177,7 +181,8 @@ pub(crate) fn laps(job: &Job, stations: u32) -> Result<Vec<Lap>, Failure> {
     Ok((0..stations).map(lap).collect())
 }
 
-/// Publishes to the next station and returns when it asked for that. At the start that station may not have subscribed yet, at the end it may be gone.
+/// Publishes to the next station and returns when it asked for that. At the start that station may
+/// not have subscribed yet, at the end it may be gone.
 async fn pass(
     commands: &mut MultiplexedConnection,
     lap: &Lap,

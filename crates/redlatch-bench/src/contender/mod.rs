@@ -1,4 +1,5 @@
-//! Who is measured. Each contender is one file: a [`Session`] if it is a Rust library, a line in [`KNOWN`] for its name.
+//! Who is measured. Each contender is one file: a [`Session`] if it is a Rust library, a line in
+//! [`KNOWN`] for its name.
 
 mod drive;
 mod external;
@@ -30,7 +31,8 @@ pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 pub(crate) trait Contender: Send {
     fn name(&self) -> &str;
 
-    /// The commands that it sends itself, in lower case; others that the server counts are called by scripts.
+    /// The commands that it sends itself, in lower case; others that the server counts are called
+    /// by scripts.
     fn verbs(&self) -> Vec<String>;
 
     async fn run(&mut self, job: &Job) -> Result<Done, Failure>;

@@ -1,4 +1,5 @@
-//! What people write themselves: `SET NX PX`, a loop that asks again after a pause, and a script that deletes what is still theirs.
+//! What people write themselves: `SET NX PX`, a loop that asks again after a pause, and a script
+//! that deletes what is still theirs.
 
 use std::{sync::Arc, time::Duration};
 

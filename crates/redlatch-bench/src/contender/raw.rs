@@ -1,5 +1,5 @@
-//! The limit: a frozen, minimal, unfenced pair of hash scripts through the client crate that redlatch uses. It knows no waiters, no tokens and
-//! no copies of requests; nobody should use it.
+//! The limit: a frozen, minimal, unfenced pair of hash scripts through the client crate that
+//! redlatch uses. It knows no waiters, no tokens and no copies of requests; nobody should use it.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! redlatch, with its defaults: renewed leases of 30 s, fencing tokens, waiters that are called. The plain lock, and other kinds where one at a time, or some, may have a name.
+//! redlatch, with its defaults: renewed leases of 30 s, fencing tokens, waiters that are called.
+//! The plain lock, and other kinds where one at a time, or some, may have a name.
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 

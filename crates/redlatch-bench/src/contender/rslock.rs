@@ -1,4 +1,5 @@
-//! The crate `rslock`: Redlock over one server. It polls; its pause is set to what [`polling`](super::polling) takes on average.
+//! The crate `rslock`: Redlock over one server. It polls; its pause is set to what [`polling`](super::polling)
+//! takes on average.
 
 use std::time::Duration;
 

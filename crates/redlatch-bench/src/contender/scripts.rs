@@ -1,5 +1,5 @@
-//! redlatch's own scripts and nothing else of it: what its pair costs through the client crate that it uses. It waits for nobody, renews nothing and believes
-//! every answer; nobody should use it.
+//! redlatch's own scripts and nothing else of it: what its pair costs through the client crate that
+//! it uses. It waits for nobody, renews nothing and believes every answer; nobody should use it.
 
 use std::{
     sync::Arc,

@@ -105,7 +105,8 @@ impl Report {
         references.find(|name| self.find(case, name).is_some())
     }
 
-    /// Returns the median, over the rounds, of how many times the reference's value another's is in the same round.
+    /// Returns the median, over the rounds, of how many times the reference's value another's is in
+    /// the same round.
     pub(crate) fn ratio(&self, case: &str, contender: &str, reference: &str, measure: &str) -> f64 {
         let values = |name| self.find(case, name).map(|series| series.values(measure));
         let (Some(values), Some(base)) = (values(contender), values(reference)) else {
@@ -162,7 +163,8 @@ impl Report {
     }
 }
 
-/// Writes `tables.md`: the tables of all workloads that have been measured into `folder`, as `docs/PERFORMANCE.md` has them.
+/// Writes `tables.md`: the tables of all workloads that have been measured into `folder`, as
+/// `docs/PERFORMANCE.md` has them.
 pub(crate) fn collect(folder: &Path) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -191,7 +193,8 @@ impl Target {
     }
 }
 
-/// All measures, in the order of the tables' columns. Those per pair are per acquisition and its release.
+/// All measures, in the order of the tables' columns. Those per pair are per acquisition and its
+/// release.
 const MEASURES: [&str; 13] = [
     "pairs/s",
     "p50 µs",

@@ -94,7 +94,8 @@ impl Scale {
             })
     }
 
-    /// Where values are as far apart as that, most bars of a linear scale would be too short to see.
+    /// Where values are as far apart as that, most bars of a linear scale would be too short to
+    /// see.
     fn is_logarithmic(self) -> bool {
         self.highest / self.lowest > 100.0
     }

@@ -97,7 +97,8 @@ fn commands(report: &Report, case: &str) -> f64 {
     series.map_or(f64::NAN, |series| series.median("commands"))
 }
 
-/// In one turn after the other, most would have the name once or twice; for those who are not served in turn that is long enough too.
+/// In one turn after the other, most would have the name once or twice; for those who are not
+/// served in turn that is long enough too.
 fn long_enough(plan: &Plan, waiters: usize, hold: Duration) -> Duration {
     let handoff = Duration::from_micros(150) + plan.latency * 5 / 2;
     let turns = u32::try_from(waiters * 3).unwrap_or(u32::MAX);
@@ -129,7 +130,8 @@ pub(super) const PLOTTED: &[&str] = &["p50 µs", "p99 µs", "commands"];
 
 const SIZES: [usize; 4] = [2, 16, 128, 1_000];
 
-/// If holds have no length, the next of the process is never told that the name is taken; if they last, everybody waits for a message.
+/// If holds have no length, the next of the process is never told that the name is taken; if they
+/// last, everybody waits for a message.
 const HOLDS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_micros(200),

@@ -101,7 +101,8 @@ pub(super) fn time(plan: &Plan) -> Duration {
     Duration::from_secs(if plan.effort.long { 30 } else { 13 })
 }
 
-/// The default lease in ms, which the holds have, and what a client takes off it to be safe: 2 % for clocks, 4 ms for timers.
+/// The default lease in ms, which the holds have, and what a client takes off it to be safe: 2 %
+/// for clocks, 4 ms for timers.
 const LEASE: f64 = 30_000.0;
 const MARGIN: f64 = 604.0;
 

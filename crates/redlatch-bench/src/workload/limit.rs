@@ -9,10 +9,11 @@ use crate::{
     rounds::unique,
 };
 
-/// Runs the raw pair's scripts through `redis-benchmark`: one connection with so many requests in flight. None where it is not installed.
+/// Runs the raw pair's scripts through `redis-benchmark`: one connection with so many requests in
+/// flight. None where it is not installed.
 ///
-/// It cannot send two scripts in turn. The first is run on a name that is held by who asks, the second on one that is free, so its path is the shorter one:
-/// the rate is an upper bound.
+/// It cannot send two scripts in turn. The first is run on a name that is held by who asks, the
+/// second on one that is free, so its path is the shorter one: the rate is an upper bound.
 pub(super) fn redis_benchmark(
     rig: &Rig,
     case: &str,

@@ -110,7 +110,8 @@ fn wants(plan: &Plan, name: &str) -> bool {
     plan.only.is_empty() || plan.only.iter().any(|one| one == name)
 }
 
-/// Starts one that is built in, in a process of its own: what others have left in a heap or a runtime is nobody's business.
+/// Starts one that is built in, in a process of its own: what others have left in a heap or a
+/// runtime is nobody's business.
 async fn own(name: &str, rig: &Rig) -> Result<External, Failure> {
     External::start(name, &own_worker(name)?, &rig.url()).await
 }

@@ -140,43 +140,52 @@ impl<G> fmt::Debug for Request<G> {
 macro_rules! acquire_options {
     ($builder:ident) => {
         impl<G> $builder<G> {
-            /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews it; [`Held::extend`] may.
+            /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews
+            /// it; [`Held::extend`] may.
             ///
-            /// A re-entry never shortens the hold, and does not end its renewal while a guard lives that wants it.
+            /// A re-entry never shortens the hold, and does not end its renewal while a guard lives
+            /// that wants it.
             ///
-            /// A lease has to be longer than a request and its answer take, by the margin at least: what is granted later than that is given back, and
-            /// the acquisition tries again for as long as it may.
+            /// A lease has to be longer than a request and its answer take, by the margin at least:
+            /// what is granted later than that is given back, and the acquisition tries again for
+            /// as long as it may.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::fixed(lease));
                 self
             }
 
-            /// Holds with a lease of `lease` that is renewed every third of it while the guard lives: 1 s to 365 days. The default, with the
-            /// client's default lease of 30 s.
+            /// Holds with a lease of `lease` that is renewed every third of it while the guard
+            /// lives: 1 s to 365 days. The default, with the client's default lease of 30 s.
             pub fn renewed_lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::renewed(lease));
                 self
             }
 
-            /// Stops renewing for this guard after `max`, although it lives: a guard that was forgotten frees its name. Default: never.
+            /// Stops renewing for this guard after `max`, although it lives: a guard that was
+            /// forgotten frees its name. Default: never.
             ///
-            /// The hold then ends with the lease that runs, up to one lease after `max`. Without renewal it changes nothing.
+            /// The hold then ends with the lease that runs, up to one lease after `max`. Without
+            /// renewal it changes nothing.
             pub const fn max_hold(mut self, max: Duration) -> Self {
                 self.0.options.max_hold = Some(max);
                 self
             }
 
-            /// Sets who has to have the grant, each renewal and each [`extend`](Held::extend) before it counts. Default: [`Durability::Master`].
+            /// Sets who has to have the grant, each renewal and each [`extend`](Held::extend) before it counts.
+            /// Default: [`Durability::Master`].
             ///
-            /// Anything else costs a `WAIT` per acquisition and per renewed pipeline, over connections of their own. Where too few replicas
-            /// confirm within a sixth of the lease, at most a second, the acquisition fails with `NotEnoughReplicas` and is undone; a renewal
-            /// then counts for nothing and is tried again, until the hold is lost at its deadline.
+            /// Anything else costs a `WAIT` per acquisition and per renewed pipeline, over
+            /// connections of their own. Where too few replicas confirm within a sixth of the
+            /// lease, at most a second, the acquisition fails with `NotEnoughReplicas` and is
+            /// undone; a renewal then counts for nothing and is tried again, until the hold is lost
+            /// at its deadline.
             pub const fn durability(mut self, durability: Durability) -> Self {
                 self.0.options.durability = durability;
                 self
             }
 
-            /// Acquires for `owner`, which re-enters if it holds already. Default: the owner of the scope, outside of any a fresh one.
+            /// Acquires for `owner`, which re-enters if it holds already. Default: the owner of the
+            /// scope, outside of any a fresh one.
             ///
             /// An owner of another client is an error, `ForeignOwner`.
             pub fn owner(mut self, owner: &Owner) -> Self {
@@ -192,7 +201,8 @@ macro_rules! acquire_options {
 
             /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](crate::ClientBuilder::wait_strategy).
             ///
-            /// A [`Backoff`](crate::Backoff) with a greatest number of attempts ends a waiting acquisition with `TooManyAttempts`, and one that may give up with `None`.
+            /// A [`Backoff`](crate::Backoff) with a greatest number of attempts ends a waiting acquisition with
+            /// `TooManyAttempts`, and one that may give up with `None`.
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.0.options.strategy = Some(strategy);
                 self
@@ -286,7 +296,8 @@ impl<G> TryAcquireFor<G> {
         ))
     }
 
-    /// Starts a builder for several things at once; for the crates of this family. No wait at all is one try, which takes the time that answers need.
+    /// Starts a builder for several things at once; for the crates of this family. No wait at all
+    /// is one try, which takes the time that answers need.
     #[doc(hidden)]
     pub fn many(many: Arc<dyn AcquireMany<G>>, wait: Duration) -> Self {
         let wait = match wait {

@@ -21,7 +21,8 @@ use crate::{
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 
-/// Looks at version, role and eviction policy, and whether the user may do what the scripts do and listen to wakes.
+/// Looks at version, role and eviction policy, and whether the user may do what the scripts do and
+/// listen to wakes.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_servers(client, deadline).await?;
     let mut keys = client.probe_keys();
@@ -50,8 +51,9 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     wakes.and(broadcasts)
 }
 
-/// Decides whether wakes go by shard: if all nodes publish so, and one of them takes a subscription, within half of the time that is left. Whatever keeps them from it,
-/// wakes over the whole cluster may be had nevertheless.
+/// Decides whether wakes go by shard: if all nodes publish so, and one of them takes a
+/// subscription, within half of the time that is left. Whatever keeps them from it, wakes over the
+/// whole cluster may be had nevertheless.
 async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
     let now = client.now();
     let until = now + (deadline - now) / 2;
@@ -179,7 +181,8 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     ))
 }
 
-/// The wording of a denial inside a script differs between versions; its code does not reach all of them.
+/// The wording of a denial inside a script differs between versions; its code does not reach all of
+/// them.
 fn is_denial(refusal: &str) -> bool {
     ["NOPERM", "permission", "can't access", "can't run"]
         .iter()

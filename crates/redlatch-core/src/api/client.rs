@@ -4,7 +4,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use crate::{Client, ClientBuilder, Error, Owner};
 
-/// What a client's tables hold, for tests and for the curious. All zero when nothing is held, waited for or under way.
+/// What a client's tables hold, for tests and for the curious. All zero when nothing is held,
+/// waited for or under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tables {
@@ -46,8 +47,8 @@ impl Client {
         self.0.numbers.owner()
     }
 
-    /// Changes as whom servers are logged in to, from the next connection on: for passwords that change while the client lives. Connections that
-    /// are up stay so. Does no I/O.
+    /// Changes as whom servers are logged in to, from the next connection on: for passwords that
+    /// change while the client lives. Connections that are up stay so. Does no I/O.
     pub fn set_credentials(&self, username: Option<&str>, password: Option<&str>) {
         self.net().router.change_credentials(username, password);
     }

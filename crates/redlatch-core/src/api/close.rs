@@ -18,12 +18,14 @@ use crate::{
 };
 
 impl Client {
-    /// Stops new work at once, tells every guard that its hold ends, gives the guards `grace` to go, then releases what is left.
+    /// Stops new work at once, tells every guard that its hold ends, gives the guards `grace` to
+    /// go, then releases what is left.
     ///
-    /// Waiters get [`ErrorKind::Closed`], guards [`LossCause::Closed`]. During the grace holds are renewed as before, so that nobody else gets
-    /// what a guard still winds up. Returns when every hold is released and the connections are closed; at the latest after
-    /// the grace, a second for acquisitions to give up, and the client's patience. What could not be released by then ends with its
-    /// lease. Calling it again, or on another clone, is harmless.
+    /// Waiters get [`ErrorKind::Closed`], guards [`LossCause::Closed`]. During the grace holds are
+    /// renewed as before, so that nobody else gets what a guard still winds up. Returns when every
+    /// hold is released and the connections are closed; at the latest after the grace, a second for
+    /// acquisitions to give up, and the client's patience. What could not be released by then ends
+    /// with its lease. Calling it again, or on another clone, is harmless.
     ///
     /// # Cancel safety
     ///
@@ -41,7 +43,8 @@ impl Client {
         }
         self.wait_until(deadline, || holds.iter().all(|hold| hold.guards() == 0))
             .await;
-        // Acquisitions under way give up by themselves; one that nobody polls is not waited for long.
+        // Acquisitions under way give up by themselves; one that nobody polls is not waited for
+        // long.
         let waiters = || core.waiters.load(Ordering::Relaxed) == 0;
         self.wait_until(
             deadline.max(self.now() + timeouts::CLOSE_ACQUISITIONS),
@@ -69,13 +72,14 @@ impl Client {
         self.close(Duration::ZERO).await;
     }
 
-    /// Tells whether the client is closed or closing: it also is when the tokio runtime has ended in which it was made, and in a fork of its process.
+    /// Tells whether the client is closed or closing: it also is when the tokio runtime has ended
+    /// in which it was made, and in a fork of its process.
     pub fn is_closed(&self) -> bool {
         self.0.life().is_forked() || self.is_closing()
     }
 
-    /// Resolves when every release and undo in the background has been answered or given up: what dropped guards and dropped acquisitions
-    /// left behind. The client stays open.
+    /// Resolves when every release and undo in the background has been answered or given up: what
+    /// dropped guards and dropped acquisitions left behind. The client stays open.
     ///
     /// # Cancel safety
     ///
@@ -124,7 +128,8 @@ impl Core {
         });
     }
 
-    /// The client has ended by itself: tells whoever holds or waits, and releases what can be released.
+    /// The client has ended by itself: tells whoever holds or waits, and releases what can be
+    /// released.
     fn ended(&self, end: &End) {
         self.closing.send_replace(true);
         if *end == End::Runtime {
@@ -150,7 +155,8 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Nobody can hold or wait any more; what guards left behind is still worked off. A fork may find locks taken for ever.
+        // Nobody can hold or wait any more; what guards left behind is still worked off. A fork may
+        // find locks taken for ever.
         if !self.life().is_forked() {
             self.releaser.finish();
         }

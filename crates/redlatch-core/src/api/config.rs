@@ -51,16 +51,21 @@ pub(crate) struct Config {
 impl<C: From<Client>> ClientBuilder<C> {
     /// Starts from an address:
     ///
-    /// * One server: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS, `unix:///path[?db=n&user=…&pass=…]` or
-    ///   `redis+unix://…`.
-    /// * A cluster: `redis+cluster://[user[:password]@]host[:port][,host[:port]…]`, some of its nodes. `redis-cluster://host?node=host:port` means the
-    ///   same.
-    /// * Sentinels: `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/service[/database]`, the service being the name that the sentinels
-    ///   know the master by; user and password are the servers', `?sentinel_username=…&sentinel_password=…` the sentinels'.
-    ///   `redis-sentinel://…?sentinelServiceName=service` and `redis-sentinel://…/database#service` mean the same. The port is 26379 by default.
-    /// * A master and its replicas: `redis+replicas://host[:port],host[:port]…[/database]`, all of them; which one is the master is found out.
+    /// * One server: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS,
+    ///   `unix:///path[?db=n&user=…&pass=…]` or `redis+unix://…`.
+    /// * A cluster: `redis+cluster://[user[:password]@]host[:port][,host[:port]…]`, some of its
+    ///   nodes. `redis-cluster://host?node=host:port` means the same.
+    /// * Sentinels:
+    ///   `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/service[/database]`, the
+    ///   service being the name that the sentinels know the master by; user and password are the
+    ///   servers', `?sentinel_username=…&sentinel_password=…` the sentinels'.
+    ///   `redis-sentinel://…?sentinelServiceName=service` and `redis-sentinel://…/database#service`
+    ///   mean the same. The port is 26379 by default.
+    /// * A master and its replicas: `redis+replicas://host[:port],host[:port]…[/database]`, all of
+    ///   them; which one is the master is found out.
     ///
-    /// With `rediss` instead of `redis`, all are spoken to by TLS. `valkey` and `valkeys` mean the same as `redis` and `rediss`.
+    /// With `rediss` instead of `redis`, all are spoken to by TLS. `valkey` and `valkeys` mean the
+    /// same as `redis` and `rediss`.
     pub fn new(url: &str) -> Self {
         Self::of(address::parse(url))
     }
@@ -74,22 +79,25 @@ impl<C: From<Client>> ClientBuilder<C> {
         }))
     }
 
-    /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server; the first login among them holds for all.
+    /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server; the
+    /// first login among them holds for all.
     pub fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::cluster(nodes))
     }
 
-    /// Starts from sentinels, each `host[:port]` or an address of one server, and the name that they know the master by.
+    /// Starts from sentinels, each `host[:port]` or an address of one server, and the name that
+    /// they know the master by.
     ///
     /// A login among the addresses is the sentinels'; the servers' is set by [`credentials`](Self::credentials).
     pub fn sentinel<I: AsRef<str>>(service: &str, sentinels: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::sentinel(service, sentinels))
     }
 
-    /// Starts from a master and its replicas, in any order, each `host[:port]` or an address of one server; the first login among them holds
-    /// for all.
+    /// Starts from a master and its replicas, in any order, each `host[:port]` or an address of one
+    /// server; the first login among them holds for all.
     ///
-    /// They are asked which of them is the master, and asked again when that one is away or takes no writes. Nobody is promoted by this.
+    /// They are asked which of them is the master, and asked again when that one is away or takes
+    /// no writes. Nobody is promoted by this.
     pub fn replicas<I: AsRef<str>>(servers: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::replicas(servers))
     }
@@ -123,7 +131,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         }
     }
 
-    /// Sets user and password of the servers, instead of what the address says. [`Client::set_credentials`] changes them later.
+    /// Sets user and password of the servers, instead of what the address says.
+    /// [`Client::set_credentials`] changes them later.
     #[must_use]
     pub fn credentials(mut self, username: Option<&str>, password: Option<&str>) -> Self {
         let login = &mut self.config.servers.login;
@@ -152,8 +161,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Says that the server which is announced as `announced`, `host:port`, is reached at `reached`: for nodes behind address translation or
-    /// proxies. May be called once per node.
+    /// Says that the server which is announced as `announced`, `host:port`, is reached at
+    /// `reached`: for nodes behind address translation or proxies. May be called once per node.
     #[must_use]
     pub fn announced_as(mut self, announced: &str, reached: &str) -> Self {
         match (
@@ -168,8 +177,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         }
     }
 
-    /// Sets the first part of all keys and channels: 1 to 64 bytes without braces, `@`, white space and glob characters.
-    /// Default `redlatch`.
+    /// Sets the first part of all keys and channels: 1 to 64 bytes without braces, `@`, white space
+    /// and glob characters. Default `redlatch`.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         match Prefix::parse(prefix) {
@@ -182,7 +191,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets the lease of acquisitions that name none; the watchdog renews it. 1 s to 365 days, default 30 s.
+    /// Sets the lease of acquisitions that name none; the watchdog renews it. 1 s to 365 days,
+    /// default 30 s.
     #[must_use]
     pub fn default_lease(mut self, lease: Duration) -> Self {
         match Lease::renewed(lease) {
@@ -194,14 +204,16 @@ impl<C: From<Client>> ClientBuilder<C> {
 
     /// Sets how acquisitions that say nothing about it wait. Default: [`WaitStrategy::Notify`].
     ///
-    /// With `Poll` here and nowhere anything else, the client never opens a connection for messages and needs no right to channels.
+    /// With `Poll` here and nowhere anything else, the client never opens a connection for messages
+    /// and needs no right to channels.
     #[must_use]
     pub const fn wait_strategy(mut self, strategy: WaitStrategy) -> Self {
         self.config.strategy = strategy;
         self
     }
 
-    /// Sets how far clocks may run from true time, ours and the server's: 0 to 0.2, default 0.01 (one per cent).
+    /// Sets how far clocks may run from true time, ours and the server's: 0 to 0.2, default 0.01
+    /// (one per cent).
     ///
     /// Holders give up 2 × drift × lease + 4 ms before the lease ends.
     #[must_use]
@@ -235,9 +247,11 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long the fencing token of a freed name is kept: 10 s to 365 days, default 10 minutes.
+    /// Sets how long the fencing token of a freed name is kept: 10 s to 365 days, default 10
+    /// minutes.
     ///
-    /// It costs about 110 bytes per name for that time. Tokens rise beyond it too, as long as the server's clock is not set back.
+    /// It costs about 110 bytes per name for that time. Tokens rise beyond it too, as long as the
+    /// server's clock is not set back.
     #[must_use]
     pub fn token_retention(mut self, retention: Duration) -> Self {
         if retention < Duration::from_secs(10) || retention > Lease::MAX {
@@ -247,10 +261,12 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long an operation goes on without an answer from the server before it fails: 100 ms to 1 day, default 10 s.
+    /// Sets how long an operation goes on without an answer from the server before it fails: 100 ms
+    /// to 1 day, default 10 s.
     ///
-    /// Waiting for a name that is held by another is not bounded by this, since the server answers: what counts is the time since its last
-    /// answer. A release, an extension or a look gives up when its own request has not been answered for so long.
+    /// Waiting for a name that is held by another is not bounded by this, since the server answers:
+    /// what counts is the time since its last answer. A release, an extension or a look gives up
+    /// when its own request has not been answered for so long.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         if patience < Duration::from_millis(100) || patience > Duration::from_secs(86_400) {
@@ -260,7 +276,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) may take in all, and each try to connect again later: 10 ms to 1 minute, default 3 s.
+    /// Sets how long [`connect`](Self::connect) may take in all, and each try to connect again later: 10 ms to 1
+    /// minute, default 3 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         if timeout < Duration::from_millis(10) || timeout > Duration::from_secs(60) {
@@ -270,7 +287,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets the application's name, which is shown with every hold of this client. Default: the name of the executable.
+    /// Sets the application's name, which is shown with every hold of this client. Default: the
+    /// name of the executable.
     #[must_use]
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.config.application = Some(name.into());
@@ -284,25 +302,28 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how many acquisitions of this client may be under way at a time, waiting or not. Default 100,000; more get
-    /// [`ErrorKind::TooManyWaiters`].
+    /// Sets how many acquisitions of this client may be under way at a time, waiting or not.
+    /// Default 100,000; more get [`ErrorKind::TooManyWaiters`].
     #[must_use]
     pub fn max_waiters(mut self, waiters: usize) -> Self {
         self.config.max_waiters = waiters;
         self
     }
 
-    /// Sets whether connecting looks at the server's version, its eviction policy and the user's rights. Default on.
+    /// Sets whether connecting looks at the server's version, its eviction policy and the user's
+    /// rights. Default on.
     ///
-    /// Costs a handful of commands once. Turn it off for a service where it fails and locking would not; missing rights then show at first
-    /// use, the first waiter has to subscribe before it can wait, and in a cluster each wake goes to all nodes.
+    /// Costs a handful of commands once. Turn it off for a service where it fails and locking would
+    /// not; missing rights then show at first use, the first waiter has to subscribe before it can
+    /// wait, and in a cluster each wake goes to all nodes.
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {
         self.config.self_check = check;
         self
     }
 
-    /// Sets what TLS trusts and shows. Only for addresses of `rediss://`, or for the servers that sentinels tell of.
+    /// Sets what TLS trusts and shows. Only for addresses of `rediss://`, or for the servers that
+    /// sentinels tell of.
     #[must_use]
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         let topology = &mut self.config.servers.topology;
@@ -323,7 +344,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self.refuse(address::wrong("TLS options need an address of rediss://"))
     }
 
-    /// Sets what TLS trusts and shows to sentinels, where that differs from the servers; call it after [`tls`](Self::tls).
+    /// Sets what TLS trusts and shows to sentinels, where that differs from the servers; call it
+    /// after [`tls`](Self::tls).
     #[must_use]
     pub fn sentinel_tls(mut self, tls: TlsOptions) -> Self {
         let set = match &mut self.config.servers.topology {
@@ -338,9 +360,11 @@ impl<C: From<Client>> ClientBuilder<C> {
         ))
     }
 
-    /// Sets where background work runs and what clock counts. Default: the tokio runtime that [`connect`](Self::connect) is called in.
+    /// Sets where background work runs and what clock counts. Default: the tokio runtime that
+    /// [`connect`](Self::connect) is called in.
     ///
-    /// Give it a [`TokioRuntime`] of another tokio runtime when the main one may be blocked for long: renewals then go on.
+    /// Give it a [`TokioRuntime`] of another tokio runtime when the main one may be blocked for
+    /// long: renewals then go on.
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.config.runtime = Some(runtime);
@@ -367,8 +391,9 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// # Errors
     ///
-    /// `InvalidOption` or `InvalidLease` for a wrong option, or without a tokio runtime; `Auth`, `Permission`, `UnsupportedServer`, `ServerFull`;
-    /// `Unavailable` or `OutcomeUnknown` when the server could not be reached, or did not answer, within the connect time-out.
+    /// `InvalidOption` or `InvalidLease` for a wrong option, or without a tokio runtime; `Auth`,
+    /// `Permission`, `UnsupportedServer`, `ServerFull`; `Unavailable` or `OutcomeUnknown` when the
+    /// server could not be reached, or did not answer, within the connect time-out.
     ///
     /// # Panics
     ///

@@ -7,7 +7,8 @@ use crate::{
     runtime::{DialError, DialErrorKind, ServerError},
 };
 
-/// What went wrong. Contention is not among it: a lock that is held by another is a value, not an error.
+/// What went wrong. Contention is not among it: a lock that is held by another is a value, not an
+/// error.
 ///
 /// Opaque; [`kind`](Self::kind) tells the class, [`source`](error::Error::source) the cause. Cheap to clone.
 #[derive(Clone)]
@@ -29,43 +30,51 @@ pub enum ErrorKind {
     InvalidName,
     /// The lease is out of bounds. Nothing was sent.
     InvalidLease,
-    /// An option is out of bounds or does not fit the others, or the address cannot be understood. Nothing was sent.
+    /// An option is out of bounds or does not fit the others, or the address cannot be understood.
+    /// Nothing was sent.
     InvalidOption,
     /// The owner belongs to another client. Nothing was sent.
     ForeignOwner,
-    /// The key holds something else: another kind of object, a newer version, or a value that is not ours. Nothing was changed.
+    /// The key holds something else: another kind of object, a newer version, or a value that is
+    /// not ours. Nothing was changed.
     WrongKind,
     /// The server refuses user or password.
     Auth,
     /// Nobody has set the object up, or it has been removed since. Nothing was changed.
     NotSet,
-    /// The object was removed while this waited for it: deleted, ended by its own time, or lost by the server.
+    /// The object was removed while this waited for it: deleted, ended by its own time, or lost by
+    /// the server.
     Deleted,
-    /// More is asked for than there is at all, or the object would get more or less than it can have. Nothing was changed.
+    /// More is asked for than there is at all, or the object would get more or less than it can
+    /// have. Nothing was changed.
     OutOfRange,
     /// The server's user may not do this.
     Permission,
     /// The server is out of memory and took nothing.
     ServerFull,
-    /// The server has fewer replicas than it is configured to need, and took nothing; or fewer have confirmed than the acquisition asked for, and
-    /// what was taken is given back in the background.
+    /// The server has fewer replicas than it is configured to need, and took nothing; or fewer have
+    /// confirmed than the acquisition asked for, and what was taken is given back in the
+    /// background.
     NotEnoughReplicas,
     /// The server could not be reached in time, and surely nothing was executed.
     Unavailable,
-    /// The server did not answer in time; what was asked may or may not have been executed. What an abandoned acquisition took is
-    /// given back in the background.
+    /// The server did not answer in time; what was asked may or may not have been executed. What an
+    /// abandoned acquisition took is given back in the background.
     OutcomeUnknown,
     /// The hold was lost.
     Lost(LossCause),
-    /// The owner asks for what only itself keeps it from, and would wait for ever: who reads asks to write. Nothing was changed.
+    /// The owner asks for what only itself keeps it from, and would wait for ever: who reads asks
+    /// to write. Nothing was changed.
     WouldDeadlock,
     /// The server is too old, a replica, or of a kind that cannot be used.
     UnsupportedServer,
     /// Too many waiters in this client.
     TooManyWaiters,
-    /// Another held it in every attempt that the wait strategy allows. Only where there is no other way to say so.
+    /// Another held it in every attempt that the wait strategy allows. Only where there is no other
+    /// way to say so.
     TooManyAttempts,
-    /// The client is closed or closing, the tokio runtime that it was made in has ended, or a background task of it has panicked; the message says which.
+    /// The client is closed or closing, the tokio runtime that it was made in has ended, or a
+    /// background task of it has panicked; the message says which.
     Closed,
     /// The client was made in another process, of which this one is a fork. Nothing was sent.
     Forked,
@@ -185,7 +194,8 @@ impl Error {
 
     /// Tells whether surely nothing was executed.
     ///
-    /// Otherwise something may have been; what an abandoned acquisition took is given back in the background.
+    /// Otherwise something may have been; what an abandoned acquisition took is given back in the
+    /// background.
     pub fn is_not_executed(&self) -> bool {
         !self.0.in_doubt
             && !matches!(

@@ -1,4 +1,5 @@
-//! Whether a client is alive: the process that it belongs to, and the tasks that it cannot do without.
+//! Whether a client is alive: the process that it belongs to, and the tasks that it cannot do
+//! without.
 
 use std::{
     any::Any,
@@ -76,7 +77,8 @@ impl Life {
         }
     }
 
-    /// Runs `future` in the background. The client ends if the task is dropped before its end, or panics.
+    /// Runs `future` in the background. The client ends if the task is dropped before its end, or
+    /// panics.
     pub(crate) fn spawn(
         self: &Arc<Self>,
         name: &'static str,
@@ -145,13 +147,15 @@ impl Life {
         }
     }
 
-    /// Tells whether this process is another than the one that the client was made in. Costs one `getpid`.
+    /// Tells whether this process is another than the one that the client was made in. Costs one
+    /// `getpid`.
     pub(crate) fn is_forked(&self) -> bool {
         process::id() != self.process
     }
 
-    /// Resolves when it is polled in another process than the one that the client was made in, in which nothing else may ever wake its caller. Looks from its
-    /// second poll on: whoever begins to wait has looked.
+    /// Resolves when it is polled in another process than the one that the client was made in, in
+    /// which nothing else may ever wake its caller. Looks from its second poll on: whoever begins
+    /// to wait has looked.
     pub(crate) const fn forked(&self) -> Forked<'_> {
         Forked {
             life: self,
@@ -172,7 +176,8 @@ impl Life {
         Err(Error::new(ErrorKind::Forked, message))
     }
 
-    /// A connection was made. Owners and attempts that are named from here on differ from those of any copy of this machine.
+    /// A connection was made. Owners and attempts that are named from here on differ from those of
+    /// any copy of this machine.
     pub(crate) fn connected(&self) {
         self.numbers.jump(self.runtime.entropy());
     }
@@ -273,7 +278,8 @@ impl Future for Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // Its own panics are caught where it is polled: this is a runtime that goes, perhaps because something else panics.
+        // Its own panics are caught where it is polled: this is a runtime that goes, perhaps
+        // because something else panics.
         if self.future.is_some() && !self.life.is_stopped() {
             self.life.end(End::Runtime);
         }

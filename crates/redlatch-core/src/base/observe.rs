@@ -127,7 +127,8 @@ pub(crate) fn undone(labels: &Labels) {
     meter::count("redlatch_undone_total", labels);
 }
 
-/// The server refuses a release or undo, which is tried again. Told once until the server takes one.
+/// The server refuses a release or undo, which is tried again. Told once until the server takes
+/// one.
 pub(crate) fn release_refused(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::warn!(
         target: "redlatch", event = "release_refused", kind = labels.kind, %name, %why,

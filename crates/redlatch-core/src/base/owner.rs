@@ -18,7 +18,8 @@ use uuid::Uuid;
 pub struct ClientId(Arc<String>);
 
 impl ClientId {
-    /// Makes an id of what the system's entropy has given. It excludes, so nothing that repeats may take its place.
+    /// Makes an id of what the system's entropy has given. It excludes, so nothing that repeats may
+    /// take its place.
     pub(crate) fn from_entropy(entropy: u128) -> Self {
         let uuid = uuid::Builder::from_random_bytes(entropy.to_be_bytes()).into_uuid();
         Self(Arc::new(uuid.simple().to_string()))
@@ -51,8 +52,9 @@ impl fmt::Debug for ClientId {
 
 /// An identity that may hold and re-enter: `<client>:<n>`.
 ///
-/// Every acquisition has a fresh owner unless one is given, and so excludes every other, inside one process too. To re-enter, pass the owner
-/// of the hold, or run the nested code inside its [`scope`](Self::scope). An owner belongs to the client that made it.
+/// Every acquisition has a fresh owner unless one is given, and so excludes every other, inside one
+/// process too. To re-enter, pass the owner of the hold, or run the nested code inside its
+/// [`scope`](Self::scope). An owner belongs to the client that made it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     client: ClientId,
@@ -70,9 +72,11 @@ impl Owner {
         self.number
     }
 
-    /// Runs `future` so that every acquisition of the same client inside it, at any depth, is made by this owner, unless it names another.
+    /// Runs `future` so that every acquisition of the same client inside it, at any depth, is made
+    /// by this owner, unless it names another.
     ///
-    /// Tasks spawned inside do not inherit the scope. Branches of `join!` inside do, and so do not exclude each other.
+    /// Tasks spawned inside do not inherit the scope. Branches of `join!` inside do, and so do not
+    /// exclude each other.
     ///
     /// # Cancel safety
     ///
@@ -126,7 +130,8 @@ impl Numbers {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Goes on at a number that copies of this machine do not go on at, each having its own `entropy`. Numbers rise, and so none is given twice.
+    /// Goes on at a number that copies of this machine do not go on at, each having its own
+    /// `entropy`. Numbers rise, and so none is given twice.
     pub(crate) fn jump(&self, entropy: u128) {
         let jump = |next: u64| {
             let left = END.saturating_sub(next);
@@ -193,8 +198,9 @@ impl fmt::Debug for AttemptId {
 /// Scripts read numbers as floats, which have 53 bits.
 const END: u64 = 1 << 53;
 
-/// A jump is of one such part at most of the numbers that are left: 2^36 at first. With eleven digits, the address of a waiter has at most the 64 bytes
-/// that the server keeps in its most compact form.
+/// A jump is of one such part at most of the numbers that are left: 2^36 at first. With eleven
+/// digits, the address of a waiter has at most the 64 bytes that the server keeps in its most
+/// compact form.
 const PARTS: u64 = 1 << 17;
 
 #[cfg(test)]

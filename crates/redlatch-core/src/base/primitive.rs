@@ -12,7 +12,8 @@ use crate::{
     runtime::Value,
 };
 
-/// One object of one kind: what to send, and what the answers mean. All decisions about when are the engine's.
+/// One object of one kind: what to send, and what the answers mean. All decisions about when are
+/// the engine's.
 pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Returns the kind as it stands in events and metrics.
     fn kind(&self) -> &'static str;
@@ -33,7 +34,8 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         Discipline::Barging
     }
 
-    /// Returns which form of its kind it is: where key, kind and form are the same, so are the calls that undo an attempt.
+    /// Returns which form of its kind it is: where key, kind and form are the same, so are the
+    /// calls that undo an attempt.
     fn form(&self) -> u64 {
         0
     }
@@ -54,7 +56,8 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Reads its reply.
     fn acquired(&self, reply: &Value) -> Result<Answer, Error>;
 
-    /// Builds the call that tries to acquire all of `keys`, objects of its kind and itself among them, as one; `None` if the kind has no script for that.
+    /// Builds the call that tries to acquire all of `keys`, objects of its kind and itself among
+    /// them, as one; `None` if the kind has no script for that.
     fn acquire_all(&self, _keys: &[&Key], _request: &AcquireRequest<'_>) -> Option<ScriptCall> {
         None
     }
@@ -76,7 +79,8 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Reads its reply.
     fn released(&self, reply: &Value) -> Result<ReleaseReply, Error>;
 
-    /// Builds the call that withdraws entries of waiters of an object of this kind; `None` if nobody waits for objects of it.
+    /// Builds the call that withdraws entries of waiters of an object of this kind; `None` if
+    /// nobody waits for objects of it.
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
         let _ = request;
         None
@@ -94,14 +98,16 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// The sides of an object that is held in more than one way. An owner's holds of the two sides are apart from each other.
+/// The sides of an object that is held in more than one way. An owner's holds of the two sides are
+/// apart from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// By one owner at a time, or of the only kind there is.
     #[default]
     Exclusive,
-    /// By many owners at a time. Those who wait are let in together: they hear the object's broadcast channel, and where one finds the way open by looking, the
-    /// others of its client look, too.
+    /// By many owners at a time. Those who wait are let in together: they hear the object's
+    /// broadcast channel, and where one finds the way open by looking, the others of its client
+    /// look, too.
     Shared,
 }
 
@@ -235,15 +241,18 @@ pub enum Answer {
     Granted(Grant),
     /// It is held by another.
     Busy {
-        /// Until it is worth to look again: usually when the holder's lease ends; `Duration::MAX` if that is for others to find out.
+        /// Until it is worth to look again: usually when the holder's lease ends; `Duration::MAX`
+        /// if that is for others to find out.
         remaining: Duration,
-        /// The holder, as the server stores it; empty if there is none and others are first in the queue.
+        /// The holder, as the server stores it; empty if there is none and others are first in the
+        /// queue.
         holder: String,
         /// It is free, and this attempt of this client has its turn.
         called: Option<u64>,
         /// This waiter was not in the queue before; it is now.
         entered: bool,
-        /// The server waits for the end of others beside a hold of its owner, and has it in no queue: it looks by itself.
+        /// The server waits for the end of others beside a hold of its owner, and has it in no
+        /// queue: it looks by itself.
         beside: bool,
     },
     /// The server removed many waiters that had died, and is not through: ask again at once.
@@ -272,7 +281,8 @@ pub struct Grant {
     pub count: u32,
     /// The fencing token of the hold.
     pub token: Token,
-    /// Names the hold among all of its side of the object, rising from one to the next: the token's number where each hold has a token of its own.
+    /// Names the hold among all of its side of the object, rising from one to the next: the token's
+    /// number where each hold has a token of its own.
     pub serial: u64,
     /// The holder before never released.
     pub abandoned: bool,
@@ -328,10 +338,11 @@ pub enum ReleaseReply {
     Gone,
 }
 
-/// A fencing token: greater for each new hold of a name than for every hold before it, also across expiry and restart, as long as
-/// the server's clock is not set back.
+/// A fencing token: greater for each new hold of a name than for every hold before it, also across
+/// expiry and restart, as long as the server's clock is not set back.
 ///
-/// Hand it to the thing that the lock protects, and have that refuse a token lower than the highest it has seen.
+/// Hand it to the thing that the lock protects, and have that refuse a token lower than the highest
+/// it has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(u64);
 

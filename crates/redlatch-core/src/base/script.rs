@@ -103,8 +103,9 @@ impl ScriptCall {
         }
     }
 
-    /// Says that the script can do with the first `keys` of its keys. While a slot moves from node to node, a call that names a key which is not
-    /// there is refused; it then goes again with those alone.
+    /// Says that the script can do with the first `keys` of its keys. While a slot moves from node
+    /// to node, a call that names a key which is not there is refused; it then goes again with
+    /// those alone.
     #[must_use]
     pub const fn can_do_with(mut self, keys: usize) -> Self {
         self.needed = Some(keys);
@@ -171,7 +172,8 @@ pub struct Items<'a> {
     list: List<'a>,
 }
 
-/// A list, or the text that stands for one: its items with a space between any two, since a list costs the server more.
+/// A list, or the text that stands for one: its items with a space between any two, since a list
+/// costs the server more.
 #[derive(Clone, Copy, Debug)]
 enum List<'a> {
     Values(&'a [Value]),
@@ -192,7 +194,8 @@ impl<'a> List<'a> {
     }
 }
 
-/// Returns what is between the spaces before and behind it. These texts are short, and read very often.
+/// Returns what is between the spaces before and behind it. These texts are short, and read very
+/// often.
 fn word(text: &str, at: usize) -> Option<&str> {
     let (mut begin, mut left) = (0, at);
     for (end, byte) in text.bytes().enumerate() {
@@ -277,7 +280,8 @@ pub enum Failure {
     Refused(Obstacle, ServerError),
     /// Another node is in charge.
     Redirected(Redirect),
-    /// It will never succeed. The error tells whether the script may have written something before it ended.
+    /// It will never succeed. The error tells whether the script may have written something before
+    /// it ended.
     Fatal(crate::Error),
 }
 

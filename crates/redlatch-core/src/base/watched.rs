@@ -1,4 +1,5 @@
-//! What an object that is waited for, and not acquired, tells the engine. For the crates of this family.
+//! What an object that is waited for, and not acquired, tells the engine. For the crates of this
+//! family.
 
 use std::{fmt, sync::Arc};
 
@@ -9,10 +10,12 @@ use crate::{
     runtime::Value,
 };
 
-/// One object whose phases end: what to send, and what the answers mean. All decisions about when are the engine's.
+/// One object whose phases end: what to send, and what the answers mean. All decisions about when
+/// are the engine's.
 ///
-/// A phase is a number that is greater than those of all phases before it, and ends once. What ends it publishes a message to the object's
-/// [`broadcast_channel`](crate::Client::broadcast_channel), whose text is for people: any message makes each client look once.
+/// A phase is a number that is greater than those of all phases before it, and ends once. What ends
+/// it publishes a message to the object's [`broadcast_channel`](crate::Client::broadcast_channel), whose text is for people: any
+/// message makes each client look once.
 pub trait Watched: Send + Sync + fmt::Debug + 'static {
     /// Returns the kind as it stands in events and metrics.
     fn kind(&self) -> &'static str;
@@ -28,7 +31,8 @@ pub trait Watched: Send + Sync + fmt::Debug + 'static {
         self.key().name()
     }
 
-    /// Builds the call that looks at the object and asks what became of `phases`. It must change nothing.
+    /// Builds the call that looks at the object and asks what became of `phases`. It must change
+    /// nothing.
     fn look(&self, phases: &[u64]) -> ScriptCall;
 
     /// Reads its reply, which has to tell the state of each of `phases`.

@@ -1,7 +1,7 @@
 //! The acquire loop: the only one over attempts, for every primitive and every way to wait.
 //!
-//! The loop does what its [`Waiter`] says and tells it what happened. All decisions about waiting are
-//! in `protocol::waiter`.
+//! The loop does what its [`Waiter`] says and tells it what happened. All decisions about waiting
+//! are in `protocol::waiter`.
 
 mod answer;
 mod wait;
@@ -63,7 +63,8 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, whatever was taken is given back in the background, and the local turn passes on.
+    /// Dropped at any await, whatever was taken is given back in the background, and the local turn
+    /// passes on.
     pub(crate) async fn acquire(
         &self,
         primitive: &Arc<dyn Primitive>,

@@ -14,7 +14,8 @@ use crate::{
     protocol::{server_clock::ServerClock, waiter::WaitStrategy},
 };
 
-/// The undo guard of one acquisition: armed before its first request is sent, and disarmed only when its grant is delivered.
+/// The undo guard of one acquisition: armed before its first request is sent, and disarmed only
+/// when its grant is delivered.
 ///
 /// Dropping it undoes in the background whatever the requests have done or may still do.
 #[derive(Debug)]
@@ -83,7 +84,8 @@ impl Attempt {
         }
     }
 
-    /// Makes an attempt at each of `primitives`, all with one id, for one request at all of them. They cannot be woken.
+    /// Makes an attempt at each of `primitives`, all with one id, for one request at all of them.
+    /// They cannot be woken.
     pub(super) fn for_all(
         client: &Client,
         primitives: &[Arc<dyn Primitive>],
@@ -118,8 +120,8 @@ impl Attempt {
         &self.address
     }
 
-    /// Is to be woken over the channel that its slot's shard has now; tells whether that is another than before. What is registered under the one
-    /// before is called in vain at most once.
+    /// Is to be woken over the channel that its slot's shard has now; tells whether that is another
+    /// than before. What is registered under the one before is called in vain at most once.
     pub(super) fn follow_slot(&mut self) -> bool {
         let wakes = self.client.wakes(self.primitive.key().slot());
         let moved = !Arc::ptr_eq(&wakes, self.wakes());

@@ -1,4 +1,5 @@
-//! Changes that are no holds: sent again until they are answered, and remembered by the server so that they count once.
+//! Changes that are no holds: sent again until they are answered, and remembered by the server so
+//! that they count once.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ pub enum Changed<R> {
     Late,
 }
 
-/// How long a script has to remember the id of a change, whatever it answered, so that no copy acts on it again.
+/// How long a script has to remember the id of a change, whatever it answered, so that no copy acts
+/// on it again.
 ///
 /// Copies are sent for 20 s at most, and each may act for five seconds.
 pub const REMEMBERED: Duration = timeouts::CHANGE_REMEMBERED;
@@ -32,11 +34,13 @@ pub const REMEMBERED: Duration = timeouts::CHANGE_REMEMBERED;
 impl Client {
     /// Sends a change until it is answered, as long as the client is patient and for 20 s at most.
     ///
-    /// `build` makes the call, dated, from the id that its script remembers for [`REMEMBERED`]; `read` reads the answer.
+    /// `build` makes the call, dated, from the id that its script remembers for [`REMEMBERED`];
+    /// `read` reads the answer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change may be made once or not at all; if so, at most 5 s after it was last sent.
+    /// Dropped, the change may be made once or not at all; if so, at most 5 s after it was last
+    /// sent.
     pub(crate) async fn change<R>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,

@@ -39,7 +39,8 @@ use crate::{
     runtime::Runtime,
 };
 
-/// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends its background work.
+/// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends
+/// its background work.
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Core>);
 
@@ -182,8 +183,8 @@ impl Client {
         Key::new(&self.0.prefix, name)
     }
 
-    /// Returns the channel that everybody hears who waits for something about the object at `key`: one message reaches all of them, in all
-    /// clients. In the key's slot.
+    /// Returns the channel that everybody hears who waits for something about the object at `key`:
+    /// one message reaches all of them, in all clients. In the key's slot.
     pub(crate) fn broadcast_channel(&self, key: &Key) -> Arc<str> {
         key.broadcast_channel()
     }
@@ -193,7 +194,8 @@ impl Client {
         self.net().wakes.of(slot)
     }
 
-    /// Returns how long a waiter that registers now should count as alive: until well after its next look.
+    /// Returns how long a waiter that registers now should count as alive: until well after its
+    /// next look.
     pub(crate) fn registration(&self) -> Duration {
         let backlog = self.rate_limiter(|limiter| limiter.backlog(self.now()));
         RECHECK.mul_f64(2.5).max(backlog * 2)
@@ -212,7 +214,8 @@ impl Client {
         self.0.releaser.push(pending);
     }
 
-    /// Waits until the releases and undos of `key` that are queued are ahead of what is sent over a link of `class` after that; until `deadline` at the latest.
+    /// Waits until the releases and undos of `key` that are queued are ahead of what is sent over a
+    /// link of `class` after that; until `deadline` at the latest.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,8 @@
 //! One attempt at several names of one kind by one script: all of them or none.
 //!
-//! It never waits and never asks twice: whoever cannot be had this way is acquired alone, by the loop that can wait. What it may have taken is undone name by name,
-//! each with the attempt's one id.
+//! It never waits and never asks twice: whoever cannot be had this way is acquired alone, by the
+//! loop that can wait. What it may have taken is undone name by name, each with the attempt's one
+//! id.
 
 use std::sync::Arc;
 
@@ -36,8 +37,9 @@ pub enum Together {
 }
 
 impl Client {
-    /// Acquires all of `primitives`, which are of one kind and in one [place](Self::place), by one script, or none. Asks once, whatever the options say of
-    /// waiting; those who wait in this process go first, unless the caller does not wait at all.
+    /// Acquires all of `primitives`, which are of one kind and in one [place](Self::place), by one script, or
+    /// none. Asks once, whatever the options say of waiting; those who wait in this process go
+    /// first, unless the caller does not wait at all.
     ///
     /// # Cancel safety
     ///

@@ -30,7 +30,8 @@ use crate::{
 
 /// What every guard knows of its hold: guards deref to this.
 ///
-/// Dropping a guard releases in the background, in any context, also during a panic and outside of a runtime.
+/// Dropping a guard releases in the background, in any context, also during a panic and outside of
+/// a runtime.
 #[must_use = "a guard that is dropped releases at once"]
 pub struct Held {
     hold: Arc<Hold>,
@@ -77,10 +78,11 @@ impl Held {
         self.hold.client()
     }
 
-    /// Returns the fencing token of this hold: greater than that of every hold of this name before it, and the same for all its re-entries.
+    /// Returns the fencing token of this hold: greater than that of every hold of this name before
+    /// it, and the same for all its re-entries.
     ///
-    /// Hand it to what the lock protects, and have that refuse a token lower than the highest it has seen: then no holder that lost
-    /// its lease without noticing can do harm.
+    /// Hand it to what the lock protects, and have that refuse a token lower than the highest it
+    /// has seen: then no holder that lost its lease without noticing can do harm.
     pub fn token(&self) -> Token {
         self.hold.token()
     }
@@ -90,16 +92,18 @@ impl Held {
         self.hold.guards()
     }
 
-    /// Tells whether the hold before ended without a release, by its lease or by force, and has not been released since: what its holder was
-    /// at work on may be half done.
+    /// Tells whether the hold before ended without a release, by its lease or by force, and has not
+    /// been released since: what its holder was at work on may be half done.
     ///
-    /// Known to the guard whose acquisition began the hold, not to its re-entries. A `false` is no proof: the record of the hold before goes with
-    /// its token's retention, and with an answer that was lost and asked for again.
+    /// Known to the guard whose acquisition began the hold, not to its re-entries. A `false` is no
+    /// proof: the record of the hold before goes with its token's retention, and with an answer
+    /// that was lost and asked for again.
     pub const fn is_after_abandonment(&self) -> bool {
         self.abandoned
     }
 
-    /// Returns how many replicas had confirmed the grant when it was given: 0 unless its [`Durability`](crate::Durability) asked for some.
+    /// Returns how many replicas had confirmed the grant when it was given: 0 unless its
+    /// [`Durability`](crate::Durability) asked for some.
     pub const fn acknowledged(&self) -> u32 {
         self.acknowledged
     }
@@ -117,7 +121,8 @@ impl Held {
         self.hold.primitive().kind()
     }
 
-    /// Fails with the cause if the hold is lost; call it before each step that relies on it. Asks nobody.
+    /// Fails with the cause if the hold is lost; call it before each step that relies on it. Asks
+    /// nobody.
     ///
     /// # Errors
     ///
@@ -129,8 +134,8 @@ impl Held {
         }
     }
 
-    /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing renews the hold. Only looks: a
-    /// hold may be lost before, which [`check`](Self::check) tells.
+    /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing renews the hold.
+    /// Only looks: a hold may be lost before, which [`check`](Self::check) tells.
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }
@@ -143,10 +148,12 @@ impl Held {
         self.hold.remaining(self.hold.client().now())
     }
 
-    /// Resolves when the hold is lost, without any reply having to arrive: its timer is set to 2 ms before the deadline.
+    /// Resolves when the hold is lost, without any reply having to arrive: its timer is set to 2 ms
+    /// before the deadline.
     ///
-    /// Never resolves once the last guard of the hold has gone, since then nothing can be lost any more: race it against the work. The future
-    /// owns what it needs and does not keep the hold alive.
+    /// Never resolves once the last guard of the hold has gone, since then nothing can be lost any
+    /// more: race it against the work. The future owns what it needs and does not keep the hold
+    /// alive.
     ///
     /// # Cancel safety
     ///
@@ -155,8 +162,9 @@ impl Held {
         self.hold.lost()
     }
 
-    /// Runs `future` for as long as the hold lasts. When the hold is lost, `future` is dropped at its next await. Each poll compares the clock
-    /// first, so that nothing goes on after the process was suspended.
+    /// Runs `future` for as long as the hold lasts. When the hold is lost, `future` is dropped at
+    /// its next await. Each poll compares the clock first, so that nothing goes on after the
+    /// process was suspended.
     ///
     /// # Errors
     ///
@@ -169,7 +177,8 @@ impl Held {
         let mut future = pin!(future);
         let mut lost = pin!(self.hold.lost());
         poll_fn(|context| {
-            // Its first act is to compare the clock, so this notices a loss that no timer has told yet.
+            // Its first act is to compare the clock, so this notices a loss that no timer has told
+            // yet.
             self.check()?;
             if let Poll::Ready(cause) = lost.as_mut().poll(context) {
                 return Poll::Ready(Err(Error::lost(cause)));
@@ -179,20 +188,23 @@ impl Held {
         .await
     }
 
-    /// Makes the lease last at least `span` from now, once, for all guards of the hold: 50 ms to 365 days. Never shortens. Costs one command.
+    /// Makes the lease last at least `span` from now, once, for all guards of the hold: 50 ms to
+    /// 365 days. Never shortens. Costs one command.
     ///
-    /// Where a guard of the hold was acquired with a [`Durability`](crate::Durability), as many replicas have confirmed this too when it
-    /// returns, at the cost of a `WAIT`.
+    /// Where a guard of the hold was acquired with a [`Durability`](crate::Durability), as many replicas have
+    /// confirmed this too when it returns, at the cost of a `WAIT`.
     ///
     /// # Errors
     ///
-    /// `InvalidLease`; `Lost` if the hold is over; `Permission`, `Closed`; `OutcomeUnknown` or `Unavailable` if the server did not answer
-    /// before the deadline, or for as long as the client is patient; `NotEnoughReplicas` if too few have confirmed it in time. The guard then
-    /// keeps the deadline it had; the lease on the server is what it was or longer.
+    /// `InvalidLease`; `Lost` if the hold is over; `Permission`, `Closed`; `OutcomeUnknown` or
+    /// `Unavailable` if the server did not answer before the deadline, or for as long as the client
+    /// is patient; `NotEnoughReplicas` if too few have confirmed it in time. The guard then keeps
+    /// the deadline it had; the lease on the server is what it was or longer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the guard keeps the deadline it had; the lease on the server is what it was or longer.
+    /// Dropped, the guard keeps the deadline it had; the lease on the server is what it was or
+    /// longer.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
         let client = self.hold.client();
@@ -204,7 +216,8 @@ impl Held {
             .valid_until()
             .min(client.now() + client.patience());
         let call = self.hold.renewal(lease.span());
-        // The first try may come too late to act when the server's time was not heard for long; its answer tells it.
+        // The first try may come too late to act when the server's time was not heard for long; its
+        // answer tells it.
         for _ in 0..2 {
             let sent = client.now();
             let needs = |replicas| self.hold.needs(replicas);
@@ -246,8 +259,9 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client is patient; the release goes on in the
-    /// background. `Permission`, and `Closed` when the client has been closed, which released it already if the server could be reached.
+    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client
+    /// is patient; the release goes on in the background. `Permission`, and `Closed` when the
+    /// client has been closed, which released it already if the server could be reached.
     ///
     /// # Cancel safety
     ///
@@ -270,7 +284,8 @@ impl Held {
         self.hold.serial()
     }
 
-    /// Returns the token that this guard was granted with, where the guards of a hold may differ in it. For the crates of this family.
+    /// Returns the token that this guard was granted with, where the guards of a hold may differ in
+    /// it. For the crates of this family.
     #[doc(hidden)]
     pub const fn granted_token(&self) -> Token {
         self.token
@@ -282,15 +297,16 @@ impl Held {
         self.hold.lease(self.attempt).unwrap_or_default()
     }
 
-    /// Lets go of a guard whose share the server has ended already, as part of something else that also stops copies of its acquire. For the crates of
-    /// this family.
+    /// Lets go of a guard whose share the server has ended already, as part of something else that
+    /// also stops copies of its acquire. For the crates of this family.
     #[doc(hidden)]
     pub fn surrender(self) {
         self.take_release();
     }
 
-    /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which attempt it was taken, and the last
-    /// server time at which a copy of that may act, if copies may be under way. For the crates of this family.
+    /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which
+    /// attempt it was taken, and the last server time at which a copy of that may act, if copies
+    /// may be under way. For the crates of this family.
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let by = self.void_by();
@@ -298,13 +314,15 @@ impl Held {
         (self.attempt(), by)
     }
 
-    /// Returns the last server time at which a copy of its acquire may act, if copies may be under way. For the crates of this family.
+    /// Returns the last server time at which a copy of its acquire may act, if copies may be under
+    /// way. For the crates of this family.
     #[doc(hidden)]
     pub fn void_by(&self) -> Option<u64> {
         self.hold.void_by(self.attempt)
     }
 
-    /// Returns how many units the grant was of, or how many attempts held together. For the crates of this family.
+    /// Returns how many units the grant was of, or how many attempts held together. For the crates
+    /// of this family.
     #[doc(hidden)]
     pub const fn units(&self) -> u32 {
         self.units

@@ -33,7 +33,8 @@ use crate::{
     },
 };
 
-/// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is the latest of theirs.
+/// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is
+/// the latest of theirs.
 ///
 /// A client may have very many, so what most have not is boxed.
 #[derive(Debug)]
@@ -202,8 +203,8 @@ impl Hold {
         self.inner().local_lease.valid_until()
     }
 
-    /// Returns when, by our clock, the lease has surely ended on the server: also if renewals have run whose answers were lost, and if a server has taken
-    /// over whose clock is behind.
+    /// Returns when, by our clock, the lease has surely ended on the server: also if renewals have
+    /// run whose answers were lost, and if a server has taken over whose clock is behind.
     fn over_by(&self, inner: &Inner) -> Moment {
         let asked = inner.asked_until.max(inner.local_lease.valid_until());
         let margin = self.client.trust().margin(asked - self.since);
@@ -229,7 +230,8 @@ impl Hold {
         self.tell(state)
     }
 
-    /// Resolves when the hold is lost, by its own clock if by nothing else; never once its last guard has gone. Does not keep it alive.
+    /// Resolves when the hold is lost, by its own clock if by nothing else; never once its last
+    /// guard has gone. Does not keep it alive.
     pub(crate) fn lost(
         self: &Arc<Self>,
     ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
@@ -299,14 +301,16 @@ impl Hold {
         self.tell(state)
     }
 
-    /// Its renewal was due at `at`. Returns its deadline and whether replicas have to know of the renewal, if that still stands, and is under way from now on.
+    /// Its renewal was due at `at`. Returns its deadline and whether replicas have to know of the
+    /// renewal, if that still stands, and is under way from now on.
     pub(super) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
         let mut inner = self.inner();
         let begins = inner.renewal.begin(at);
         begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
     }
 
-    /// The renewal that was sent at `sent` has set the lease to `span`, of the `lease` that was asked for.
+    /// The renewal that was sent at `sent` has set the lease to `span`, of the `lease` that was
+    /// asked for.
     pub(super) fn renewed(self: &Arc<Self>, sent: Moment, span: Duration, lease: Duration) {
         self.extended(sent, span);
         let watchdog = self.client.watchdog();
@@ -344,8 +348,9 @@ impl Hold {
         })
     }
 
-    /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard wants, while the hold lasts. If there is none, takes the hold
-    /// off the watchdog's table, in one step: a guard that joins meanwhile would believe that it is there.
+    /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard
+    /// wants, while the hold lasts. If there is none, takes the hold off the watchdog's table, in
+    /// one step: a guard that joins meanwhile would believe that it is there.
     pub(super) fn renewing_or_unscheduled(&self, now: Moment) -> Option<Duration> {
         let mut inner = self.inner();
         let renewing = inner.renewing(now);
@@ -361,7 +366,8 @@ impl Hold {
         inner.is_durable()
     }
 
-    /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that needs the most.
+    /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that
+    /// needs the most.
     pub(super) fn needs(&self, replicas: u32) -> u32 {
         let inner = self.inner();
         let shares = inner.shares.as_slice().iter();
@@ -438,7 +444,8 @@ impl Hold {
         }
     }
 
-    /// Returns the last server time at which a copy of `attempt` may act, if copies may be under way.
+    /// Returns the last server time at which a copy of `attempt` may act, if copies may be under
+    /// way.
     pub(super) fn void_by(&self, attempt: u64) -> Option<u64> {
         let inner = self.inner();
         let copies = inner.shares.get(attempt)?.copies()?;
@@ -451,7 +458,8 @@ impl Hold {
         Some(inner.shares.get(attempt)?.lease)
     }
 
-    /// Brings the watchdog's table in line with what the guards want. What is scheduled stays unless the lease differs.
+    /// Brings the watchdog's table in line with what the guards want. What is scheduled stays
+    /// unless the lease differs.
     fn reschedule(self: &Arc<Self>, inner: &mut Inner, now: Moment) {
         let wanted = inner
             .renewing(now)

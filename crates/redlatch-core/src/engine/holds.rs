@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under this lock; a hold's own lock is taken
-/// inside of it and never around it.
+/// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under
+/// this lock; a hold's own lock is taken inside of it and never around it.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     table: Mutex<BTreeMap<Place, Weak<Hold>>>,
@@ -30,7 +30,8 @@ pub(super) struct Table<'a>(MutexGuard<'a, BTreeMap<Place, Weak<Hold>>>);
 /// Where a hold has its place. Small, since a client may have very many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// Some bits of a hash of the key. Objects that agree in it are told apart by the keys that their holds have.
+    /// Some bits of a hash of the key. Objects that agree in it are told apart by the keys that
+    /// their holds have.
     object: u32,
     side: Side,
     owner: u64,

@@ -63,7 +63,8 @@ impl NextWaiter {
 }
 
 impl PendingRelease {
-    /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody else waits as far as is known.
+    /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody
+    /// else waits as far as is known.
     pub(super) fn name_next_waiter(&mut self, client: &Client) {
         // Others are served in order, whoever releases.
         if self.primitive.discipline() != Discipline::Barging {
@@ -80,7 +81,8 @@ impl PendingRelease {
         }
         let local_queues = client.local_queues();
         if let Some((id, address)) = local_queues.first(key) {
-            // Its place is struck out if this frees the name, so that the release calls another, if one has come.
+            // Its place is struck out if this frees the name, so that the release calls another, if
+            // one has come.
             self.address = format!("+{address}");
             self.next_waiter = Some(Box::new(NextWaiter {
                 local_queues: Arc::clone(local_queues),

@@ -132,7 +132,8 @@ impl LocalQueues {
         }
     }
 
-    /// `owner` holds `key`, by the grant of `granted` if that is its latest: its waiters need not queue.
+    /// `owner` holds `key`, by the grant of `granted` if that is its latest: its waiters need not
+    /// queue.
     pub(crate) fn owner_holds(&self, key: &Key, owner: u64, granted: Option<u64>) {
         for queue in self.sides(key) {
             let mut queue = lock(&queue);
@@ -200,7 +201,8 @@ impl LocalQueues {
         sides.any(|queue| lock(&queue).asking_with(attempt).is_some())
     }
 
-    /// Tells the waiter for `key` that asks with `attempt` that its turn at the server has come; `false` if there is none.
+    /// Tells the waiter for `key` that asks with `attempt` that its turn at the server has come;
+    /// `false` if there is none.
     pub(super) fn pass_on(&self, key: &Key, attempt: u64) -> bool {
         self.sides(key).any(|queue| {
             let mut queue = lock(&queue);

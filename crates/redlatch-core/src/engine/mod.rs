@@ -1,4 +1,5 @@
-//! The loops: acquire, renew, release. What they decide is in `protocol`, what they send is the primitives'.
+//! The loops: acquire, renew, release. What they decide is in `protocol`, what they send is the
+//! primitives'.
 
 mod acquire;
 mod attempt;

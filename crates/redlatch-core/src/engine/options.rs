@@ -11,7 +11,8 @@ use crate::{
     },
 };
 
-/// What a caller wants of one acquisition. For the crates of this family, which put builders in front.
+/// What a caller wants of one acquisition. For the crates of this family, which put builders in
+/// front.
 #[derive(Clone, Debug)]
 pub struct AcquireOptions {
     /// Who is to hold.
@@ -22,7 +23,8 @@ pub struct AcquireOptions {
     pub wait: Wait,
     /// How to wait; the client's way if absent.
     pub strategy: Option<WaitStrategy>,
-    /// After how long the watchdog stops renewing for this guard, although it lives; the lease that runs then is the last.
+    /// After how long the watchdog stops renewing for this guard, although it lives; the lease that
+    /// runs then is the last.
     pub max_hold: Option<Duration>,
     /// Who has to have the grant, and each renewal, before it counts.
     pub durability: Durability,

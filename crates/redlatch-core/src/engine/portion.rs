@@ -12,10 +12,12 @@ use crate::{
     base::{rules::Rule, sync::lock},
 };
 
-/// Some of the units of one hold. Dropping it gives them back in the background; the hold lasts until the last of them has gone.
+/// Some of the units of one hold. Dropping it gives them back in the background; the hold lasts
+/// until the last of them has gone.
 ///
-/// What a request tells the server is how many units stay, and how many are gone for good since the hold began. One only falls and the other only rises, so
-/// that requests about several portions may arrive in any order, and any number of times.
+/// What a request tells the server is how many units stay, and how many are gone for good since the
+/// hold began. One only falls and the other only rises, so that requests about several portions may
+/// arrive in any order, and any number of times.
 #[must_use = "a portion that is dropped is given back"]
 pub struct Portion {
     stock: Arc<Stock>,
@@ -57,7 +59,8 @@ impl Portion {
         self.units
     }
 
-    /// Takes `units` away into a portion of their own; `None` if it has not more than that. Asks nobody.
+    /// Takes `units` away into a portion of their own; `None` if it has not more than that. Asks
+    /// nobody.
     pub fn split(&mut self, units: u32) -> Option<Self> {
         self.units = self.units.checked_sub(units).filter(|&left| left > 0)?;
         Some(Self {

@@ -23,9 +23,11 @@ pub enum Released {
     TakenOver,
     /// The hold had been ended by force.
     Revoked,
-    /// The server knows nothing of the hold: it lost its data, or the name's token has been forgotten since.
+    /// The server knows nothing of the hold: it lost its data, or the name's token has been
+    /// forgotten since.
     Forgotten,
-    /// The release had to be sent again, and the server no longer knows whether the first one found the hold.
+    /// The release had to be sent again, and the server no longer knows whether the first one found
+    /// the hold.
     Unconfirmed,
 }
 
@@ -67,7 +69,8 @@ impl fmt::Display for Released {
     }
 }
 
-/// Sends a release until it is answered or the client's patience ends; dropped or failed, the releaser goes on with it.
+/// Sends a release until it is answered or the client's patience ends; dropped or failed, the
+/// releaser goes on with it.
 pub(super) fn run(
     client: &Client,
     pending: PendingRelease,

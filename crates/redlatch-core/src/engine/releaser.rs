@@ -1,4 +1,5 @@
-//! The background releaser: what guards and abandoned attempts leave behind is ended by it, whatever else happens.
+//! The background releaser: what guards and abandoned attempts leave behind is ended by it,
+//! whatever else happens.
 
 mod queue;
 
@@ -104,7 +105,8 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// Tells whether another round may begin. Few wait for the one that is under way, so that more go with the next.
+    /// Tells whether another round may begin. Few wait for the one that is under way, so that more
+    /// go with the next.
     fn may_begin(&self, hurried: bool) -> bool {
         let most = match self.items.len() {
             0 => 0,
@@ -151,7 +153,8 @@ impl Releaser {
         }
     }
 
-    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there is nothing to wait for. The queue is sent at once.
+    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there
+    /// is nothing to wait for. The queue is sent at once.
     pub(crate) fn ahead(
         &self,
         key: &Key,
@@ -202,8 +205,9 @@ impl Releaser {
         self.drained.notify_waiters();
     }
 
-    /// Each node is worked off on its own, so that one that does not answer holds up no other. What comes while a round is under way makes the next round
-    /// of its node, unless somebody waits for it.
+    /// Each node is worked off on its own, so that one that does not answer holds up no other. What
+    /// comes while a round is under way makes the next round of its node, unless somebody waits for
+    /// it.
     async fn work(&self, net: &Net, record: &ClientRecord) {
         let mut withdrawn = false;
         let mut rounds = FuturesUnordered::new();
@@ -345,7 +349,8 @@ impl Releaser {
     }
 }
 
-/// Who is in charge of a slot, unless there is but one; what nobody is in charge of waits for somebody together.
+/// Who is in charge of a slot, unless there is but one; what nobody is in charge of waits for
+/// somebody together.
 type Node = Option<Address>;
 
 fn node(net: &Net, item: &Item) -> Node {

@@ -49,7 +49,8 @@ struct Run<'a> {
     deadline: Option<Moment>,
     /// When the server last answered a look that counts for this watcher, or it began.
     heard: Moment,
-    /// The last look that was taken into account; at first the last one that began before this watcher came, which counts for nothing.
+    /// The last look that was taken into account; at first the last one that began before this
+    /// watcher came, which counts for nothing.
     seen: u64,
     /// Whether any look has counted.
     answered: bool,
@@ -79,8 +80,8 @@ enum Consulted {
 impl Client {
     /// Waits until a phase of `watched` is over; `false` if the caller's time is up before.
     ///
-    /// Watchers of one object in one client share their looks at it. A message is a hint: it makes one of them look, and what the server
-    /// answers releases all of them.
+    /// Watchers of one object in one client share their looks at it. A message is a hint: it makes
+    /// one of them look, and what the server answers releases all of them.
     ///
     /// # Cancel safety
     ///
@@ -214,7 +215,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Learns how the object stands from a look that begins from now on, this watcher's own or another's.
+    /// Learns how the object stands from a look that begins from now on, this watcher's own or
+    /// another's.
     async fn consult(&mut self) -> Result<Consulted, Error> {
         if let Some(number) = self.message.take() {
             self.slot.hear(number);
@@ -303,7 +305,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase counts as over.
+    /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase counts
+    /// as over.
     async fn wait(&mut self, until: Moment, listens: bool) -> Result<bool, Error> {
         let heard = async {
             match self.listener.as_ref().filter(|_| listens) {
@@ -376,7 +379,8 @@ fn busy(remaining: Duration, subscription: Subscription) -> Busy {
     }
 }
 
-/// Looks once and tells all watchers; returns how many requests that took, and why there was no clear answer.
+/// Looks once and tells all watchers; returns how many requests that took, and why there was no
+/// clear answer.
 async fn look(
     client: &Client,
     watched: &Arc<dyn Watched>,

@@ -46,7 +46,8 @@ struct Plan {
     sleep_deadline: SleepDeadline,
 }
 
-/// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the class of the link.
+/// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the
+/// class of the link.
 type Route = (Option<Address>, LinkClass);
 
 type Windows = BTreeMap<Route, RenewalWindow<Weak<Hold>>>;
@@ -297,7 +298,8 @@ impl Watchdog {
     }
 }
 
-/// Returns where the renewals of `hold` go, and how many pipelines of them may be under way: a wait for replicas blocks those behind it.
+/// Returns where the renewals of `hold` go, and how many pipelines of them may be under way: a wait
+/// for replicas blocks those behind it.
 fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     let node = if net.router.is_fixed() {
         None

@@ -26,10 +26,10 @@ use crate::{
 /// The task that answers calls to waiters which this client does not have.
 ///
 /// A waiter that goes strikes out its own entry. A server may remember the entry nevertheless: a
-/// replica that lags takes over, an old snapshot is restored, or the server forgets the undo. Such an
-/// entry counts as alive, since its client is, and would hold up everybody behind it. So the client
-/// that is called for it withdraws all such entries of the name with one request, and the script
-/// calls the next waiter.
+/// replica that lags takes over, an old snapshot is restored, or the server forgets the undo. Such
+/// an entry counts as alive, since its client is, and would hold up everybody behind it. So the
+/// client that is called for it withdraws all such entries of the name with one request, and the
+/// script calls the next waiter.
 #[derive(Debug)]
 pub(crate) struct Withdrawals {
     prefix: Prefix,
@@ -56,7 +56,8 @@ enum Cause {
     Called,
     /// The waiter with this number was called.
     CalledBy(u64),
-    /// A connection was made: another server may have taken over, which remembers what it should not.
+    /// A connection was made: another server may have taken over, which remembers what it should
+    /// not.
     Connected,
 }
 
@@ -86,13 +87,14 @@ impl Withdrawals {
             .or_insert_with(|| Arc::clone(primitive));
     }
 
-    /// Answers stray calls until shutdown. Those for one object are answered one after the other, and those for a few objects at a time.
+    /// Answers stray calls until shutdown. Those for one object are answered one after the other,
+    /// and those for a few objects at a time.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut rounds = FuturesUnordered::new();
         let mut busy: BTreeSet<Key> = BTreeSet::new();
         let mut waiting: BTreeMap<Key, Cause> = BTreeMap::new();
-        // Another server may have taken over at each connection. Connections that break all the time
-        // cost one look at each name per second nevertheless.
+        // Another server may have taken over at each connection. Connections that break all the
+        // time cost one look at each name per second nevertheless.
         let mut next_look = net.world.now();
         let mut postponed: BTreeSet<Key> = BTreeSet::new();
         loop {
@@ -129,7 +131,8 @@ impl Withdrawals {
         }
     }
 
-    /// One look at an object serves all causes; a cause that is known to need none gives way to another.
+    /// One look at an object serves all causes; a cause that is known to need none gives way to
+    /// another.
     fn remember(&self, waiting: &mut BTreeMap<Key, Cause>, stray: Stray) {
         if waiting.len() >= MOST {
             return;
@@ -145,7 +148,8 @@ impl Withdrawals {
         }
     }
 
-    /// Reads what a message may mean: `<key>` or `<key> <number>`, where a key may end like that, too.
+    /// Reads what a message may mean: `<key>` or `<key> <number>`, where a key may end like that,
+    /// too.
     fn read(&self, says: &str) -> impl Iterator<Item = Stray> {
         let stray = |key: &str, cause| {
             let name = Key::decode(&self.prefix, key)?;

@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Client {
-    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same number can be named in one script.
+    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same
+    /// number can be named in one script.
     pub(crate) fn place(&self, key: &Key) -> u16 {
         if self.net().router.is_cluster() {
             key.slot()
@@ -28,17 +29,20 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
+    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in
+    /// mind.
     pub(crate) async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
         self.check_closing()?;
         Ok(self.insist(call).await?.reply)
     }
 
-    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been executed.
+    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been
+    /// executed.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in mind.
+    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in
+    /// mind.
     pub(crate) async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
         self.check_closing()?;
         let answered = self.insist(call).await?;
@@ -51,7 +55,8 @@ impl Client {
         self.net().insist(repeated)
     }
 
-    /// Returns for how long the server in charge of `slot` has surely been running. Costs one command per connection.
+    /// Returns for how long the server in charge of `slot` has surely been running. Costs one
+    /// command per connection.
     ///
     /// # Cancel safety
     ///

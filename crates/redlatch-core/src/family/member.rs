@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc};
 
 use crate::{Client, Error, base::primitive::Primitive};
 
-/// Something that can be a member of a lock over several: the plain lock and each stripe of a striped one, the fair lock, either side of a read-write lock.
+/// Something that can be a member of a lock over several: the plain lock and each stripe of a
+/// striped one, the fair lock, either side of a read-write lock.
 pub trait Lockable: Send + Sync {
     /// Returns what is to be acquired.
     ///
@@ -33,7 +34,8 @@ impl Member {
         }
     }
 
-    /// Says that this is one side of an object of kind `object`; the exclusive side of it includes the shared one. For the crates of this family.
+    /// Says that this is one side of an object of kind `object`; the exclusive side of it includes
+    /// the shared one. For the crates of this family.
     #[doc(hidden)]
     #[must_use]
     pub const fn side_of(mut self, object: &'static str) -> Self {

@@ -11,7 +11,8 @@ use crate::{
     runtime::Command,
 };
 
-/// Finds the names under a client's prefix that match a pattern, a bounded step at a time. For the crates of this family.
+/// Finds the names under a client's prefix that match a pattern, a bounded step at a time. For the
+/// crates of this family.
 #[derive(Debug)]
 pub struct Scan {
     client: Client,
@@ -33,7 +34,8 @@ impl Scan {
         }
     }
 
-    /// Returns the names of the next step, perhaps none; `None` at the end. A name may come twice, as with `SCAN`.
+    /// Returns the names of the next step, perhaps none; `None` at the end. A name may come twice,
+    /// as with `SCAN`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Many timers on one: a request's time-out costs no timer of the runtime, and so no wake-up of its driver.
+//! Many timers on one: a request's time-out costs no timer of the runtime, and so no wake-up of its
+//! driver.
 
 use std::{
     collections::BTreeMap,
@@ -16,8 +17,8 @@ use crate::{
     runtime::Runtime,
 };
 
-/// The alarms of one client. One task sleeps until the earliest; one that is set for later does not wake it, and most are taken back
-/// before their time.
+/// The alarms of one client. One task sleeps until the earliest; one that is set for later does not
+/// wake it, and most are taken back before their time.
 #[derive(Debug)]
 pub(crate) struct Alarms {
     runtime: Arc<dyn Runtime>,
@@ -98,7 +99,8 @@ impl Alarms {
     }
 }
 
-/// The task of the alarms. However it ends, every alarm goes off: nothing may wait for one that never comes.
+/// The task of the alarms. However it ends, every alarm goes off: nothing may wait for one that
+/// never comes.
 struct Over(Arc<Alarms>);
 
 impl Drop for Over {
@@ -123,7 +125,8 @@ impl Table {
         )
     }
 
-    /// Sets or sets again; returns whether the task sleeps too long for it, and the waker that was set before, to be dropped outside.
+    /// Sets or sets again; returns whether the task sleeps too long for it, and the waker that was
+    /// set before, to be dropped outside.
     fn set(&mut self, at: Moment, id: u64, waker: &Waker) -> (bool, Option<Waker>) {
         let before = self.set.insert((at, id), waker.clone());
         (self.sleep_deadline.is_cut_short(at), before)
@@ -135,7 +138,8 @@ impl Future for Alarm {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        // One that has just been set need not look: if its time has come the task tells it so at once.
+        // One that has just been set need not look: if its time has come the task tells it so at
+        // once.
         if this.id.is_some() && this.alarms.runtime.now() >= this.at {
             return Poll::Ready(());
         }

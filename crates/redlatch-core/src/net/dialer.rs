@@ -76,7 +76,8 @@ impl Dialer {
         self.address.as_ref()
     }
 
-    /// Makes the next connection; pauses first if the last one failed or did not live long. `None` on shutdown.
+    /// Makes the next connection; pauses first if the last one failed or did not live long. `None`
+    /// on shutdown.
     pub(super) async fn next(&mut self) -> Option<Result<Dialed, Error>> {
         let now = self.world.now();
         match self.up_since.take() {

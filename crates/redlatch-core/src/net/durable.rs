@@ -35,8 +35,8 @@ pub(crate) struct Replication {
 }
 
 impl Replication {
-    /// Returns the confirmations to wait for behind a request over `session`, `needs` of the replicas
-    /// that there are.
+    /// Returns the confirmations to wait for behind a request over `session`, `needs` of the
+    /// replicas that there are.
     pub(crate) fn of_session(
         session: &Session,
         needs: impl FnOnce(u32) -> u32,

@@ -28,8 +28,9 @@ use crate::{
 
 /// The subscriptions of a client, on a connection that carries nothing else.
 ///
-/// Channels are counted by their listeners. After a reconnect everything is subscribed again, chunk by confirmed chunk, and then
-/// every listener is woken once, since what was published meanwhile is lost.
+/// Channels are counted by their listeners. After a reconnect everything is subscribed again, chunk
+/// by confirmed chunk, and then every listener is woken once, since what was published meanwhile is
+/// lost.
 #[derive(Debug)]
 pub(crate) struct Hub {
     world: World,
@@ -53,7 +54,8 @@ pub(crate) enum Reach {
     Shard(u16),
 }
 
-/// Somebody who is woken by messages. Dropping it ends the interest, and with the last one the subscription.
+/// Somebody who is woken by messages. Dropping it ends the interest, and with the last one the
+/// subscription.
 #[derive(Debug)]
 pub(crate) struct Listener {
     hub: Arc<Hub>,
@@ -93,7 +95,8 @@ impl Hub {
         }
     }
 
-    /// Listens on `channel` for the messages that `filter` names. The first listener of a client makes it connect.
+    /// Listens on `channel` for the messages that `filter` names. The first listener of a client
+    /// makes it connect.
     pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, filter: MessageFilter) -> Listener {
         let (id, ear, fresh) = self.table().listen(channel, filter.clone());
         if fresh {
@@ -113,8 +116,8 @@ impl Hub {
         self.table().standing(channel) == Standing::Heard
     }
 
-    /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A connection that breaks is made again meanwhile; a
-    /// refusal is final.
+    /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A
+    /// connection that breaks is made again meanwhile; a refusal is final.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         channel: &Arc<str>,
@@ -144,7 +147,8 @@ impl Hub {
         }
     }
 
-    /// Returns the error of a subscription that was not confirmed in time: with why there is no connection, or else why nobody is known to connect to.
+    /// Returns the error of a subscription that was not confirmed in time: with why there is no
+    /// connection, or else why nobody is known to connect to.
     fn no_subscription(&self) -> Error {
         let trouble = lock(&self.trouble).clone();
         let Some(trouble) = trouble.or_else(|| self.router.trouble()) else {
@@ -191,8 +195,8 @@ impl Hub {
                 let router = Arc::clone(router);
                 (Target::Found(Box::new(MasterOf { router, slot })), timeout)
             }
-            // Any master will do: what is published on one node of a cluster, all others get. So one
-            // that does not answer must not take all the time there is.
+            // Any master will do: what is published on one node of a cluster, all others get. So
+            // one that does not answer must not take all the time there is.
             (None, Reach::Everywhere) => {
                 let router = Arc::clone(router);
                 // Clients spread over the nodes.
@@ -387,14 +391,16 @@ impl Listener {
         }
     }
 
-    /// Waits for the next wake; one that came since the last call counts. `false`: no message came, but some may have been missed.
+    /// Waits for the next wake; one that came since the last call counts. `false`: no message came,
+    /// but some may have been missed.
     pub(crate) async fn woken(&self) -> bool {
         self.ear.wake.notified().await;
         self.ear.called.swap(false, Ordering::Relaxed)
     }
 
-    /// As [`woken`](Self::woken), for a listener that takes any message. Returns the number of the last message, which is the same for all
-    /// who listen on its channel and greater than that of any before. `None`: no message came, but some may have been missed.
+    /// As [`woken`](Self::woken), for a listener that takes any message. Returns the number of the last message,
+    /// which is the same for all who listen on its channel and greater than that of any before.
+    /// `None`: no message came, but some may have been missed.
     pub(crate) async fn heard(&self) -> Option<u64> {
         self.ear.wake.notified().await;
         self.ear.take()

@@ -35,7 +35,8 @@ pub(crate) enum LinkClass {
     Command,
     /// Scripts that are followed by `WAIT`, which blocks its connection.
     Durable,
-    /// Renewals, which go past everything else that is queued. They go by the link for commands while theirs is not up.
+    /// Renewals, which go past everything else that is queued. They go by the link for commands
+    /// while theirs is not up.
     Renewal,
 }
 
@@ -47,7 +48,8 @@ pub(super) struct LinkSettings {
     pub(super) connect_timeout: Duration,
     /// Whether a connection counts only if the server says that it is a master.
     pub(super) asks_role: bool,
-    /// Whether no other server may take over from the one that is dialled, as far as the client is told.
+    /// Whether no other server may take over from the one that is dialled, as far as the client is
+    /// told.
     pub(super) is_only: bool,
     /// Told when the connection is gone: another server may be in charge.
     pub(super) stale: Arc<Notify>,
@@ -85,7 +87,8 @@ pub(crate) struct Session {
     conn: Arc<dyn Conn>,
     clock: Mutex<ServerClock>,
     progress: Mutex<Progress>,
-    /// A silence shorter than this says nothing: two round trips, as they were when the connection began.
+    /// A silence shorter than this says nothing: two round trips, as they were when the connection
+    /// began.
     usual: Duration,
     /// The shortest silence that made somebody suspicious.
     bearable: Mutex<Duration>,
@@ -146,12 +149,14 @@ impl Link {
         self.state.look(|state| matches!(state, LinkState::Retired))
     }
 
-    /// Ends it: the server is in charge of nothing any more. What is under way over its connection goes on.
+    /// Ends it: the server is in charge of nothing any more. What is under way over its connection
+    /// goes on.
     pub(super) fn retire(&self) {
         self.retire.notify_one();
     }
 
-    /// Waits until the connection is up, until `deadline` at the latest. Fails at once when the server refuses us.
+    /// Waits until the connection is up, until `deadline` at the latest. Fails at once when the
+    /// server refuses us.
     pub(crate) async fn session(&self, deadline: Moment) -> Result<Arc<Session>, Error> {
         if let Some(session) = self.up() {
             return Ok(session);
@@ -295,7 +300,8 @@ impl Session {
         }
     }
 
-    /// Asks the server whether it is a master. One that does not tell is believed: a replica refuses whatever writes.
+    /// Asks the server whether it is a master. One that does not tell is believed: a replica
+    /// refuses whatever writes.
     async fn is_master(&self) -> Result<bool, Error> {
         let deadline = self.world.now() + timeouts::HANDSHAKE;
         let role = match self.ask(Command::new("ROLE"), deadline).await {
@@ -351,7 +357,8 @@ impl Session {
         self.replicas.load(Ordering::Relaxed)
     }
 
-    /// Returns how long an answer usually takes, at most: two round trips, as they were when the connection began.
+    /// Returns how long an answer usually takes, at most: two round trips, as they were when the
+    /// connection began.
     pub(crate) const fn usual(&self) -> Duration {
         self.usual
     }
@@ -389,13 +396,15 @@ impl Session {
         lock(&self.clock).millis(now)
     }
 
-    /// Takes in the server's time from a reply just received. It is dated by the latest answer, so that the estimate may be behind and never ahead.
+    /// Takes in the server's time from a reply just received. It is dated by the latest answer, so
+    /// that the estimate may be behind and never ahead.
     pub(crate) fn observe(&self, millis: u64) {
         let heard = lock(&self.progress).heard;
         lock(&self.clock).observe(heard, millis);
     }
 
-    /// Sends `batch` as one pipeline and waits as `limit` says; what is not answered by then has an unknown outcome.
+    /// Sends `batch` as one pipeline and waits as `limit` says; what is not answered by then has an
+    /// unknown outcome.
     pub(crate) async fn send(&self, batch: Vec<Command>, limit: Limit) -> Vec<Outcome> {
         let commands = batch.len();
         // A fork has the parent's connections, and what it sent would be told to the parent.
@@ -458,7 +467,8 @@ impl Session {
         Err(Error::new(ErrorKind::Unavailable, message))
     }
 
-    /// Returns for how long the server has surely been running. A server that restarts ends the session.
+    /// Returns for how long the server has surely been running. A server that restarts ends the
+    /// session.
     pub(crate) async fn server_age(&self, deadline: Moment) -> Result<Duration, Error> {
         let (uptime, asked) = match self.age.get() {
             Some(known) => *known,
@@ -475,7 +485,8 @@ impl Session {
         Ok(uptime + (self.world.now() - asked))
     }
 
-    /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than `silence`.
+    /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than
+    /// `silence`.
     pub(crate) fn suspect(&self, silence: Duration) {
         let mut bearable = lock(&self.bearable);
         let least = timeouts::HEALTH_ANSWER_MIN.max(self.usual);
@@ -541,8 +552,9 @@ impl Session {
 /// How long a request waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
-    /// How long the connection may be silent, if that is more than two round trips. While answers to earlier requests come, the server is slow and not gone, and
-    /// asking again would only make it slower: replies come in order.
+    /// How long the connection may be silent, if that is more than two round trips. While answers
+    /// to earlier requests come, the server is slow and not gone, and asking again would only make
+    /// it slower: replies come in order.
     pub(crate) silence: Duration,
     /// When to give up in any case.
     pub(crate) deadline: Moment,
@@ -608,7 +620,8 @@ pub(super) fn time_millis(reply: &Value) -> Option<u64> {
     seconds.checked_mul(1000)?.checked_add(micros / 1000)
 }
 
-/// Reads the uptime, which is told in whole seconds, from a server's INFO; a second less, to be sure.
+/// Reads the uptime, which is told in whole seconds, from a server's INFO; a second less, to be
+/// sure.
 fn uptime(info: &str) -> Option<Duration> {
     let line = info
         .lines()

@@ -23,15 +23,16 @@ use crate::{
 type Place = (Address, Asking);
 
 /// Goes on with the calls of `request`, of which `outcomes` came from `session`. Calls that were
-/// redirected go to the node that was named, with `ASKING` where the server says so. Calls of a slot
-/// on the move that are refused for the sake of keys they can do without go without these.
+/// redirected go to the node that was named, with `ASKING` where the server says so. Calls of a
+/// slot on the move that are refused for the sake of keys they can do without go without these.
 ///
 /// Calls that wait for replicas go over durable links. The fewest that any node counted have
 /// confirmed them.
 ///
-/// None of these was executed, so that they go again with the same `act_before`. It is compared with
-/// the clock of the node that executes, and so is the mark that an undo leaves. Where clocks differ by
-/// more than a request may act ahead, the answer is `late` and the caller's next try knows better.
+/// None of these was executed, so that they go again with the same `act_before`. It is compared
+/// with the clock of the node that executes, and so is the mark that an undo leaves. Where clocks
+/// differ by more than a request may act ahead, the answer is `late` and the caller's next try
+/// knows better.
 pub(super) async fn follow(
     router: &Router,
     session: &Session,

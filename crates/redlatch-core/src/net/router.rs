@@ -29,8 +29,9 @@ use crate::{
 
 /// Routes slots to nodes. Links are made when first used.
 ///
-/// Where the one server is known nothing is ever asked. Elsewhere [`topology`](super::topology) finds out, once at the start and then whenever
-/// somebody has reason to doubt: a redirection, a link that is down, a server that takes no writes, a message of a sentinel.
+/// Where the one server is known nothing is ever asked. Elsewhere [`topology`](super::topology) finds out, once at
+/// the start and then whenever somebody has reason to doubt: a redirection, a link that is down, a
+/// server that takes no writes, a message of a sentinel.
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(super) world: World,
@@ -100,7 +101,8 @@ impl Router {
         self.servers.login.database
     }
 
-    /// Waits until the node of `slot` can be spoken to, until `deadline` at the latest. Fails at once when it refuses us.
+    /// Waits until the node of `slot` can be spoken to, until `deadline` at the latest. Fails at
+    /// once when it refuses us.
     pub(crate) async fn session(
         &self,
         slot: u16,
@@ -130,7 +132,8 @@ impl Router {
         self.news.look(|news| news.trouble.clone())
     }
 
-    /// Waits for the routes as well as for a link, since a node that is gone is replaced by another.
+    /// Waits for the routes as well as for a link, since a node that is gone is replaced by
+    /// another.
     async fn await_session(
         &self,
         slot: u16,
@@ -268,7 +271,8 @@ impl Router {
         }
     }
 
-    /// Resolves when `address` is in charge of nothing any more; never where the one server is said.
+    /// Resolves when `address` is in charge of nothing any more; never where the one server is
+    /// said.
     pub(super) async fn leaves(&self, address: &Address) {
         if self.is_fixed() {
             return std::future::pending().await;
@@ -284,7 +288,8 @@ impl Router {
         }
     }
 
-    /// Waits until somebody is in charge of anything, and returns one of them, another one in each `round`.
+    /// Waits until somebody is in charge of anything, and returns one of them, another one in each
+    /// `round`.
     pub(super) async fn any_master(&self, round: u32) -> Address {
         let mut news = self.news.watch();
         loop {
@@ -343,7 +348,8 @@ impl Router {
         self.credentials.change(username, password);
     }
 
-    /// The node behind `session` refused a request for the moment: look whether it is still in charge.
+    /// The node behind `session` refused a request for the moment: look whether it is still in
+    /// charge.
     pub(super) fn doubted(&self, session: &Session, obstacle: Obstacle, error: &ServerError) {
         tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
         if obstacle == Obstacle::ReadOnly {
@@ -362,7 +368,8 @@ impl Router {
         }
     }
 
-    /// The server at `address`, or the only one, seems dead: ask over each connection to it whether anybody is there.
+    /// The server at `address`, or the only one, seems dead: ask over each connection to it whether
+    /// anybody is there.
     pub(crate) fn suspect(&self, address: Option<&Address>) {
         let sessions = self.sessions();
         let there = sessions
@@ -371,7 +378,8 @@ impl Router {
         there.for_each(|session| session.suspect(timeouts::SUSPECTED_SILENCE));
     }
 
-    /// Returns where a redirection by the node behind `session` leads to, if anywhere; what it says for good is taken in.
+    /// Returns where a redirection by the node behind `session` leads to, if anywhere; what it says
+    /// for good is taken in.
     pub(super) fn redirected(&self, session: &Session, redirect: &Redirect) -> Option<Address> {
         if !self.is_cluster() {
             session.suspect(timeouts::SUSPECTED_SILENCE);

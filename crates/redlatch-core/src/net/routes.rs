@@ -35,7 +35,8 @@ pub(super) struct Shard {
 /// The node of every slot, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// First slot of each range → its node. A slot before the first range, and one of a `None`, is nobody's.
+    /// First slot of each range → its node. A slot before the first range, and one of a `None`, is
+    /// nobody's.
     ranges: BTreeMap<u16, Option<Arc<Node>>>,
     /// All nodes that are in charge of slots or were named in a redirection.
     nodes: BTreeMap<Address, Arc<Node>>,
@@ -126,7 +127,8 @@ impl Routes {
         true
     }
 
-    /// Takes in what somebody told of all slots; returns whether it is news, and the nodes that are in charge of nothing any more.
+    /// Takes in what somebody told of all slots; returns whether it is news, and the nodes that are
+    /// in charge of nothing any more.
     pub(super) fn replace(&mut self, shards: &[Shard]) -> (bool, Vec<Arc<Node>>) {
         let mut ranges = BTreeMap::new();
         let mut shards: Vec<_> = shards.iter().collect();
@@ -136,7 +138,8 @@ impl Routes {
             if shard.first > next {
                 ranges.insert(next, None);
             }
-            // Whoever takes over from another has a replica less, which does not make a majority of fewer.
+            // Whoever takes over from another has a replica less, which does not make a majority of
+            // fewer.
             let before = self.node(shard.first);
             let before = before.map_or(0, |node| node.replicas.load(Ordering::Relaxed));
             let node = self.node_at(&shard.master);

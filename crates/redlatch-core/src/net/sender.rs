@@ -17,9 +17,9 @@ pub(super) enum Asking {
     Yes,
 }
 
-/// Sends the calls of `request` as one pipeline of EVALSHA, and behind them the `WAIT` for its replicas.
-/// Calls whose script the server does not have go again to the same node, with the text where it first
-/// occurs, and another `WAIT` behind them.
+/// Sends the calls of `request` as one pipeline of EVALSHA, and behind them the `WAIT` for its
+/// replicas. Calls whose script the server does not have go again to the same node, with the text
+/// where it first occurs, and another `WAIT` behind them.
 pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let calls = request.calls.iter();
     let batch = calls.map(|call| call.evalsha(request.act_before));
@@ -83,7 +83,8 @@ fn classified(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
     outcomes
 }
 
-/// An `ASKING` goes before each command it is for, in the same pipeline: over a shared connection nothing may come between them.
+/// An `ASKING` goes before each command it is for, in the same pipeline: over a shared connection
+/// nothing may come between them.
 pub(super) async fn pipeline(
     session: &Session,
     batch: Vec<Command>,

@@ -99,7 +99,8 @@ fn read_followers(reply: &Value) -> Vec<HostPort> {
         .collect()
 }
 
-/// Listens to one sentinel until shutdown, and makes the router look when the master has changed or may have.
+/// Listens to one sentinel until shutdown, and makes the router look when the master has changed or
+/// may have.
 pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Address) {
     let world = router.world.clone();
     let mut dialer = Dialer::new(

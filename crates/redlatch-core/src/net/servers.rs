@@ -63,7 +63,8 @@ impl fmt::Display for Topology {
 }
 
 impl Servers {
-    /// Returns the address of the server that calls itself `host` and `port`, spoken to as `like` is.
+    /// Returns the address of the server that calls itself `host` and `port`, spoken to as `like`
+    /// is.
     pub(super) fn address(&self, like: &Address, host: &str, port: u16) -> Option<Address> {
         let (host, port) = self.reached(host, port);
         match like {

@@ -11,8 +11,8 @@ use crate::base::sync::lock;
 
 /// Messages that nobody of this client listened for, each once, until somebody takes them.
 ///
-/// A server sends such a message when it remembers a waiter that has gone: its undo is under way, or
-/// the server has forgotten it.
+/// A server sends such a message when it remembers a waiter that has gone: its undo is under way,
+/// or the server has forgotten it.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
     state: Mutex<State>,
@@ -27,7 +27,8 @@ struct State {
 }
 
 impl Strays {
-    /// Takes in a message. While very many wait to be taken it is dropped: another look calls again.
+    /// Takes in a message. While very many wait to be taken it is dropped: another look calls
+    /// again.
     pub(crate) fn add(&self, message: Arc<str>) {
         let mut state = lock(&self.state);
         if state.messages.len() < MOST {
@@ -43,7 +44,8 @@ impl Strays {
         self.nudge.notify_one();
     }
 
-    /// Waits for messages or a connection; takes all messages, and tells whether a connection was made.
+    /// Waits for messages or a connection; takes all messages, and tells whether a connection was
+    /// made.
     pub(crate) async fn taken(&self) -> (BTreeSet<Arc<str>>, bool) {
         loop {
             let state = std::mem::take(&mut *lock(&self.state));

@@ -12,7 +12,8 @@ use crate::{
     runtime::{Address, Command, Login, Value},
 };
 
-/// Compares clocks until shutdown: when it is known which servers there are, after changes, and now and then.
+/// Compares clocks until shutdown: when it is known which servers there are, after changes, and now
+/// and then.
 pub(super) async fn run(router: Arc<Router>) {
     let world = &router.world;
     loop {
@@ -49,7 +50,8 @@ async fn compare(router: &Router) {
     }
 }
 
-/// Sends commands and `TIME` behind them over a connection of their own, and takes in what the clock showed. Returns the answers to the commands.
+/// Sends commands and `TIME` behind them over a connection of their own, and takes in what the
+/// clock showed. Returns the answers to the commands.
 pub(super) async fn ask_and_read_clock(
     router: &Router,
     address: &Address,

@@ -1,4 +1,5 @@
-//! Finds out who is in charge: asks the nodes of a cluster, sentinels, or a master and its replicas.
+//! Finds out who is in charge: asks the nodes of a cluster, sentinels, or a master and its
+//! replicas.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -48,7 +49,8 @@ fn start(router: &Arc<Router>) {
     }
 }
 
-/// Looks once, and again whenever there is reason to doubt what was found; never twice within a tenth of a second or so.
+/// Looks once, and again whenever there is reason to doubt what was found; never twice within a
+/// tenth of a second or so.
 async fn run(router: Arc<Router>) {
     let world = router.world.clone();
     let mut discovery = Discovery {
@@ -123,7 +125,8 @@ impl Discovery {
         Err(trouble.unwrap_or_else(|| Error::unavailable("no node of the cluster is named")))
     }
 
-    /// Who was named last, who is up, who was in charge, and who was named at the start; none twice.
+    /// Who was named last, who is up, who was in charge, and who was named at the start; none
+    /// twice.
     fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
         let mut candidates: Vec<Address> = self.router.take_hint().into_iter().collect();
         let up = self.router.sessions();
@@ -282,7 +285,8 @@ fn prefer(kept: &mut Option<Error>, error: Error) {
     }
 }
 
-/// Reads the reply to `CLUSTER SLOTS`; `None` if it is none. Whose address cannot be told serves nothing.
+/// Reads the reply to `CLUSTER SLOTS`; `None` if it is none. Whose address cannot be told serves
+/// nothing.
 fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Option<Vec<Shard>> {
     let mut shards = Vec::new();
     for range in reply.as_array()? {

@@ -33,7 +33,8 @@ impl Wakes {
         }
     }
 
-    /// Returns the channel. What it says before a brace is the same for all channels of a client: by that the scripts know whose waiter it is.
+    /// Returns the channel. What it says before a brace is the same for all channels of a client:
+    /// by that the scripts know whose waiter it is.
     pub(crate) const fn channel(&self) -> &Arc<str> {
         &self.channel
     }
@@ -53,7 +54,8 @@ impl Wakes {
         self.hub.listen(&self.channel, filter)
     }
 
-    /// Waits until the server has confirmed or refused the channel; fails when it refuses or cannot be reached.
+    /// Waits until the server has confirmed or refused the channel; fails when it refuses or cannot
+    /// be reached.
     ///
     /// # Cancel safety
     ///
@@ -88,11 +90,14 @@ impl CalledBy {
 
 /// All channels that wakes for one client may be sent to.
 ///
-/// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a slot (`SPUBLISH`, Redis 7.0): then it stays within the
-/// shard of that slot, and only that shard may publish it. So there is a channel for each shard, and a connection for each that the client has waited on.
-/// When the shard's slots go to another node (a failover), its channel goes with them. When only the channel's slot does, or only the name's (slots are
-/// spread anew), who waits under the old address is woken no more and looks by the clock. With that look it takes the channel that the name's shard has now,
-/// unless its address is its ticket in a queue: then it looks by the clock until its acquisition ends. New ones get the new channel.
+/// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a
+/// slot (`SPUBLISH`, Redis 7.0): then it stays within the shard of that slot, and only that shard
+/// may publish it. So there is a channel for each shard, and a connection for each that the client
+/// has waited on. When the shard's slots go to another node (a failover), its channel goes with
+/// them. When only the channel's slot does, or only the name's (slots are spread anew), who waits
+/// under the old address is woken no more and looks by the clock. With that look it takes the
+/// channel that the name's shard has now, unless its address is its ticket in a queue: then it
+/// looks by the clock until its acquisition ends. New ones get the new channel.
 #[derive(Debug)]
 pub(crate) struct WakeRoutes {
     router: Arc<Router>,
@@ -139,7 +144,8 @@ impl WakeRoutes {
         wakes
     }
 
-    /// Sends wakes by shard from now on, or over the whole cluster. Addresses of before stay what they are.
+    /// Sends wakes by shard from now on, or over the whole cluster. Addresses of before stay what
+    /// they are.
     pub(crate) fn go_by_shard(&self, by_shard: bool) {
         self.by_shard.store(by_shard, Ordering::Relaxed);
         if !by_shard {

@@ -44,8 +44,8 @@ impl World {
         &self.alarms
     }
 
-    /// Returns what resolves at `at`, or when all background work has ended. For what may be polled outside of the client's runtime, and for what is mostly
-    /// over before.
+    /// Returns what resolves at `at`, or when all background work has ended. For what may be polled
+    /// outside of the client's runtime, and for what is mostly over before.
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
         self.alarms.at(at)
     }

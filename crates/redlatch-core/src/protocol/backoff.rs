@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How long to pause between tries: the first pause, by how much each is longer than the one before, the longest, how far each is spread, and
-/// after how many tries to stop.
+/// How long to pause between tries: the first pause, by how much each is longer than the one
+/// before, the longest, how far each is spread, and after how many tries to stop.
 ///
 /// Source: M. Brooker, "Exponential Backoff And Jitter", whose terms [`Jitter`] uses.
 ///
@@ -57,7 +57,8 @@ impl Backoff {
         }
     }
 
-    /// Pauses `initial` first, at least 1 ms, twice as long each time after, at most `max`, with equal jitter.
+    /// Pauses `initial` first, at least 1 ms, twice as long each time after, at most `max`, with
+    /// equal jitter.
     pub const fn exponential(initial: Duration, max: Duration) -> Self {
         let initial = at_least_a_ms(initial);
         Self {
@@ -73,7 +74,8 @@ impl Backoff {
         }
     }
 
-    /// Sets by how much each pause is longer than the one before: 1 to 100; what is out of bounds is brought to the nearer one.
+    /// Sets by how much each pause is longer than the one before: 1 to 100; what is out of bounds
+    /// is brought to the nearer one.
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         let thousandths = (factor * 1000.0).clamp(1000.0, 100_000.0);

@@ -11,7 +11,8 @@ pub(crate) enum Class {
     Redirect(Redirect),
     /// Nothing was executed and a later try may succeed.
     Retry(Obstacle),
-    /// It may or may not have been executed; sending it again is safe because every script is idempotent.
+    /// It may or may not have been executed; sending it again is safe because every script is
+    /// idempotent.
     Unknown,
     /// Nothing was executed and no retry helps.
     Fatal(Refusal),
@@ -26,7 +27,8 @@ pub struct Redirect {
     pub once: bool,
     /// The slot that is elsewhere.
     pub slot: u16,
-    /// `host:port` as the server wrote it; the host may be empty, which means the node that answered.
+    /// `host:port` as the server wrote it; the host may be empty, which means the node that
+    /// answered.
     pub address: String,
 }
 
@@ -58,8 +60,9 @@ pub(crate) enum Refusal {
 
 /// Classifies an error reply by its code and the rest of its line.
 ///
-/// What a server refuses to a script by its state (no memory, no replicas, no master) it refuses to its first write: nothing was written.
-/// What it refuses because of a key or of the user's rights may come after others.
+/// What a server refuses to a script by its state (no memory, no replicas, no master) it refuses to
+/// its first write: nothing was written. What it refuses because of a key or of the user's rights
+/// may come after others.
 pub(crate) fn classify(code: &str, message: &str) -> Class {
     let of_script = message.contains("@user_script") || message.contains(" script: ");
     match classify_code(code, message) {

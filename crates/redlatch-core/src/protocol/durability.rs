@@ -2,9 +2,10 @@
 
 /// Who has to have a grant, or a renewal, before it counts.
 ///
-/// Redis replicates after it has answered: a master that fails right after a grant may take the only copy of it along, and its successor grants
-/// the name again. Waiting for replicas (`WAIT`) makes that rarer. It is no consensus: of several replicas a server may promote one that
-/// has not confirmed. Only [`Replicas`](Self::Replicas) with all of them leaves nobody who does not know.
+/// Redis replicates after it has answered: a master that fails right after a grant may take the
+/// only copy of it along, and its successor grants the name again. Waiting for replicas (`WAIT`)
+/// makes that rarer. It is no consensus: of several replicas a server may promote one that has not
+/// confirmed. Only [`Replicas`](Self::Replicas) with all of them leaves nobody who does not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -13,7 +14,8 @@ pub enum Durability {
     Master,
     /// The master and so many replicas.
     Replicas(u32),
-    /// More than half of master and replicas, by the most replicas that were ever seen: half of their number, rounded down, besides the master.
+    /// More than half of master and replicas, by the most replicas that were ever seen: half of
+    /// their number, rounded down, besides the master.
     Majority,
 }
 

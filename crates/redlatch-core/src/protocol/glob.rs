@@ -1,11 +1,13 @@
 //! Patterns over names, with the rules of the server's `KEYS` and `SCAN`.
 
-/// Tells whether `text` matches `pattern`: `*`, `?`, `[abc]`, `[^a-z]`, and `\` before a character that stands for itself.
+/// Tells whether `text` matches `pattern`: `*`, `?`, `[abc]`, `[^a-z]`, and `\` before a character
+/// that stands for itself.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);
-    // Where to go on when a guess about the last star was wrong: only the last one need be tried again.
+    // Where to go on when a guess about the last star was wrong: only the last one need be tried
+    // again.
     let mut retry = None;
     while t < text.len() {
         if pattern.get(p) == Some(&'*') {

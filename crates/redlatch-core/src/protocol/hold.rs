@@ -13,7 +13,8 @@ use super::{
 pub enum HoldState {
     /// The hold is ours until at least its deadline.
     Held,
-    /// The last renewal had no clear answer; the hold is still ours until its deadline, and renewal goes on, faster.
+    /// The last renewal had no clear answer; the hold is still ours until its deadline, and renewal
+    /// goes on, faster.
     Unknown,
     /// The hold is over. Nothing brings it back.
     Lost(LossCause),
@@ -39,7 +40,8 @@ pub enum LossCause {
     Taken,
     /// It was ended, or its renewal forbidden, by force.
     Revoked,
-    /// The server knows nothing of it any more: restarted without its data, flushed, or the key was deleted.
+    /// The server knows nothing of it any more: restarted without its data, flushed, or the key was
+    /// deleted.
     Forgotten,
     /// No renewal got through before the deadline.
     Unreachable,
@@ -78,11 +80,12 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// What the holder itself counts on: a deadline by the holder's own clock, and how the last renewal went.
+/// What the holder itself counts on: a deadline by the holder's own clock, and how the last renewal
+/// went.
 ///
-/// Inputs: [`extended`](Self::extended) and [`troubled`](Self::troubled) after each renewal, [`lose`](Self::lose) when somebody knows
-/// better. Output: [`state`](Self::state), which is asked before anything relies on the hold. Loss is for good: a renewal that is
-/// answered after the deadline does not revive it.
+/// Inputs: [`extended`](Self::extended) and [`troubled`](Self::troubled) after each renewal, [`lose`](Self::lose) when somebody knows better.
+/// Output: [`state`](Self::state), which is asked before anything relies on the hold. Loss is for good: a
+/// renewal that is answered after the deadline does not revive it.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalLease {
     valid_until: Moment,
@@ -105,12 +108,14 @@ impl LocalLease {
         self.valid_until
     }
 
-    /// Returns when the holder is told of the loss if nothing else happens: a timer's grain before the deadline.
+    /// Returns when the holder is told of the loss if nothing else happens: a timer's grain before
+    /// the deadline.
     pub(crate) const fn tell_at(&self) -> Moment {
         self.valid_until.before(TIMER_GRAIN)
     }
 
-    /// Takes in that a request sent at `sent` has set the lease to `span`, as was learnt at `now`. Never shortens.
+    /// Takes in that a request sent at `sent` has set the lease to `span`, as was learnt at `now`.
+    /// Never shortens.
     pub(crate) fn extended(
         &mut self,
         trust: Trust,

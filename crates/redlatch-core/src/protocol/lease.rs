@@ -6,7 +6,8 @@ use super::time::Moment;
 
 /// How long a hold lasts.
 ///
-/// Stored deadlines come from the server's clock; the holder keeps a shorter deadline of its own, see [`Trust`].
+/// Stored deadlines come from the server's clock; the holder keeps a shorter deadline of its own,
+/// see [`Trust`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     millis: u64,
@@ -21,7 +22,8 @@ impl Lease {
     /// Longest lease of either sort: 365 days.
     pub const MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-    /// A lease that ends after `span` unless it is extended: 50 ms to 365 days, in whole milliseconds.
+    /// A lease that ends after `span` unless it is extended: 50 ms to 365 days, in whole
+    /// milliseconds.
     ///
     /// # Errors
     ///
@@ -30,7 +32,8 @@ impl Lease {
         Self::checked(span, false, Self::MIN_FIXED)
     }
 
-    /// A lease of `span` that the watchdog renews every third of it while a guard lives: 1 s to 365 days, in whole milliseconds.
+    /// A lease of `span` that the watchdog renews every third of it while a guard lives: 1 s to 365
+    /// days, in whole milliseconds.
     ///
     /// # Errors
     ///
@@ -49,7 +52,8 @@ impl Lease {
         self.renewed
     }
 
-    /// Returns how long one request for it waits for its reply: a sixth of the lease, at least 10 ms, at most 1 s.
+    /// Returns how long one request for it waits for its reply: a sixth of the lease, at least 10
+    /// ms, at most 1 s.
     pub fn attempt_timeout(self) -> Duration {
         (self.span() / 6).clamp(Duration::from_millis(10), Duration::from_secs(1))
     }
@@ -95,8 +99,9 @@ impl error::Error for LeaseError {}
 
 /// How far clocks are trusted: each may run faster or slower than true time by `drift`.
 ///
-/// Source of the rule: C. Gray and D. Cheriton, "Leases", SOSP 1989; the holder's deadline is counted from before it
-/// sent the request and shortened by what the two clocks may differ over one lease.
+/// Source of the rule: C. Gray and D. Cheriton, "Leases", SOSP 1989; the holder's deadline is
+/// counted from before it sent the request and shortened by what the two clocks may differ over one
+/// lease.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trust {
     drift: f64,
@@ -108,7 +113,8 @@ impl Trust {
         (0.0..=0.2).contains(&drift).then_some(Self { drift })
     }
 
-    /// Returns what a holder takes off a lease: 2 × drift × lease, 2 ms for rounding and 2 ms for the timer.
+    /// Returns what a holder takes off a lease: 2 × drift × lease, 2 ms for rounding and 2 ms for
+    /// the timer.
     pub(crate) fn margin(self, lease: Duration) -> Duration {
         lease.mul_f64(2.0 * self.drift) + ROUNDING + TIMER_GRAIN
     }

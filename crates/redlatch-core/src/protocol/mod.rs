@@ -1,4 +1,5 @@
-//! Pure decisions: std only, no await, no clock, no randomness. `now` and random bits are arguments.
+//! Pure decisions: std only, no await, no clock, no randomness. `now` and random bits are
+//! arguments.
 //!
 //! A type here is told what happened and answers what to do next; the loops in the engine do it.
 

@@ -1,9 +1,11 @@
 //! Names of objects, and the keys they have on a server.
 //!
-//! * A name without a hash tag gets one of its own: `p:{<name, with % { } escaped>}`, its parts `p:{…}:<part>`.
+//! * A name without a hash tag gets one of its own: `p:{<name, with % { } escaped>}`, its parts
+//!   `p:{…}:<part>`.
 //! * A name with a well-formed tag keeps it: `p:@<name>`, its parts `p:<part>@<name>`.
 //!
-//! A prefix has neither braces nor `@` and a part is made of letters, so no two names and no two parts share a key (L50).
+//! A prefix has neither braces nor `@` and a part is made of letters, so no two names and no two
+//! parts share a key (L50).
 
 use std::{borrow::Cow, error, fmt, sync::Arc};
 
@@ -38,7 +40,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// A checked prefix of all keys and channels of a client: 1 to 64 bytes, without braces, `@`, white space and glob characters.
+/// A checked prefix of all keys and channels of a client: 1 to 64 bytes, without braces, `@`, white
+/// space and glob characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(Arc<str>);
 
@@ -132,12 +135,14 @@ impl Key {
         self.slot
     }
 
-    /// Returns the channel that everybody hears who waits for something about the object. In its slot.
+    /// Returns the channel that everybody hears who waits for something about the object. In its
+    /// slot.
     pub fn broadcast_channel(&self) -> Arc<str> {
         self.part("b").into()
     }
 
-    /// Returns the key of the index called `part`, in the same slot. A part is made of ASCII letters.
+    /// Returns the key of the index called `part`, in the same slot. A part is made of ASCII
+    /// letters.
     pub fn part(&self, part: &str) -> String {
         debug_assert!(
             part.bytes().all(|byte| byte.is_ascii_lowercase()),
@@ -156,7 +161,8 @@ impl Key {
         key
     }
 
-    /// Returns the name that has this `key` under `prefix`; `None` for a part, or for a key that is not ours.
+    /// Returns the name that has this `key` under `prefix`; `None` for a part, or for a key that is
+    /// not ours.
     pub fn decode(prefix: &Prefix, key: &str) -> Option<Name> {
         let rest = key.strip_prefix(prefix.as_str())?.strip_prefix(':')?;
         let name = match rest.strip_prefix('@') {

@@ -6,8 +6,8 @@ use super::time::Moment;
 
 /// The failures of one connection to be made, from the first until it is up.
 ///
-/// Inputs: [`failed`](Self::failed) after each failure and [`connected`](Self::connected) after each success. Both return what is to be told. The
-/// first failure is told at once, and what follows once in [`QUIET`] at most.
+/// Inputs: [`failed`](Self::failed) after each failure and [`connected`](Self::connected) after each success. Both return what is
+/// to be told. The first failure is told at once, and what follows once in [`QUIET`] at most.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outage {
     /// When the first failure was.

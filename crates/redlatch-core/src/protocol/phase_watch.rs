@@ -1,4 +1,5 @@
-//! Who of this process asks the server how one object stands, and what each of those who wait has learnt.
+//! Who of this process asks the server how one object stands, and what each of those who wait has
+//! learnt.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -54,12 +55,14 @@ pub(crate) struct Seen {
 
 /// The watchers of one object in one process. One look at a time answers all of them.
 ///
-/// A watcher that has to know how things stand calls [`want`](Self::want) and then, until [`told`](Self::told) has something,
-/// [`begin`](Self::begin): if that gives a number it sends the look itself and reports [`saw`](Self::saw), [`failed`](Self::failed) or
-/// [`gave_up`](Self::gave_up); else another is at it, and it waits to be told. What those three return is whom to wake.
+/// A watcher that has to know how things stand calls [`want`](Self::want) and then, until [`told`](Self::told) has
+/// something, [`begin`](Self::begin): if that gives a number it sends the look itself and reports [`saw`](Self::saw),
+/// [`failed`](Self::failed) or [`gave_up`](Self::gave_up); else another is at it, and it waits to be told. What those three
+/// return is whom to wake.
 ///
-/// An answer counts for a newcomer only if its look began after the newcomer came: an older one may show a phase that was over before. In the same way
-/// [`hear`](Self::hear) asks for a look that began after a message came: a message is a hint, and only an answer of the server ends a wait.
+/// An answer counts for a newcomer only if its look began after the newcomer came: an older one may
+/// show a phase that was over before. In the same way [`hear`](Self::hear) asks for a look that began after a
+/// message came: a message is a hint, and only an answer of the server ends a wait.
 #[derive(Debug)]
 pub(crate) struct PhaseWatch<E> {
     watchers: BTreeMap<u64, Watcher<E>>,
@@ -150,7 +153,8 @@ impl<E: Clone> PhaseWatch<E> {
         }
     }
 
-    /// `id` has to know how things stand since message `number`, which other watchers hear as well: one look answers all of them.
+    /// `id` has to know how things stand since message `number`, which other watchers hear as well:
+    /// one look answers all of them.
     pub(crate) fn hear(&mut self, id: u64, number: u64) {
         let after = match self.heard {
             Some((last, after)) if number <= last => after,
@@ -167,7 +171,8 @@ impl<E: Clone> PhaseWatch<E> {
         self.watchers.get_mut(&id)?.told.take()
     }
 
-    /// Begins a look that is to be answered by `until`, unless another is at it: its number, and the phases to ask for.
+    /// Begins a look that is to be answered by `until`, unless another is at it: its number, and
+    /// the phases to ask for.
     pub(crate) fn begin(&mut self, now: Moment, until: Moment) -> Option<(u64, Vec<u64>)> {
         if self.looking.is_some_and(|looking| now < looking.until) {
             return None;

@@ -6,10 +6,12 @@ use super::{backoff::unit, time::Moment};
 
 /// The holds whose lease the watchdog renews, in order of their next renewal.
 ///
-/// Knows a payload per hold (what to send) and no primitive. What it knows besides of one hold is in a [`Renewal`], which is kept with the hold: a client may have
-/// very many, and whoever tells of a hold has it at hand. Order of use: [`insert`](Self::insert) when a hold is delivered; [`take_due`](Self::take_due) when
-/// [`next_due`](Self::next_due) has come; for each one taken [`Renewal::begin`], and if that says so, exactly one of [`renewed`](Self::renewed) and
-/// [`failed`](Self::failed); [`remove`](Self::remove) at any time ends it, and answers that come later change nothing.
+/// Knows a payload per hold (what to send) and no primitive. What it knows besides of one hold is
+/// in a [`Renewal`], which is kept with the hold: a client may have very many, and whoever tells of
+/// a hold has it at hand. Order of use: [`insert`](Self::insert) when a hold is delivered; [`take_due`](Self::take_due) when
+/// [`next_due`](Self::next_due) has come; for each one taken [`Renewal::begin`], and if that says so, exactly one
+/// of [`renewed`](Self::renewed) and [`failed`](Self::failed); [`remove`](Self::remove) at any time ends it, and answers that come later
+/// change nothing.
 #[derive(Debug)]
 pub(crate) struct RenewalTable<T> {
     due: BTreeMap<(Moment, u64), T>,
@@ -57,7 +59,8 @@ impl Renewal {
         }
     }
 
-    /// What was due at `at` was taken out of the table. Tells whether it still stands and is under way now; else it was removed meanwhile, or put off.
+    /// What was due at `at` was taken out of the table. Tells whether it still stands and is under
+    /// way now; else it was removed meanwhile, or put off.
     pub(crate) fn begin(&mut self, at: Moment) -> bool {
         match *self {
             Self::At { lease, due } if due == at => {
@@ -170,7 +173,8 @@ fn regular(lease: Duration, random: u64) -> Duration {
     (lease / 3).mul_f64(0.8 + 0.2 * unit(random))
 }
 
-/// A fortieth to a twentieth of the lease, at most 1 s: a dozen tries fit between the first failure and the deadline.
+/// A fortieth to a twentieth of the lease, at most 1 s: a dozen tries fit between the first failure
+/// and the deadline.
 fn hurried(lease: Duration, random: u64) -> Duration {
     (lease / 20)
         .min(Duration::from_secs(1))

@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::time::Moment;
 
-/// The renewals of one server. The most urgent go first, and no more are under way than the server answers in good time: what waits here can
-/// still be overtaken, and its time-out has not begun.
+/// The renewals of one server. The most urgent go first, and no more are under way than the server
+/// answers in good time: what waits here can still be overtaken, and its time-out has not begun.
 ///
-/// Knows a payload per renewal. Order of use: [`push`](Self::push); [`take`](Self::take) until there is nothing; then for each pipeline taken
-/// exactly one of [`answered`](Self::answered), [`unanswered`](Self::unanswered) and [`dropped`](Self::dropped).
+/// Knows a payload per renewal. Order of use: [`push`](Self::push); [`take`](Self::take) until there is nothing; then for
+/// each pipeline taken exactly one of [`answered`](Self::answered), [`unanswered`](Self::unanswered) and [`dropped`](Self::dropped).
 ///
-/// How much may be under way follows the slow start and the delay of V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, and L. Brakmo,
-/// S. O'Malley and L. Peterson, "TCP Vegas", SIGCOMM 1994: it grows while answers come at once, and is halved when they are late.
+/// How much may be under way follows the slow start and the delay of V. Jacobson, "Congestion
+/// Avoidance and Control", SIGCOMM 1988, and L. Brakmo, S. O'Malley and L. Peterson, "TCP Vegas",
+/// SIGCOMM 1994: it grows while answers come at once, and is halved when they are late.
 #[derive(Debug)]
 pub(crate) struct RenewalWindow<T> {
     waiting: BTreeMap<(Moment, u64), T>,
@@ -45,7 +46,8 @@ impl<T> RenewalWindow<T> {
         self.waiting.insert((deadline, id), payload);
     }
 
-    /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or when nothing waits.
+    /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or
+    /// when nothing waits.
     pub(crate) fn take(&mut self) -> Option<Vec<(u64, T)>> {
         // Where several go at once, one that is late shall not be all of them.
         let share = self.size / self.most_pipelines.clamp(1, 4);
@@ -66,8 +68,8 @@ impl<T> RenewalWindow<T> {
         Some(taken)
     }
 
-    /// A pipeline of `count`, sent at `sent`, was answered at `now`. An answer that waits for nobody takes `usual` at most, and none shall wait for
-    /// longer than `patience`.
+    /// A pipeline of `count`, sent at `sent`, was answered at `now`. An answer that waits for
+    /// nobody takes `usual` at most, and none shall wait for longer than `patience`.
     pub(crate) fn answered(
         &mut self,
         count: usize,
@@ -87,9 +89,10 @@ impl<T> RenewalWindow<T> {
         }
     }
 
-    /// A pipeline of `count`, sent at `sent`, was not answered in its time, as was learnt at `now`. What waits goes on waiting, for few at once from now
-    /// on if no other was answered since. Tells whether the server has been silent for so long that it seems dead; a pipeline with a short
-    /// lease alone, which has little time, does not say so.
+    /// A pipeline of `count`, sent at `sent`, was not answered in its time, as was learnt at `now`.
+    /// What waits goes on waiting, for few at once from now on if no other was answered since.
+    /// Tells whether the server has been silent for so long that it seems dead; a pipeline with a
+    /// short lease alone, which has little time, does not say so.
     pub(crate) fn unanswered(&mut self, count: usize, sent: Moment, now: Moment) -> bool {
         self.dropped(count);
         if self.heard > sent {
@@ -126,11 +129,13 @@ impl<T> RenewalWindow<T> {
 /// Renewals in one pipeline at most.
 const PIPELINE: usize = 256;
 
-/// Fewest renewals that may be under way, and how many while nothing is known of the server. Fewer would be for a server that needs 20 ms for each; but
-/// then answers are mostly late since this machine is busy, and few at once make it worse.
+/// Fewest renewals that may be under way, and how many while nothing is known of the server. Fewer
+/// would be for a server that needs 20 ms for each; but then answers are mostly late since this
+/// machine is busy, and few at once make it worse.
 const LEAST: usize = 64;
 
-/// A server that answers nothing for so long seems dead: as long as any request waits for its answer.
+/// A server that answers nothing for so long seems dead: as long as any request waits for its
+/// answer.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Most: 10,000 a second where an answer takes 400 ms.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::time::Moment;
 
-/// An estimate of a server's clock, advanced by our own and never ahead of it by more than the two drift.
+/// An estimate of a server's clock, advanced by our own and never ahead of it by more than the two
+/// drift.
 ///
 /// Fed with [`observe`](Self::observe) by every reply that carries the server's time; asked with [`by`](Self::by) before
 /// every script that may act only for a while.
@@ -33,7 +34,8 @@ impl ServerClock {
         }
     }
 
-    /// Returns the server's time at `now`, in ms since the epoch: what it said, plus the time since.
+    /// Returns the server's time at `now`, in ms since the epoch: what it said, plus the time
+    /// since.
     pub(crate) fn millis(&self, now: Moment) -> u64 {
         self.millis.saturating_add(whole_millis(now.since(self.at)))
     }

@@ -4,9 +4,11 @@ use super::time::Moment;
 
 /// Until when such a task sleeps.
 ///
-/// Most of what is set is gone again before it is due, and most is set for later than something else was. None of that wakes the task: it keeps
-/// to the time that it was once told of, even if nothing is due then any more, and looks at the table when that has come. So a table in which
-/// one entry after the other comes and goes costs one wake-up in the time that an entry is set for, and not one for each.
+/// Most of what is set is gone again before it is due, and most is set for later than something
+/// else was. None of that wakes the task: it keeps to the time that it was once told of, even if
+/// nothing is due then any more, and looks at the table when that has come. So a table in which one
+/// entry after the other comes and goes costs one wake-up in the time that an entry is set for, and
+/// not one for each.
 #[derive(Debug)]
 pub(crate) struct SleepDeadline {
     until: Moment,
@@ -20,7 +22,8 @@ impl SleepDeadline {
         }
     }
 
-    /// Something has been set for `at`. Tells whether the task is to be woken, since it would sleep past that.
+    /// Something has been set for `at`. Tells whether the task is to be woken, since it would sleep
+    /// past that.
     pub(crate) fn is_cut_short(&mut self, at: Moment) -> bool {
         let sooner = at < self.until;
         if sooner {
@@ -29,7 +32,8 @@ impl SleepDeadline {
         sooner
     }
 
-    /// The task goes back to sleep at `now`, when the first of the table is due at `first`; returns when it wakes by itself.
+    /// The task goes back to sleep at `now`, when the first of the table is due at `first`; returns
+    /// when it wakes by itself.
     pub(crate) fn resume(&mut self, now: Moment, first: Option<Moment>) -> Moment {
         let first = first.unwrap_or(Moment::FAR_FUTURE);
         if self.until <= now || first < self.until {

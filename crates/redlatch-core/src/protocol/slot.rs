@@ -3,14 +3,16 @@
 /// Number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
 
-/// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key when it has none, modulo 16,384.
+/// Returns the slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key when it has none,
+/// modulo 16,384.
 ///
 /// Source: the Redis Cluster specification, "Key distribution model" and its appendix A.
 pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// Returns the part between the first `{` and the first `}` after it, if there is one and it is not empty.
+/// Returns the part between the first `{` and the first `}` after it, if there is one and it is not
+/// empty.
 pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;
     let tag = &key[open + 1..];
@@ -18,7 +20,8 @@ pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     (close > 0).then(|| &tag[..close])
 }
 
-/// Returns a hash tag, without its braces, of keys in `slot`: the first number that is one. Some 19,000 tries, about 1 ms.
+/// Returns a hash tag, without its braces, of keys in `slot`: the first number that is one. Some
+/// 19,000 tries, about 1 ms.
 pub(crate) fn tag_in(slot: u16) -> String {
     let tags = (0_u32..).map(|number| number.to_string());
     let mut fitting = tags.filter(|tag| slot_of(tag.as_bytes()) == slot % SLOTS);

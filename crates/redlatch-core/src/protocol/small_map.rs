@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all names nobody but one task wants to have any.
+/// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all
+/// names nobody but one task wants to have any.
 #[derive(Debug)]
 pub(crate) struct SmallMap<K, V> {
     /// Sorts before the others.

@@ -6,8 +6,9 @@ use super::{small_map::SmallMap, time::Moment};
 
 /// The waiters of one process for one name: the first speaks, the others wait for their turn.
 ///
-/// A waiter whose owner already holds the name is reentrant and need not queue. One that does not come back long after it said it
-/// would (its future is not polled) is sent to the end by the second, so that it stalls nobody.
+/// A waiter whose owner already holds the name is reentrant and need not queue. One that does not
+/// come back long after it said it would (its future is not polled) is sent to the end by the
+/// second, so that it stalls nobody.
 #[derive(Debug, Default)]
 pub(crate) struct TurnQueue {
     waiters: SmallMap<u64, Waiter>,
@@ -22,7 +23,8 @@ pub(crate) struct TurnQueue {
 struct Waiter {
     id: u64,
     owner: u64,
-    /// When it will look again at the latest; not known of one that has not spoken since it became the first.
+    /// When it will look again at the latest; not known of one that has not spoken since it became
+    /// the first.
     back_at: Option<Moment>,
 }
 
@@ -92,7 +94,8 @@ impl TurnQueue {
         });
     }
 
-    /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to tell.
+    /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to
+    /// tell.
     pub(crate) fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
         let several = self.waiters.len() > 1;
         let (&place, _) = self.waiters.first()?;
@@ -118,7 +121,8 @@ impl TurnQueue {
         self.waiters.is_empty()
     }
 
-    /// Returns who is the first from now on. When it said it would be back was for what it did before.
+    /// Returns who is the first from now on. When it said it would be back was for what it did
+    /// before.
     fn pass_on(&mut self) -> Option<u64> {
         let (&place, _) = self.waiters.first()?;
         let first = self.waiters.get_mut(&place)?;

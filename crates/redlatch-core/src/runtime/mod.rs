@@ -1,7 +1,7 @@
 //! What redlatch takes from outside: a transport, and a runtime with clock, tasks and randomness.
 //!
-//! Everything above it (links, router, script sender, hub, engine) is the same code in production, over
-//! the embedded engine and in the simulator. Everything below it is replaceable.
+//! Everything above it (links, router, script sender, hub, engine) is the same code in production,
+//! over the embedded engine and in the simulator. Everything below it is replaceable.
 
 mod command;
 mod strings;

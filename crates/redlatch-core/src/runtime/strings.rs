@@ -2,7 +2,8 @@
 
 use std::{fmt, io::Write};
 
-/// Byte strings one behind the other, each behind its length: one allocation, however many they are.
+/// Byte strings one behind the other, each behind its length: one allocation, however many they
+/// are.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Strings {
     bytes: Vec<u8>,

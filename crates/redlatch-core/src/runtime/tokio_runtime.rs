@@ -25,7 +25,8 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// Reads the clock. It never goes back.
     fn now(&self) -> Moment;
 
-    /// Sleeps until the clock has reached `until`; may wake a little late, and early only if the runtime that has the timers has ended.
+    /// Sleeps until the clock has reached `until`; may wake a little late, and early only if the
+    /// runtime that has the timers has ended.
     fn sleep_until(&self, until: Moment) -> BoxFuture<()>;
 
     /// Runs `future` in the background. `task` names it in logs and traces.
@@ -34,7 +35,8 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     /// Draws 64 random bits. Not for secrets, and not for what has to be unique: for jitter.
     fn random(&self) -> u64;
 
-    /// Draws 128 bits that no other process and no copy of this one draws, 122 of them random: identities are made of them.
+    /// Draws 128 bits that no other process and no copy of this one draws, 122 of them random:
+    /// identities are made of them.
     ///
     /// By default they come from the operating system, and differ in forked processes.
     ///
@@ -46,10 +48,12 @@ pub trait Runtime: Send + Sync + fmt::Debug + 'static {
     }
 }
 
-/// The production runtime: tokio's tasks and timers, and a clock that counts suspend where there is one.
+/// The production runtime: tokio's tasks and timers, and a clock that counts suspend where there is
+/// one.
 ///
-/// On Linux the clock is `CLOCK_BOOTTIME`. Elsewhere it is the platform's monotonic clock, which may stand still while the
-/// machine is suspended: there a holder can believe in its lease for as long as it slept.
+/// On Linux the clock is `CLOCK_BOOTTIME`. Elsewhere it is the platform's monotonic clock, which
+/// may stand still while the machine is suspended: there a holder can believe in its lease for as
+/// long as it slept.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
     handle: Handle,
@@ -58,7 +62,8 @@ pub struct TokioRuntime {
 impl TokioRuntime {
     /// Uses the runtime behind `handle` for background work.
     ///
-    /// Give it the handle of a runtime of its own when the main one may be blocked by other code for long: renewals then go on.
+    /// Give it the handle of a runtime of its own when the main one may be blocked by other code
+    /// for long: renewals then go on.
     pub const fn new(handle: Handle) -> Self {
         Self { handle }
     }
@@ -97,7 +102,8 @@ impl Runtime for TokioRuntime {
 
 /// A sleep that may be polled anywhere, also when the runtime of its timer has ended.
 ///
-/// A timer of tokio must not be polled outside of its runtime, since it panics once that has ended. So it is polled there, by a task, unless this is polled there.
+/// A timer of tokio must not be polled outside of its runtime, since it panics once that has ended.
+/// So it is polled there, by a task, unless this is polled there.
 struct TokioSleep {
     handle: Handle,
     until: Moment,
@@ -122,7 +128,8 @@ impl Future for TokioSleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let here = Handle::try_current().is_ok_and(|here| here.id() == self.handle.id());
         loop {
-            // A tokio timer stands still during suspend and the clock does not, so the clock decides after each.
+            // A tokio timer stands still during suspend and the clock does not, so the clock
+            // decides after each.
             let rest = self.until.since(now()).min(LONGEST_SLEEP);
             if rest.is_zero() {
                 self.timer = Timer::Unset;
@@ -159,7 +166,8 @@ impl Drop for TokioSleep {
     }
 }
 
-/// After a suspend a timer is late by the time slept; this bounds how long nobody looks at the clock.
+/// After a suspend a timer is late by the time slept; this bounds how long nobody looks at the
+/// clock.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -6,14 +6,14 @@ use async_trait::async_trait;
 
 use super::{Command, Outcome};
 
-/// Makes connections. One implementation stands over the `redis` crate, one over the embedded engine,
-/// one over the simulator's network.
+/// Makes connections. One implementation stands over the `redis` crate, one over the embedded
+/// engine, one over the simulator's network.
 #[async_trait]
 pub trait Transport: Send + Sync + fmt::Debug + 'static {
     /// Connects, authenticates, selects the database and names the connection.
     ///
-    /// Has no deadline of its own: the caller drops the future when it has waited long enough, which
-    /// must leave no connection behind.
+    /// Has no deadline of its own: the caller drops the future when it has waited long enough,
+    /// which must leave no connection behind.
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError>;
 }
 
@@ -22,10 +22,11 @@ pub trait Transport: Send + Sync + fmt::Debug + 'static {
 pub trait Conn: Send + Sync + fmt::Debug + 'static {
     /// Sends `batch` as one pipeline and returns one outcome per command, in order.
     ///
-    /// Concurrent calls are multiplexed over the one connection. Has no deadline of its own. When the future is
-    /// dropped the outcome of every command of the batch is unknown; later calls are not disturbed.
-    /// On a connection dialled for [`Purpose::PubSub`] only `SUBSCRIBE`, `UNSUBSCRIBE`, `SSUBSCRIBE`, `SUNSUBSCRIBE` and
-    /// `PING` may be sent, and what they did is told by [`Pushes`], not by their outcome.
+    /// Concurrent calls are multiplexed over the one connection. Has no deadline of its own. When
+    /// the future is dropped the outcome of every command of the batch is unknown; later calls are
+    /// not disturbed. On a connection dialled for [`Purpose::PubSub`] only `SUBSCRIBE`,
+    /// `UNSUBSCRIBE`, `SSUBSCRIBE`, `SUNSUBSCRIBE` and `PING` may be sent, and what they did is
+    /// told by [`Pushes`], not by their outcome.
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome>;
 }
 
@@ -78,7 +79,8 @@ pub enum Address {
     },
     /// TLS over TCP.
     Tls {
-        /// Host name or IP address, without brackets; also the name that the certificate must carry.
+        /// Host name or IP address, without brackets; also the name that the certificate must
+        /// carry.
         host: String,
         /// Port.
         port: u16,
@@ -148,7 +150,8 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What a connection is for. The two never mix (a subscription's confirmations would be taken for replies).
+/// What a connection is for. The two never mix (a subscription's confirmations would be taken for
+/// replies).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
     /// Commands and their replies; no subscriptions.

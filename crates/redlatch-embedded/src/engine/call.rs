@@ -109,7 +109,8 @@ impl<'a> Call<'a> {
         wrong_arity(&lower(self.args[0]))
     }
 
-    /// Wants the arguments of a container command such as `CLIENT` to be this many, itself included.
+    /// Wants the arguments of a container command such as `CLIENT` to be this many, itself
+    /// included.
     pub(super) fn want_sub_args(&self, ok: impl Fn(usize) -> bool) -> Result<(), ServerError> {
         if ok(self.args.len()) {
             return Ok(());

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Condition {
-    /// Memory is used up: commands that may need more are refused with `OOM`; in a script only until its first
-    /// write that was let through.
+    /// Memory is used up: commands that may need more are refused with `OOM`; in a script only
+    /// until its first write that was let through.
     Full,
     /// Fewer replicas than configured: every write is refused with `NOREPLICAS`.
     ShortOfReplicas,

@@ -1,4 +1,5 @@
-//! What stands before a command: does it exist, are its arguments enough, does the server take it now?
+//! What stands before a command: does it exist, are its arguments enough, does the server take it
+//! now?
 
 use redlatch_core::runtime::ServerError;
 

@@ -134,7 +134,8 @@ impl Engine {
             .collect()
     }
 
-    /// Returns how long `key` still exists, in whole milliseconds as `PTTL` does: `None` if there is no such key, `Some(None)` for ever.
+    /// Returns how long `key` still exists, in whole milliseconds as `PTTL` does: `None` if there
+    /// is no such key, `Some(None)` for ever.
     pub fn ttl(&self, key: &[u8], now: ServerTime) -> Option<Option<Duration>> {
         let mut core = self.core();
         let entry = core.data.live(key, now.millis())?;

@@ -30,7 +30,8 @@ impl Keyspace {
         self.entries.get(key)
     }
 
-    /// Returns what is under `key`, put there by `make` if nothing is. The caller has asked [`live`](Self::live) before.
+    /// Returns what is under `key`, put there by `make` if nothing is. The caller has asked
+    /// [`live`](Self::live) before.
     pub(super) fn or_insert(&mut self, key: &[u8], make: impl FnOnce() -> Object) -> &mut Entry {
         // Looking first spares the copy of the key in the common case.
         if !self.entries.contains_key(key) {

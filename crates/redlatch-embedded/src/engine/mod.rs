@@ -1,7 +1,7 @@
 //! The engine: a server's data, rules and Lua as a plain synchronous object.
 //!
-//! Nothing in here reads a clock, draws a random number or iterates in an order that could differ between two runs:
-//! the same calls give the same replies. Time is an argument.
+//! Nothing in here reads a clock, draws a random number or iterates in an order that could differ
+//! between two runs: the same calls give the same replies. Time is an argument.
 
 mod call;
 mod commands;
@@ -111,8 +111,8 @@ impl Engine {
 
     /// Closes a connection: its subscriptions end, what was on its way to it is lost.
     ///
-    /// Commands that come in its name afterwards still run, as those do that a real server finds in the socket of a
-    /// client that has gone.
+    /// Commands that come in its name afterwards still run, as those do that a real server finds in
+    /// the socket of a client that has gone.
     pub fn close(&mut self, session: SessionId) {
         let mut core = self.core();
         core.sessions.remove(&session);
@@ -149,7 +149,8 @@ impl Engine {
         self.core().conditions.set(condition, on);
     }
 
-    /// Sets how many replicas acknowledge what they are sent, which is what `WAIT` answers. None by default.
+    /// Sets how many replicas acknowledge what they are sent, which is what `WAIT` answers. None by
+    /// default.
     pub fn set_replicas(&mut self, replicas: u32) {
         self.core().replicas = replicas;
     }
@@ -159,7 +160,8 @@ impl Engine {
         self.host.flush();
     }
 
-    /// Sets what each command of a script adds to the time the script sees, if time moves in scripts. 1 µs by default.
+    /// Sets what each command of a script adds to the time the script sees, if time moves in
+    /// scripts. 1 µs by default.
     pub fn set_script_step(&mut self, step: Duration) {
         self.core().script_step = step;
     }
@@ -169,7 +171,8 @@ impl Engine {
         self.core().data = snapshot.data();
     }
 
-    /// Starts again as a new process with the data of `snapshot`: no connections, no scripts, no conditions, no counts.
+    /// Starts again as a new process with the data of `snapshot`: no connections, no scripts, no
+    /// conditions, no counts.
     pub fn restart(&mut self, snapshot: &Snapshot, now: ServerTime) {
         self.host.flush();
         let mut core = self.core();
@@ -181,7 +184,8 @@ impl Engine {
         };
     }
 
-    /// Becomes what [`new`](Self::new) makes, at less cost: scripts that were compiled need not be again. Nothing else of what was can be seen.
+    /// Becomes what [`new`](Self::new) makes, at less cost: scripts that were compiled need not be again.
+    /// Nothing else of what was can be seen.
     pub fn start_over(&mut self, now: ServerTime) {
         self.host.flush();
         self.sessions = 0;
@@ -217,7 +221,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Locks the state. A panic in a handler leaves it whole enough for the next test to say something sensible.
+/// Locks the state. A panic in a handler leaves it whole enough for the next test to say something
+/// sensible.
 fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
     core.lock().unwrap_or_else(PoisonError::into_inner)
 }

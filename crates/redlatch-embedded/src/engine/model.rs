@@ -29,7 +29,8 @@ impl Model {
         matches!(self, Self::Redis6_2)
     }
 
-    /// Tells whether this server has what came with Redis 7.0: `SPUBLISH`, `EVAL_RO`, `PEXPIRE … NX`.
+    /// Tells whether this server has what came with Redis 7.0: `SPUBLISH`, `EVAL_RO`,
+    /// `PEXPIRE … NX`.
     pub const fn is_seven(self) -> bool {
         !matches!(self, Self::Redis6_2)
     }

@@ -16,8 +16,8 @@ pub(super) fn parse_int(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// Reads a score. Not a number is refused, and what is too large or too small for a double; so is hexadecimal, which
-/// real servers take.
+/// Reads a score. Not a number is refused, and what is too large or too small for a double; so is
+/// hexadecimal, which real servers take.
 pub(super) fn parse_float(bytes: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(bytes).ok()?;
     let value: f64 = text.parse().ok()?;
@@ -27,8 +27,8 @@ pub(super) fn parse_float(bytes: &[u8]) -> Option<f64> {
     (!value.is_nan() && !out_of_range).then_some(value)
 }
 
-/// Reads an end of a range of scores, about which servers are laxer: nothing at all, any size, on older ones spaces in
-/// front.
+/// Reads an end of a range of scores, about which servers are laxer: nothing at all, any size, on
+/// older ones spaces in front.
 pub(super) fn parse_range_end(model: Model, bytes: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(bytes).ok()?;
     if text.is_empty() {

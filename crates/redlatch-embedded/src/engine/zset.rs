@@ -65,7 +65,8 @@ impl SortedSet {
                     .filter(move |(_, score)| range.contains(*score)),
             );
         }
-        // The smallest number above the maximum bounds the range from above, so that it can be walked backwards too.
+        // The smallest number above the maximum bounds the range from above, so that it can be
+        // walked backwards too.
         let end = (Score(range.max.next_up()), Arc::from(&b""[..]));
         let start = (Score(range.min), Arc::from(&b""[..]));
         let items = self

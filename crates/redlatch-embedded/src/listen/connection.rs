@@ -24,7 +24,8 @@ use crate::{
 
 /// Serves a client until either side has had enough.
 pub(super) async fn serve(server: EmbeddedServer, mut stream: TcpStream) {
-    // Replies are small and somebody waits for them; without it the socket works as well, only slower.
+    // Replies are small and somebody waits for them; without it the socket works as well, only
+    // slower.
     let _ = stream.set_nodelay(true);
     let (outlet, outflow) = outlet::pair();
     let pusher = Pusher::Wire(outlet);

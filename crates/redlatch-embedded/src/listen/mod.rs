@@ -17,9 +17,11 @@ use tokio::{
 pub(crate) use self::outlet::Outlet;
 use crate::EmbeddedServer;
 
-/// A server that listens. Dropping this stops it from listening and closes the connections made here.
+/// A server that listens. Dropping this stops it from listening and closes the connections made
+/// here.
 ///
-/// What a client has sent by then may still run; clients in this process and the data are not touched.
+/// What a client has sent by then may still run; clients in this process and the data are not
+/// touched.
 #[must_use = "dropping it stops listening"]
 pub struct Listening {
     local_addr: SocketAddr,
@@ -48,12 +50,14 @@ impl fmt::Debug for Listening {
 }
 
 impl EmbeddedServer {
-    /// Listens on a TCP address, for several processes of one machine: `127.0.0.1:0` takes a free port.
+    /// Listens on a TCP address, for several processes of one machine: `127.0.0.1:0` takes a free
+    /// port.
     ///
-    /// It speaks RESP2 to any client, with inline requests and pub/sub; `HELLO` is refused, sharded pub/sub too. All trouble
-    /// made through this handle acts on these connections too. There is no password and no encryption, so whoever reaches
-    /// the address can do everything: listen on the loopback only. A client that sends faster than it reads is made to wait,
-    /// and a subscriber that falls 8 MiB behind is disconnected.
+    /// It speaks RESP2 to any client, with inline requests and pub/sub; `HELLO` is refused, sharded
+    /// pub/sub too. All trouble made through this handle acts on these connections too. There is no
+    /// password and no encryption, so whoever reaches the address can do everything: listen on the
+    /// loopback only. A client that sends faster than it reads is made to wait, and a subscriber
+    /// that falls 8 MiB behind is disconnected.
     ///
     /// # Cancel safety
     ///

@@ -55,7 +55,8 @@ pub(super) fn pair() -> (Outlet, Outflow) {
 }
 
 impl Outlet {
-    /// Queues a reply. Readers wait for room before they ask for another, so nothing bounds it here.
+    /// Queues a reply. Readers wait for room before they ask for another, so nothing bounds it
+    /// here.
     pub(super) fn reply(&self, reply: &Reply) {
         self.write(|bytes| reply::reply(bytes, reply));
     }

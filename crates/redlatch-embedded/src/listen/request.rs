@@ -4,9 +4,9 @@ use redlatch_core::runtime::Command;
 
 /// Reads requests out of bytes, however these are cut into pieces.
 ///
-/// Inputs: [`feed`](Self::feed). Outputs: [`next`](Self::next) until it has no more. After an error the bytes that
-/// follow mean nothing, and every later call returns the error again. What is kept is bounded by [`MAX_REQUEST`] and
-/// what was fed since.
+/// Inputs: [`feed`](Self::feed). Outputs: [`next`](Self::next) until it has no more. After an error the bytes that follow
+/// mean nothing, and every later call returns the error again. What is kept is bounded by
+/// [`MAX_REQUEST`] and what was fed since.
 #[derive(Debug, Default)]
 pub(super) struct RequestParser {
     bytes: Vec<u8>,

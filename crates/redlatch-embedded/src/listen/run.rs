@@ -1,4 +1,5 @@
-//! Requests of network clients: run like those of this process, answered in one order with the pushes.
+//! Requests of network clients: run like those of this process, answered in one order with the
+//! pushes.
 
 use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 

@@ -31,7 +31,8 @@ pub(crate) fn random(model: Model, rng: &mut Rng) -> Command {
         })
 }
 
-/// A random command on data: its name and its arguments. In its place the keys are what a script would declare.
+/// A random command on data: its name and its arguments. In its place the keys are what a script
+/// would declare.
 pub(crate) fn data_command(model: Model, rng: &mut Rng) -> (&'static str, Vec<Arg>) {
     let (name, shape) = SHAPES[rng.usize(..SHAPES.len())];
     let mut args = Vec::new();
@@ -234,8 +235,8 @@ fn score(model: Model, rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Tells whether this server writes a fraction with the digits that the engine finds. Valkey's digits read back as the same
-/// number, and now and then are not the shortest.
+/// Tells whether this server writes a fraction with the digits that the engine finds. Valkey's
+/// digits read back as the same number, and now and then are not the shortest.
 pub(crate) fn has_exact_digits(model: Model) -> bool {
     model != Model::Valkey9_1
 }

@@ -16,7 +16,8 @@ pub(crate) fn same(case: &Case, ours: &Reply, theirs: &Reply, exact_texts: bool)
     }
 }
 
-/// How far remaining times may differ: the engine's clock stands still during a round, the server's does not.
+/// How far remaining times may differ: the engine's clock stands still during a round, the server's
+/// does not.
 fn clock_slack(command: &Command) -> i64 {
     let mentions = |what: &[u8]| {
         command.args().any(|arg| {

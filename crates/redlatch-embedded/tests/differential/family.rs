@@ -1,4 +1,5 @@
-//! The scripts of the redlatch family: random states of locks, random calls, on a clock that is part of the script.
+//! The scripts of the redlatch family: random states of locks, random calls, on a clock that is
+//! part of the script.
 
 use fastrand::Rng;
 use redlatch_core::runtime::{Command, Value};
@@ -6,7 +7,8 @@ use redlatch_lua::{FAIR, REENTRANT, Source};
 
 use crate::{commands, latch, lua, pair::Pair, pool};
 
-/// One random call of one of the scripts, or now and then a command that puts something else under their keys.
+/// One random call of one of the scripts, or now and then a command that puts something else under
+/// their keys.
 pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
     if rng.u8(..60) == 0 {
         return disturbance(pair, rng);
@@ -97,7 +99,8 @@ fn force(pair: &mut Pair, rng: &mut Rng) -> Parts {
     (&REENTRANT.force, lock_keys(&[lock]), args)
 }
 
-/// One of the scripts of the fair lock, on one name and its two sets. Waiters die by not coming when they are called.
+/// One of the scripts of the fair lock, on one name and its two sets. Waiters die by not coming
+/// when they are called.
 fn fair(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
     let keys = || ["key2", "key5", "key6"].map(str::to_owned).to_vec();
     let scripts = &FAIR.exclusive;

@@ -12,7 +12,8 @@ pub(crate) type Arguments = (Vec<Vec<u8>>, Vec<Vec<u8>>);
 /// A given script and how to call it at random.
 pub(crate) struct ScriptCase {
     pub(crate) source: &'static str,
-    /// Draws keys and arguments; keys from [`commands::key`], so that the data are compared afterwards.
+    /// Draws keys and arguments; keys from [`commands::key`], so that the data are compared
+    /// afterwards.
     pub(crate) arguments: fn(&mut Rng) -> Arguments,
     /// How far times in its replies and in what it stores may differ, in their own unit.
     pub(crate) slack: i64,
@@ -146,7 +147,8 @@ impl Script {
         } else {
             name
         };
-        // A number drawn at random could be a lifetime that ends, or ties with another, while the round runs.
+        // A number drawn at random could be a lifetime that ends, or ties with another, while the
+        // round runs.
         let is_about_time = name.contains("EXPIRE") || name == "SET";
         let args = args
             .into_iter()

@@ -1,30 +1,38 @@
 //! The engine against real servers: random commands and scripts, every reply and all data compared.
 //!
-//! `cargo test -p redlatch-embedded --features servers --release --test differential -- --nocapture`
+//! `cargo test -p redlatch-embedded --features servers --release --test differential --
+//! --nocapture`
 //!
-//! * `REDLATCH_TEST_SERVERS`: paths of server binaries, separated by commas. Without it, `redis-server` and
-//!   `valkey-server` on the `PATH`. There must be one at least.
+//! * `REDLATCH_TEST_SERVERS`: paths of server binaries, separated by commas. Without it,
+//!   `redis-server` and `valkey-server` on the `PATH`. There must be one at least.
 //! * `REDLATCH_CASES`: random commands per server, 120,000 by default.
 //! * `REDLATCH_SEED`: the seed, drawn and printed otherwise.
 //!
 //! Known differences, none of them generated here:
 //!
-//! * A script that touches a key it has not declared: always an error here, on servers only in a cluster.
+//! * A script that touches a key it has not declared: always an error here, on servers only in a
+//!   cluster.
 //! * Scores and limits in hexadecimal: servers take them, the engine refuses them.
-//! * Large hashes and `KEYS`: servers answer in an order of their own, the engine in order of insertion and of bytes. The
-//!   servers are told to keep small encodings, and `KEYS` and `SCAN` are compared sorted.
+//! * Large hashes and `KEYS`: servers answer in an order of their own, the engine in order of
+//!   insertion and of bytes. The servers are told to keep small encodings, and `KEYS` and `SCAN`
+//!   are compared sorted.
 //! * `SCAN` and `HSCAN` answer everything at once, whatever the cursor.
-//! * Valkey's digits of a fraction read back as the same number but are not always the shortest; the engine's are.
+//! * Valkey's digits of a fraction read back as the same number but are not always the shortest;
+//!   the engine's are.
 //! * `DBSIZE` does not count expired keys; servers do until they come across them.
-//! * Error tables caught in scripts: newer servers add the field `ignore_error_stats_update`, and `source` and `line` to
-//!   those caught by a handler.
-//! * Libraries are proxies: `pairs(string)` finds nothing. `load`, `setmetatable`, `rawset`, `coroutine`, `cjson` and other
-//!   things that lock scripts do not use are absent: reading them is the error for a nonexistent global.
+//! * Error tables caught in scripts: newer servers add the field `ignore_error_stats_update`, and
+//!   `source` and `line` to those caught by a handler.
+//! * Libraries are proxies: `pairs(string)` finds nothing. `load`, `setmetatable`, `rawset`,
+//!   `coroutine`, `cjson` and other things that lock scripts do not use are absent: reading them is
+//!   the error for a nonexistent global.
 //! * `error({})` and `error(nil)` crash Redis 7.0.15; the engine answers as Valkey does.
-//! * `math.random` starts anew in each script, as on 6.2; newer servers go on where the last script stopped.
+//! * `math.random` starts anew in each script, as on 6.2; newer servers go on where the last script
+//!   stopped.
 //! * `CLUSTER KEYSLOT` works; old servers have it in cluster mode only.
-//! * A connection subscribes or sends commands, never both (the rule of redlatch's transport, not of servers).
-//! * In a script of 6.2, `redis.call` handed to another C function than `pcall` may name another place in its error.
+//! * A connection subscribes or sends commands, never both (the rule of redlatch's transport, not
+//!   of servers).
+//! * In a script of 6.2, `redis.call` handed to another C function than `pcall` may name another
+//!   place in its error.
 #![expect(
     clippy::disallowed_methods,
     reason = "real servers run by the real clock"
@@ -71,7 +79,8 @@ fn random_commands_and_scripts_are_answered_as_by_real_servers() {
     }
 }
 
-/// The hook for scripts of the family: random states made by `prepare`, the script in between, everything compared.
+/// The hook for scripts of the family: random states made by `prepare`, the script in between,
+/// everything compared.
 #[test]
 fn fixed_scripts_are_answered_as_by_real_servers() {
     let seed = env_number("REDLATCH_SEED").unwrap_or_else(|| fastrand::u64(..));
@@ -112,7 +121,8 @@ fn scripts_of_the_family_are_answered_as_by_real_servers() {
     }
 }
 
-/// Runs rounds of random commands; each ends with a comparison of all data and, now and then, a wait in which keys expire.
+/// Runs rounds of random commands; each ends with a comparison of all data and, now and then, a
+/// wait in which keys expire.
 fn fuzz(pair: &mut Pair, rng: &mut Rng, cases: u64) -> u64 {
     let mut done = 0;
     while done < cases && pair.differences.len() < 10 {

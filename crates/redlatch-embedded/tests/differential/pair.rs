@@ -87,7 +87,8 @@ impl Pair {
     pub(crate) fn compare_data_with_slack(&mut self, slack: i64) {
         let looks = commands::looks().into_iter();
         self.run(looks.map(|command| Case { command, slack }).collect());
-        // What led to equal data needs no telling any more; enough is kept to see where the data come from.
+        // What led to equal data needs no telling any more; enough is kept to see where the data
+        // come from.
         let keep = self.history.len().saturating_sub(5000);
         self.history.drain(..keep);
     }

@@ -80,7 +80,8 @@ impl Server {
         panic!("{self} does not answer");
     }
 
-    /// The model of this server, and whether it is the very version that the model's texts come from.
+    /// The model of this server, and whether it is the very version that the model's texts come
+    /// from.
     pub(crate) fn model(&self) -> (Model, bool) {
         let has = |mark: &str| self.version.contains(mark);
         if has("v=6.2.") {

@@ -12,7 +12,8 @@ use crate::{
     names::{NAMES, name_of},
 };
 
-/// What goes by on connections, for whoever makes messages up from it. Only kept where messages are forged.
+/// What goes by on connections, for whoever makes messages up from it. Only kept where messages are
+/// forged.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     /// Who listens on which channel.
@@ -49,7 +50,8 @@ impl State {
         server.engine().dump(server.time(now))
     }
 
-    /// Makes up a call of a waiter: one that was called before, one that never was, one by the name alone, or one that has another place than the first.
+    /// Makes up a call of a waiter: one that was called before, one that never was, one by the name
+    /// alone, or one that has another place than the first.
     fn make_call(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let way = self.rng.below(4);
         if way == 3 {
@@ -105,7 +107,8 @@ impl State {
 }
 
 impl Net {
-    /// Tells whoever listens something that nobody has sent who may. Returns what, if somebody listens.
+    /// Tells whoever listens something that nobody has sent who may. Returns what, if somebody
+    /// listens.
     pub fn forge(&self, fault: Fault) -> Option<String> {
         let mut state = lock(&self.state);
         let now = self.exec.now();

@@ -1,7 +1,7 @@
 //! The network: connections that keep order, hold things up and break, and the door of the server.
 //!
-//! A connection never repeats, drops or overtakes a message while it lives. What is on its way when it breaks or is closed may
-//! arrive in part, or much later; the answers to that are lost.
+//! A connection never repeats, drops or overtakes a message while it lives. What is on its way when
+//! it breaks or is closed may arrive in part, or much later; the answers to that are lost.
 
 mod forgery;
 mod link;

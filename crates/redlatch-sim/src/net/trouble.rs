@@ -62,7 +62,8 @@ impl Net {
         }
     }
 
-    /// The process is gone: the kernel closes its connections, or the machine is gone too and nobody does.
+    /// The process is gone: the kernel closes its connections, or the machine is gone too and
+    /// nobody does.
     pub fn forsake(&self, proc: ProcId, closed: bool) {
         let ids: Vec<_> = {
             let state = self.state();
@@ -94,14 +95,16 @@ impl Net {
         }
     }
 
-    /// Restarts a server with the data of `snapshot`: all its connections break, what was on its way is lost.
+    /// Restarts a server with the data of `snapshot`: all its connections break, what was on its
+    /// way is lost.
     pub fn restart(&self, node: usize, snapshot: &Snapshot) {
         let mut state = self.state();
         state.servers[node].restart(snapshot, self.exec.now());
         self.disconnect(&mut state, node);
     }
 
-    /// Gives the place of a server to another, whose clock is `ahead` of the slowest by so many µs. Clients that dial again reach that one.
+    /// Gives the place of a server to another, whose clock is `ahead` of the slowest by so many µs.
+    /// Clients that dial again reach that one.
     pub fn replace(&self, node: usize, snapshot: &Snapshot, ahead: u64) {
         let mut state = self.state();
         state.servers[node].replace(snapshot, ahead, self.exec.now());

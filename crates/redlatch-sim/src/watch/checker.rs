@@ -20,7 +20,8 @@ use crate::{
 
 /// Checks one promise, or one thing that a kind promises.
 pub trait Checker: Send + fmt::Debug {
-    /// Takes note of what has happened. `view` knows of it already; what is broken goes into `record`.
+    /// Takes note of what has happened. `view` knows of it already; what is broken goes into
+    /// `record`.
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record);
 }
 
@@ -62,12 +63,14 @@ pub enum Event<'a> {
         /// Its number.
         copy: u64,
     },
-    /// The first server has the data of this copy and forgets what came after it; all of it if there is none.
+    /// The first server has the data of this copy and forgets what came after it; all of it if
+    /// there is none.
     Forgot {
         /// The copy's number.
         copy: Option<u64>,
     },
-    /// A worker tells what it did, where that is no guard: something that only its kind's checkers understand.
+    /// A worker tells what it did, where that is no guard: something that only its kind's checkers
+    /// understand.
     Did {
         /// In which process.
         proc: ProcId,

@@ -1,5 +1,5 @@
-//! P8: after a release somebody who waits gets the name at once, or as soon as messages reach everybody again. Who has just come gets it as soon as the
-//! server must know him.
+//! P8: after a release somebody who waits gets the name at once, or as soon as messages reach
+//! everybody again. Who has just come gets it as soon as the server must know him.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,8 @@ impl Checker for HandOff {
     }
 }
 
-/// A hand-off takes no longer when nothing is wrong, besides six delays: the wake, the question and its answer with the script's text.
+/// A hand-off takes no longer when nothing is wrong, besides six delays: the wake, the question and
+/// its answer with the script's text.
 const HAND_OFF: u64 = 10_000;
 
 /// Somebody who has waited so long is known to the server.

@@ -49,5 +49,6 @@ impl Checker for Lateness {
     }
 }
 
-/// A request that is older than this may not act where one server is in charge: 5 s, both clocks off by 1 %, and a little, in µs.
+/// A request that is older than this may not act where one server is in charge: 5 s, both clocks
+/// off by 1 %, and a little, in µs.
 const REACH: u64 = 5_150_000;

@@ -1,7 +1,7 @@
 //! The observer: sees everything, takes part in nothing, and says which promise was broken when.
 //!
-//! One file per checker. What every kind promises is checked by those in `checker`; a kind brings its own with
-//! [`Workload::checkers`](crate::workload::Workload::checkers).
+//! One file per checker. What every kind promises is checked by those in `checker`; a kind brings
+//! its own with [`Workload::checkers`](crate::workload::Workload::checkers).
 
 mod checker;
 mod exclusion;
@@ -201,7 +201,8 @@ impl Watch {
         });
     }
 
-    /// A holder writes to what the name protects, `rightful` if its guard has just passed its check. Returns whether the register took the write.
+    /// A holder writes to what the name protects, `rightful` if its guard has just passed its
+    /// check. Returns whether the register took the write.
     pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
         let now = self.exec.now();
         let state = &mut *self.state();
@@ -224,7 +225,8 @@ impl Watch {
         written.is_ok()
     }
 
-    /// Tells whether nobody else may have had the name since this guard got it: it was not ended by force, and the server forgets nothing.
+    /// Tells whether nobody else may have had the name since this guard got it: it was not ended by
+    /// force, and the server forgets nothing.
     pub fn is_rightful(&self, id: Id) -> bool {
         let view = &self.state().view;
         let Some(claim) = view.claims.get(&id) else {
@@ -313,7 +315,8 @@ impl Watch {
         state.note(&self.exec, |_| Some(event));
     }
 
-    /// P6: every key ends by itself at any time, whatever dies. `ttl` is how long it still lives, in ms.
+    /// P6: every key ends by itself at any time, whatever dies. `ttl` is how long it still lives,
+    /// in ms.
     pub fn lives(&self, key: &str, ttl: Option<u64>) {
         match (self.kind.lives(key, &self.plan), ttl) {
             (Some(_), None) => self.violate("P6", format!("{key} has no end")),

@@ -1,4 +1,5 @@
-//! P4: whoever runs and is past its deadline has been told; what is lost stays lost, and without a fault nothing is.
+//! P4: whoever runs and is past its deadline has been told; what is lost stays lost, and without a
+//! fault nothing is.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -65,7 +66,8 @@ impl Checker for Notice {
     }
 }
 
-/// Who is told why: only what was forced is told so, and where nothing is wrong nothing else is lost.
+/// Who is told why: only what was forced is told so, and where nothing is wrong nothing else is
+/// lost.
 fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record) {
     let (who, name) = (&claim.who, label(claim.name));
     let forced = view.was_forced(claim.name, &claim.hold);
@@ -84,7 +86,8 @@ fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record
     // The server remembers one forced hold per name.
     let latest = view.forced.keys().rfind(|(of, _)| *of == claim.name);
     let is_latest = latest.is_some_and(|(_, hold)| *hold == claim.hold);
-    // A re-entry of a hold that must not be renewed lasts as long as that, and may end before any renewal is tried.
+    // A re-entry of a hold that must not be renewed lasts as long as that, and may end before any
+    // renewal is tried.
     let runs_out = cause == LossCause::Expired && !view.was_ended_by_force(claim);
     // A grant to the same owner shows that its hold before is over, and not why.
     let acquires = |call: &Call| call.proc == claim.proc && call.name == claim.name;

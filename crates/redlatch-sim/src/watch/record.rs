@@ -44,7 +44,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Begins a record; tells the story if `told`. Where trouble is expected, two holders are not held against the library.
+    /// Begins a record; tells the story if `told`. Where trouble is expected, two holders are not
+    /// held against the library.
     pub fn new(told: bool, expects_trouble: bool, scenario: Option<&'static Scenario>) -> Self {
         Self {
             story: Story::new(told),

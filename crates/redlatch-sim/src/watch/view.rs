@@ -22,12 +22,14 @@ pub type Id = u64;
 /// A guard that the observer may look at for as long as its holder has it.
 pub type Sight = Weak<dyn Sighted>;
 
-/// What the observer looks at in a guard. Looking must not touch: only what asks nobody and changes nothing.
+/// What the observer looks at in a guard. Looking must not touch: only what asks nobody and changes
+/// nothing.
 pub trait Sighted: Send + Sync {
     /// The deadline by its client's clock.
     fn valid_until(&self) -> Moment;
 
-    /// What its client knows. Asked near its end, this may tell the holder of its loss, so the observer does not ask then.
+    /// What its client knows. Asked near its end, this may tell the holder of its loss, so the
+    /// observer does not ask then.
     fn state(&self) -> HoldState;
 }
 
@@ -138,7 +140,8 @@ pub struct View {
     pub claims: BTreeMap<Id, Claim>,
     /// Per name: the greatest token delivered.
     pub acked: Vec<u64>,
-    /// Holds (name, hold) that somebody has forced, and whether they were ended and not only to be renewed no more.
+    /// Holds (name, hold) that somebody has forced, and whether they were ended and not only to be
+    /// renewed no more.
     pub forced: BTreeMap<(usize, Arc<str>), bool>,
     /// When all faults ended.
     pub healed: Option<u64>,
@@ -199,7 +202,8 @@ impl View {
             .filter(|(_, claim)| self.exec.is_alive(claim.proc) && claim.believes(self.now))
     }
 
-    /// Tells whether the hold of a guard was ended by force, so that it is believed in until its holder hears of it.
+    /// Tells whether the hold of a guard was ended by force, so that it is believed in until its
+    /// holder hears of it.
     pub fn was_ended_by_force(&self, claim: &Claim) -> bool {
         let hold = (claim.name, Arc::clone(&claim.hold));
         self.forced.get(&hold).is_some_and(|&ended| ended)
@@ -262,7 +266,8 @@ impl Claim {
             .map(|guard| micros(guard.valid_until().since_origin()))
     }
 
-    /// Whether the holder may rely on it: by its deadline, or because it knows better. Looks without touching.
+    /// Whether the holder may rely on it: by its deadline, or because it knows better. Looks
+    /// without touching.
     pub fn believes(&self, now: u64) -> bool {
         if self.told {
             return false;

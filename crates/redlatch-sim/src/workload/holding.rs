@@ -1,4 +1,5 @@
-//! What clients do with anything that gives guards: get it, hold, re-enter, extend, give up half-way, release, ignore what they are told.
+//! What clients do with anything that gives guards: get it, hold, re-enter, extend, give up
+//! half-way, release, ignore what they are told.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -19,7 +20,8 @@ pub trait Holding: Sync {
     /// Whether an owner may acquire what it holds.
     const REENTRANT: bool;
 
-    /// Begins an acquisition of name `name` for `owner` on these terms. What else there is to choose is the worker's chance.
+    /// Begins an acquisition of name `name` for `owner` on these terms. What else there is to
+    /// choose is the worker's chance.
     fn acquire(
         &self,
         worker: &mut Worker,
@@ -28,7 +30,8 @@ pub trait Holding: Sync {
         terms: &Terms,
     ) -> Acquiring<Self::Guard>;
 
-    /// Begins to acquire what only the holder of `guard` can, beside it: an upgrade. `None` to acquire as anybody would.
+    /// Begins to acquire what only the holder of `guard` can, beside it: an upgrade. `None` to
+    /// acquire as anybody would.
     fn grow(
         &self,
         worker: &mut Worker,

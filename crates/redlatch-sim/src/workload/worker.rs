@@ -167,7 +167,8 @@ impl Worker {
         result
     }
 
-    /// Returns the acquisition as its caller has it: the library's, or one that a planted fault has spoilt.
+    /// Returns the acquisition as its caller has it: the library's, or one that a planted fault has
+    /// spoilt.
     pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
         if !self.life.shared.spoilt.detaches {
             return future;
@@ -182,7 +183,8 @@ impl Worker {
         Box::pin(async move { result.await.unwrap_or(Ok(None)) })
     }
 
-    /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left. Looks in some cases only, since it has to wait.
+    /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left.
+    /// Looks in some cases only, since it has to wait.
     ///
     /// # Cancel safety
     ///

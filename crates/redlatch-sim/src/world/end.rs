@@ -7,7 +7,8 @@ use crate::{
 };
 
 impl World {
-    /// P6 and P10: all have done their work and settled, so nothing of theirs is left; of the dead, nothing beyond its time.
+    /// P6 and P10: all have done their work and settled, so nothing of theirs is left; of the dead,
+    /// nothing beyond its time.
     pub(super) fn check_end(&self) {
         if self.shared.faults.expects_trouble() {
             return;
@@ -22,7 +23,8 @@ impl World {
         self.check_left(leases + REGISTERED, late, |_| true);
     }
 
-    /// Looks who holds and who waits, `after` µs from now if nothing happened any more, and takes exception to those who are `wrong`.
+    /// Looks who holds and who waits, `after` µs from now if nothing happened any more, and takes
+    /// exception to those who are `wrong`.
     fn check_left(&self, after: u64, why: &str, wrong: impl Fn(&str) -> bool) {
         let shared = &self.shared;
         let state = shared.net.state();

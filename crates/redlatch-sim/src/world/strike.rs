@@ -43,7 +43,8 @@ impl World {
                 shared.exec.schedule(now + span, Event::ServerResumes(node));
             }
             Fault::Restart => {
-                // One of several servers may forget what it granted: that is what the others are for.
+                // One of several servers may forget what it granted: that is what the others are
+                // for.
                 if nodes > 1 && self.rng.chance(500) {
                     tell(format!("server {node} restarts without its data"));
                     return shared.net.restart(node, &Snapshot::empty());
@@ -90,7 +91,8 @@ impl World {
         }
     }
 
-    /// Another server takes over: with all data, without the latest writes, or with the data of long ago.
+    /// Another server takes over: with all data, without the latest writes, or with the data of
+    /// long ago.
     pub(super) fn take_over(&mut self, fault: Fault) {
         let shared = Arc::clone(&self.shared);
         let tell = |text: &str| {

@@ -1,7 +1,9 @@
 //! What two servers explain that were of one mind each, and one server does not.
 //!
-//! While one takes over from another without its consent, each of both may grant what the other does not know of. So what was granted is expected to be too much together if each of both, for itself, granted no more than there is: the one
-//! before it was dead or knew that it was a replica, the other not before it can have been in charge.
+//! While one takes over from another without its consent, each of both may grant what the other
+//! does not know of. So what was granted is expected to be too much together if each of both, for
+//! itself, granted no more than there is: the one before it was dead or knew that it was a replica,
+//! the other not before it can have been in charge.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +14,8 @@ use crate::record::{Fault, Hold, Takeover};
 pub(super) struct Grant {
     pub(super) asked: u64,
     pub(super) from: u64,
-    /// Whether other requests came after the one that was granted, so that its end says nothing about its moment.
+    /// Whether other requests came after the one that was granted, so that its end says nothing
+    /// about its moment.
     pub(super) of_many: bool,
     pub(super) units: u32,
 }
@@ -78,7 +81,8 @@ impl Fault {
     }
 }
 
-/// How long an answer is under way at most, through proxies that hold it up for 1.5 s, to a client on a machine that has more to do.
+/// How long an answer is under way at most, through proxies that hold it up for 1.5 s, to a client
+/// on a machine that has more to do.
 const DELIVERY: u64 = 3_000_000;
 
 /// How far a replica is behind at most that was in step right before a fault.

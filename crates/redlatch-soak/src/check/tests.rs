@@ -16,7 +16,8 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
     }
 }
 
-/// A fault from a tenth of a second before another server may be in charge to long after the old one is not any more.
+/// A fault from a tenth of a second before another server may be in charge to long after the old
+/// one is not any more.
 fn gap(began: u64, ended: u64) -> Record {
     Record::Fault(Fault {
         kind: "crash".to_owned(),

@@ -1,7 +1,9 @@
-//! The guarded set: elements are added by reading it all, thinking, and writing it all back, under a lock. Whoever does so at the same time as another overwrites the other's elements.
+//! The guarded set: elements are added by reading it all, thinking, and writing it all back, under
+//! a lock. Whoever does so at the same time as another overwrites the other's elements.
 //!
-//! One set compares tokens, and its writers are careless: some think longer than their lease lasts and write nevertheless. The other compares nothing, and its writers look at
-//! their guard right before they write.
+//! One set compares tokens, and its writers are careless: some think longer than their lease lasts
+//! and write nevertheless. The other compares nothing, and its writers look at their guard right
+//! before they write.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -116,7 +118,8 @@ impl Set {
         (now, Some(inner.elements.clone()))
     }
 
-    /// Replaces all elements by `elements` and one more; says when, whether it did, and how many elements of others are gone thereby.
+    /// Replaces all elements by `elements` and one more; says when, whether it did, and how many
+    /// elements of others are gone thereby.
     fn write(&self, token: u64, mut elements: Vec<u64>, one: u64) -> (u64, bool, u32) {
         let mut inner = self.inner();
         let now = now();

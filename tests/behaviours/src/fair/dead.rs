@@ -143,7 +143,8 @@ async fn unpolled_first_waiter_loses_its_place_and_queues_again(backend: &Backen
         task.await.unwrap();
     }
     assert_eq!(grants.list(), [0, 1, 2, 3]);
-    // It had 5 s to come from when it was called, and the look that found that out was 2.4 s later at most.
+    // It had 5 s to come from when it was called, and the look that found that out was 2.4 s later
+    // at most.
     assert_within(backend, start, 7_500 * MS);
     stuck.await.unwrap().release().await.unwrap();
     assert_tables_empty(&clients[1]).await;
@@ -219,7 +220,8 @@ async fn release_of_an_expired_hold_notifies_nobody(backend: &Backend) {
     second.await.unwrap();
 }
 
-/// The server forgets everything: who waits queues again, and nobody waits for a call that never comes.
+/// The server forgets everything: who waits queues again, and nobody waits for a call that never
+/// comes.
 async fn waiters_queue_again_after_the_server_was_flushed(backend: &Backend) {
     let clients = clients(backend, 3).await;
     let guard = clients[0].fair_lock("x").lock().await.unwrap();

@@ -37,7 +37,8 @@ pub async fn queued(lock: &FairLock) -> JoinHandle<FairLockGuard> {
     tokio::spawn(async move { task.await.unwrap().unwrap() })
 }
 
-/// Starts to wait as number `who`, which notes its grant and releases at once; returns once the server has the ticket.
+/// Starts to wait as number `who`, which notes its grant and releases at once; returns once the
+/// server has the ticket.
 pub async fn queued_as(who: usize, lock: &FairLock, grants: &Grants) -> JoinHandle<()> {
     let (waiting, grants) = (queued(lock).await, grants.clone());
     tokio::spawn(async move {

@@ -76,7 +76,8 @@ async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
         }
         assert_tables_empty(&client).await;
     }
-    // Two or three to begin with, and one every 1.6 s to 2.4 s; those that come during a look share the next.
+    // Two or three to begin with, and one every 1.6 s to 2.4 s; those that come during a look share
+    // the next.
     assert!(
         calls.iter().all(|&calls| calls <= 10),
         "{calls:?} looks of 1 and 200 waiters"

@@ -253,7 +253,8 @@ async fn unpolled_waiter_does_not_stall_others(backend: &Backend) {
     let lock = b.lock("x");
     let waiter = tokio::spawn(async move { lock.lock().await.unwrap() });
     drop(guard);
-    // The first in line is never polled again, and the second takes its turn after two re-check bounds.
+    // The first in line is never polled again, and the second takes its turn after two re-check
+    // bounds.
     let next = waiter.await.unwrap();
     next.release().await.unwrap();
     stuck.await.unwrap().release().await.unwrap();

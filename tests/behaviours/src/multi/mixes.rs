@@ -256,8 +256,9 @@ async fn mixed_members_in_opposite_orders_do_not_deadlock(fleet: &Fleet) {
     assert_eq!(*inside.lock().await, 24);
 }
 
-/// Polls the acquisition of a mix 1, 2, 3, … times and drops it, until it is done before that. After each drop others get everything at once, and nothing is
-/// left. `busy`: another holds each member for some milliseconds, one longer than the other.
+/// Polls the acquisition of a mix 1, 2, 3, … times and drops it, until it is done before that.
+/// After each drop others get everything at once, and nothing is left. `busy`: another holds each
+/// member for some milliseconds, one longer than the other.
 pub async fn dropped_at_every_await(busy: bool) -> u32 {
     for polls in 1..10_000 {
         let fleet = Fleet::embedded(2);

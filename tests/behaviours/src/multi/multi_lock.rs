@@ -304,7 +304,8 @@ async fn free_members_are_taken_by_one_command(fleet: &Fleet) {
         let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
         let all = clients[0].multi_lock(&members);
         assert_eq!(costs(fleet, 0, &all).await, (cost, count));
-        // A lease that nothing renews is counted from the one grant. The server is to know the script that extends.
+        // A lease that nothing renews is counted from the one grant. The server is to know the
+        // script that extends.
         let guard = all.lock().lease(10 * SECOND).await.unwrap();
         guard.release().await;
         let before = fleet.0[0].script_calls();
@@ -374,7 +375,8 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     first.release().await.unwrap();
     clients[0].settled().await;
     let busy = others[0].lock("n001").lock().await.unwrap();
-    // The release may have called the waiter that had just given up; its client looks once whether that one waits.
+    // The release may have called the waiter that had just given up; its client looks once whether
+    // that one waits.
     fleet.pass(300 * MS).await;
     let before = fleet.0[0].script_calls();
     let began = tokio::time::Instant::now();
@@ -384,9 +386,11 @@ async fn members_around_a_busy_one_are_taken_together(fleet: &Fleet) {
     assert!(!locks[2].is_locked().await.unwrap());
     busy.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
-    // Two looks of this test and a release beside: all at once, the first, the second, perhaps once more when subscribed, the second when woken, the rest at once.
+    // Two looks of this test and a release beside: all at once, the first, the second, perhaps once
+    // more when subscribed, the second when woken, the rest at once.
     let cost = fleet.0[0].script_calls() - before - 3;
-    // A busy machine may need so long that it looks by the clock as well, every 1.6 s at the soonest.
+    // A busy machine may need so long that it looks by the clock as well, every 1.6 s at the
+    // soonest.
     let looks = began.elapsed().as_millis() as u64 / 1_600;
     assert!((5..=6 + looks).contains(&cost), "{cost}, {looks}");
     guard.release().await;

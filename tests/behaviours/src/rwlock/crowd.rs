@@ -96,7 +96,8 @@ async fn cost_of_a_waiting_reader_does_not_grow_with_their_number(backend: &Back
         costs.push(calls as f64 / crowd as f64);
     }
     println!("commands per contended read at 1, 16, 128 waiters: {costs:.1?}");
-    // To queue, to look again once subscribed, to come in, to release; one more when a call of the line crosses the message; and the writer's release.
+    // To queue, to look again once subscribed, to come in, to release; one more when a call of the
+    // line crosses the message; and the writer's release.
     assert!(costs[1..].iter().all(|cost| *cost <= 6.0), "{costs:?}");
     a.settled().await;
     b.settled().await;
@@ -172,7 +173,8 @@ async fn commands_per_write_stay_flat_as_waiters_grow(backend: &Backend) {
         let calls = u32::try_from(backend.script_calls() - before).unwrap();
         let each = f64::from(calls) / f64::from(u32::try_from(waiters).unwrap());
         println!("{waiters} waiters: {each:.2} commands per write");
-        // Ticket, take, release; the looks of four clients and the first holder's release come on top.
+        // Ticket, take, release; the looks of four clients and the first holder's release come on
+        // top.
         let most = if waiters < 100 { 6.0 } else { 3.5 };
         assert!(each <= most, "{each} commands with {waiters} waiters");
     }

@@ -57,7 +57,8 @@ fn in_a_loop(
     (0..tasks).map(task).collect()
 }
 
-/// A writer waits for the readers inside when it came; those that come later wait for it. What is counted begins a little before its request arrives.
+/// A writer waits for the readers inside when it came; those that come later wait for it. What is
+/// counted begins a little before its request arrives.
 // L26
 async fn readers_in_a_loop_do_not_starve_a_writer(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);

@@ -20,7 +20,8 @@ pub async fn waiting(client: &Client, name: &str, writers: u64, readers: u64) {
     .await;
 }
 
-/// Checks that nobody holds, and that neither the client nor the server has anything left of it but what is remembered for a while.
+/// Checks that nobody holds, and that neither the client nor the server has anything left of it but
+/// what is remembered for a while.
 pub async fn assert_quiet(backend: &Backend, client: &Client, name: &str) {
     assert_tables_empty(client).await;
     let lock = client.read_write_lock(name);

@@ -186,7 +186,8 @@ async fn upgradable_reader_may_ask_to_write(backend: &Backend) {
     assert_quiet(backend, &client, "x").await;
 }
 
-/// It needed no place while its owner held; from then on it has one, also behind others of its client.
+/// It needed no place while its owner held; from then on it has one, also behind others of its
+/// client.
 async fn waiting_writer_that_loses_its_read_joins_the_queue(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
     let (ours, theirs) = (a.read_write_lock("x"), b.read_write_lock("x"));

@@ -214,7 +214,8 @@ async fn expired_semaphore_takes_its_permits_along(backend: &Backend) {
     guard.split(1).unwrap().release().await.unwrap();
     assert!(ttl().await <= 4 * SECOND, "no change drops it");
     let left = backend.ttl(KEY).unwrap();
-    // The server's clock goes on while a script runs, so that a key may end somewhat later than its record says.
+    // The server's clock goes on while a script runs, so that a key may end somewhat later than its
+    // record says.
     assert!(left < 5 * SECOND, "{left:?}");
     let error = guard.extend(60 * SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfRange);

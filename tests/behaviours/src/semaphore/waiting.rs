@@ -30,7 +30,8 @@ behaviours!(semaphore::waiting as semaphore_waiting:
 
 type Log = Arc<Mutex<Vec<usize>>>;
 
-/// Waits for `n` permits in a task of its own, notes `at` when it has them, and keeps them for `span`.
+/// Waits for `n` permits in a task of its own, notes `at` when it has them, and keeps them for
+/// `span`.
 fn waiter(semaphore: &Semaphore, n: u32, at: usize, log: &Log, span: Duration) -> JoinHandle<()> {
     let (semaphore, log) = (semaphore.clone(), Arc::clone(log));
     tokio::spawn(async move {

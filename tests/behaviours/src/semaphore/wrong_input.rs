@@ -78,7 +78,8 @@ async fn shortest_and_longest_leases_work(backend: &Backend) {
     let year = Duration::from_secs(365 * 86_400);
     let long = semaphore.acquire().lease(year).await.unwrap();
     assert!(long.remaining() > year / 2);
-    // On a machine that is busy so short a lease may be over before it is delivered, and the call goes on trying.
+    // On a machine that is busy so short a lease may be over before it is delivered, and the call
+    // goes on trying.
     let short = semaphore.acquire().lease(50 * MS).await.unwrap();
     short.lost().await;
     short.release().await.unwrap();

@@ -4,7 +4,8 @@ use super::{Cluster, id};
 use crate::server::{Connection, Reply, Server};
 
 impl Cluster {
-    /// Moves `slot` with all its keys from the node in charge to `target`, `batch` keys at a time, as administrators do.
+    /// Moves `slot` with all its keys from the node in charge to `target`, `batch` keys at a time,
+    /// as administrators do.
     #[track_caller]
     pub fn migrate(&self, slot: u16, target: &Server, batch: usize) {
         let source = self.begin_to_move(slot, target);
@@ -25,7 +26,8 @@ impl Cluster {
         self.end_to_move(&slot, source, target);
     }
 
-    /// Puts `slot` on the move from the node in charge, which is returned, to `target`. No key moves yet.
+    /// Puts `slot` on the move from the node in charge, which is returned, to `target`. No key
+    /// moves yet.
     #[track_caller]
     pub fn begin_to_move(&self, slot: u16, target: &Server) -> &Server {
         let ranges = self.slots();

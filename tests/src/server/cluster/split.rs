@@ -1,16 +1,18 @@
-//! Clusters whose nodes fall into two parts that know nothing of each other, while clients reach both.
+//! Clusters whose nodes fall into two parts that know nothing of each other, while clients reach
+//! both.
 
 use super::{Cluster, id, is_master};
 use crate::server::{ClientType, Server, ServerOptions};
 
 impl Cluster {
-    /// Keeps `few` nodes and all others from hearing each other: neither is there a bus between them, nor do replicas of the one part get
-    /// anything from masters of the other. Clients reach all of them.
+    /// Keeps `few` nodes and all others from hearing each other: neither is there a bus between
+    /// them, nor do replicas of the one part get anything from masters of the other. Clients reach
+    /// all of them.
     ///
     /// # Panics
     ///
-    /// Without [`ClusterOptions::splittable`](super::ClusterOptions::splittable), and where a master with replicas in the other part has some
-    /// in its own.
+    /// Without [`ClusterOptions::splittable`](super::ClusterOptions::splittable), and where a master with replicas in the other part
+    /// has some in its own.
     #[track_caller]
     pub fn split(&self, few: &[&Server]) {
         let bus = self.bus.as_ref().expect("it is splittable");

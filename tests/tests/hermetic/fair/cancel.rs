@@ -1,4 +1,5 @@
-//! Every future of the fair lock may be dropped at every await: poll it k times, drop it, look what is left (L2).
+//! Every future of the fair lock may be dropped at every await: poll it k times, drop it, look what
+//! is left (L2).
 
 use std::{
     future::{Future, IntoFuture},
@@ -14,8 +15,9 @@ const MS: Duration = Duration::from_millis(1);
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop `client` has nothing, a waiter behind it
-/// is served at once, and nothing is left on the server.
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop `client` has nothing, a waiter behind it is served at once, and nothing is left on the
+/// server.
 async fn dropped_at_every_await(
     make: impl AsyncFn(&Backend, &Client) -> (Task, Option<FairLockGuard>),
 ) -> u32 {

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A copy that comes when its grant is over, and another holds, enters the attempt as a waiter; whoever ends the grant strikes it out.
+/// A copy that comes when its grant is over, and another holds, enters the attempt as a waiter;
+/// whoever ends the grant strikes it out.
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_a_grant_leave_no_queue_entry() {
     for closes in [false, true] {
@@ -47,7 +48,8 @@ async fn late_copies_of_a_grant_leave_no_queue_entry() {
     }
 }
 
-/// However many waiters of a client have lost their places, they do not all ask at once, and each asks once.
+/// However many waiters of a client have lost their places, they do not all ask at once, and each
+/// asks once.
 #[tokio::test(start_paused = true)]
 async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     const MANY: u64 = 1_500;
@@ -87,7 +89,8 @@ async fn waiters_that_lost_their_places_ask_at_the_rate_of_their_client() {
     assert_tables_empty(&clients[1]).await;
 }
 
-/// Whoever is granted and had lost its place tells the others of its client, or each would look when it became the first of them.
+/// Whoever is granted and had lost its place tells the others of its client, or each would look
+/// when it became the first of them.
 #[tokio::test(start_paused = true)]
 async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
     let backend = Backend::embedded();
@@ -136,7 +139,8 @@ async fn repeated_answer_of_a_grant_makes_nobody_queue_again() {
     }
 }
 
-/// The first of a client's waiters hears what is said to any of them also while it asks, by one listener all the time.
+/// The first of a client's waiters hears what is said to any of them also while it asks, by one
+/// listener all the time.
 #[tokio::test(start_paused = true)]
 async fn first_waiter_of_a_client_stays_subscribed_while_it_asks() {
     let backend = Backend::embedded();
@@ -162,7 +166,8 @@ async fn first_waiter_of_a_client_stays_subscribed_while_it_asks() {
     assert_tables_empty(&clients[1]).await;
 }
 
-/// No message comes through: each hand-over costs one look of the next client's first waiter, and none is lost.
+/// No message comes through: each hand-over costs one look of the next client's first waiter, and
+/// none is lost.
 #[tokio::test(start_paused = true)]
 async fn hand_overs_without_messages_take_one_recheck_each() {
     let backend = Backend::embedded();

@@ -1,4 +1,5 @@
-//! Every future of the latch may be dropped at every await: poll it k times, drop it, look what is left (L2).
+//! Every future of the latch may be dropped at every await: poll it k times, drop it, look what is
+//! left (L2).
 
 use std::{
     future::{Future, IntoFuture},
@@ -18,8 +19,9 @@ fn task(future: impl Future<Output = ()> + 'static) -> Task {
     Task(Box::pin(future))
 }
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop `client` has nothing, nobody is subscribed, and
-/// a latch of 3 has been counted down at most once by what was dropped.
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop `client` has nothing, nobody is subscribed, and a latch of 3 has been counted down at most
+/// once by what was dropped.
 async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownLatch) -> Task) {
     for polls in 1.. {
         let backend = Backend::embedded();
@@ -110,7 +112,8 @@ async fn cancelled_waits_of_one_latch_leave_nothing() {
     .await;
 }
 
-/// One waits on while others of the same client are dropped, also in the middle of the look that all of them share.
+/// One waits on while others of the same client are dropped, also in the middle of the look that
+/// all of them share.
 #[tokio::test(start_paused = true)]
 async fn cancelled_waits_leave_the_others_waiting() {
     for polls in 1..30 {

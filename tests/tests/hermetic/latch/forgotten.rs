@@ -30,7 +30,8 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
     assert_tables_empty(&client).await;
 }
 
-/// The server loses its last writes: it knows an earlier generation, which opened, and not the one that is waited for.
+/// The server loses its last writes: it knows an earlier generation, which opened, and not the one
+/// that is waited for.
 #[tokio::test(start_paused = true)]
 async fn waiter_of_a_generation_that_was_lost_is_told_that_it_is_deleted() {
     let backend = Backend::embedded();
@@ -48,7 +49,8 @@ async fn waiter_of_a_generation_that_was_lost_is_told_that_it_is_deleted() {
     assert_eq!(told.kind(), ErrorKind::Deleted);
 }
 
-/// Generations that opened are told apart from those that are unknown, as far back as the record goes.
+/// Generations that opened are told apart from those that are unknown, as far back as the record
+/// goes.
 #[tokio::test(start_paused = true)]
 async fn waiter_whose_generation_opened_long_ago_passes() {
     let backend = Backend::embedded();
@@ -76,7 +78,8 @@ async fn waiter_whose_generation_opened_long_ago_passes() {
     }
 }
 
-/// Anybody who may publish can say that a latch is open, or that it is gone. That makes each client look once, and nobody passes.
+/// Anybody who may publish can say that a latch is open, or that it is gone. That makes each client
+/// look once, and nobody passes.
 #[tokio::test(start_paused = true)]
 async fn forged_message_makes_each_client_look_once() {
     let backend = Backend::embedded();

@@ -53,7 +53,8 @@ async fn copies_change_no_later_generation() {
     let latch = client.countdown_latch("x");
     let texts = [&LATCH.set, &LATCH.count_down, &LATCH.delete].map(|source| source.text);
     let copies = texts.map(|text| Copies::of_script(server, text));
-    // Told that there is none, that it was set before, and that it was deleted: none of this may come true afterwards.
+    // Told that there is none, that it was set before, and that it was deleted: none of this may
+    // come true afterwards.
     assert_eq!(
         latch.count_down(1).await.unwrap_err().kind(),
         ErrorKind::NotSet

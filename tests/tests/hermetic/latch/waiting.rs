@@ -10,7 +10,8 @@ use tokio::time::Instant;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One that is polled until it has sent its look and never again must not keep the others from looking.
+/// One that is polled until it has sent its look and never again must not keep the others from
+/// looking.
 #[tokio::test(start_paused = true)]
 async fn unpolled_waiter_does_not_stall_others() {
     let backend = Backend::embedded();
@@ -73,7 +74,8 @@ async fn lost_message_of_a_deletion_costs_one_recheck() {
     assert!(start.elapsed() <= 2_400 * MS, "{:?}", start.elapsed());
 }
 
-/// The message of an earlier generation, and of an earlier deletion, end nobody's wait for a later one.
+/// The message of an earlier generation, and of an earlier deletion, end nobody's wait for a later
+/// one.
 #[tokio::test(start_paused = true)]
 async fn message_about_another_generation_ends_no_wait() {
     let backend = Backend::embedded();
@@ -155,7 +157,8 @@ async fn new_waiter_does_not_use_an_older_answer() {
     assert_tables_empty(&b).await;
 }
 
-/// Found by the simulator (seed 3699): its own look had no answer, and it took one from before it came.
+/// Found by the simulator (seed 3699): its own look had no answer, and it took one from before it
+/// came.
 #[tokio::test(start_paused = true)]
 async fn new_waiter_whose_request_fails_does_not_use_an_older_answer() {
     let backend = Backend::embedded();

@@ -1,4 +1,5 @@
-//! Every future of the lock may be dropped at every await: poll it k times, drop it, look what is left (L2).
+//! Every future of the lock may be dropped at every await: poll it k times, drop it, look what is
+//! left (L2).
 
 use std::{
     future::{Future, IntoFuture},
@@ -13,8 +14,8 @@ const MS: Duration = Duration::from_millis(1);
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop, `client` has nothing, and
-/// once `others` have let go nothing is on the server.
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop, `client` has nothing, and once `others` have let go nothing is on the server.
 async fn dropped_at_every_await(
     make: impl AsyncFn(&Backend, &Client) -> (Task, Option<LockGuard>),
 ) -> u32 {

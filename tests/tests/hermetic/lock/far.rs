@@ -21,7 +21,8 @@ async fn lease_slightly_longer_than_a_round_trip_is_granted() {
         let start = Instant::now();
         let guard = client.lock("x").lock().lease(lease * MS).await.unwrap();
         guard.check().unwrap();
-        // One round trip for the script's digest, one for its text, which is too late, and one that is answered in time.
+        // One round trip for the script's digest, one for its text, which is too late, and one that
+        // is answered in time.
         let took = start.elapsed();
         assert!(took <= 4 * lease * MS, "{lease} ms took {took:?}");
         drop(guard);

@@ -1,4 +1,5 @@
-//! Things under our prefix that are not ours, patterns that are no patterns, rights that are missing.
+//! Things under our prefix that are not ours, patterns that are no patterns, rights that are
+//! missing.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -87,7 +88,8 @@ async fn client_without_channel_rights_rechecks_by_the_clock_and_stays_connected
     assert_tables_empty(&client).await;
 }
 
-/// Returns how many connections there have ever been, but for the ones that this itself makes: ids are given in order.
+/// Returns how many connections there have ever been, but for the ones that this itself makes: ids
+/// are given in order.
 fn dials(server: &EmbeddedServer) -> i64 {
     use std::sync::atomic::{AtomicI64, Ordering};
     static ASKED: AtomicI64 = AtomicI64::new(0);

@@ -1,4 +1,5 @@
-//! Many requests, many waiters, clocks that differ: what one operation costs must not grow with the others.
+//! Many requests, many waiters, clocks that differ: what one operation costs must not grow with the
+//! others.
 
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
@@ -20,7 +21,8 @@ use tokio::time::Instant;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The findings name ten and twenty thousand; the engine in a test build gets what takes it a second.
+/// The findings name ten and twenty thousand; the engine in a test build gets what takes it a
+/// second.
 const SCALE: u32 = if cfg!(feature = "servers") { 10 } else { 1 };
 
 #[tokio::test(start_paused = true)]
@@ -44,7 +46,8 @@ async fn hand_overs_do_not_delay_rechecks_of_a_later_waiter() {
     let start = Instant::now();
     let next = b.lock("y").lock().await.unwrap();
     assert!(next.is_after_abandonment());
-    // A look comes 2 ms after the lease; 2.4 s later is what is promised. A client has 1,000 looks a second to give.
+    // A look comes 2 ms after the lease; 2.4 s later is what is promised. A client has 1,000 looks
+    // a second to give.
     let late = start.elapsed() - lease;
     assert!(late <= 100 * MS, "{late:?} late");
 }
@@ -161,8 +164,9 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
         .await
         .into_iter()
         .partition(Result::is_ok);
-    // Being told that a request came too late is an answer, which renews the client's patience once. Each time the last request is
-    // given its second of silence, though patience ends before that.
+    // Being told that a request came too late is an answer, which renews the client's patience
+    // once. Each time the last request is given its second of silence, though patience ends before
+    // that.
     assert!(start.elapsed() <= 22 * SECOND, "{:?}", start.elapsed());
     assert!(!granted.is_empty() && !failed.is_empty());
     for error in failed
@@ -176,7 +180,8 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
     backend.assert_only_counters_left();
 }
 
-/// Connects a client that reaches the server through a queue, each command of which takes `service`.
+/// Connects a client that reaches the server through a queue, each command of which takes
+/// `service`.
 async fn slow(backend: &Backend, service: Duration) -> Client {
     let Backend::Embedded {
         server,

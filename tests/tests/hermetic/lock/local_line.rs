@@ -119,7 +119,8 @@ async fn silent_server_fails_all_waiters_of_a_client_at_once() {
         for (i, waiter) in waiters.into_iter().enumerate() {
             let error = waiter.await.unwrap().map(drop).unwrap_err();
             assert!(error.is_transient(), "{error:?}");
-            // A waiter that was told "busy" notices the silence with its next look, 2.4 s later at most.
+            // A waiter that was told "busy" notices the silence with its next look, 2.4 s later at
+            // most.
             let slack = if held { 3_500 * MS } else { SECOND };
             assert!(
                 start.elapsed() <= patience + slack,

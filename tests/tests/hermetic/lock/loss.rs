@@ -33,7 +33,8 @@ async fn stopped_server_is_reported_as_loss_before_any_key_expires() {
         assert!([LossCause::Unreachable, LossCause::Expired].contains(&cause));
     }
     for (i, guard) in guards.iter().enumerate() {
-        // The server's own clock has not reached the end of any lease: it would still show each hold.
+        // The server's own clock has not reached the end of any lease: it would still show each
+        // hold.
         let _ = guard;
         let key = format!("redlatch:{{n{i}}}");
         assert!(server.ttl(&key).is_some(), "{key}");

@@ -97,8 +97,8 @@ async fn spans_and_events_have_stable_names_and_fields() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    // With a single subscriber, tracing asks the one of the thread that comes to a call site first, which is that of another
-    // test. With two it asks all.
+    // With a single subscriber, tracing asks the one of the thread that comes to a call site first,
+    // which is that of another test. With two it asks all.
     let second = tracing::Dispatch::new(tracing_subscriber::registry());
     let guard = tracing::subscriber::set_default(subscriber);
     tracing::callsite::rebuild_interest_cache();

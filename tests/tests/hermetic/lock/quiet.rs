@@ -82,7 +82,8 @@ async fn uncontended_pairs_do_not_wake_background_tasks() {
         }
     }
     let runs = watched.map(|task| counted.runs(task));
-    // Each is woken when something is due sooner than all before, which becomes rare: some ten of the first two hundred, by the random part of what is due.
+    // Each is woken when something is due sooner than all before, which becomes rare: some ten of
+    // the first two hundred, by the random part of what is due.
     for (task, (before, after)) in watched.iter().zip(before.into_iter().zip(runs)) {
         assert!(after - before <= 20, "{task} ran {} times", after - before);
     }

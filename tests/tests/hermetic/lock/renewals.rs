@@ -25,7 +25,8 @@ async fn slow_server_that_keeps_up_loses_no_hold() {
         backend.pass(SECOND).await;
         assert_eq!(lost(&guards), 0);
     }
-    // What waits in line at the server cannot be overtaken, and its time-out has begun: about a second.
+    // What waits in line at the server cannot be overtaken, and its time-out has begun: about a
+    // second.
     let most = work.most_in_line();
     assert!(most <= 128, "{most} in line");
     work.takes(Duration::ZERO);
@@ -100,7 +101,8 @@ async fn due_holds_are_unknown_while_the_server_is_silent() {
     let guards = hold(&client, "x", 500, 30 * SECOND).await;
     backend.pass(7 * SECOND).await;
     work.takes(3600 * SECOND);
-    // All are due after 10 s, and those first asked for are given up a second later; most of the others are never sent.
+    // All are due after 10 s, and those first asked for are given up a second later; most of the
+    // others are never sent.
     backend.pass(5 * SECOND).await;
     assert_eq!(in_state(&guards, HoldState::Unknown), 500);
     work.takes(Duration::ZERO);

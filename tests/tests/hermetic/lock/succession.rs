@@ -1,4 +1,5 @@
-//! Hand-offs within a process: the next asks right behind the release, and nobody elsewhere is passed over for it.
+//! Hand-offs within a process: the next asks right behind the release, and nobody elsewhere is
+//! passed over for it.
 
 use std::{
     future::IntoFuture,
@@ -23,7 +24,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Waiter = JoinHandle<Result<LockGuard, Error>>;
 
-/// A held lock and so many waiters of its client, in order; the client knows that nobody else waits.
+/// A held lock and so many waiters of its client, in order; the client knows that nobody else
+/// waits.
 async fn waiters(backend: &Backend, lock: &Lock, count: usize) -> (LockGuard, Vec<Waiter>) {
     let before = lock.lock().await.unwrap();
     let mut waiters = Vec::new();
@@ -64,7 +66,8 @@ async fn hand_over_within_a_process_sends_no_message() {
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
     let after = backend.embedded_server().command_count("publish");
     assert_eq!(after, published, "nobody was called");
-    // Each asks twice and is released once; but the first was busy before, and the last is not released.
+    // Each asks twice and is released once; but the first was busy before, and the last is not
+    // released.
     assert_eq!(backend.script_calls() - calls, 12 * 3 - 1);
     guard.release().await.unwrap();
     assert_tables_empty(&client).await;
@@ -180,7 +183,8 @@ async fn repeated_release_lets_the_next_in() {
         let loading = ServerError::parse("LOADING the server is not ready");
         let release = calls::of_script(REENTRANT.release.text);
         backend.embedded_server().fail_next(release, loading);
-        // The successor asks behind it, finds the name held, and has its place at the server again, which the second try strikes out.
+        // The successor asks behind it, finds the name held, and has its place at the server again,
+        // which the second try strikes out.
         if dropped {
             drop(guard);
         } else {

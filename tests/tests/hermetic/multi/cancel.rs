@@ -1,4 +1,5 @@
-//! Locks over several may be dropped at every await: poll k times, drop, look what is left (L2, L41).
+//! Locks over several may be dropped at every await: poll k times, drop, look what is left (L2,
+//! L41).
 
 use std::{
     future::{Future, IntoFuture},
@@ -10,7 +11,8 @@ use redlatch_behaviours::multi::{Fleet, MS, mixes};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop nothing is left anywhere.
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop nothing is left anywhere.
 async fn dropped_at_every_await(nodes: usize, make: impl Fn(&[Client]) -> Task) -> u32 {
     for polls in 1..10_000 {
         let fleet = Fleet::embedded(nodes);
@@ -60,7 +62,8 @@ async fn cancelled_mixed_lock_leaves_nothing() {
     assert!(polls > 5, "{polls}");
 }
 
-/// Each member of which is held by another for a while, so that it is waited for, and others behind it are free or not.
+/// Each member of which is held by another for a while, so that it is waited for, and others behind
+/// it are free or not.
 #[tokio::test(start_paused = true)]
 async fn cancelled_mixed_lock_that_waits_leaves_nothing() {
     let polls = mixes::dropped_at_every_await(true).await;

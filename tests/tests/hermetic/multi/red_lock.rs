@@ -91,7 +91,8 @@ async fn hold_is_lost_when_a_quorum_cannot_be_renewed() {
     assert!(other.lock("x").try_lock().await.unwrap().is_none());
 }
 
-/// The documented limit: a wiped node counts again once it has run for a lease, and until then it does not.
+/// The documented limit: a wiped node counts again once it has run for a lease, and until then it
+/// does not.
 #[tokio::test(start_paused = true)]
 async fn a_wiped_node_does_not_make_two_holders() {
     let fleet = Fleet::embedded(3);

@@ -1,4 +1,5 @@
-//! An acquisition of ids may be dropped at every await and leaves nothing; ids that it has given are the caller's.
+//! An acquisition of ids may be dropped at every await and leaves nothing; ids that it has given
+//! are the caller's.
 
 use std::{
     future::{Future, IntoFuture},

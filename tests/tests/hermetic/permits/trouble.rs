@@ -28,7 +28,8 @@ async fn late_copies_of_a_drain_drain_nothing_more() {
     assert_eq!(permits.permits().await.unwrap(), 5);
 }
 
-/// The request that was sent again may come once more after the permits were given back, elsewhere: the ids tell.
+/// The request that was sent again may come once more after the permits were given back, elsewhere:
+/// the ids tell.
 #[tokio::test(start_paused = true)]
 async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
     for how in [LostReply::Hangs, LostReply::Cuts] {

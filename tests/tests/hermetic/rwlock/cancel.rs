@@ -1,4 +1,5 @@
-//! Every future of the lock may be dropped at every await: poll it k times, drop it, look what is left (L2).
+//! Every future of the lock may be dropped at every await: poll it k times, drop it, look what is
+//! left (L2).
 
 use std::{
     future::{Future, IntoFuture},
@@ -17,8 +18,8 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 /// What others hold meanwhile, and what the client itself holds.
 type Kept = Vec<Box<dyn std::any::Any>>;
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop, and once all others have let go, `client` has
-/// nothing and nobody holds.
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop, and once all others have let go, `client` has nothing and nobody holds.
 async fn dropped_at_every_await(make: impl AsyncFn(&Client, &Client) -> (Task, Kept)) -> u32 {
     for polls in 1.. {
         let backend = Backend::embedded();

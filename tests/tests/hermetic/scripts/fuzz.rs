@@ -1,5 +1,6 @@
-//! Random interleavings: two owners, one to three attempts each, on one to three names, with replies that are lost, requests
-//! that are sent again, and copies that come late. After every script its reply and all data are what the model says.
+//! Random interleavings: two owners, one to three attempts each, on one to three names, with
+//! replies that are lost, requests that are sent again, and copies that come late. After every
+//! script its reply and all data are what the model says.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -11,8 +12,8 @@ use super::{
     model::{Found, Lock},
 };
 
-/// Returns the seeds to run: those of the variable `REDLATCH_SEEDS`, a number or a range; else a few, and more where tests may take
-/// their time.
+/// Returns the seeds to run: those of the variable `REDLATCH_SEEDS`, a number or a range; else a
+/// few, and more where tests may take their time.
 pub(super) fn seeds() -> Range<u64> {
     let few = if cfg!(feature = "servers") { 600 } else { 40 };
     let Ok(text) = std::env::var("REDLATCH_SEEDS") else {
@@ -152,7 +153,8 @@ impl World {
         }
     }
 
-    /// Ends everything, in any order, and lets all copies come in, also late; then nothing may be left.
+    /// Ends everything, in any order, and lets all copies come in, also late; then nothing may be
+    /// left.
     fn wind_up(&mut self) {
         while !self.attempts.is_empty() || !self.flying.is_empty() {
             match self.rng.u8(..4) {
@@ -237,7 +239,8 @@ impl World {
         }
     }
 
-    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much later.
+    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much
+    /// later.
     fn end_one(&mut self) {
         if let Some(at) = self.any(|_| true) {
             let attempt = self.attempts.swap_remove(at);

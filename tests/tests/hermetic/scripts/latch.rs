@@ -1,5 +1,6 @@
-//! The scripts of the latch under random interleavings: operations that are sent again, late copies, lost replies, expiry. After
-//! every script its reply, its messages and all data are what the model says.
+//! The scripts of the latch under random interleavings: operations that are sent again, late
+//! copies, lost replies, expiry. After every script its reply, its messages and all data are what
+//! the model says.
 
 use std::{ops::Range, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The scripts by themselves, on the embedded engine: replies and data against a model that forgets nothing.
+//! The scripts by themselves, on the embedded engine: replies and data against a model that forgets
+//! nothing.
 
 pub(crate) mod bed;
 pub(crate) mod costs;

@@ -1,4 +1,5 @@
-//! What one plain lock is, written down once more, with a memory of everything that ever happened to it.
+//! What one plain lock is, written down once more, with a memory of everything that ever happened
+//! to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! Every future of the semaphore may be dropped at every await: poll it k times, drop it, look what is left.
+//! Every future of the semaphore may be dropped at every await: poll it k times, drop it, look what
+//! is left.
 
 use std::{
     future::{Future, IntoFuture},
@@ -14,8 +15,8 @@ const MS: Duration = Duration::from_millis(1);
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each drop all permits come back that the task had, and
-/// `left` says how many there may be in all.
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop all permits come back that the task had, and `left` says how many there may be in all.
 async fn dropped_at_every_await(
     make: impl AsyncFn(&Backend, &Client, Semaphore) -> (Task, Option<SemaphorePermit>),
     left: &[u32],

@@ -1,4 +1,5 @@
-//! Who asks for few and who asks for many are served in the order in which they came, for ten seconds.
+//! Who asks for few and who asks for many are served in the order in which they came, for ten
+//! seconds.
 
 use std::{
     collections::BTreeMap,

@@ -33,7 +33,8 @@ impl Book {
         self.number = self.coming;
     }
 
-    /// Notes if more are out than there were when this was granted; more may be out only of those that were granted before.
+    /// Notes if more are out than there were when this was granted; more may be out only of those
+    /// that were granted before.
     fn granted(&mut self, n: u32) {
         self.out += n;
         self.served += 1;

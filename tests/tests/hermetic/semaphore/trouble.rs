@@ -156,7 +156,8 @@ async fn lost_notifications_cost_a_recheck_by_the_clock() {
     assert_all_back(&backend, &client, &semaphore).await;
 }
 
-/// Places are lost, and no permit: whoever is granted without a place tells the others of its client, who would else look when each became the first of them.
+/// Places are lost, and no permit: whoever is granted without a place tells the others of its
+/// client, who would else look when each became the first of them.
 #[tokio::test(start_paused = true)]
 async fn grant_without_a_place_makes_the_others_of_the_client_queue_again() {
     let backend = Backend::embedded();

@@ -1,4 +1,5 @@
-//! A thousand waiters in twenty processes, of which some are killed and one is stopped; and clients with wrong clocks.
+//! A thousand waiters in twenty processes, of which some are killed and one is stopped; and clients
+//! with wrong clocks.
 
 use std::{
     collections::BTreeMap,

@@ -8,7 +8,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Listens on the loopback device. A connection is a seat for so many permits, from its first word until it is closed, by whomever.
+/// Listens on the loopback device. A connection is a seat for so many permits, from its first word
+/// until it is closed, by whomever.
 #[derive(Clone)]
 pub(super) struct Gate {
     address: SocketAddr,
@@ -245,7 +246,8 @@ pub(super) fn after(at: u64, span: Duration) -> u64 {
     at + u64::try_from(span.as_micros()).unwrap()
 }
 
-/// How a word begins. Ports are used again: others may still look for a server where the gate is now.
+/// How a word begins. Ports are used again: others may still look for a server where the gate is
+/// now.
 const GREETING: &[u8; 4] = b"gate";
 
 /// How long a word is.

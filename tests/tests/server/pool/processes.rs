@@ -1,4 +1,5 @@
-//! Processes that share permits and are killed and stopped, and a resource outside of the library that counts them.
+//! Processes that share permits and are killed and stopped, and a resource outside of the library
+//! that counts them.
 
 use std::{
     env,
@@ -184,7 +185,8 @@ impl Permits {
             Kind::Ids => loop {
                 let semaphore = Kind::ids(client);
                 let permits = semaphore.acquire_many(n).lease(LEASE).await.unwrap();
-                // How long the acquisition waited for them is not known: from here on they are extended.
+                // How long the acquisition waited for them is not known: from here on they are
+                // extended.
                 let mut taken = Self::Ids {
                     client: client.clone(),
                     ids: permits,
@@ -238,7 +240,8 @@ impl Permits {
     }
 }
 
-/// A process with tasks that take permits, sit at the gate for a while, and give them back; killed when this is dropped.
+/// A process with tasks that take permits, sit at the gate for a while, and give them back; killed
+/// when this is dropped.
 struct Workers(Child);
 
 impl Workers {
@@ -317,7 +320,8 @@ async fn run_as_a_worker_process() {
     client.close(SECOND).await;
 }
 
-/// Uses permits for some steps of work, for as long as they last, and gives them back; `false` when the gate is closed.
+/// Uses permits for some steps of work, for as long as they last, and gives them back; `false` when
+/// the gate is closed.
 async fn sit(gate: SocketAddr, mut permits: Permits, n: u64, steps: u32) -> bool {
     let mut seat = TcpStream::connect(gate).await.unwrap();
     let mut answer = [WELCOME];

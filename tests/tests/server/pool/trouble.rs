@@ -1,4 +1,5 @@
-//! Replies that are lost after the server did what it was asked, black holes and resets: everything counts exactly once.
+//! Replies that are lost after the server did what it was asked, black holes and resets: everything
+//! counts exactly once.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +68,8 @@ impl Rig {
     }
 }
 
-/// Returns what was answered and got lost, and what the server says when the same request comes once more.
+/// Returns what was answered and got lost, and what the server says when the same request comes
+/// once more.
 async fn and_once_more(lost: Answered) -> [String; 2] {
     let first: Exchange = lost.answered().await;
     let text = |reply: &[u8]| String::from_utf8_lossy(reply).into_owned();

@@ -52,7 +52,8 @@ async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
     scene.end(&cluster.masters()).await;
 }
 
-/// To another master and back, key by key. After each move everybody gets on, also who has waited through it and is called by nobody.
+/// To another master and back, key by key. After each move everybody gets on, also who has waited
+/// through it and is called by nobody.
 async fn every_kind_follows_its_slot_under_load(binary: ServerBinary) {
     let backend = Backend::cluster(&binary).await;
     let Backend::Shared(servers) = &backend else {

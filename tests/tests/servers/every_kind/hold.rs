@@ -137,7 +137,8 @@ guards! {
     RedGuard, |_| None, ReleaseOutcome::of_most;
 }
 
-/// Permits with ids, whose holder counts for itself: from before it asked, less the margin of two clocks.
+/// Permits with ids, whose holder counts for itself: from before it asked, less the margin of two
+/// clocks.
 #[derive(Debug)]
 pub(super) struct Ids {
     semaphore: PermitExpirableSemaphore,

@@ -62,7 +62,8 @@ impl Kind {
         !matches!(self, Self::Latch | Self::Permits)
     }
 
-    /// Returns how many units of it the server gives to whoever takes it first; of a latch how many have been counted.
+    /// Returns how many units of it the server gives to whoever takes it first; of a latch how many
+    /// have been counted.
     pub(super) fn taken(self) -> u64 {
         match self {
             Self::Semaphore | Self::Permits | Self::Multi => 2,
@@ -95,7 +96,8 @@ impl Object {
         }
     }
 
-    /// Takes it, so that whoever waits for it has to wait. A lease is renewed, but that of permits with ids. A latch is set to two and counted down once.
+    /// Takes it, so that whoever waits for it has to wait. A lease is renewed, but that of permits
+    /// with ids. A latch is set to two and counted down once.
     pub(super) async fn take(&self, lease: Duration) -> Result<Box<dyn Hold>, Error> {
         Ok(match self.kind {
             Kind::Writer => Box::new(self.sides().read().renewed_lease(lease).await?),
@@ -134,7 +136,8 @@ impl Object {
         })
     }
 
-    /// Returns how many waiters the server knows of. Of those it does not know, this party's are counted.
+    /// Returns how many waiters the server knows of. Of those it does not know, this party's are
+    /// counted.
     pub(super) async fn waiters(&self) -> Result<u64, Error> {
         Ok(match self.kind {
             Kind::Lock | Kind::Striped => self.plain().info().await?.map_or(0, |info| info.waiters),
@@ -152,7 +155,8 @@ impl Object {
         })
     }
 
-    /// Returns how many units the server says are held, each guard of an owner counted; of a latch how many have been counted down, of a red-lock's nodes the first.
+    /// Returns how many units the server says are held, each guard of an owner counted; of a latch
+    /// how many have been counted down, of a red-lock's nodes the first.
     pub(super) async fn held(&self) -> Result<u64, Error> {
         Ok(match self.kind {
             Kind::Lock | Kind::Striped | Kind::Red => {
@@ -204,7 +208,8 @@ impl Object {
         Ok(Box::new(Ids::new(semaphore, ids, asked, left)))
     }
 
-    /// A quorum waits for a slow node as long again and no longer; here one of three is to fail later.
+    /// A quorum waits for a slow node as long again and no longer; here one of three is to fail
+    /// later.
     async fn take_all_nodes(&self, lease: Duration) -> Result<Box<dyn Hold>, Error> {
         loop {
             let guard = self.red().lock().renewed_lease(lease).await?;
@@ -261,7 +266,8 @@ impl Object {
         let clients = std::iter::once(&self.party.client).chain(&self.party.others);
         let locks: Vec<_> = clients.map(|client| client.lock(&self.name)).collect();
         let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
-        // Two of the three remember, which is a quorum; those that have just been started count from the first moment.
+        // Two of the three remember, which is a quorum; those that have just been started count
+        // from the first moment.
         let red = RedLock::builder(&nodes).durable_nodes();
         red.node_timeout(SECOND).build().unwrap()
     }

@@ -107,7 +107,8 @@ impl Room {
         Arc::new(Self { size, state })
     }
 
-    /// Enters, alone or beside others, with a token that has to be later than any before if nobody else may be in.
+    /// Enters, alone or beside others, with a token that has to be later than any before if nobody
+    /// else may be in.
     fn enter(&self, kind: Kind, part: u32, fence: Option<u64>) {
         let mut state = self.state.lock().unwrap();
         state.0 += part;
@@ -167,8 +168,9 @@ impl Load {
         self.orders.iter().map(|order| order.rounds()).sum()
     }
 
-    /// Waits until everybody has got on twice since this was called; who has lets the others go first. So whoever is not called, and has to look, finds the
-    /// name free: a plain lock knows no order.
+    /// Waits until everybody has got on twice since this was called; who has lets the others go
+    /// first. So whoever is not called, and has to look, finds the name free: a plain lock knows no
+    /// order.
     pub(super) async fn get_on(&self) {
         for order in &self.orders {
             order.limit.store(order.rounds() + 2, Ordering::Relaxed);
@@ -182,7 +184,8 @@ impl Load {
         }
     }
 
-    /// Lets it end: everybody who waits has to be served, and the latch has to have counted what it was told, and once.
+    /// Lets it end: everybody who waits has to be served, and the latch has to have counted what it
+    /// was told, and once.
     pub(super) async fn end(self) -> Done {
         for order in &self.orders {
             order.over.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! All kinds at once, held and waited for while something fails: what the other tests here show of the plain lock first is true of each.
+//! All kinds at once, held and waited for while something fails: what the other tests here show of
+//! the plain lock first is true of each.
 
 mod cluster;
 mod hold;
@@ -15,7 +16,8 @@ use redlatch::{Client, ClientBuilder};
 
 use self::kinds::Party;
 
-/// Starts to build a client that bears with a server that does not answer for longer than any fault here lasts.
+/// Starts to build a client that bears with a server that does not answer for longer than any fault
+/// here lasts.
 fn builder(url: &str) -> ClientBuilder {
     Client::builder(url).patience(Duration::from_secs(60))
 }

@@ -1,4 +1,5 @@
-//! All kinds at once: one party holds, another waits, something happens, and the waiter gets what it waits for.
+//! All kinds at once: one party holds, another waits, something happens, and the waiter gets what
+//! it waits for.
 
 use std::{
     fmt::Write as _,
@@ -81,7 +82,8 @@ pub(super) struct Served {
 }
 
 impl Scene {
-    /// Lets one party take everything, and another wait for it. Returns when the server knows of all who wait. Names begin with `tag`.
+    /// Lets one party take everything, and another wait for it. Returns when the server knows of
+    /// all who wait. Names begin with `tag`.
     pub(super) async fn begin(
         kinds: &[Kind],
         parties: [Party; 2],
@@ -96,7 +98,8 @@ impl Scene {
         Self { pairs, parties }
     }
 
-    /// Begins to watch for losses: of those that `concerned` says. Returns for each kind when it will have been told why.
+    /// Begins to watch for losses: of those that `concerned` says. Returns for each kind when it
+    /// will have been told why.
     pub(super) async fn watch(&self, concerned: fn(Kind) -> bool) -> Vec<(Kind, Told)> {
         let mut told = Vec::new();
         for pair in self.pairs.iter().filter(|pair| concerned(pair.kind)) {
@@ -115,7 +118,8 @@ impl Scene {
         }
     }
 
-    /// Waits until all leases have been renewed from now on; those that nobody renews are extended. Nobody may lose anything meanwhile.
+    /// Waits until all leases have been renewed from now on; those that nobody renews are extended.
+    /// Nobody may lose anything meanwhile.
     pub(super) async fn renewed(&self) {
         let mut marks = Vec::new();
         for pair in &self.pairs {
@@ -154,7 +158,8 @@ impl Scene {
         self.assert_held().await;
     }
 
-    /// Lets everybody give back what it has held until now, and everybody get what it waits for. Says how long that took.
+    /// Lets everybody give back what it has held until now, and everybody get what it waits for.
+    /// Says how long that took.
     pub(super) async fn hand_over(&mut self) -> String {
         self.assert_held().await;
         let released = Instant::now();
@@ -174,7 +179,8 @@ impl Scene {
         times
     }
 
-    /// Checks that nobody has or waits for anything and that what is on the servers in charge has an end, but for what lasts until it is deleted, which is.
+    /// Checks that nobody has or waits for anything and that what is on the servers in charge has
+    /// an end, but for what lasts until it is deleted, which is.
     pub(super) async fn end(self, masters: &[&Server]) {
         for Pair { kind, object, .. } in &self.pairs {
             let held = || async { object.held().await.unwrap() };

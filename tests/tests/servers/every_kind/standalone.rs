@@ -157,7 +157,8 @@ async fn every_kind_learns_of_loss_before_a_stopped_server_resumes(binary: Serve
     bed.end(scene).await;
 }
 
-/// Tells whether a holder loses it when one server is away: a latch is not held, and a red-lock has two servers more.
+/// Tells whether a holder loses it when one server is away: a latch is not held, and a red-lock has
+/// two servers more.
 fn loses(kind: Kind) -> bool {
     !matches!(kind, Kind::Latch | Kind::Red)
 }

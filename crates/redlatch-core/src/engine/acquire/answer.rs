@@ -46,7 +46,8 @@ impl Trouble {
 }
 
 impl Run<'_> {
-    /// Goes on from what became of a request that was sent at `sent`, and of its replicas' confirmation; returns the guard if it was granted.
+    /// Goes on from what became of a request that was sent at `sent`, and of its replicas'
+    /// confirmation; returns the guard if it was granted.
     pub(super) fn heard(
         &mut self,
         outcome: CallOutcome,
@@ -66,7 +67,8 @@ impl Run<'_> {
                     (Answer::Granted(_), told) => {
                         self.attempt.granted();
                         told?;
-                        // It was taken, whatever becomes of it. Sent again it writes again, and that can be waited for.
+                        // It was taken, whatever becomes of it. Sent again it writes again, and
+                        // that can be waited for.
                         self.trouble.in_doubt = true;
                         let message = "nobody knows which replicas have confirmed it";
                         self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
@@ -133,7 +135,8 @@ impl Run<'_> {
         None
     }
 
-    /// Tells the waiter of this client that asks with `attempt` that its turn has come. If there is none, its entry is to be withdrawn.
+    /// Tells the waiter of this client that asks with `attempt` that its turn has come. If there is
+    /// none, its entry is to be withdrawn.
     fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
         // Its own turn it takes by the answer.

@@ -40,8 +40,8 @@ impl Run<'_> {
         view
     }
 
-    /// Waits behind others of the local queue. At `until`, replaces the first of them if it is later
-    /// than it said by `overdue`.
+    /// Waits behind others of the local queue. At `until`, replaces the first of them if it is
+    /// later than it said by `overdue`.
     pub(super) async fn await_turn(
         &mut self,
         until: Moment,

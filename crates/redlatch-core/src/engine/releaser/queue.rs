@@ -56,7 +56,8 @@ struct Name {
     common: Option<Arc<Common>>,
 }
 
-/// How many releases and undos of a name have come so far, of those that ever came, and who waits for more of them to.
+/// How many releases and undos of a name have come so far, of those that ever came, and who waits
+/// for more of them to.
 #[derive(Debug, Default)]
 struct Stage {
     reached: u64,
@@ -82,7 +83,8 @@ pub(super) struct Item {
     settled: bool,
 }
 
-/// What is to be ended. Undos are many when many give up waiting, so that each has as little as it can.
+/// What is to be ended. Undos are many when many give up waiting, so that each has as little as it
+/// can.
 #[derive(Debug)]
 enum Left {
     Release(Box<PendingRelease>),
@@ -128,7 +130,8 @@ impl Queue {
         true
     }
 
-    /// Puts back what is to be sent again at `at`. Whoever asks for the name comes behind it, unless it was refused.
+    /// Puts back what is to be sent again at `at`. Whoever asks for the name comes behind it,
+    /// unless it was refused.
     pub(super) fn put_back(
         &self,
         pending: PendingRelease,
@@ -156,7 +159,8 @@ impl Queue {
         inner.later.insert((at, id), item);
     }
 
-    /// Takes what is to be sent at `now`; also returns whether somebody waits for it, and when the next is due.
+    /// Takes what is to be sent at `now`; also returns whether somebody waits for it, and when the
+    /// next is due.
     pub(super) fn take_due(&self, now: Moment) -> (Vec<Item>, bool, Moment) {
         let mut inner = self.inner();
         let mut due = std::mem::take(&mut inner.fresh);
@@ -200,7 +204,8 @@ impl Queue {
         false
     }
 
-    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there is nothing to wait for.
+    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there
+    /// is nothing to wait for.
     pub(super) fn ahead(
         &self,
         key: &Key,
@@ -310,7 +315,8 @@ impl Name {
         }
     }
 
-    /// Returns what is common to the undos of `primitive` whose addresses begin with `address`, or that have none.
+    /// Returns what is common to the undos of `primitive` whose addresses begin with `address`, or
+    /// that have none.
     fn common(&mut self, primitive: &Arc<dyn Primitive>, address: Option<&str>) -> Arc<Common> {
         let known = self.common.as_ref().filter(|known| {
             let ours = &known.primitive;

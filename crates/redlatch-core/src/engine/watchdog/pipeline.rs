@@ -65,7 +65,8 @@ impl Pipeline {
         })
     }
 
-    /// Sends it to its node. What that refuses, or says to be another's, is for [`follow`](Self::follow) to go on with.
+    /// Sends it to its node. What that refuses, or says to be another's, is for [`follow`](Self::follow) to go on
+    /// with.
     pub(super) async fn send(&self, net: &Net, jobs: &[Job]) -> (Vec<CallOutcome>, Confirmed) {
         let calls = calls(jobs);
         let request = self.request(&calls);

@@ -10,7 +10,8 @@ use crate::{Error, Token};
 
 /// A forced release; await it. See [`Exclusive::force_release`].
 ///
-/// `true` if there was such a hold and this, or an earlier copy of this, ended it. Costs two commands, one if the token is given.
+/// `true` if there was such a hold and this, or an earlier copy of this, ended it. Costs two
+/// commands, one if the token is given.
 ///
 /// # Errors
 ///
@@ -42,9 +43,11 @@ impl ForceRelease {
         self
     }
 
-    /// Forbids the hold's renewal instead of ending it: the name is free when the lease ends, and exclusion is kept.
+    /// Forbids the hold's renewal instead of ending it: the name is free when the lease ends, and
+    /// exclusion is kept.
     ///
-    /// A renewed hold is told that it is revoked by its next renewal; one with a fixed lease ends at its deadline as it would have.
+    /// A renewed hold is told that it is revoked by its next renewal; one with a fixed lease ends
+    /// at its deadline as it would have.
     pub const fn after_lease(mut self) -> Self {
         self.how = Force::AfterLease;
         self

@@ -81,7 +81,8 @@ impl Exclusive {
         self.object().map(|object| &object.key)
     }
 
-    /// Returns the address of the first waiter of `owner`, as its kind knows it; `None` if `owner` does not wait in this process.
+    /// Returns the address of the first waiter of `owner`, as its kind knows it; `None` if `owner`
+    /// does not wait in this process.
     pub fn waiting(&self, owner: &Owner) -> Result<Option<String>, Error> {
         self.client.check_open()?;
         let address = self.client.waiting(self.key()?, owner);
@@ -142,7 +143,8 @@ impl Exclusive {
             .map_or(0, |info| info.count))
     }
 
-    /// Returns how long the present hold lasts if it is not renewed; `None` if nobody holds. Costs one command.
+    /// Returns how long the present hold lasts if it is not renewed; `None` if nobody holds. Costs
+    /// one command.
     ///
     /// # Errors
     ///
@@ -155,12 +157,14 @@ impl Exclusive {
         Ok(self.info().await?.map(|info| info.remaining))
     }
 
-    /// Returns who holds, how often, with what token, since when and for how long; `None` if nobody does. Costs one command.
+    /// Returns who holds, how often, with what token, since when and for how long; `None` if nobody
+    /// does. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the
-    /// server did not answer for as long as the client is patient.
+    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`;
+    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client
+    /// is patient.
     ///
     /// # Cancel safety
     ///
@@ -170,7 +174,8 @@ impl Exclusive {
         info(&self.client, self.kind, &object.key).await
     }
 
-    /// Returns the holders, at most one, with what their clients say about themselves. Costs two commands, one if nobody holds.
+    /// Returns the holders, at most one, with what their clients say about themselves. Costs two
+    /// commands, one if nobody holds.
     ///
     /// # Errors
     ///
@@ -188,10 +193,11 @@ impl Exclusive {
 
     /// Ends the present hold, whoever has it. Awaiting the returned builder does it.
     ///
-    /// **This breaks exclusion by definition**: the name is free at once, and the holder may still be at work. If it is a hold of this very
-    /// client, its guards are told at once. Otherwise a renewed hold is told at its next renewal, and one with a fixed lease only at
-    /// its deadline, or when it extends. The next holder has a greater token. Use
-    /// [`after_lease`](ForceRelease::after_lease) to forbid renewal instead, which breaks nothing.
+    /// **This breaks exclusion by definition**: the name is free at once, and the holder may still
+    /// be at work. If it is a hold of this very client, its guards are told at once. Otherwise a
+    /// renewed hold is told at its next renewal, and one with a fixed lease only at its deadline,
+    /// or when it extends. The next holder has a greater token. Use [`after_lease`](ForceRelease::after_lease) to forbid
+    /// renewal instead, which breaks nothing.
     pub fn force_release(&self) -> ForceRelease {
         ForceRelease::new(self)
     }

@@ -29,12 +29,14 @@ pub struct LockInfo {
     pub count: u32,
     /// The fencing token of the hold.
     pub token: Token,
-    /// How long it has been held, by the server's clock. Derived from the token, and so too short after the server's clock was set back.
+    /// How long it has been held, by the server's clock. Derived from the token, and so too short
+    /// after the server's clock was set back.
     pub age: Duration,
     /// How long the lease lasts if it is not renewed.
     pub remaining: Duration,
-    /// Waiters that the server knows of, of all clients. For a plain lock usually one per client, however many of its tasks wait, without those
-    /// that poll; for a fair lock all that wait. One that died may be counted for a while.
+    /// Waiters that the server knows of, of all clients. For a plain lock usually one per client,
+    /// however many of its tasks wait, without those that poll; for a fair lock all that wait. One
+    /// that died may be counted for a while.
     pub waiters: u64,
 }
 
@@ -97,10 +99,12 @@ fn live(client: &Client, name: &str, found: Inspected) -> Option<LockInfo> {
 pub struct Locks(Pin<Box<dyn Stream<Item = Result<Holder, Error>> + Send>>);
 
 impl Locks {
-    /// Starts to look for locks of this kind that are held and whose name matches `pattern`: `*`, `?`, `[a-z]`, and `\` before a character that stands for itself.
+    /// Starts to look for locks of this kind that are held and whose name matches `pattern`: `*`,
+    /// `?`, `[a-z]`, and `\` before a character that stands for itself.
     ///
-    /// Each step costs one `SCAN` of 256 keys, one command per name it finds, held or not, and one more per name that is held. A lock that is
-    /// taken or freed meanwhile may be missed, and one may come twice, as with `SCAN`.
+    /// Each step costs one `SCAN` of 256 keys, one command per name it finds, held or not, and one
+    /// more per name that is held. A lock that is taken or freed meanwhile may be missed, and one
+    /// may come twice, as with `SCAN`.
     #[doc(hidden)]
     pub fn new(client: &Client, kind: &'static Kind, pattern: &str) -> Self {
         let walk = Walk {
@@ -123,8 +127,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// `Permission` if the user may not scan, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown` when the server did not answer for as long
-    /// as the client is patient.
+    /// `Permission` if the user may not scan, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown`
+    /// when the server did not answer for as long as the client is patient.
     ///
     /// # Cancel safety
     ///

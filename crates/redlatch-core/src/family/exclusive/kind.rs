@@ -80,7 +80,8 @@ impl Kind {
         self.call_all(script, &[key])
     }
 
-    /// Starts a call with all keys, and then with each part of all of them. There is one key at least.
+    /// Starts a call with all keys, and then with each part of all of them. There is one key at
+    /// least.
     fn call_all(&self, script: &'static Script, keys: &[&Key]) -> ScriptCall {
         let slot = keys.first().map_or(0, |key| key.slot());
         let call = ScriptCall::in_slot(script, slot);

@@ -1,4 +1,5 @@
-//! What every kind has in common that one owner holds at a time: its handle, looking at it from outside, and ending its hold by force.
+//! What every kind has in common that one owner holds at a time: its handle, looking at it from
+//! outside, and ending its hold by force.
 
 mod force;
 mod handle;

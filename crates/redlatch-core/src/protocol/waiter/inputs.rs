@@ -75,7 +75,8 @@ impl Waiter {
         }
     }
 
-    /// Another holds the object, or comes first. Returns what to tell all others of the local queue.
+    /// Another holds the object, or comes first. Returns what to tell all others of the local
+    /// queue.
     pub(crate) fn on_busy(&mut self, now: Moment, busy: Busy) -> Option<Prompt> {
         let registered = self.registration() != Registration::None;
         let would_hear = registered && self.subscription == Subscription::Active;

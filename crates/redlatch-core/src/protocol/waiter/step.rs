@@ -94,7 +94,8 @@ pub(crate) enum End {
 /// What one waiter of a local queue tells another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Prompt {
-    /// Its slot in the server's queue may be lost: ask for a new one when the client's rate limit allows.
+    /// Its slot in the server's queue may be lost: ask for a new one when the client's rate limit
+    /// allows.
     Requeue,
     /// Ask at once.
     Retry,

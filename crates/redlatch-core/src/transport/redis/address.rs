@@ -13,8 +13,9 @@ use crate::runtime::{Address, Dial, DialError, DialErrorKind, Login, Purpose, Tl
 
 /// Builds the client that connects to `dial.address`.
 ///
-/// Over RESP3 the crate's own handshake is `HELLO` with the credentials. Over RESP2 it is nothing for commands
-/// (see [`super::login`]) and `AUTH`, `SELECT` for pub/sub, where nothing else can send them.
+/// Over RESP3 the crate's own handshake is `HELLO` with the credentials. Over RESP2 it is nothing
+/// for commands (see [`super::login`]) and `AUTH`, `SELECT` for pub/sub, where nothing else can
+/// send them.
 pub(super) fn client(dial: &Dial, protocol: ProtocolVersion) -> Result<Client, DialError> {
     let settings = redis_settings(&dial.login, protocol, dial.purpose);
     match &dial.address {
@@ -91,7 +92,8 @@ fn tls_client(
 ) -> Result<Client, DialError> {
     use redis::{ClientTlsConfig, TlsCertificates};
 
-    // The crate builds its rustls configuration from the process's default provider and takes no other.
+    // The crate builds its rustls configuration from the process's default provider and takes no
+    // other.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // An error says that somebody else has just installed theirs.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -60,9 +60,11 @@ impl Drop for Counted<'_> {
 
 /// Sends the commands of many tasks that are ready at the same time as one pipeline.
 ///
-/// Each command by itself would be a message to the crate's task, a system call, a packet and at the server a read, and the future that waits for its answer has
-/// more than a kilobyte. Here that is had once for as many as are ready when the combining task has let all others run. It begins with the first command, on the
-/// runtime that the connection was dialled on, and ends with the connection's owner.
+/// Each command by itself would be a message to the crate's task, a system call, a packet and at
+/// the server a read, and the future that waits for its answer has more than a kilobyte. Here that
+/// is had once for as many as are ready when the combining task has let all others run. It begins
+/// with the first command, on the runtime that the connection was dialled on, and ends with the
+/// connection's owner.
 #[derive(Debug)]
 pub(super) struct Combiner {
     conn: MultiplexedConnection,
@@ -116,7 +118,8 @@ impl Combiner {
     }
 }
 
-/// Marks the connection as gone when dropped: without its combining task it is of no use, however that ended.
+/// Marks the connection as gone when dropped: without its combining task it is of no use, however
+/// that ended.
 #[derive(Debug)]
 struct End(Gone);
 
@@ -182,8 +185,8 @@ async fn send(mut conn: MultiplexedConnection, gone: Gone, batch: Vec<Request>) 
 /// With so many calls under way, another is likely to be ready as well.
 const MANY: usize = 4;
 
-/// The answers of a pipeline are told together, and if the connection ends before the last of them, none is; and while the server is at the first of several
-/// pipelines, the next is made.
+/// The answers of a pipeline are told together, and if the connection ends before the last of them,
+/// none is; and while the server is at the first of several pipelines, the next is made.
 const MOST: usize = 16;
 
 #[cfg(test)]
@@ -215,7 +218,8 @@ mod tests {
         transport::redis::{connection_config, wire::Wire},
     };
 
-    /// A connection to a server that says what it is told to, and a channel that tells when it has ended.
+    /// A connection to a server that says what it is told to, and a channel that tells when it has
+    /// ended.
     fn wire(runtime: &Runtime) -> (Wire, mpsc::Receiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -234,7 +238,8 @@ mod tests {
         (wire, has_ended)
     }
 
-    /// `SAY` is answered with its argument, `FAIL` with an error, `HANG` not at all, and `END` ends it.
+    /// `SAY` is answered with its argument, `FAIL` with an error, `HANG` not at all, and `END` ends
+    /// it.
     fn serve(stream: &TcpStream) {
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         while let Some(head) = lines.next() {

@@ -23,7 +23,8 @@ pub(super) fn dial(kind: DialErrorKind, message: String) -> DialError {
     DialError { kind, message }
 }
 
-/// Whether `HELLO 3`, sent with the credentials of `login`, was refused in a way that leaves RESP2 to be tried.
+/// Whether `HELLO 3`, sent with the credentials of `login`, was refused in a way that leaves RESP2
+/// to be tried.
 pub(super) fn refuses_resp3(failed: &RedisError, login: &Login) -> bool {
     if failed.kind() == ErrorKind::RESP3NotSupported {
         return true;
@@ -58,7 +59,8 @@ pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
     dial(kind, failed.to_string())
 }
 
-/// Whether the connection ended within a reply. The crate has the same kind of error for that as for bytes that are no reply at all, and tells them apart in words only.
+/// Whether the connection ended within a reply. The crate has the same kind of error for that as
+/// for bytes that are no reply at all, and tells them apart in words only.
 fn ends_early(failed: &RedisError) -> bool {
     failed.to_string().contains("end of input")
 }
@@ -78,7 +80,8 @@ pub(super) fn of_server(error: &ServerError, step: Step) -> DialError {
         "WRONGPASS" | "NOAUTH" => DialErrorKind::Auth,
         "LOADING" | "MASTERDOWN" | "BUSY" => DialErrorKind::Busy,
         "ERR" if error.message.contains("max number of clients") => DialErrorKind::Busy,
-        // `ERR` is all that servers before 6 have for it, and what 6 and later say to a password that is not needed.
+        // `ERR` is all that servers before 6 have for it, and what 6 and later say to a password
+        // that is not needed.
         "ERR" if step == Step::Login && speaks_of_password(&error.message) => DialErrorKind::Auth,
         _ => DialErrorKind::Refused,
     };

@@ -41,8 +41,8 @@ pub(super) fn unanswered() -> Outcome {
 
 /// Waits for an answer of the server or for the end of the connection, and marks the latter.
 ///
-/// A call of the crate need not end with its connection: one that queues its message just while the task that drives
-/// the socket ends waits for ever.
+/// A call of the crate need not end with its connection: one that queues its message just while the
+/// task that drives the socket ends waits for ever.
 pub(super) async fn answer<T>(
     gone: &Gone,
     mut call: impl Future<Output = Result<T, RedisError>> + Unpin,

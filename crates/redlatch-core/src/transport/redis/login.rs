@@ -15,7 +15,8 @@ pub(super) enum Auth {
     Pending,
 }
 
-/// Logs in, selects the database, names the connection and asks for a sign of life, in one round trip.
+/// Logs in, selects the database, names the connection and asks for a sign of life, in one round
+/// trip.
 pub(super) async fn finish(wire: &Wire, login: &Login, auth: Auth) -> Result<(), DialError> {
     let (steps, commands): (Vec<Handshake>, Vec<Command>) =
         handshake(login, auth).into_iter().unzip();

@@ -33,12 +33,12 @@ use crate::runtime::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, T
 ///
 /// - Over RESP3 the end of a connection shows at once, by the end of its [`Pushes`] and by
 ///   [`Outcome::NotSent`](crate::runtime::Outcome::NotSent) for whatever is sent later.
-/// - Over RESP2 a connection for commands notices its end only when something is sent over it, so the
-///   owner's health check finds it; one for pub/sub notices at once.
+/// - Over RESP2 a connection for commands notices its end only when something is sent over it, so
+///   the owner's health check finds it; one for pub/sub notices at once.
 /// - Over RESP2 there is no sharded pub/sub, and a pub/sub connection has no name.
 ///
-/// Addresses with TLS need the Cargo feature `tls`. Where the application has not installed a default
-/// crypto provider for rustls, the first such dial installs ring.
+/// Addresses with TLS need the Cargo feature `tls`. Where the application has not installed a
+/// default crypto provider for rustls, the first such dial installs ring.
 ///
 /// Requests that are ready at the same time are written together, once several are under way.
 ///
@@ -58,8 +58,9 @@ impl RedisTransport {
 impl Transport for RedisTransport {
     /// Connects, logs in and asks for a sign of life.
     ///
-    /// Resolved addresses are tried all at once and the first that answers is taken. A server that refuses
-    /// RESP3 is dialled a second time. A refused `CLIENT SETNAME` or `CLIENT SETINFO` is no failure.
+    /// Resolved addresses are tried all at once and the first that answers is taken. A server that
+    /// refuses RESP3 is dialled a second time. A refused `CLIENT SETNAME` or `CLIENT SETINFO` is no
+    /// failure.
     ///
     /// # Errors
     ///
@@ -68,8 +69,8 @@ impl Transport for RedisTransport {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened. Only a name resolution goes on to its end, on tokio's
-    /// blocking threads.
+    /// Dropping the future closes what was opened. Only a name resolution goes on to its end, on
+    /// tokio's blocking threads.
     ///
     /// # Panics
     ///

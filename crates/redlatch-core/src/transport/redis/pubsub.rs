@@ -10,10 +10,11 @@ use crate::runtime::{Command, Conn, Outcome, Value};
 
 /// A RESP3 connection that carries nothing but subscriptions and pings.
 ///
-/// What became of a subscription is told by the pushes. An outcome here only says that the server has dealt
-/// with the command: when a server ends subscriptions on its own (a slot changes its owner), the crate takes that
-/// push for the answer to the oldest command under way, and a refusal may then be answered to a later command or to
-/// none. Nothing stays shifted once no command is under way.
+/// What became of a subscription is told by the pushes. An outcome here only says that the server
+/// has dealt with the command: when a server ends subscriptions on its own (a slot changes its
+/// owner), the crate takes that push for the answer to the oldest command under way, and a refusal
+/// may then be answered to a later command or to none. Nothing stays shifted once no command is
+/// under way.
 #[derive(Debug)]
 pub(super) struct PubSubConn {
     wire: Wire,
@@ -41,8 +42,8 @@ impl PubSubConn {
                 changed(self.wire.answer(call).await)
             }
             Ok(Request::Sharded(verb, channels)) => {
-                // The crate expects one answer for a command it has no method for, and the server gives one per
-                // channel: so one command per channel.
+                // The crate expects one answer for a command it has no method for, and the server
+                // gives one per channel: so one command per channel.
                 let commands = channels
                     .into_iter()
                     .map(|channel| Command::new(verb).arg(channel))

@@ -34,9 +34,9 @@ use crate::{
 
 /// Splits a RESP2 connection into what the transport wants.
 ///
-/// The crate keeps confirmations to itself, so they are told when the command that asked has succeeded. A
-/// confirmation is not lost with a dropped `send`, and it is told before every message that came after it; messages
-/// that come while a command is under way wait for its answer.
+/// The crate keeps confirmations to itself, so they are told when the command that asked has
+/// succeeded. A confirmation is not lost with a dropped `send`, and it is told before every message
+/// that came after it; messages that come while a command is under way wait for its answer.
 pub(super) fn split(pubsub: PubSub) -> (PubSub2Conn, PubSub2Pushes) {
     let (sink, stream) = pubsub.split();
     let socket = Socket(Arc::new(Mutex::new(Some(stream))));
@@ -85,7 +85,8 @@ impl PubSub2Conn {
         };
         let change: BoxFuture<_> = Box::pin(run(self.sink.clone(), self.gone.clone(), request));
         let change = change.shared();
-        // The lock makes one step of sending and telling the pushes, which would else meet a message first.
+        // The lock makes one step of sending and telling the pushes, which would else meet a
+        // message first.
         let _locked = self.socket.lock();
         // The first poll queues the command; if `send` is dropped the pushes see to the rest.
         let _ = change.clone().now_or_never();

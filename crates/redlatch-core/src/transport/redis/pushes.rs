@@ -33,8 +33,9 @@ impl Gone {
     }
 }
 
-/// Where the crate delivers pushes. It lives in the task that drives the socket: its end is the end of the
-/// connection, also where the crate reports no disconnection (a write that timed out, an aborted task).
+/// Where the crate delivers pushes. It lives in the task that drives the socket: its end is the end
+/// of the connection, also where the crate reports no disconnection (a write that timed out, an
+/// aborted task).
 pub(super) struct PushSink {
     gone: Gone,
     queue: Option<UnboundedSender<Push>>,

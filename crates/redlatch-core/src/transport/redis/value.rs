@@ -32,7 +32,8 @@ pub(super) fn value(raw: redis::Value) -> Value {
         redis::Value::BulkString(bytes) => Value::Bulk(bytes),
         redis::Value::VerbatimString { text, .. } => Value::Bulk(text.into_bytes()),
         redis::Value::Double(double) => Value::Bulk(double_text(double).into_bytes()),
-        // Its type depends on a feature that the application may switch on; both types write their digits.
+        // Its type depends on a feature that the application may switch on; both types write their
+        // digits.
         redis::Value::BigNumber(number) => Value::Bulk(number.to_redis_args().concat()),
         redis::Value::Okay => Value::Status("OK".to_owned()),
         redis::Value::SimpleString(text) => Value::Status(text),

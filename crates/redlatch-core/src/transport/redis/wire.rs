@@ -50,12 +50,15 @@ impl Wire {
         self.combiner.is_running()
     }
 
-    /// Sends commands, with nothing between them, and returns one outcome each. None of them may be empty.
+    /// Sends commands, with nothing between them, and returns one outcome each. None of them may be
+    /// empty.
     ///
-    /// A single command may go in one pipeline with those of others, and then several others that come later at once go before it. A single one never goes
-    /// before a single one that was polled before.
+    /// A single command may go in one pipeline with those of others, and then several others that
+    /// come later at once go before it. A single one never goes before a single one that was polled
+    /// before.
     ///
-    /// A dropped call leaves its place in the queue of replies, so that the replies of others stay theirs.
+    /// A dropped call leaves its place in the queue of replies, so that the replies of others stay
+    /// theirs.
     pub(super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Outcome> {
         if self.gone.is() {
             return vec![error::closed(); commands.len()];

@@ -121,7 +121,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Tells whether `entry` may get the expiry `at`. A key without expiry counts as one that lives for ever.
+    /// Tells whether `entry` may get the expiry `at`. A key without expiry counts as one that lives
+    /// for ever.
     fn allow(&self, entry: &Entry, at: i64) -> bool {
         let current = entry
             .expires

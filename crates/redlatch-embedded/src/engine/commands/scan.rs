@@ -35,7 +35,8 @@ pub(in crate::engine) fn hscan(call: &mut Call<'_>) -> Reply {
     ))
 }
 
-/// Any number is a cursor, in the spellings that each server's parser takes; each answers everything.
+/// Any number is a cursor, in the spellings that each server's parser takes; each answers
+/// everything.
 fn check_cursor(model: Model, cursor: &[u8]) -> Result<(), ServerError> {
     let is_valkey = model == Model::Valkey9_1;
     let negative = is_valkey && number::parse_int(cursor).is_some_and(|number| number < 0);

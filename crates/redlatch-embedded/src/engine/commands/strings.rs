@@ -106,7 +106,8 @@ struct SetOptions<'a> {
     if_present: bool,
     keep_ttl: bool,
     get: bool,
-    /// The argument of the option, and which one it was. The same one may come twice; the last counts.
+    /// The argument of the option, and which one it was. The same one may come twice; the last
+    /// counts.
     expiry: Option<(&'a [u8], ExpiryKind)>,
 }
 

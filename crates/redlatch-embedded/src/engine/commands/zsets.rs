@@ -176,7 +176,8 @@ struct AddOptions {
     if_less: bool,
     count_changed: bool,
     incr: bool,
-    /// Small sorted sets of newer servers keep whole scores as integers, which know no negative zero.
+    /// Small sorted sets of newer servers keep whole scores as integers, which know no negative
+    /// zero.
     keeps_negative_zero: bool,
 }
 

@@ -57,7 +57,8 @@ pub(super) fn list(lua: &Lua, items: &[&[u8]]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// Appends a string. Text goes into the table without a handle to it being made and dropped, which halves the price.
+/// Appends a string. Text goes into the table without a handle to it being made and dropped, which
+/// halves the price.
 fn push(lua: &Lua, table: &Table, bytes: &[u8]) -> mlua::Result<()> {
     match std::str::from_utf8(bytes) {
         Ok(text) => table.raw_push(text),
@@ -128,7 +129,8 @@ fn string_field(table: &Table, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Converts as C does on the servers' machines: out of range, and not a number, become the smallest integer.
+/// Converts as C does on the servers' machines: out of range, and not a number, become the smallest
+/// integer.
 fn truncate(number: f64) -> i64 {
     if number.is_nan() || !(-TWO_TO_63..TWO_TO_63).contains(&number) {
         return i64::MIN;

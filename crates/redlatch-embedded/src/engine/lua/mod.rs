@@ -25,7 +25,8 @@ pub(super) struct ScriptHost {
     run: Function,
     /// The scripts that were compiled.
     scripts: BTreeMap<Sha, Compiled>,
-    /// The compiled scripts. They are kept on Lua's side, where any number fits; handles to them would not.
+    /// The compiled scripts. They are kept on Lua's side, where any number fits; handles to them
+    /// would not.
     bodies: Table,
 }
 
@@ -33,7 +34,8 @@ pub(super) struct ScriptHost {
 struct Compiled {
     /// Where in `bodies` it is.
     place: usize,
-    /// Whether the server has it; one that was flushed need not be compiled again, since a script leaves nothing in its function.
+    /// Whether the server has it; one that was flushed need not be compiled again, since a script
+    /// leaves nothing in its function.
     known: bool,
 }
 

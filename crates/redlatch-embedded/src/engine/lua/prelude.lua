@@ -30,8 +30,8 @@ local globals = {
   ARGV = {},
 }
 
--- An error of the host is an object; what a script catches is what it would catch on a server: with pcall a string, with
--- xpcall what was raised.
+-- An error of the host is an object; what a script catches is what it would catch on a server: with
+-- pcall a string, with xpcall what was raised.
 local function caught(ok, ...)
   if ok then
     return true, ...

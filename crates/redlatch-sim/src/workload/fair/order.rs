@@ -106,7 +106,8 @@ impl Queue {
                 }
                 let passed = self.waiters.iter().position(|waiter| waiter == address);
                 let before = &self.waiters[..passed.unwrap_or(self.waiters.len())];
-                // Who was called may have been passed over, once that is long enough ago; nobody is called before the name is free.
+                // Who was called may have been passed over, once that is long enough ago; nobody is
+                // called before the name is free.
                 let wronged = before
                     .iter()
                     .find(|waiter| self.alive.get(channel(waiter)) > Some(&now))

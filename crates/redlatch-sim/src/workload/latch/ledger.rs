@@ -1,4 +1,5 @@
-//! What only the latch promises: a count-down counts exactly once, a latch opens once per generation, nobody passes early, everybody present passes.
+//! What only the latch promises: a count-down counts exactly once, a latch opens once per
+//! generation, nobody passes early, everybody present passes.
 
 use std::collections::BTreeMap;
 
@@ -195,7 +196,8 @@ impl Ledger {
         None
     }
 
-    /// A waiter passes: a generation that was there while it waited must have opened, and where nothing goes wrong just now.
+    /// A waiter passes: a generation that was there while it waited must have opened, and where
+    /// nothing goes wrong just now.
     fn passes(&self, proc: ProcId, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
         // The latest that it may have waited for.
         let mut generations = self.latches[name].generations.iter().rev();
@@ -273,7 +275,8 @@ fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<
     }
 }
 
-/// A copy of an operation that has run before: it changes nothing, and says what became of the first.
+/// A copy of an operation that has run before: it changes nothing, and says what became of the
+/// first.
 fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Option<String> {
     let op = ran.arg(2);
     let Outcome::Acted(generation) = before else {

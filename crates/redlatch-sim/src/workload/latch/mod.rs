@@ -73,7 +73,8 @@ impl Workload for CountDown {
         Vec::new()
     }
 
-    /// A latch lives for as long as it was asked to, and what is left of a deleted one for the retention.
+    /// A latch lives for as long as it was asked to, and what is left of a deleted one for the
+    /// retention.
     fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
         let asked = u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX);
         // A ms more by rounding.

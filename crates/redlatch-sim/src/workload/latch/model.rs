@@ -111,7 +111,8 @@ impl Latch {
         });
     }
 
-    /// The server forgets everything but what `copy` says. What was remains on record, and what comes back begins once more.
+    /// The server forgets everything but what `copy` says. What was remains on record, and what
+    /// comes back begins once more.
     pub(super) fn forget(&mut self, copy: &Self, now: u64) {
         for generation in &mut self.generations {
             generation.deleted.get_or_insert(now);

@@ -1,4 +1,5 @@
--- A planted fault: shows a latch, and takes each generation that is not listed and older than the present one for opened.
+-- A planted fault: shows a latch, and takes each generation that is not listed and older than the
+-- present one for opened.
 --
 -- KEYS  1 K; its fields stand in set.lua
 -- ARGV  a generation each, any number of them
@@ -17,7 +18,8 @@ end
 
 local reply = {now, 'unset', '', 0, 0, ''}
 if f[3] then
-  -- Where time moves during a script, a key outlives its end by what has passed since the script began.
+  -- Where time moves during a script, a key outlives its end by what has passed since the script
+  -- began.
   reply = {now, 'set', f[2], f[3], f[4], f[5] ~= '' and math.max(f[5] - now, 0) or ''}
 end
 local deleted = f[6] or ' '

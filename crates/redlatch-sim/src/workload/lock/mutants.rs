@@ -1,4 +1,5 @@
-//! The planted faults that the plain lock has to give away: in its scripts, and in the rules of the client that all kinds share.
+//! The planted faults that the plain lock has to give away: in its scripts, and in the rules of the
+//! client that all kinds share.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};

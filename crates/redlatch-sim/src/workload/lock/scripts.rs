@@ -39,7 +39,8 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
     vec![seen]
 }
 
-/// Several names may be granted at once: their keys come first, and those of their waiters behind them.
+/// Several names may be granted at once: their keys come first, and those of their waiters behind
+/// them.
 fn granted(ran: &Ran<'_>) -> Vec<Seen> {
     let names: BTreeSet<_> = (1..=ran.keys())
         .filter_map(|at| name_of(ran.key(at)))

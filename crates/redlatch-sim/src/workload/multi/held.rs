@@ -101,7 +101,8 @@ impl Held {
         self.guard.as_ref().expect("it is there until it is ended")
     }
 
-    /// Writes to each name if the guard's check passes, or sends writes that come late, after the check.
+    /// Writes to each name if the guard's check passes, or sends writes that come late, after the
+    /// check.
     pub(super) fn write(&self, worker: &mut Worker) {
         let fit = self.guard().check().is_ok();
         let late = worker.rng.chance(100);

@@ -132,7 +132,8 @@ async fn acquire(
     worker.say(|| format!("{} of {}", terms.tell(names[0], owner), told.join(", ")));
     let future = worker.call(ask(worker, names, owner, terms));
     let proc = worker.life.proc;
-    // Who waits for one while it holds another is called too late as a rule: nothing is promised about the hand-off.
+    // Who waits for one while it holds another is called too late as a rule: nothing is promised
+    // about the hand-off.
     let calls: Vec<_> = names
         .iter()
         .map(|&name| (name, worker.watch().asks(proc, name, Waits::Polling)))
@@ -140,7 +141,8 @@ async fn acquire(
     let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         worker.cancelled(future, names[0]).await
     } else {
-        // Without a time to end at, each member may take as long as one alone, and so may the extension of its lease.
+        // Without a time to end at, each member may take as long as one alone, and so may the
+        // extension of its lease.
         let limit = match terms.how {
             How::Once => worker.patience() * (names.len() as u64 + 1),
             _ => terms.limit(worker),

@@ -1,4 +1,5 @@
-//! P1 once more, by what the server has answered: at no time are more permits out than there are, and nobody is passed over.
+//! P1 once more, by what the server has answered: at no time are more permits out than there are,
+//! and nobody is passed over.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +88,8 @@ impl Ledger {
     }
 }
 
-/// Tells whether permits of this attempt are out, as one hold or with ids: then what is granted is a copy.
+/// Tells whether permits of this attempt are out, as one hold or with ids: then what is granted is
+/// a copy.
 fn is_copy(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
     let prefix = format!("{attempt}:");
     let of_attempt = holds.range(prefix.clone()..);

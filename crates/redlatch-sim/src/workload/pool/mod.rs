@@ -20,7 +20,8 @@ fn size(name: usize) -> u32 {
     SIZES.get(name).copied().unwrap_or(1)
 }
 
-/// Returns the holds that live at `now`, and what is wrong with the count of permits, if anything is.
+/// Returns the holds that live at `now`, and what is wrong with the count of permits, if anything
+/// is.
 fn holders(key: &KeyDump, now: u64) -> Vec<String> {
     let Contents::Hash(fields) = &key.contents else {
         return Vec::new();
@@ -61,7 +62,8 @@ fn waiters(key: &KeyDump) -> Vec<String> {
         .collect()
 }
 
-/// A size stays until it is deleted, and with it the index; an operation is remembered for half a minute.
+/// A size stays until it is deleted, and with it the index; an operation is remembered for half a
+/// minute.
 fn lives(key: &str, plan: &Plan) -> Option<u64> {
     match key.rsplit_once(':') {
         Some((_, "q" | "l")) => Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond()),

@@ -1,10 +1,12 @@
-//! What a pool promises those who wait: whoever is granted leaves enough for all who are alive and came before.
+//! What a pool promises those who wait: whoever is granted leaves enough for all who are alive and
+//! came before.
 
 use super::scripts::number;
 use crate::scripts::Ran;
 
-/// The waiters of one name as the answers of the server make them, in order of arrival. Whoever the server may have struck out has no claim until it is
-/// heard of again, so that what is found wrong here is wrong.
+/// The waiters of one name as the answers of the server make them, in order of arrival. Whoever the
+/// server may have struck out has no claim until it is heard of again, so that what is found wrong
+/// here is wrong.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiters: Vec<Waiter>,
@@ -60,8 +62,8 @@ impl Queue {
         }
     }
 
-    /// Takes note of an acquire that was granted what others could not have had before; `room` is what is left. Returns who was passed over, if
-    /// that is not enough for all before it.
+    /// Takes note of an acquire that was granted what others could not have had before; `room` is
+    /// what is left. Returns who was passed over, if that is not enough for all before it.
     pub(super) fn granted(&mut self, now: u64, ran: &Ran<'_>, room: u64) -> Option<String> {
         self.forget(now);
         let member = member(ran);
@@ -98,7 +100,8 @@ impl Queue {
         });
     }
 
-    /// Whoever looks may take out the dead, and who was called and did not come; they come again, at the end.
+    /// Whoever looks may take out the dead, and who was called and did not come; they come again,
+    /// at the end.
     fn forget(&mut self, now: u64) {
         for waiter in &mut self.waiters {
             waiter.claims &= waiter.alive > now && waiter.asked + GRACE > now;

@@ -1,4 +1,5 @@
-//! Permits with an id: given out, extended, handed to another task, given back or left to their lease.
+//! Permits with an id: given out, extended, handed to another task, given back or left to their
+//! lease.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -38,7 +39,8 @@ impl Workload for Permits {
         scripts::seen(ran)
     }
 
-    /// Whoever has finished may have left permits to their lease, so that only those count that outlast it: whose they were is left out.
+    /// Whoever has finished may have left permits to their lease, so that only those count that
+    /// outlast it: whose they were is left out.
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
         let holders = holders(key, now).into_iter();
         let nameless = |hold: String| match hold.split_once(':') {

@@ -20,7 +20,8 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
             hold: ran.arg(4).to_owned(),
         }],
         ("pool/release", verdict) if !verdict.is_empty() && ran.arg(6) == "0" => {
-            // With more permits it depends on who needs how many whether somebody can have what it waits for.
+            // With more permits it depends on who needs how many whether somebody can have what it
+            // waits for.
             let freed = verdict == "released" && size(name) == 1;
             vec![Seen::Ended {
                 name,

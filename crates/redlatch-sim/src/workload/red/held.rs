@@ -115,8 +115,8 @@ impl Drop for Held {
 }
 
 impl Sighted for Quorum {
-    /// The deadline of the node that makes up the quorum. A node whose hold was lost before its time counts until that was seen. Does not ask near an end, which
-    /// might tell the holder.
+    /// The deadline of the node that makes up the quorum. A node whose hold was lost before its
+    /// time counts until that was seen. Does not ask near an end, which might tell the holder.
     fn valid_until(&self) -> Moment {
         let mut lost = lock(&self.lost);
         let holds = self.guard.holds().iter().zip(lost.iter_mut());

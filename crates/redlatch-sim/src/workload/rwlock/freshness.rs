@@ -1,4 +1,5 @@
-//! A reader's token is that of the last write: no write that was granted before is missing from it, and it is none that is still to come.
+//! A reader's token is that of the last write: no write that was granted before is missing from it,
+//! and it is none that is still to come.
 
 use redlatch_core::runtime::Value;
 

@@ -71,7 +71,8 @@ impl Workload for ReadWrite {
         let Contents::SortedSet(members) = &key.contents else {
             return Vec::new();
         };
-        // Clients count as alive for a while after their last waiter, and the index of readers lags.
+        // Clients count as alive for a while after their last waiter, and the index of readers
+        // lags.
         if !key.key.ends_with(b":q") && !key.key.ends_with(b":r") {
             return Vec::new();
         }
@@ -228,7 +229,8 @@ impl Holding for ReadWrite {
             worker.inject(Fault::Force, || {
                 format!("releases {} by force", label(name))
             });
-            // It looks, and then ends each hold that it has found; each of these may take the client's patience.
+            // It looks, and then ends each hold that it has found; each of these may take the
+            // client's patience.
             let limit = worker.patience() * 4;
             let forced = worker
                 .timed("force_release", limit, force.into_future())

@@ -1,5 +1,5 @@
-//! Neither side starves. A reader that waits lets one write go first at most; one that came after the first of the waiting writers goes before it only if a write
-//! has ended meanwhile.
+//! Neither side starves. A reader that waits lets one write go first at most; one that came after
+//! the first of the waiting writers goes before it only if a write has ended meanwhile.
 //!
 //! Read from the answers of the server, by its clock, in runs where messages arrive.
 
@@ -24,7 +24,8 @@ pub(super) struct Sides {
 struct Lines {
     /// By attempt.
     readers: BTreeMap<String, Reader>,
-    /// Attempts to write or to read upgradably, in order of arrival, and whether they want to write.
+    /// Attempts to write or to read upgradably, in order of arrival, and whether they want to
+    /// write.
     queue: Vec<(String, bool)>,
     /// The first of the queue, and since when it is.
     first: (String, u64),

@@ -17,7 +17,8 @@ fn acquire(client: &str, n: u64, address: &str) -> Acquire {
     }
 }
 
-/// Else a client whose shard got another channel would be two, one of which nobody hears of any more.
+/// Else a client whose shard got another channel would be two, one of which nobody hears of any
+/// more.
 #[test]
 fn waiters_belong_to_their_client_whatever_their_channel() {
     for model in Model::ALL {

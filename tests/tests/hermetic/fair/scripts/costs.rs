@@ -75,7 +75,8 @@ fn no_script_costs_more_in_a_long_queue() {
     }
 }
 
-/// Whoever is told when the head counts as dead looks then: all clients while they are few, else those of the first 16 places.
+/// Whoever is told when the head counts as dead looks then: all clients while they are few, else
+/// those of the first 16 places.
 #[test]
 fn bounded_number_of_clients_looks_when_the_first_waiter_dies() {
     for clients in [2, 16, 17, 60] {

@@ -1,5 +1,6 @@
-//! Random interleavings of three clients, with replies that are lost, requests that are sent again, and copies that come late. After every script
-//! its reply, the queue and what is published are what the model says, and nobody is granted before somebody alive who came first.
+//! Random interleavings of three clients, with replies that are lost, requests that are sent again,
+//! and copies that come late. After every script its reply, the queue and what is published are
+//! what the model says, and nobody is granted before somebody alive who came first.
 
 use std::time::Duration;
 

@@ -200,7 +200,8 @@ impl Fair {
         None
     }
 
-    /// Until when anybody in front of `own` and among the first 16 counts as alive, the head until `alive`; who is further behind looks if few live.
+    /// Until when anybody in front of `own` and among the first 16 counts as alive, the head until
+    /// `alive`; who is further behind looks if few live.
     fn before(&self, now: u64, own: &str, alive: u64) -> Option<u64> {
         let first = self.queue.iter().position(|(_, who)| client(who) == own);
         let first = first.unwrap_or(self.queue.len());

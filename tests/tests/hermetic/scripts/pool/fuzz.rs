@@ -1,6 +1,7 @@
-//! Random interleavings on one pool: acquisitions of different sizes that wait or do not, splits, forgets, renewals and changes of the size,
-//! with replies that are lost, requests that are sent again, and copies that come late. After every script its reply and all data are what
-//! the model says.
+//! Random interleavings on one pool: acquisitions of different sizes that wait or do not, splits,
+//! forgets, renewals and changes of the size, with replies that are lost, requests that are sent
+//! again, and copies that come late. After every script its reply and all data are what the model
+//! says.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -106,7 +107,8 @@ impl World {
         self.wind_up();
     }
 
-    /// Ends everything, in any order, and lets all copies come in, also late; then only the size may be left.
+    /// Ends everything, in any order, and lets all copies come in, also late; then only the size
+    /// may be left.
     fn wind_up(&mut self) {
         while !self.attempts.is_empty() || !self.flying.is_empty() {
             match self.rng.u8(..4) {

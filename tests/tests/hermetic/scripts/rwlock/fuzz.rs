@@ -1,5 +1,6 @@
-//! Random interleavings: four owners of two clients, who read, write, upgrade and downgrade, with replies that are lost, requests that are sent again, and
-//! copies that come late. After every script its reply and all data are what the model says.
+//! Random interleavings: four owners of two clients, who read, write, upgrade and downgrade, with
+//! replies that are lost, requests that are sent again, and copies that come late. After every
+//! script its reply and all data are what the model says.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -247,7 +248,8 @@ impl World {
         }
     }
 
-    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much later.
+    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much
+    /// later.
     fn end_one(&mut self) {
         if let Some(at) = self.any(|_| true) {
             let attempt = self.attempts.swap_remove(at);
@@ -748,7 +750,8 @@ impl World {
         }
     }
 
-    /// Those who wait, by the server's knowledge, and would be answered something else if they asked.
+    /// Those who wait, by the server's knowledge, and would be answered something else if they
+    /// asked.
     fn could_come(&self, waiting: &Waiting) -> BTreeSet<String> {
         let now = self.bed.millis();
         let waits = |attempt: &&Attempt| {

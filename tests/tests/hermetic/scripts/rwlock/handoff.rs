@@ -1,5 +1,5 @@
-//! Who is told when somebody goes, where it is not plain who may come: beside the dead, the forced, and upgrades. Each was found by the simulator or by the
-//! random interleavings.
+//! Who is told when somebody goes, where it is not plain who may come: beside the dead, the forced,
+//! and upgrades. Each was found by the simulator or by the random interleavings.
 
 use std::time::Duration;
 

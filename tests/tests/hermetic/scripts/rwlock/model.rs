@@ -1,5 +1,5 @@
-//! What a read-write lock is, written down once more. Holds are remembered by the model itself; who waits is read from the server, and the model says what
-//! may be made of it.
+//! What a read-write lock is, written down once more. Holds are remembered by the model itself; who
+//! waits is read from the server, and the model says what may be made of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Whoever may come in because of what a script did has been told, or will be by a message that it has not acted on yet (P8). What time alone opens, waiters
-//! know from their last answer.
+//! Whoever may come in because of what a script did has been told, or will be by a message that it
+//! has not acted on yet (P8). What time alone opens, waiters know from their last answer.
 
 use std::collections::BTreeSet;
 

@@ -131,7 +131,7 @@ fn follow(
     let target = if path.is_empty() {
         from.to_owned()
     } else {
-        tree::join(from, path)
+        join(from, path)
     };
     if !path.is_empty() && !tree::root().join(&target).exists() {
         return Err("there is no such file");
@@ -143,6 +143,22 @@ fn follow(
         Some(_) => Err("there is no such heading"),
         None => Err("what has no headings cannot be linked into"),
     }
+}
+
+/// Follows a relative path from the folder of a file.
+fn join(from: &str, path: &str) -> String {
+    let mut parts: Vec<_> = from.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Returns the cells of each row of the table whose first column has this title.

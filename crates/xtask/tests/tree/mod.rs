@@ -55,19 +55,3 @@ pub(crate) fn tracked(ending: &str) -> Vec<Tracked> {
         })
         .collect()
 }
-
-/// Follows a relative path from the folder of a file.
-pub(crate) fn join(from: &str, path: &str) -> String {
-    let mut parts: Vec<_> = from.split('/').collect();
-    parts.pop();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
-}

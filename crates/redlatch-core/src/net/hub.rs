@@ -13,7 +13,7 @@ use super::{
     Router, World,
     dialer::{Dialer, Target},
     locate::{AnyMaster, MasterOf},
-    subscription_table::{Change, Ear, Standing, SubscriptionTable},
+    subscription_table::{Change, Inbox, Standing, SubscriptionTable},
 };
 use crate::{
     Error, ErrorKind,
@@ -62,7 +62,7 @@ pub(crate) struct Listener {
     channel: Arc<str>,
     filter: MessageFilter,
     id: u64,
-    ear: Arc<Ear>,
+    inbox: Arc<Inbox>,
 }
 
 impl Hub {
@@ -98,7 +98,7 @@ impl Hub {
     /// Listens on `channel` for the messages that `filter` names. The first listener of a client
     /// makes it connect.
     pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, filter: MessageFilter) -> Listener {
-        let (id, ear, fresh) = self.table().listen(channel, filter.clone());
+        let (id, inbox, fresh) = self.table().listen(channel, filter.clone());
         if fresh {
             self.touch();
         }
@@ -107,7 +107,7 @@ impl Hub {
             channel: Arc::clone(channel),
             filter,
             id,
-            ear,
+            inbox,
         }
     }
 
@@ -139,7 +139,7 @@ impl Hub {
             select! {
                 biased;
                 () = self.world.ended() => return Err(self.world.life.closed()),
-                () = listener.ear.settled.notified() => {}
+                () = listener.inbox.settled.notified() => {}
                 () = self.world.runtime.sleep_until(deadline) => {
                     return Err(self.no_subscription());
                 }
@@ -384,7 +384,7 @@ impl Listener {
             }
             select! {
                 biased;
-                () = self.ear.settled.notified() => {}
+                () = self.inbox.settled.notified() => {}
                 () = self.hub.world.life.forked() => return false,
                 () = self.hub.world.alarm(deadline) => return false,
             }
@@ -394,16 +394,16 @@ impl Listener {
     /// Waits for the next wake; one that came since the last call counts. `false`: no message came,
     /// but some may have been missed.
     pub(crate) async fn woken(&self) -> bool {
-        self.ear.wake.notified().await;
-        self.ear.called.swap(false, Ordering::Relaxed)
+        self.inbox.wake.notified().await;
+        self.inbox.called.swap(false, Ordering::Relaxed)
     }
 
     /// As [`woken`](Self::woken), for a listener that takes any message. Returns the number of the last message,
     /// which is the same for all who listen on its channel and greater than that of any before.
     /// `None`: no message came, but some may have been missed.
     pub(crate) async fn heard(&self) -> Option<u64> {
-        self.ear.wake.notified().await;
-        self.ear.take()
+        self.inbox.wake.notified().await;
+        self.inbox.take()
     }
 }
 

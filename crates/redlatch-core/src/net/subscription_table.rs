@@ -30,7 +30,7 @@ pub(crate) enum MessageFilter {
 
 /// How a listener is reached.
 #[derive(Debug, Default)]
-pub(crate) struct Ear {
+pub(crate) struct Inbox {
     /// A message came, or may have been missed.
     pub(crate) wake: Notify,
     /// It was a message.
@@ -41,7 +41,7 @@ pub(crate) struct Ear {
     pub(crate) settled: Notify,
 }
 
-impl Ear {
+impl Inbox {
     /// Takes the number of the last message, unless it was taken before or no message came.
     pub(super) fn take(&self) -> Option<u64> {
         self.called.store(false, Ordering::Relaxed);
@@ -112,7 +112,7 @@ enum Phase {
 
 #[derive(Debug, Default)]
 struct Subscription {
-    ears: BTreeMap<(MessageFilter, u64), Arc<Ear>>,
+    inboxes: BTreeMap<(MessageFilter, u64), Arc<Inbox>>,
     /// Stays subscribed without listeners.
     pinned: bool,
     stage: Stage,
@@ -150,21 +150,21 @@ impl SubscriptionTable {
         fresh
     }
 
-    /// Adds a listener; returns its id, its ear, and whether the channel is new.
+    /// Adds a listener; returns its id, its inbox, and whether the channel is new.
     pub(super) fn listen(
         &mut self,
         channel: &Arc<str>,
         filter: MessageFilter,
-    ) -> (u64, Arc<Ear>, bool) {
+    ) -> (u64, Arc<Inbox>, bool) {
         let fresh = self.open(channel);
         self.unused.remove(channel);
         let id = self.next_id;
         self.next_id += 1;
-        let ear = Arc::new(Ear::default());
+        let inbox = Arc::new(Inbox::default());
         if let Some(entry) = self.channels.get_mut(channel) {
-            entry.ears.insert((filter, id), Arc::clone(&ear));
+            entry.inboxes.insert((filter, id), Arc::clone(&inbox));
         }
-        (id, ear, fresh)
+        (id, inbox, fresh)
     }
 
     /// Removes a listener; returns whether the channel is to be left.
@@ -172,8 +172,8 @@ impl SubscriptionTable {
         let Some(entry) = self.channels.get_mut(channel) else {
             return false;
         };
-        entry.ears.remove(&(filter.clone(), id));
-        if !entry.ears.is_empty() || entry.pinned {
+        entry.inboxes.remove(&(filter.clone(), id));
+        if !entry.inboxes.is_empty() || entry.pinned {
             return false;
         }
         match entry.stage {
@@ -215,7 +215,7 @@ impl SubscriptionTable {
     pub(super) fn listeners(&self) -> usize {
         self.channels
             .values()
-            .map(|channel| channel.ears.len())
+            .map(|channel| channel.inboxes.len())
             .sum()
     }
 
@@ -233,7 +233,7 @@ impl SubscriptionTable {
         self.asked = 0;
         self.unused.clear();
         self.channels
-            .retain(|_, channel| channel.pinned || !channel.ears.is_empty());
+            .retain(|_, channel| channel.pinned || !channel.inboxes.is_empty());
         self.wanted = self.channels.keys().cloned().collect();
         for channel in self.channels.values_mut() {
             channel.stage = Stage::Wanted;
@@ -311,10 +311,10 @@ impl SubscriptionTable {
         if let Stage::Asked = entry.stage {
             self.asked -= 1;
             entry.stage = stage;
-            for ear in entry.ears.values() {
-                ear.settled.notify_one();
+            for inbox in entry.inboxes.values() {
+                inbox.settled.notify_one();
             }
-            if entry.ears.is_empty() && !entry.pinned {
+            if entry.inboxes.is_empty() && !entry.pinned {
                 self.unused.insert(Arc::clone(channel));
             }
         }
@@ -356,8 +356,11 @@ impl SubscriptionTable {
             MessageFilter::Any,
         ] {
             let number = (filter == MessageFilter::Any).then_some(self.messages);
-            for (_, ear) in entry.ears.range((filter.clone(), 0)..=(filter, u64::MAX)) {
-                ear.call(number);
+            for (_, inbox) in entry
+                .inboxes
+                .range((filter.clone(), 0)..=(filter, u64::MAX))
+            {
+                inbox.call(number);
                 heard = true;
             }
         }
@@ -379,14 +382,14 @@ impl SubscriptionTable {
 
     fn wake_all(&self) {
         let wake = self.rules.keeps(Rule::WakeAfterGap);
-        for ear in self
+        for inbox in self
             .channels
             .values()
-            .flat_map(|channel| channel.ears.values())
+            .flat_map(|channel| channel.inboxes.values())
         {
-            ear.settled.notify_one();
+            inbox.settled.notify_one();
             if wake {
-                ear.wake.notify_one();
+                inbox.wake.notify_one();
             }
         }
     }

@@ -36,7 +36,7 @@ impl HandOff {
             } else {
                 freed.max(view.resubscribed)
             };
-            if (view.somebody_is_deaf() && !conditions.calm) || view.now < from + hand_off {
+            if (view.somebody_is_unsubscribed() && !conditions.calm) || view.now < from + hand_off {
                 continue;
             }
             if view.now >= from + settling + hand_off {

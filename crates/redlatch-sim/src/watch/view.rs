@@ -231,12 +231,12 @@ impl View {
     }
 
     /// Tells whether some process is without its subscription.
-    pub fn somebody_is_deaf(&self) -> bool {
+    pub fn somebody_is_unsubscribed(&self) -> bool {
         self.subscribed.values().any(|heard| !heard)
     }
 
     /// Tells whether a process has lost its subscriptions and not got them back.
-    pub fn is_deaf(&self, proc: ProcId) -> bool {
+    pub fn is_unsubscribed(&self, proc: ProcId) -> bool {
         self.subscribed.get(&proc) == Some(&false)
     }
 

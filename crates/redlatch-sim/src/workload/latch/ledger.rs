@@ -219,7 +219,7 @@ impl Ledger {
         let hears = opened.max(since + SETTLING + 16 * conditions.delay);
         let due = if conditions.calm {
             hears + PROMPT
-        } else if conditions.calm_but_for_pubsub && !view.is_deaf(proc) {
+        } else if conditions.calm_but_for_pubsub && !view.is_unsubscribed(proc) {
             hears.max(view.resubscribed + NOTICED) + PROMPT
         } else if conditions.calm_but_for_messages {
             hears + LOOK

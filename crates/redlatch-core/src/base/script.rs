@@ -136,15 +136,15 @@ impl ScriptCall {
         self.slot
     }
 
-    pub(crate) fn evalsha(&self, by: u64) -> Command {
-        self.command("EVALSHA", &self.script.digest, by)
+    pub(crate) fn evalsha(&self, act_before: u64) -> Command {
+        self.command("EVALSHA", &self.script.digest, act_before)
     }
 
-    pub(crate) fn eval(&self, by: u64) -> Command {
-        self.command("EVAL", self.script.text(), by)
+    pub(crate) fn eval(&self, act_before: u64) -> Command {
+        self.command("EVAL", self.script.text(), act_before)
     }
 
-    fn command(&self, verb: &str, script: &str, by: u64) -> Command {
+    fn command(&self, verb: &str, script: &str, act_before: u64) -> Command {
         let bytes = self.items.payload_len() + script.len() + 32;
         let mut command = Command::with_capacity(self.items.len() + 4, bytes);
         command.push(verb);
@@ -155,7 +155,7 @@ impl ScriptCall {
             command.push(key);
         }
         if self.dated {
-            command.write(by);
+            command.write(act_before);
         }
         for arg in items {
             command.push(arg);

@@ -93,9 +93,9 @@ impl Client {
 
 impl Client {
     /// Returns the last server time at which a request that is sent now may act.
-    pub(super) fn acts_by(&self, session: &Session, now: Moment) -> u64 {
+    pub(super) fn act_before(&self, session: &Session, now: Moment) -> u64 {
         if self.keeps(Rule::LimitBy) {
-            session.by(now)
+            session.act_before(now)
         } else {
             9_999_999_999_999
         }
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
             Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
         };
         let sent = self.client.now();
-        let by = self.client.acts_by(&session, sent);
+        let act_before = self.client.act_before(&session, sent);
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
         let call = self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
@@ -269,12 +269,12 @@ impl<'a> Run<'a> {
         if register {
             self.client.withdrawals().knows(self.primitive);
         }
-        self.attempt.sending(by, register);
+        self.attempt.sending(act_before, register);
         self.log.requests += 1;
         let replication = durability.replication(&session, silence);
         let request = Request {
             calls: &[&call],
-            act_before: by,
+            act_before,
             limit: Limit { silence, deadline },
             replication,
         };

@@ -31,7 +31,7 @@ pub(super) struct Attempt {
     /// Requests sent that were neither answered nor surely not executed.
     outstanding: u32,
     /// The largest `by` of all requests sent.
-    by: u64,
+    act_before: u64,
     /// A busy answer may have registered us.
     registered: bool,
     /// A grant has been answered.
@@ -50,7 +50,7 @@ pub(super) struct Delivered {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
     /// The last server time at which they may.
-    pub(super) by: u64,
+    pub(super) act_before: u64,
     /// Where they may enter it as a waiter once its hold is over; empty if they do not.
     pub(super) address: String,
 }
@@ -78,7 +78,7 @@ impl Attempt {
             address,
             lease,
             outstanding: 0,
-            by: 0,
+            act_before: 0,
             registered: false,
             granted: false,
         }
@@ -105,7 +105,7 @@ impl Attempt {
             address: String::new(),
             lease,
             outstanding: 0,
-            by: 0,
+            act_before: 0,
             registered: false,
             granted: false,
         };
@@ -143,8 +143,8 @@ impl Attempt {
     }
 
     /// A request is about to be sent.
-    pub(super) fn sending(&mut self, by: u64, register: bool) {
-        self.by = self.by.max(by);
+    pub(super) fn sending(&mut self, act_before: u64, register: bool) {
+        self.act_before = self.act_before.max(act_before);
         self.outstanding += 1;
         self.registered |= register;
     }
@@ -166,9 +166,9 @@ impl Attempt {
 
     /// The grant is delivered: its guard answers for it from now on.
     pub(super) fn deliver(&mut self) -> Delivered {
-        let copies = self.void_by().map(|by| {
+        let copies = self.void_by().map(|act_before| {
             let address = self.take_address();
-            Box::new(Copies { by, address })
+            Box::new(Copies { act_before, address })
         });
         let id = self.id.clone();
         self.outstanding = 0;
@@ -181,7 +181,7 @@ impl Attempt {
 impl Attempt {
     /// Returns the last server time at which a copy may act, if copies may be under way.
     fn void_by(&self) -> Option<u64> {
-        (self.has_copies() && self.client.keeps(Rule::MarkCopies)).then_some(self.by)
+        (self.has_copies() && self.client.keeps(Rule::MarkCopies)).then_some(self.act_before)
     }
 
     /// Returns where it is to be struck out; empty if it waits nowhere.

@@ -91,7 +91,7 @@ impl Client {
         };
         let request = Request {
             calls: &[call],
-            act_before: self.acts_by(&session, self.now()),
+            act_before: self.act_before(&session, self.now()),
             limit: Limit { silence, deadline },
             replication: None,
         };

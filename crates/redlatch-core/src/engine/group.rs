@@ -117,13 +117,13 @@ impl Group<'_> {
             return Ok(Together::OneByOne);
         };
         let started = self.client.now();
-        let by = self.client.acts_by(&session, started);
+        let act_before = self.client.act_before(&session, started);
         for attempt in &mut attempts {
-            attempt.sending(by, false);
+            attempt.sending(act_before, false);
         }
         let request = Request {
             calls: &[&call],
-            act_before: by,
+            act_before,
             limit: Limit { silence, deadline },
             replication: None,
         };

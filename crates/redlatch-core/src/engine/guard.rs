@@ -309,9 +309,9 @@ impl Held {
     /// may be under way. For the crates of this family.
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
-        let by = self.void_by();
+        let act_before = self.void_by();
         self.take_release();
-        (self.attempt(), by)
+        (self.attempt(), act_before)
     }
 
     /// Returns the last server time at which a copy of its acquire may act, if copies may be under

@@ -427,7 +427,7 @@ impl Hold {
             attempt: AttemptId::of(&self.owner, attempt),
             token: Some(self.token),
             serial: Some(self.serial),
-            void_by: copies.map(|copies| copies.by),
+            void_by: copies.map(|copies| copies.act_before),
             address: copies.map_or_else(String::new, |copies| copies.address.clone()),
             undo: false,
             left: 0,
@@ -449,7 +449,7 @@ impl Hold {
     pub(super) fn void_by(&self, attempt: u64) -> Option<u64> {
         let inner = self.inner();
         let copies = inner.shares.get(attempt)?.copies()?;
-        Some(copies.by)
+        Some(copies.act_before)
     }
 
     /// Returns the lease that the guard of `attempt` was acquired with.

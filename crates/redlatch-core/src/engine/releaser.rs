@@ -280,7 +280,7 @@ impl Releaser {
         let calls: Vec<_> = calls.iter().collect();
         let request = Request {
             calls: &calls,
-            act_before: session.by(net.world.now()),
+            act_before: session.act_before(net.world.now()),
             limit: Limit {
                 silence: self.timeout,
                 deadline: net.world.now() + self.timeout * 10,

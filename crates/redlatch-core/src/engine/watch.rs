@@ -404,7 +404,7 @@ async fn look(
     let call = watched.look(looking.phases());
     let request = Request {
         calls: &[&call],
-        act_before: session.by(sent),
+        act_before: session.act_before(sent),
         limit: Limit { silence, deadline },
         replication: None,
     };

@@ -387,8 +387,8 @@ impl Session {
     }
 
     /// Returns the last server time at which a request sent at `now` may act.
-    pub(crate) fn by(&self, now: Moment) -> u64 {
-        lock(&self.clock).by(now)
+    pub(crate) fn act_before(&self, now: Moment) -> u64 {
+        lock(&self.clock).act_before(now)
     }
 
     /// Returns the server's time at `now` in milliseconds since the epoch, as far as replies tell.

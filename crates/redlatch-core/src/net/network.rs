@@ -158,7 +158,7 @@ impl Net {
         let replication = needs.map(|needs| Replication::of_session(&session, needs, timeout));
         let request = Request {
             calls: &[call],
-            act_before: session.by(self.world.now()),
+            act_before: session.act_before(self.world.now()),
             limit: Limit {
                 silence: timeout,
                 deadline,

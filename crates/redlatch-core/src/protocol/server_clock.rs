@@ -41,7 +41,7 @@ impl ServerClock {
     }
 
     /// Returns the last server time at which a request sent at `now` may act.
-    pub(crate) fn by(&self, now: Moment) -> u64 {
+    pub(crate) fn act_before(&self, now: Moment) -> u64 {
         self.millis(now).saturating_add(whole_millis(Self::REACH))
     }
 }
@@ -60,7 +60,7 @@ mod tests {
         let t = |ms| Moment::from_origin(Duration::from_millis(ms));
         let mut clock = ServerClock::new(t(100), 1_000_000);
         assert_eq!(clock.millis(t(150)), 1_000_050);
-        assert_eq!(clock.by(t(150)), 1_005_050);
+        assert_eq!(clock.act_before(t(150)), 1_005_050);
         clock.observe(t(90), 5);
         assert_eq!(clock.millis(t(150)), 1_000_050);
         clock.observe(t(200), 900_000);

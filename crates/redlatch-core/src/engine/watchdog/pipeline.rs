@@ -54,7 +54,7 @@ impl Pipeline {
             Replication::of_session(&session, |replicas| needs(replicas).unwrap_or(0), silence)
         });
         Ok(Self {
-            act_before: session.by(net.world.now()),
+            act_before: session.act_before(net.world.now()),
             session,
             sent,
             limit: Limit {

@@ -20,8 +20,8 @@ Asking                    retry              Asking                    Send(Noti
 Asking                    requeue            Asking                    Send(Notified)
 Asking                    retry,busy         Asking                    Send(Notified)
 Asking                    requeue,busy       RecheckBooked             Wait(Own)
-Asking                    unsubscribed,busy  Subscribing               Subscribe
-Asking                    unsubscribed       Asking                    Send(None)
+Asking                    inactive,busy      Subscribing               Subscribe
+Asking                    inactive           Asking                    Send(None)
 Asking                    over               Asking                    End(Busy)
 Asking                    failed,over        Failed                    End(Unanswered)
 InLine(Asking)            others             InLine(Asking)            AwaitTurn(Nothing)
@@ -149,7 +149,7 @@ const INPUTS: &[&str] = &[
     "failing",
     "over",
     "silence",
-    "unsubscribed",
+    "inactive",
     "notified",
     "changed",
     "retry",
@@ -265,7 +265,7 @@ impl Scene {
             "failing" => (self.queue.turn, self.queue.contact) = (Turn::Others, Contact::Failing),
             "over" => self.now = at(60_000),
             "silence" => self.now = at(11_000),
-            "unsubscribed" => waiter.on_subscription(Subscription::Inactive),
+            "inactive" => waiter.on_subscription(Subscription::Inactive),
             "notified" => waiter.on_notified(),
             "changed" => waiter.on_queue_changed(),
             "retry" => waiter.on_prompt(Prompt::Retry),

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{oneshot, watch};
 
-use super::{Direction, Flow, Held, Pick, Request, letter::Tap};
+use super::{Direction, Flow, Held, Pick, Request, exchange::Tap};
 
 /// State of a proxy.
 #[derive(Debug)]

@@ -15,14 +15,14 @@
 //! // … let it acquire: the server executes the script, the client never sees the reply …
 //! let exchange = lost.answered().await;
 //! // … and long after, a copy of the same request arrives once more.
-//! exchange.letter().deliver().await?;
+//! exchange.copy().deliver().await?;
 //! # Ok(())
 //! # }
 //! ```
 
 mod control;
+mod exchange;
 mod frame;
-mod letter;
 mod pick;
 mod relay;
 #[cfg(test)]
@@ -38,12 +38,12 @@ use std::{
 
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-pub use letter::{Answered, Exchange, Held, Hold, Letter};
+pub use exchange::{Answered, Exchange, Held, Hold, RequestCopy};
 pub use pick::{Pick, Request};
 
 use self::{
     control::{Action, Rule, Shared},
-    letter::{Tap, Told},
+    exchange::{Tap, Told},
 };
 use crate::port::ReservedPort;
 

@@ -15,10 +15,10 @@ use tokio::{
 };
 
 use super::{
-    Direction, Letter,
+    Direction, RequestCopy,
     control::{Signals, Ticket},
+    exchange::Tap,
     frame::{Frame, Framer},
-    letter::Tap,
     writer::{Ending, Writer},
 };
 
@@ -36,7 +36,7 @@ pub(super) enum What {
 }
 
 /// What the requests under way want done with their replies, oldest first.
-pub(super) type Expected = VecDeque<Option<(Tap, Letter)>>;
+pub(super) type Expected = VecDeque<Option<(Tap, RequestCopy)>>;
 
 /// Connects a client with the server until one of them, or the test, ends it.
 ///

@@ -165,7 +165,7 @@ async fn a_dropped_reply_cuts_the_connection() {
     assert_eq!(exchange.reply(), b"$8\r\nprecious\r\n");
     assert_eq!(toy.executed(), 3);
     assert_eq!(
-        exchange.letter().deliver().await.unwrap(),
+        exchange.copy().deliver().await.unwrap(),
         b"$8\r\nprecious\r\n"
     );
     assert_eq!(toy.executed(), 4);
@@ -272,7 +272,7 @@ async fn delivered_copies_are_preceded_by_their_session() {
     let observed = proxy.observe(Pick::containing("a"));
     client.ask("a").await.unwrap();
     assert_eq!(
-        observed.answered().await.letter().deliver().await.unwrap(),
+        observed.answered().await.copy().deliver().await.unwrap(),
         b"$1\r\na\r\n"
     );
     assert_eq!(toy.executed(), 4);

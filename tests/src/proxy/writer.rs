@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use super::{
-    Direction, Flow, Held, Letter, Request, Then,
+    Direction, Flow, Held, Request, RequestCopy, Then,
     control::{Action, Shared, Signals, Ticket},
+    exchange::Tap,
     frame::{Frame, is_push},
-    letter::Tap,
     relay::{Arrived, Expected, What},
 };
 
@@ -167,22 +167,22 @@ impl<'a> Writer<'a> {
         &self,
         action: Action,
         request: &Request,
-    ) -> ControlFlow<Ending, Option<(Tap, Letter)>> {
-        let letter = Letter::new(
+    ) -> ControlFlow<Ending, Option<(Tap, RequestCopy)>> {
+        let copy = RequestCopy::new(
             request.clone(),
             self.session.clone(),
             self.shared.upstream(),
         );
         match action {
-            Action::Tap(tap) => ControlFlow::Continue(Some((tap, letter))),
+            Action::Tap(tap) => ControlFlow::Continue(Some((tap, copy))),
             Action::Hold(caught) => {
                 let (release, released) = oneshot::channel();
-                if caught.send(Held::new(letter.clone(), release)).is_err() {
+                if caught.send(Held::new(copy.clone(), release)).is_err() {
                     // The order was withdrawn in this very moment.
                     return ControlFlow::Continue(None);
                 }
                 match released.await {
-                    Ok(tap) => ControlFlow::Continue(Some((tap, letter))),
+                    Ok(tap) => ControlFlow::Continue(Some((tap, copy))),
                     Err(_) => ControlFlow::Break(Ending::Reset),
                 }
             }
@@ -195,9 +195,9 @@ impl<'a> Writer<'a> {
         } else {
             self.expected().pop_front().flatten()
         };
-        if let Some((mut tap, letter)) = tapped {
+        if let Some((mut tap, copy)) = tapped {
             let (drop, told) = (tap.drop, tap.told.take());
-            tap.answer(letter, bytes);
+            tap.answer(copy, bytes);
             match drop {
                 Some(Then::Cut) => return ControlFlow::Break(Ending::Reset),
                 Some(Then::Stall) => self.mute = true,

@@ -64,14 +64,14 @@ async fn a_count_down_whose_reply_is_lost_counts_once(binary: ServerBinary) {
         let reply = String::from_utf8_lossy(first.reply()).into_owned();
         assert!(reply.contains("counted"), "it ran: {reply}");
         // Once more, on a connection of its own.
-        let copy = first.letter().deliver().await.unwrap();
+        let copy = first.copy().deliver().await.unwrap();
         let copy = String::from_utf8_lossy(&copy).into_owned();
         assert!(copy.contains("counted"), "it is remembered: {copy}");
         assert_eq!(latch.count().await.unwrap(), 3, "counted once");
         // And once more when the latch has been set anew.
         assert_eq!(latch.count_down(3).await.unwrap(), 0);
         assert!(latch.try_set_count(7).await.unwrap());
-        first.letter().deliver().await.unwrap();
+        first.copy().deliver().await.unwrap();
         assert_eq!(latch.count().await.unwrap(), 7);
     }
 }
@@ -89,10 +89,10 @@ async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once(binary: ServerBi
     let lost = proxy.drop_reply(call(backend.server(), &LATCH.delete, "x"), Then::Cut);
     assert!(latch.delete().await.unwrap(), "it was this one");
     let deleted = lost.answered().await;
-    set.letter().deliver().await.unwrap();
+    set.copy().deliver().await.unwrap();
     assert_eq!(latch.info().await.unwrap(), None, "a copy sets nothing");
     assert!(latch.try_set_count(4).await.unwrap());
-    deleted.letter().deliver().await.unwrap();
+    deleted.copy().deliver().await.unwrap();
     assert_eq!(latch.count().await.unwrap(), 4, "a copy deletes nothing");
 }
 

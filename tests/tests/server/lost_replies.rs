@@ -78,7 +78,7 @@ async fn an_acquire_whose_reply_is_lost_counts_once(binary: ServerBinary) {
         assert_eq!(rig.lock.hold_count(guard.owner()).await.unwrap(), 1);
         assert_eq!(guard.release().await.unwrap(), Released::Free);
         assert!(!rig.lock.is_locked().await.unwrap());
-        let copy = first.letter().deliver().await.unwrap();
+        let copy = first.copy().deliver().await.unwrap();
         assert!(said(&copy, "void"), "{}", String::from_utf8_lossy(&copy));
         assert!(!rig.lock.is_locked().await.unwrap());
     })

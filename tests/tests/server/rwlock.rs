@@ -273,7 +273,7 @@ async fn lost_replies_count_once(binary: ServerBinary) {
         let token = writer.token();
         assert_eq!(writer.release().await.unwrap(), Released::Free);
         // The first copy, come late once more.
-        first.letter().deliver().await.unwrap();
+        first.copy().deliver().await.unwrap();
         let next = other
             .read_write_lock("x")
             .try_write()

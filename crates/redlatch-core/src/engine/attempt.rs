@@ -168,7 +168,10 @@ impl Attempt {
     pub(super) fn deliver(&mut self) -> Delivered {
         let copies = self.void_by().map(|act_before| {
             let address = self.take_address();
-            Box::new(Copies { act_before, address })
+            Box::new(Copies {
+                act_before,
+                address,
+            })
         });
         let id = self.id.clone();
         self.outstanding = 0;

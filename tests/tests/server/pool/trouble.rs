@@ -73,7 +73,7 @@ impl Rig {
 async fn and_once_more(lost: Answered) -> [String; 2] {
     let first: Exchange = lost.answered().await;
     let text = |reply: &[u8]| String::from_utf8_lossy(reply).into_owned();
-    let copy = first.letter().deliver().await.unwrap();
+    let copy = first.copy().deliver().await.unwrap();
     [text(first.reply()), text(&copy)]
 }
 

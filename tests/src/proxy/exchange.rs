@@ -15,7 +15,7 @@ use super::{
 
 /// A copy of a request, to be delivered whenever a test wants it to arrive.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct RequestCopy {
     request: Request,
     /// What shaped the request's connection before it: user, protocol, database.
     session: Vec<Request>,
@@ -35,7 +35,7 @@ pub struct Hold {
 /// connection. Dropping this value resets the connection: the request is lost.
 #[derive(Debug)]
 pub struct Held {
-    letter: Letter,
+    copy: RequestCopy,
     release: oneshot::Sender<Tap>,
 }
 
@@ -49,7 +49,7 @@ pub struct Answered {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exchange {
-    letter: Letter,
+    copy: RequestCopy,
     reply: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Told {
     pub(super) executed: bool,
 }
 
-impl Letter {
+impl RequestCopy {
     pub(super) const fn new(request: Request, session: Vec<Request>, upstream: SocketAddr) -> Self {
         Self {
             request,
@@ -118,13 +118,13 @@ impl Hold {
 }
 
 impl Held {
-    pub(super) const fn new(letter: Letter, release: oneshot::Sender<Tap>) -> Self {
-        Self { letter, release }
+    pub(super) const fn new(copy: RequestCopy, release: oneshot::Sender<Tap>) -> Self {
+        Self { copy, release }
     }
 
-    /// Returns the request as a letter, to deliver copies of it elsewhere.
-    pub const fn letter(&self) -> &Letter {
-        &self.letter
+    /// Returns a copy of the request, to deliver it again, elsewhere too.
+    pub const fn copy(&self) -> &RequestCopy {
+        &self.copy
     }
 
     /// Delivers it on a connection of its own and returns the server's raw reply; the original
@@ -133,7 +133,7 @@ impl Held {
     /// This is the request of an attempt that everyone has given up: its bytes were under way all
     /// the time.
     pub async fn deliver(&self) -> io::Result<Vec<u8>> {
-        self.letter.deliver().await
+        self.copy.deliver().await
     }
 
     /// Lets it go on, on its own connection, with all that waits behind it. Returns the server's
@@ -184,7 +184,7 @@ impl Answered {
 impl Exchange {
     /// Returns the request.
     pub const fn request(&self) -> &Request {
-        self.letter.request()
+        self.copy.request()
     }
 
     /// Returns the server's raw reply.
@@ -192,18 +192,18 @@ impl Exchange {
         &self.reply
     }
 
-    /// Returns the request as a letter, to deliver copies of it.
-    pub const fn letter(&self) -> &Letter {
-        &self.letter
+    /// Returns a copy of the request, to deliver it again.
+    pub const fn copy(&self) -> &RequestCopy {
+        &self.copy
     }
 }
 
 impl Tap {
     /// Hands out the copy.
-    pub(super) fn answer(self, letter: Letter, reply: &[u8]) {
+    pub(super) fn answer(self, copy: RequestCopy, reply: &[u8]) {
         // Whoever gave the order need not be interested in the answer.
         let _ = self.answer.send(Exchange {
-            letter,
+            copy,
             reply: reply.to_vec(),
         });
     }

@@ -258,14 +258,14 @@ const PAIR: u64 = 24;
 const HOLD: i64 = 410;
 
 /// Bytes that a waiter keeps of the heap.
-const WAITER: i64 = 3600;
-const FAIR_WAITER: i64 = 3600;
+const WAITER: i64 = 2700;
+const FAIR_WAITER: i64 = 2900;
 
 /// Bytes that a wait that was given up keeps of the heap until it is undone.
 const UNDO: i64 = 150;
 
 /// Bytes of the future of an acquisition.
-const ACQUISITION: usize = 2200;
+const ACQUISITION: usize = 2100;
 
 /// Bytes of the future of a release.
 const RELEASE: usize = 1500;

@@ -41,7 +41,11 @@ impl Workers {
     /// Starts this test binary anew, with so many waiters for lock `x` that hold for a moment each.
     fn start(backend: &Backend, waiters: usize, told: &mpsc::Sender<Told>) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "fair::processes::run_as_a_worker_process"])
+            .args([
+                "--exact",
+                "--nocapture",
+                "fair::processes::run_as_a_worker_process",
+            ])
             .env(WAITERS, waiters.to_string())
             .env(URL, backend.server().url())
             .stdout(Stdio::piped())

@@ -248,7 +248,11 @@ impl Workers {
     /// Starts this test binary anew; without tasks, it takes all permits and keeps them.
     fn start(backend: &Backend, gate: &Gate, kind: Kind, tasks: usize) -> Self {
         let child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "--nocapture", "pool::processes::run_as_a_worker_process"])
+            .args([
+                "--exact",
+                "--nocapture",
+                "pool::processes::run_as_a_worker_process",
+            ])
             .env(URL, backend.server().url())
             .env(GATE, gate.address().to_string())
             .env(KIND, format!("{kind:?}"))

@@ -106,7 +106,7 @@ async fn late_copy(proxy: &Proxy, random: &mut Rng) {
         tokio::spawn(async move {
             tokio::time::sleep(pause).await;
             // The server may be away: then the copy is lost, as copies are.
-            let _ = exchange.letter().deliver().await;
+            let _ = exchange.copy().deliver().await;
         });
     }
 }

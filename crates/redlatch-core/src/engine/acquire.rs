@@ -1,7 +1,7 @@
-//! The acquire loop: the only one over attempts, for every primitive and every way to wait.
+//! The acquire loop. All primitives and all ways to wait share it.
 //!
-//! The loop does what its [`Waiter`] says and tells it what happened. All decisions about waiting
-//! are in `protocol::waiter`.
+//! The loop executes each [`Step`] that its [`Waiter`] returns, and reports the result to the
+//! [`Waiter`]. All decisions about waiting are in `protocol::waiter`.
 
 mod answer;
 mod wait;
@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// One acquisition under way.
+/// One acquisition in progress.
 struct Run<'a> {
     client: &'a Client,
     primitive: &'a Arc<dyn Primitive>,
@@ -40,31 +40,31 @@ struct Run<'a> {
     lease: Lease,
     /// Decides what to do next.
     waiter: Waiter,
-    /// Undoes what was taken, unless it is delivered.
+    /// Undoes the acquisition on drop, unless the grant has been delivered.
     attempt: Attempt,
-    /// Its place in the local queue. An acquisition that does not wait has none.
+    /// The place in the local queue. An acquisition that does not wait has none.
     queue_slot: Option<QueueSlot>,
     subscriptions: Subscriptions,
     trouble: Trouble,
     log: Log,
 }
 
-/// What is told of an acquisition.
+/// Data for the log and the metrics of one acquisition.
 struct Log {
     started: Moment,
-    /// When to warn that this client seems to wait for itself, unless it has.
+    /// When to warn that this client seems to wait for itself. `None` after the warning.
     warn_at: Option<Moment>,
     requests: u32,
     span: Span,
 }
 
 impl Client {
-    /// Acquires `primitive`; `None` if another holds it and the caller's time is up.
+    /// Acquires `primitive`. Returns `None` if another owner holds it when the caller's time is up.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, whatever was taken is given back in the background, and the local turn
-    /// passes on.
+    /// If the future is dropped at any await, the background gives back everything that was taken,
+    /// and the local turn passes on.
     pub(crate) async fn acquire(
         &self,
         primitive: &Arc<dyn Primitive>,
@@ -80,7 +80,8 @@ impl Client {
             select! {
                 biased;
                 result = &mut going => match result {
-                    // Granted in the moment of closing: `close` may not have seen the hold.
+                    // The client began to close just before the grant: `close` may not have seen
+                    // the hold.
                     Ok(Some(_)) if self.is_closing() => Err(self.closed()),
                     result => result,
                 },
@@ -168,7 +169,7 @@ impl<'a> Run<'a> {
 
     async fn run(&mut self) -> Result<Option<Held>, Error> {
         loop {
-            // A turn that passes on while the client closes is not used.
+            // A closing client must not use a turn that passes on to it.
             self.client.check_closing()?;
             self.follow_shard();
             let (queue, now) = (self.look_at_queue(), self.client.now());
@@ -192,7 +193,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits where it is notified, if its slot has gone to another shard since it asked.
+    /// Moves to the channel of the new shard if the key's slot has moved since the last request.
     fn follow_shard(&mut self) {
         if self.waiter.follows_shard() && self.attempt.follow_slot() {
             self.subscriptions = Subscriptions::default();
@@ -201,14 +202,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives this attempt up and goes on with a fresh one; dropping it undoes it.
+    /// Replaces this attempt with a fresh one. Dropping the old attempt undoes it.
     fn start_over(&mut self, restart: Restart) {
         let fresh = self.fresh_attempt();
         if Arc::ptr_eq(fresh.wakes(), self.attempt.wakes()) {
             self.subscriptions
                 .forget_attempt(self.primitive.discipline());
         } else {
-            // Its shard has got another channel.
+            // The slot has moved to a shard with another channel.
             self.subscriptions = Subscriptions::default();
         }
         self.attempt = fresh;
@@ -222,14 +223,14 @@ impl<'a> Run<'a> {
         Attempt::new(self.client, self.primitive, &self.owner, span, strategy)
     }
 
-    /// Tells the local queue by which attempt this waiter asks.
+    /// Tells the local queue which attempt this waiter sends now.
     fn asks_with_attempt(&self) {
         if let Some(queue_slot) = &self.queue_slot {
             queue_slot.asks_with(self.attempt.id().number(), self.attempt.called_by());
         }
     }
 
-    /// Sends the attempt once; returns the guard if it was granted.
+    /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
         let now = self.client.now();
         let silence = self.lease.attempt_timeout();
@@ -237,14 +238,16 @@ impl<'a> Run<'a> {
         let deadline = self.waiter.patience_deadline(now, silence);
         self.expect(deadline);
         if registration == Registration::Notified {
-            // Whoever registers must hear the wake, which may come before the answer.
+            // A waiter that registers must be able to receive the notification, which may arrive
+            // before the reply.
             self.open_subscriptions();
         }
         let net = self.client.net();
         let key = self.primitive.key();
         let slot = key.slot();
         let durability = self.options.durability;
-        // Whoever has let go of the name in this process must not be in its own way.
+        // The request must not find the name held by an earlier guard of this process whose release
+        // is still queued.
         let class = durability.link_class();
         self.client.let_go_first(key, class, up_by).await;
         let session = match net.session(slot, class, up_by).await {
@@ -288,7 +291,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Tells whether every message reaches this client that is sent to the waiters of `primitive`.
+/// Tells whether this client receives every message that is sent to the waiters of `primitive`.
 fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
     let channel =
         (primitive.line() == Side::Shared).then(|| client.broadcast_channel(primitive.key()));

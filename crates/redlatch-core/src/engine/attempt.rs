@@ -1,4 +1,4 @@
-//! What one acquisition may have taken, and the undoing of it.
+//! The state that one acquisition may have created on the server, and its undo.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     protocol::{server_clock::ServerClock, waiter::WaitStrategy},
 };
 
-/// The undo guard of one acquisition: armed before its first request is sent, and disarmed only
-/// when its grant is delivered.
+/// The undo guard of one acquisition. It is armed before the first request is sent, and disarmed
+/// only when the grant is delivered.
 ///
-/// Dropping it undoes in the background whatever the requests have done or may still do.
+/// Dropping it undoes, in the background, everything that the requests have done or may still do.
 #[derive(Debug)]
 pub(super) struct Attempt {
     client: Client,
@@ -25,33 +25,34 @@ pub(super) struct Attempt {
     owner: Owner,
     id: AttemptId,
     called_by: CalledBy,
-    /// Where that is; empty if it cannot be called.
+    /// The address for notifications; empty if the attempt cannot be notified.
     address: String,
     lease: Duration,
-    /// Requests sent that were neither answered nor surely not executed.
+    /// The number of requests that were sent, have no answer, and may have been executed.
     outstanding: u32,
-    /// The largest `by` of all requests sent.
+    /// The largest `act_before` of all requests sent.
     act_before: u64,
-    /// A busy answer may have registered us.
+    /// Whether a busy answer may have registered this waiter.
     registered: bool,
-    /// A grant has been answered.
+    /// Whether an answer was a grant.
     granted: bool,
 }
 
-/// What is known of a delivered attempt's requests.
+/// The state of a delivered attempt's requests.
 #[derive(Clone, Debug)]
 pub(super) struct Delivered {
     pub(super) id: AttemptId,
-    /// Boxed, since nearly none has any.
+    /// Boxed, since nearly no attempt has copies.
     pub(super) copies: Option<Box<Copies>>,
 }
 
 /// Requests of an attempt that may still act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Copies {
-    /// The last server time at which they may.
+    /// The last server time at which the copies may act.
     pub(super) act_before: u64,
-    /// Where they may enter it as a waiter once its hold is over; empty if they do not.
+    /// The address under which a copy may register a waiter after the hold has ended. Empty if
+    /// copies do not register.
     pub(super) address: String,
 }
 
@@ -84,8 +85,8 @@ impl Attempt {
         }
     }
 
-    /// Makes an attempt at each of `primitives`, all with one id, for one request at all of them.
-    /// They cannot be woken.
+    /// Creates one attempt for each of `primitives`, for a single request for all of them. All
+    /// attempts have the same id and cannot be notified.
     pub(super) fn for_all(
         client: &Client,
         primitives: &[Arc<dyn Primitive>],
@@ -120,8 +121,8 @@ impl Attempt {
         &self.address
     }
 
-    /// Is to be woken over the channel that its slot's shard has now; tells whether that is another
-    /// than before. What is registered under the one before is called in vain at most once.
+    /// Moves notifications to the channel of the shard that owns the slot now. Returns whether the
+    /// channel changed. An entry under the old channel is notified in vain at most once.
     pub(super) fn follow_slot(&mut self) -> bool {
         let wakes = self.client.wakes(self.primitive.key().slot());
         let moved = !Arc::ptr_eq(&wakes, self.wakes());
@@ -132,39 +133,39 @@ impl Attempt {
         moved
     }
 
-    /// Returns where wakes for it go.
+    /// Returns the channel on which this attempt is notified.
     pub(super) const fn wakes(&self) -> &Arc<Wakes> {
         &self.called_by.wakes
     }
 
-    /// Returns whereby it is called.
+    /// Returns how the server notifies this attempt.
     pub(super) const fn called_by(&self) -> &CalledBy {
         &self.called_by
     }
 
-    /// A request is about to be sent.
+    /// Records that a request is about to be sent.
     pub(super) fn sending(&mut self, act_before: u64, register: bool) {
         self.act_before = self.act_before.max(act_before);
         self.outstanding += 1;
         self.registered |= register;
     }
 
-    /// A request was answered, or was surely not executed.
+    /// Records that a request was answered, or was certainly not executed.
     pub(super) const fn answered(&mut self) {
         self.outstanding -= 1;
     }
 
-    /// The answer was a grant, which has to be delivered or undone.
+    /// Records that the answer was a grant, which must be delivered or undone.
     pub(super) const fn granted(&mut self) {
         self.granted = true;
     }
 
-    /// Tells whether requests may act that were not answered.
+    /// Tells whether an unanswered request may still act.
     pub(super) const fn has_copies(&self) -> bool {
         self.outstanding > 0
     }
 
-    /// The grant is delivered: its guard answers for it from now on.
+    /// Records that the grant is delivered. From now on the guard is responsible for it.
     pub(super) fn deliver(&mut self) -> Delivered {
         let copies = self.void_by().map(|act_before| {
             let address = self.take_address();
@@ -182,12 +183,12 @@ impl Attempt {
 }
 
 impl Attempt {
-    /// Returns the last server time at which a copy may act, if copies may be under way.
+    /// Returns the last server time at which a copy may act, if copies may be in flight.
     fn void_by(&self) -> Option<u64> {
         (self.has_copies() && self.client.keeps(Rule::MarkCopies)).then_some(self.act_before)
     }
 
-    /// Returns where it is to be struck out; empty if it waits nowhere.
+    /// Returns the address whose entry has to be removed; empty if no entry can exist.
     fn take_address(&mut self) -> String {
         if self.registered && self.client.keeps(Rule::StrikeOut) {
             std::mem::take(&mut self.address)
@@ -219,7 +220,7 @@ impl Drop for Attempt {
             forgotten: 0,
             next_waiter: None,
             give_up_at: self.client.now()
-                // Once more for a server whose clock is behind.
+                // The allowance is added twice, for a server whose clock is behind.
                 + self.client.lease_on_server(self.client.lease_on_server(self.lease))
                 + ServerClock::REACH * 2,
         });

@@ -1,5 +1,5 @@
-//! Changes that are no holds: sent again until they are answered, and remembered by the server so
-//! that they count once.
+//! Changes that are not holds. The client repeats a change until it is answered, and the server
+//! remembers it, so that it takes effect once.
 
 use std::time::Duration;
 
@@ -19,28 +19,28 @@ use crate::{
 /// A script's answer to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changed<R> {
-    /// It ran, or had run before.
+    /// The change took effect, now or with an earlier copy.
     Done(R),
     /// It came too late to act.
     Late,
 }
 
-/// How long a script has to remember the id of a change, whatever it answered, so that no copy acts
+/// How long a script has to remember the id of a change, whatever it replied, so that no copy acts
 /// on it again.
 ///
-/// Copies are sent for 20 s at most, and each may act for five seconds.
+/// The client sends copies for 20 s at most, and each copy may act for 5 s.
 pub const REMEMBERED: Duration = timeouts::CHANGE_REMEMBERED;
 
 impl Client {
-    /// Sends a change until it is answered, as long as the client is patient and for 20 s at most.
+    /// Sends a change until it is answered, within the client's `patience` and for 20 s at most.
     ///
-    /// `build` makes the call, dated, from the id that its script remembers for [`REMEMBERED`];
-    /// `read` reads the answer.
+    /// `build` builds the dated call from the id that its script remembers for [`REMEMBERED`].
+    /// `read` reads the reply.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the change may be made once or not at all; if so, at most 5 s after it was last
-    /// sent.
+    /// If the future is dropped, the change takes effect once or not at all, at most 5 s after it
+    /// was last sent.
     pub(crate) async fn change<R>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
@@ -56,7 +56,8 @@ impl Client {
             let failure = match self.change_once(&call, deadline).await {
                 CallOutcome::Replied(reply) => match read(&reply)? {
                     Changed::Done(done) => return Ok(done),
-                    // The answer has told the server's time.
+                    // The reply contained the server's time, so the next request is dated
+                    // correctly.
                     Changed::Late => {
                         Failure::NotSent("the server gets requests too late to act".to_owned())
                     }

@@ -1,4 +1,5 @@
-//! Who a client is: written once per client, shown with every hold of it.
+//! The record that describes a client. The client writes it once, and inspection shows it with
+//! every hold of the client.
 
 use std::{
     fmt,
@@ -18,7 +19,7 @@ use crate::{
     runtime::Command,
 };
 
-/// What a client says about itself: host, process, application, since when it is connected.
+/// The description of a client: host, process, application, and time of connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
@@ -28,7 +29,7 @@ pub struct Metadata {
     pub pid: u32,
     /// The application's name.
     pub application: String,
-    /// Server time at which it connected, in milliseconds since the epoch.
+    /// Server time at which the client connected, in milliseconds since the epoch.
     pub connected_at: u64,
 }
 
@@ -109,7 +110,7 @@ impl ClientRecord {
         net.ask(self.slot, set, deadline).await.map(drop)
     }
 
-    /// Removes the record; if that fails it goes by itself.
+    /// Removes the record. If that fails, the record expires.
     pub(crate) async fn withdraw(&self, net: &Net) {
         let deadline = net.world.now() + timeouts::RECORD_WRITE;
         if let Err(error) = net
@@ -157,7 +158,7 @@ impl ClientRecord {
             .await;
         match reply {
             Ok(reply) => Ok(reply.as_str().and_then(Metadata::from_json)),
-            // Who holds is worth knowing without what it says about itself.
+            // The owner is useful to the caller even without its record.
             Err(error) if error.kind() == ErrorKind::Permission => Ok(None),
             Err(error) => Err(error),
         }
@@ -165,7 +166,7 @@ impl ClientRecord {
 }
 
 fn record(prefix: &Prefix, client: &str) -> (String, u16) {
-    // 32 hexadecimal digits are a name.
+    // An id of 32 hexadecimal digits is a valid name.
     let key = Name::parse(client).map(|name| Key::new(prefix, &name));
     key.map_or_else(|_| (String::new(), 0), |key| (key.part("m"), key.slot()))
 }

@@ -1,4 +1,4 @@
-//! What the engine has at hand of a client: its settings, its clock, its tables.
+//! The parts of a client that the engine uses: its settings, its clock, its tables.
 
 use std::{
     fmt,
@@ -39,8 +39,8 @@ use crate::{
     runtime::Runtime,
 };
 
-/// The shared core of one client. Cheap to clone; the last clone, handle or guard that goes ends
-/// its background work.
+/// The shared core of one client. Cheap to clone. The client's background work ends when the last
+/// clone, handle and guard have been dropped.
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Core>);
 
@@ -65,11 +65,11 @@ pub(crate) struct Core {
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) rate_limiter: Mutex<RateLimiter>,
     pub(crate) waiters: AtomicUsize,
-    /// Told whenever the last guard of a hold, or an acquisition, has gone.
+    /// Notified when the last guard of a hold, or an acquisition, has gone.
     pub(crate) quieter: Notify,
-    /// The holds that `close` has to see ended.
+    /// The holds whose end `close` waits for.
     pub(crate) closing_holds: Mutex<Vec<Weak<Hold>>>,
-    /// Becomes true when no new work is taken.
+    /// True when the client accepts no new work.
     pub(crate) closing: watch::Sender<bool>,
 }
 
@@ -84,7 +84,7 @@ impl Client {
         &self.0.prefix
     }
 
-    /// Reads the clock that holds are measured by.
+    /// Reads the clock that measures holds.
     pub fn now(&self) -> Moment {
         self.runtime().now()
     }
@@ -95,7 +95,7 @@ impl Client {
         &self.0.net.world.runtime
     }
 
-    /// Returns what resolves at `at`, or when the client has stopped.
+    /// Returns a future that resolves at `at`, or when the client has stopped.
     pub(crate) fn alarm(&self, at: Moment) -> impl Future<Output = ()> + Send + use<> {
         self.0.net.world.alarm(at)
     }
@@ -128,13 +128,13 @@ impl Client {
         &self.0.watchdog
     }
 
-    /// Tells whether it keeps a rule; all of them, unless the simulator wants otherwise.
+    /// Tells whether the client keeps a rule. It keeps all rules unless the simulator breaks one.
     #[inline]
     pub(crate) fn keeps(&self, rule: Rule) -> bool {
         self.0.rules.keeps(rule)
     }
 
-    /// Returns what the holder of `grant` may believe in, who asked for `lease`.
+    /// Returns the lease that the holder of `grant` may count on, after a request for `lease`.
     pub(crate) fn believed(&self, grant: &Grant, lease: Lease) -> Duration {
         let shorter = grant.lasts.map(|lasts| self.lease_of_holder(lasts));
         shorter.unwrap_or_else(|| lease.span())
@@ -144,28 +144,28 @@ impl Client {
         self.0.trust
     }
 
-    /// Returns the lease that servers are asked for, where a holder believes in one of `span`: the
-    /// clock of a server that takes over may be ahead.
+    /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
+    /// since the clock of a server that takes over may be ahead.
     pub(crate) fn lease_on_server(&self, span: Duration) -> Duration {
         span + self.0.net.world.clocks.allowance()
     }
 
-    /// Returns what a holder may believe in of a lease that lasts `span` on the server.
+    /// Returns the lease that a holder may count on, of a lease that lasts `span` on the server.
     pub(crate) fn lease_of_holder(&self, span: Duration) -> Duration {
         span.saturating_sub(self.0.net.world.clocks.allowance())
     }
 
-    /// Returns how long the token of a freed name is kept.
+    /// Returns how long the server keeps the token of a freed name.
     pub(crate) fn retention(&self) -> Duration {
         self.0.retention
     }
 
-    /// Returns how long this client goes on without an answer.
+    /// Returns how long this client keeps trying without an answer.
     pub(crate) fn patience(&self) -> Duration {
         self.0.patience
     }
 
-    /// Returns the lease of acquisitions that name none.
+    /// Returns the lease of acquisitions that specify none.
     pub(crate) fn default_lease(&self) -> Lease {
         self.0.lease
     }
@@ -183,19 +183,19 @@ impl Client {
         Key::new(&self.0.prefix, name)
     }
 
-    /// Returns the channel that everybody hears who waits for something about the object at `key`:
-    /// one message reaches all of them, in all clients. In the key's slot.
+    /// Returns the broadcast channel of the object at `key`, which is in the key's slot. One
+    /// message reaches every waiter, in all clients.
     pub(crate) fn broadcast_channel(&self, key: &Key) -> Arc<str> {
         key.broadcast_channel()
     }
 
-    /// Returns where wakes go for those who wait for what is in `slot`.
+    /// Returns the channel that notifies waiters for names in `slot`.
     pub(crate) fn wakes(&self, slot: u16) -> Arc<Wakes> {
         self.net().wakes.of(slot)
     }
 
-    /// Returns how long a waiter that registers now should count as alive: until well after its
-    /// next look.
+    /// Returns how long a waiter that registers now counts as alive: until well after its next
+    /// re-check.
     pub(crate) fn registration(&self) -> Duration {
         let backlog = self.rate_limiter(|limiter| limiter.backlog(self.now()));
         RECHECK.mul_f64(2.5).max(backlog * 2)
@@ -214,16 +214,16 @@ impl Client {
         self.0.releaser.push(pending);
     }
 
-    /// Waits until the releases and undos of `key` that are queued are ahead of what is sent over a
-    /// link of `class` after that; until `deadline` at the latest.
+    /// Waits until the queued releases and undos of `key` are ahead of a request that is sent
+    /// afterwards over a link of `class`. Waits until `deadline` at the latest.
     ///
     /// # Cancel safety
     ///
-    /// They are sent all the same.
+    /// The releases are sent even if the future is dropped.
     pub(crate) async fn let_go_first(&self, key: &Key, class: LinkClass, deadline: Moment) {
         let ahead = match class {
             LinkClass::Command => Ahead::Sent,
-            // Links do not wait for each other.
+            // Requests on different links have no order, so wait for the replies.
             _ => Ahead::Settled,
         };
         if let Some(ahead) = self.0.releaser.ahead(key, ahead) {
@@ -244,9 +244,9 @@ impl Client {
     }
 }
 
-/// Who may still do what.
+/// Checks of the client's state, and limits.
 impl Client {
-    /// As [`is_closed`](Self::is_closed), in the process that made it.
+    /// The same as [`is_closed`](Self::is_closed), but for the process that created the client.
     pub(crate) fn is_closing(&self) -> bool {
         *self.0.closing.borrow()
     }
@@ -256,7 +256,8 @@ impl Client {
         self.check_closing()
     }
 
-    /// As [`check_open`](Self::check_open), for who has looked already which process this is.
+    /// The same as [`check_open`](Self::check_open), for callers that have already checked the
+    /// process.
     pub(crate) fn check_closing(&self) -> Result<(), Error> {
         if self.is_closing() {
             Err(self.closed())
@@ -265,34 +266,34 @@ impl Client {
         }
     }
 
-    /// Fails in another process than the one that the client was made in.
+    /// Fails in a process other than the one that created the client.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         self.0.life().check_process()
     }
 
-    /// Resolves when it is polled in another process than the one that the client was made in.
+    /// Resolves when it is polled in a process other than the one that created the client.
     pub(crate) fn forked(&self) -> impl Future<Output = ()> + Send {
         self.0.life().forked()
     }
 
-    /// Tells whether this process is another than the one that the client was made in.
+    /// Tells whether this process is not the one that created the client.
     pub(crate) fn is_forked(&self) -> bool {
         self.0.life().is_forked()
     }
 
-    /// Returns the error of a client that takes no work any more.
+    /// Returns the error of a client that accepts no more work.
     pub(crate) fn closed(&self) -> Error {
         self.0.life().closed()
     }
 
-    /// Resolves when the client takes no new work any more.
+    /// Resolves when the client accepts no more work.
     pub(crate) async fn closing(&self) {
         let mut closing = self.0.closing.subscribe();
         // The sender lives as long as the client does.
         let _ = closing.wait_for(|&closing| closing).await;
     }
 
-    /// The last guard of a hold, or an acquisition, has gone.
+    /// Notifies `close` that the last guard of a hold, or an acquisition, has gone.
     pub(crate) fn quieter(&self) {
         self.0.quieter.notify_waiters();
     }
@@ -300,7 +301,7 @@ impl Client {
     pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<Owner, Error> {
         let owner = match choice {
             OwnerChoice::Given(owner) => owner.clone(),
-            // A scope of another client says nothing about this one.
+            // A scope of another client does not apply to this one.
             OwnerChoice::Scope => {
                 match Owner::current().filter(|owner| owner.client() == self.id()) {
                     Some(owner) => owner,
@@ -318,7 +319,7 @@ impl Client {
         ))
     }
 
-    /// Counts one more acquisition under way.
+    /// Counts one more acquisition in progress. Fails if the client has as many as it allows.
     pub(crate) fn admit(&self) -> Result<WaiterTicket, Error> {
         let ticket = WaiterTicket(self.clone());
         if self.0.waiters.fetch_add(1, Ordering::Relaxed) < self.0.max_waiters {
@@ -334,7 +335,7 @@ impl Client {
     }
 }
 
-/// One acquisition under way; dropping it makes room for another.
+/// One acquisition in progress. Dropping it makes room for another.
 #[derive(Debug)]
 pub(crate) struct WaiterTicket(Client);
 

@@ -1,8 +1,8 @@
-//! One attempt at several names of one kind by one script: all of them or none.
+//! One attempt to acquire several names of one kind with one script: all of them or none.
 //!
-//! It never waits and never asks twice: whoever cannot be had this way is acquired alone, by the
-//! loop that can wait. What it may have taken is undone name by name, each with the attempt's one
-//! id.
+//! The attempt never waits and never repeats its request. Names that it cannot acquire are acquired
+//! one by one, by the loop that can wait. Its undo releases each name separately, all with the
+//! attempt's single id.
 
 use std::sync::Arc;
 
@@ -25,25 +25,26 @@ use crate::{
     },
 };
 
-/// What became of one attempt at several names.
+/// The outcome of one attempt to acquire several names.
 #[derive(Debug)]
 pub enum Together {
     /// All are held.
     Granted(Vec<Held>),
-    /// Another has, or is before us for, the one at this place; none is held.
+    /// Another owner holds the name at this index, or is ahead of this one. None is held.
     Busy(usize),
-    /// They have to be acquired one by one; what this may have taken goes back in the background.
+    /// The names have to be acquired one by one. The background undoes anything that the attempt
+    /// may have acquired.
     OneByOne,
 }
 
 impl Client {
-    /// Acquires all of `primitives`, which are of one kind and in one [place](Self::place), by one script, or
-    /// none. Asks once, whatever the options say of waiting; those who wait in this process go
-    /// first, unless the caller does not wait at all.
+    /// Acquires all of `primitives` with one script, or none. They must be of one kind and in one
+    /// [place](Self::place). Sends one request, whatever the options say about waiting. Local
+    /// waiters for any of the names go first, unless the caller does not wait at all.
     ///
     /// # Cancel safety
     ///
-    /// Dropped at any await, whatever was taken is given back in the background.
+    /// If the future is dropped at any await, the background gives back everything that was taken.
     pub(crate) async fn acquire_together(
         &self,
         primitives: &[Arc<dyn Primitive>],
@@ -138,7 +139,7 @@ impl Group<'_> {
             }
         };
         let answer = first.acquired_all(self.primitives.len(), &reply);
-        // A reply that cannot be read may have been a grant: the attempts stay armed.
+        // An unreadable reply may have been a grant, so the attempts stay armed.
         if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
             attempts.iter_mut().for_each(Attempt::answered);
         }

@@ -1,4 +1,4 @@
-//! The guard behind every guard of the family.
+//! The guard on which every guard of the family is built.
 
 use std::{
     fmt,
@@ -28,18 +28,18 @@ use crate::{
     },
 };
 
-/// What every guard knows of its hold: guards deref to this.
+/// The knowledge that every guard has of its hold. All guards deref to this type.
 ///
-/// Dropping a guard releases in the background, in any context, also during a panic and outside of
-/// a runtime.
+/// Dropping a guard releases in the background. This works in any context, also during a panic and
+/// outside of a runtime.
 #[must_use = "a guard that is dropped releases at once"]
 pub struct Held {
     hold: Arc<Hold>,
-    /// The number of its attempt.
+    /// The number of the attempt that acquired it.
     attempt: u64,
     token: Token,
     units: u32,
-    /// How many replicas have confirmed the grant.
+    /// The number of replicas that have confirmed the grant.
     acknowledged: u32,
     abandoned: bool,
     released: AtomicBool,
@@ -68,47 +68,47 @@ impl Held {
         self.hold.primitive().name()
     }
 
-    /// Returns who holds; pass it to an acquisition to re-enter.
+    /// Returns the owner. Pass it to an acquisition to re-enter.
     pub fn owner(&self) -> &Owner {
         self.hold.owner()
     }
 
-    /// Returns the client that holds.
+    /// Returns the client that acquired the hold.
     pub fn client(&self) -> &Client {
         self.hold.client()
     }
 
-    /// Returns the fencing token of this hold: greater than that of every hold of this name before
-    /// it, and the same for all its re-entries.
+    /// Returns the fencing token of this hold. It is greater than the token of every earlier hold
+    /// of this name, and the same for all re-entries.
     ///
-    /// Hand it to what the lock protects, and have that refuse a token lower than the highest it
-    /// has seen: then no holder that lost its lease without noticing can do harm.
+    /// Pass it to the resource that the lock protects. The resource must reject a token lower than
+    /// the highest it has seen. A holder that lost its lease without noticing can then do no harm.
     pub fn token(&self) -> Token {
         self.hold.token()
     }
 
-    /// Returns how many guards of this hold there are. Asks nobody.
+    /// Returns the number of guards of this hold in this process. Sends no request.
     pub fn hold_count(&self) -> usize {
         self.hold.guards()
     }
 
-    /// Tells whether the hold before ended without a release, by its lease or by force, and has not
-    /// been released since: what its holder was at work on may be half done.
+    /// Tells whether the previous hold ended without a release, by its lease or by force, and has
+    /// not been released since. The work of its holder may be half done.
     ///
-    /// Known to the guard whose acquisition began the hold, not to its re-entries. A `false` is no
-    /// proof: the record of the hold before goes with its token's retention, and with an answer
-    /// that was lost and asked for again.
+    /// Only the guard whose acquisition began the hold knows this, not its re-entries. `false` is
+    /// no proof: the record of the previous hold is lost when the retention of its token ends, and
+    /// when a reply was lost and the request was repeated.
     pub const fn is_after_abandonment(&self) -> bool {
         self.abandoned
     }
 
-    /// Returns how many replicas had confirmed the grant when it was given: 0 unless its
-    /// [`Durability`](crate::Durability) asked for some.
+    /// Returns how many replicas had confirmed the grant at the time of the grant: 0 unless its
+    /// [`Durability`](crate::Durability) required some.
     pub const fn acknowledged(&self) -> u32 {
         self.acknowledged
     }
 
-    /// Returns the state at this instant. Asks nobody: compares this client's clock.
+    /// Returns the state at this instant. Sends no request: it reads this client's clock.
     pub fn state(&self) -> HoldState {
         if self.hold.client().is_forked() {
             return HoldState::Lost(LossCause::Forked);
@@ -116,13 +116,13 @@ impl Held {
         self.hold.state(self.hold.client().now())
     }
 
-    /// Returns the kind of what is held, as it stands in events and metrics.
+    /// Returns the kind of the held object, as it appears in events and metrics.
     pub fn kind(&self) -> &'static str {
         self.hold.primitive().kind()
     }
 
-    /// Fails with the cause if the hold is lost; call it before each step that relies on it. Asks
-    /// nobody.
+    /// Fails with the cause if the hold is lost. Call it before each step that relies on the hold.
+    /// Sends no request.
     ///
     /// # Errors
     ///
@@ -134,13 +134,14 @@ impl Held {
         }
     }
 
-    /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing renews the hold.
-    /// Only looks: a hold may be lost before, which [`check`](Self::check) tells.
+    /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing
+    /// renews the hold. A hold may be lost before the deadline, which [`check`](Self::check)
+    /// detects.
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }
 
-    /// Returns how long the hold may be relied on if nothing renews it; zero once it is lost.
+    /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
     pub fn remaining(&self) -> Duration {
         if self.hold.client().is_forked() {
             return Duration::ZERO;
@@ -148,23 +149,23 @@ impl Held {
         self.hold.remaining(self.hold.client().now())
     }
 
-    /// Resolves when the hold is lost, without any reply having to arrive: its timer is set to 2 ms
+    /// Resolves when the hold is lost. No reply has to arrive for that: the timer is set to 2 ms
     /// before the deadline.
     ///
-    /// Never resolves once the last guard of the hold has gone, since then nothing can be lost any
-    /// more: race it against the work. The future owns what it needs and does not keep the hold
+    /// Never resolves after the last guard of the hold has gone, since then nothing can be lost any
+    /// more. Race it against the work. The future owns the data it needs and does not keep the hold
     /// alive.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; call it again.
+    /// Dropping the future has no effect. Call it again.
     pub fn lost(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
         self.hold.lost()
     }
 
-    /// Runs `future` for as long as the hold lasts. When the hold is lost, `future` is dropped at
-    /// its next await. Each poll compares the clock first, so that nothing goes on after the
-    /// process was suspended.
+    /// Runs `future` while the hold lasts. If the hold is lost, `future` is dropped at its next
+    /// await. Each poll reads the clock first, so no work continues after the process was
+    /// suspended.
     ///
     /// # Errors
     ///
@@ -172,13 +173,12 @@ impl Held {
     ///
     /// # Cancel safety
     ///
-    /// As `future` itself; the guard stays as it is.
+    /// The same as that of `future`. The guard is unchanged.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         let mut future = pin!(future);
         let mut lost = pin!(self.hold.lost());
         poll_fn(|context| {
-            // Its first act is to compare the clock, so this notices a loss that no timer has told
-            // yet.
+            // The check reads the clock, so it detects a loss that no timer has reported yet.
             self.check()?;
             if let Poll::Ready(cause) = lost.as_mut().poll(context) {
                 return Poll::Ready(Err(Error::lost(cause)));
@@ -188,23 +188,26 @@ impl Held {
         .await
     }
 
-    /// Makes the lease last at least `span` from now, once, for all guards of the hold: 50 ms to
-    /// 365 days. Never shortens. Costs one command.
+    /// Extends the lease of all guards of the hold, once, to at least `span` from now: 50 ms to 365
+    /// days. Never shortens it. Costs one command.
     ///
-    /// Where a guard of the hold was acquired with a [`Durability`](crate::Durability), as many replicas have
-    /// confirmed this too when it returns, at the cost of a `WAIT`.
+    /// If a guard of the hold was acquired with a [`Durability`](crate::Durability), the same
+    /// number of replicas has confirmed the extension when this returns. That costs an additional
+    /// `WAIT`.
     ///
     /// # Errors
     ///
-    /// `InvalidLease`; `Lost` if the hold is over; `Permission`, `Closed`; `OutcomeUnknown` or
-    /// `Unavailable` if the server did not answer before the deadline, or for as long as the client
-    /// is patient; `NotEnoughReplicas` if too few have confirmed it in time. The guard then keeps
-    /// the deadline it had; the lease on the server is what it was or longer.
+    /// `InvalidLease`. `Lost` if the hold has ended. `Permission`, `Closed`. `OutcomeUnknown` or
+    /// `Unavailable` if the server did not answer before the deadline or within the client's
+    /// `patience`. `NotEnoughReplicas` if too few replicas confirmed in time. `OutOfRange` if the
+    /// lease has an upper limit that ends it earlier. After an error other than `Lost` and
+    /// `OutOfRange`, the guard keeps its previous deadline; the lease on the server is unchanged or
+    /// longer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the guard keeps the deadline it had; the lease on the server is what it was or
-    /// longer.
+    /// If the future is dropped, the guard keeps its previous deadline. The lease on the server is
+    /// unchanged or longer.
     pub async fn extend(&self, span: Duration) -> Result<(), Error> {
         let lease = Lease::fixed(span).map_err(invalid_lease)?;
         let client = self.hold.client();
@@ -216,8 +219,9 @@ impl Held {
             .valid_until()
             .min(client.now() + client.patience());
         let call = self.hold.renewal(lease.span());
-        // The first try may come too late to act when the server's time was not heard for long; its
-        // answer tells it.
+        // The first request may arrive too late to act, if this client has not received the
+        // server's time for long. Its reply contains the time, so the second request is dated
+        // correctly.
         for _ in 0..2 {
             let sent = client.now();
             let needs = |replicas| self.hold.needs(replicas);
@@ -253,60 +257,61 @@ impl Held {
         Err(Error::new(crate::ErrorKind::Unavailable, message))
     }
 
-    /// Releases this guard and says what became of it. Costs one command.
+    /// Releases this guard and returns the outcome. Costs one command.
     ///
-    /// A hold that was lost before is an answer and not an error; see [`Released`].
+    /// An earlier loss of the hold is an outcome and not an error; see [`Released`].
     ///
     /// # Errors
     ///
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client
-    /// is patient; the release goes on in the background. `Permission`, and `Closed` when the
-    /// client has been closed, which released it already if the server could be reached.
+    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
+    /// `patience`; the release continues in the background. `Permission`. `Closed` if the client
+    /// has been closed, which has already released the hold if the server was reachable.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the release goes on in the background.
+    /// If the future is dropped, the release continues in the background.
     pub async fn release(self) -> Result<Released, Error> {
         self.hold.client().check_process()?;
         let pending = self.take_release();
         release::run(self.hold.client(), pending).await
     }
 
-    /// Returns what the guard holds of its object. For the crates of this family.
+    /// Returns the primitive that the guard holds. For the crates of this family.
     #[doc(hidden)]
     pub fn primitive(&self) -> &Arc<dyn Primitive> {
         self.hold.primitive()
     }
 
-    /// Returns which hold it is, where holds are named by serials. For the crates of this family.
+    /// Returns the serial of the hold, for kinds that name holds by serials. For the crates of this
+    /// family.
     #[doc(hidden)]
     pub fn serial(&self) -> u64 {
         self.hold.serial()
     }
 
-    /// Returns the token that this guard was granted with, where the guards of a hold may differ in
-    /// it. For the crates of this family.
+    /// Returns the token that this guard was granted with. The guards of one hold may have
+    /// different tokens. For the crates of this family.
     #[doc(hidden)]
     pub const fn granted_token(&self) -> Token {
         self.token
     }
 
-    /// Returns the lease it was acquired with. For the crates of this family.
+    /// Returns the lease that the guard was acquired with. For the crates of this family.
     #[doc(hidden)]
     pub fn lease(&self) -> Lease {
         self.hold.lease(self.attempt).unwrap_or_default()
     }
 
-    /// Lets go of a guard whose share the server has ended already, as part of something else that
-    /// also stops copies of its acquire. For the crates of this family.
+    /// Drops a guard without a release. Another request has already ended its share on the server
+    /// and also stops copies of its acquire. For the crates of this family.
     #[doc(hidden)]
     pub fn surrender(self) {
         self.take_release();
     }
 
-    /// Leaves the hold on the server to itself: nothing of this process ends it. Returns by which
-    /// attempt it was taken, and the last server time at which a copy of that may act, if copies
-    /// may be under way. For the crates of this family.
+    /// Drops a guard and leaves the hold on the server untouched: nothing in this process ends it.
+    /// Returns the attempt that acquired it. Also returns the last server time at which a copy of
+    /// that attempt may act, if copies may be in flight. For the crates of this family.
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let act_before = self.void_by();
@@ -314,32 +319,33 @@ impl Held {
         (self.attempt(), act_before)
     }
 
-    /// Returns the last server time at which a copy of its acquire may act, if copies may be under
-    /// way. For the crates of this family.
+    /// Returns the last server time at which a copy of its acquire may act, if copies may be in
+    /// flight. For the crates of this family.
     #[doc(hidden)]
     pub fn void_by(&self) -> Option<u64> {
         self.hold.void_by(self.attempt)
     }
 
-    /// Returns how many units the grant was of, or how many attempts held together. For the crates
-    /// of this family.
+    /// Returns the number of units of the grant, or the number of attempts that hold together. For
+    /// the crates of this family.
     #[doc(hidden)]
     pub const fn units(&self) -> u32 {
         self.units
     }
 
-    /// Returns the attempt by which it was taken. For the crates of this family.
+    /// Returns the attempt that acquired it. For the crates of this family.
     #[doc(hidden)]
     pub fn attempt(&self) -> AttemptId {
         AttemptId::of(self.hold.owner(), self.attempt)
     }
 
-    /// Notes that of its units so many are gone for good by now.
+    /// Sets the total number of its units that are permanently gone.
     pub(super) fn forget(&self, forgotten: u32) {
         self.hold.forget(self.attempt, forgotten);
     }
 
-    /// Leaves the hold in this process; the returned release ends it on the server.
+    /// Removes this guard from the hold in this process. The returned release ends it on the
+    /// server.
     pub(super) fn take_release(&self) -> PendingRelease {
         self.released.store(true, Ordering::Relaxed);
         let mut pending = self.pending_release(0);
@@ -350,7 +356,7 @@ impl Held {
         pending
     }
 
-    /// Returns what leaves `left` units of this on the server.
+    /// Returns the release after which `left` units of this guard remain on the server.
     pub(super) fn pending_release(&self, left: u32) -> PendingRelease {
         let mut pending = self.hold.pending_release(self.attempt);
         pending.left = left;
@@ -360,7 +366,8 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Another thread of the process that was forked may have had the locks that leaving takes.
+        // In a forked process this must not run: another thread of the parent may have held the
+        // locks that `leave` takes.
         if !self.released.load(Ordering::Relaxed) && !self.hold.client().is_forked() {
             let releases = self.hold.client().keeps(Rule::ReleaseOnDrop);
             let pending = self.take_release();

@@ -1,4 +1,4 @@
-//! A hold as this process knows it, shared by all its guards.
+//! A hold as this process knows it. All guards of the hold share it.
 
 use std::{
     pin::pin,
@@ -33,10 +33,10 @@ use crate::{
     },
 };
 
-/// One hold: an owner, a token, a deadline. Several guards of one owner share it; the deadline is
-/// the latest of theirs.
+/// One hold: an owner, a token, and a deadline. Several guards of one owner share it. The deadline
+/// is the latest of the guards' deadlines.
 ///
-/// A client may have very many, so what most have not is boxed.
+/// A client may have very many holds, so rare data is boxed.
 #[derive(Debug)]
 pub(crate) struct Hold {
     id: u64,
@@ -45,10 +45,10 @@ pub(crate) struct Hold {
     owner: Owner,
     token: Token,
     serial: u64,
-    /// The number of the attempt by which it was taken.
+    /// The number of the attempt that acquired it.
     attempt: u64,
     since: Moment,
-    /// None if nobody looks at spans.
+    /// `None` if the tracing subscriber ignores the span.
     span: Option<Box<Span>>,
     inner: Mutex<Inner>,
 }
@@ -56,19 +56,19 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct Inner {
     local_lease: LocalLease,
-    /// When the server has ended it at the latest, if all requests to renew it have run.
+    /// The latest time at which the lease ends on the server, if all renewal requests have run.
     asked_until: Moment,
     shares: Shares,
     renewal: Renewal,
-    /// Tells who waits for a loss; made by the first of them.
+    /// Notifies the tasks that wait for a loss. The first of them creates it.
     changed: Option<Arc<Notify>>,
-    /// The loss has been told.
+    /// Whether the loss has been reported.
     told: bool,
-    /// The last guard has gone.
+    /// Whether the last guard has gone.
     ended: bool,
 }
 
-/// A grant as its acquisition knows it.
+/// A grant, as its acquisition knows it.
 #[derive(Debug)]
 pub(super) struct Granted<'a> {
     pub(super) primitive: &'a Arc<dyn Primitive>,
@@ -77,16 +77,16 @@ pub(super) struct Granted<'a> {
     pub(super) serial: u64,
     pub(super) delivered: &'a Delivered,
     pub(super) lease: Lease,
-    /// How long the server lets it last.
+    /// The lease that this process counts on.
     pub(super) span: Duration,
     pub(super) max_hold: Option<Duration>,
     pub(super) durability: Durability,
-    /// When the request was sent.
+    /// The time at which the request was sent.
     pub(super) sent: Moment,
 }
 
 impl Hold {
-    /// Takes a grant in: joins the hold that it names, or begins it.
+    /// Enters a grant: joins the hold that the grant names, or begins a new one.
     pub(super) fn enter(client: &Client, granted: &Granted<'_>, now: Moment) -> Arc<Self> {
         let (key, side) = (granted.primitive.key(), granted.primitive.side());
         let mut table = client.holds().table();
@@ -95,7 +95,8 @@ impl Hold {
             Some(hold) if hold.serial == granted.serial && hold.is_live(now) => (hold, None),
             older => {
                 let hold = Self::begin(client, granted);
-                // The answer of an older hold may come last; the later one keeps its place.
+                // The reply that names an older hold may arrive last. The later hold keeps its
+                // place.
                 if older
                     .as_ref()
                     .is_none_or(|older| older.serial <= granted.serial)
@@ -203,15 +204,16 @@ impl Hold {
         self.inner().local_lease.valid_until()
     }
 
-    /// Returns when, by our clock, the lease has surely ended on the server: also if renewals have
-    /// run whose answers were lost, and if a server has taken over whose clock is behind.
+    /// Returns the time, by this client's clock, at which the lease has certainly ended on the
+    /// server. It allows for renewals whose replies were lost, and for a new master whose clock is
+    /// behind.
     fn over_by(&self, inner: &Inner) -> Moment {
         let asked = inner.asked_until.max(inner.local_lease.valid_until());
         let margin = self.client.trust().margin(asked - self.since);
         asked + self.client.lease_on_server(margin * 2)
     }
 
-    /// Returns how long it may be relied on if nothing renews it; zero once it is lost.
+    /// Returns how long the hold can be relied on if nothing renews it; zero after a loss.
     pub(super) fn remaining(&self, now: Moment) -> Duration {
         let mut inner = self.inner();
         let (state, valid_until) = (
@@ -230,8 +232,8 @@ impl Hold {
         self.tell(state)
     }
 
-    /// Resolves when the hold is lost, by its own clock if by nothing else; never once its last
-    /// guard has gone. Does not keep it alive.
+    /// Resolves when the hold is lost, at the latest by this client's clock. Never resolves after
+    /// the last guard has gone. Does not keep the hold alive.
     pub(crate) fn lost(
         self: &Arc<Self>,
     ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
@@ -245,7 +247,7 @@ impl Hold {
                     return LossCause::Forked;
                 }
                 let mut changed = pin!(changed.notified());
-                // From here on no change is missed.
+                // From here on, no notification is missed.
                 changed.as_mut().enable();
                 let look_at = match Self::look(&hold, alarms.now()) {
                     Look::Lost(cause) => return cause,
@@ -275,7 +277,7 @@ impl Hold {
         }
     }
 
-    /// The server says that it is over: nothing renews it any more.
+    /// Records that the server reports the end of the hold. Nothing renews it any more.
     pub(super) fn over(&self, cause: LossCause) {
         self.unschedule(&mut self.inner());
         self.lose(cause);
@@ -287,7 +289,7 @@ impl Hold {
         self.tell(state);
     }
 
-    /// A request sent at `sent` has set the lease to `span`.
+    /// Records that a request sent at `sent` has set the lease to `span`.
     pub(crate) fn extended(&self, sent: Moment, span: Duration) -> HoldState {
         let now = self.client.now();
         let mut inner = self.inner();
@@ -301,36 +303,36 @@ impl Hold {
         self.tell(state)
     }
 
-    /// Its renewal was due at `at`. Returns its deadline and whether replicas have to know of the
-    /// renewal, if that still stands, and is under way from now on.
+    /// Begins the renewal that was due at `at`. Returns the hold's deadline, and whether replicas
+    /// have to confirm the renewal. Returns `None` if that renewal is no longer scheduled.
     pub(super) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
         let mut inner = self.inner();
         let begins = inner.renewal.begin(at);
         begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
     }
 
-    /// The renewal that was sent at `sent` has set the lease to `span`, of the `lease` that was
-    /// asked for.
+    /// Records that the renewal sent at `sent` has set the lease to `span`, where `lease` was
+    /// requested.
     pub(super) fn renewed(self: &Arc<Self>, sent: Moment, span: Duration, lease: Duration) {
         self.extended(sent, span);
         let watchdog = self.client.watchdog();
         watchdog.renewed(self, &mut self.inner().renewal, lease, sent);
     }
 
-    /// The renewal had no clear answer; the next comes sooner.
+    /// Records that the renewal had no clear answer. The next renewal is scheduled sooner.
     pub(super) fn not_renewed(self: &Arc<Self>) {
         self.troubled();
         let watchdog = self.client.watchdog();
         watchdog.failed(self, &mut self.inner().renewal);
     }
 
-    /// A renewal had no clear answer.
+    /// Records that a renewal had no clear answer.
     pub(crate) fn troubled(&self) -> HoldState {
         let state = self.inner().local_lease.troubled(self.client.now());
         self.tell(state)
     }
 
-    /// Returns the call that sets the lease to `span`, as the holder counts it.
+    /// Builds the call that sets the lease to `span`, as the holder counts it.
     pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
         let asked_until =
             self.client.now() + self.client.lease_on_server(span) + ServerClock::REACH;
@@ -348,9 +350,10 @@ impl Hold {
         })
     }
 
-    /// Returns the lease that the watchdog is to keep up at `now`: the longest that any guard
-    /// wants, while the hold lasts. If there is none, takes the hold off the watchdog's table, in
-    /// one step: a guard that joins meanwhile would believe that it is there.
+    /// Returns the lease that the watchdog has to renew at `now`: the longest that any guard
+    /// requests, while the hold lasts. If there is none, removes the hold from the watchdog's
+    /// table. Both happen under one lock: otherwise a guard that joins in between would assume that
+    /// the hold is in the table.
     pub(super) fn renewing_or_unscheduled(&self, now: Moment) -> Option<Duration> {
         let mut inner = self.inner();
         let renewing = inner.renewing(now);
@@ -360,14 +363,13 @@ impl Hold {
         renewing
     }
 
-    /// Tells whether replicas have to know of renewals.
+    /// Tells whether replicas have to confirm renewals.
     pub(super) fn is_durable(&self) -> bool {
         let inner = self.inner();
         inner.is_durable()
     }
 
-    /// Returns how many of `replicas` have to know of a renewal: as many as the guard needs that
-    /// needs the most.
+    /// Returns how many of `replicas` have to confirm a renewal: the maximum over all guards.
     pub(super) fn needs(&self, replicas: u32) -> u32 {
         let inner = self.inner();
         let shares = inner.shares.as_slice().iter();
@@ -375,10 +377,10 @@ impl Hold {
         needs.max().unwrap_or(0)
     }
 
-    /// The guard of `attempt` goes.
+    /// Removes the guard of `attempt`.
     pub(super) fn leave(self: &Arc<Self>, attempt: u64) {
         let now = self.client.now();
-        // A loss that nobody has looked at yet is told.
+        // Report a loss that nothing has detected yet.
         self.state(now);
         let mut table = self.client.holds().table();
         let mut inner = self.inner();
@@ -407,7 +409,8 @@ impl Hold {
         }
     }
 
-    /// Ends on the server what guards that are still alive hold. They find out by their state.
+    /// Queues the release of all guards that are still alive. The guards learn of it by their
+    /// state.
     pub(crate) fn part_all(self: &Arc<Self>) {
         let shares = self.inner().shares.as_slice().to_vec();
         for share in shares {
@@ -416,7 +419,7 @@ impl Hold {
         }
     }
 
-    /// Returns what ends `attempt` of this hold on the server.
+    /// Returns the release that ends `attempt` of this hold on the server.
     pub(super) fn pending_release(&self, attempt: u64) -> PendingRelease {
         let inner = self.inner();
         let share = inner.shares.get(attempt);
@@ -437,15 +440,15 @@ impl Hold {
         }
     }
 
-    /// Notes that of `attempt`'s units so many are gone for good by now.
+    /// Sets the total number of units of `attempt` that are permanently gone.
     pub(super) fn forget(&self, attempt: u64, forgotten: u32) {
         if let Some(share) = self.inner().shares.get_mut(attempt) {
             share.forget(forgotten);
         }
     }
 
-    /// Returns the last server time at which a copy of `attempt` may act, if copies may be under
-    /// way.
+    /// Returns the last server time at which a copy of `attempt` may act, if copies may be in
+    /// flight.
     pub(super) fn void_by(&self, attempt: u64) -> Option<u64> {
         let inner = self.inner();
         let copies = inner.shares.get(attempt)?.copies()?;
@@ -458,7 +461,7 @@ impl Hold {
         Some(inner.shares.get(attempt)?.lease)
     }
 
-    /// Brings the watchdog's table in line with what the guards want. What is scheduled stays
+    /// Updates the watchdog's table to the lease that the guards request. A scheduled renewal stays
     /// unless the lease differs.
     fn reschedule(self: &Arc<Self>, inner: &mut Inner, now: Moment) {
         let wanted = inner
@@ -491,7 +494,7 @@ impl Hold {
         }
     }
 
-    /// Tells of a loss, once, unless nobody holds any more.
+    /// Reports a loss once, unless the last guard has gone. Returns `state`.
     fn tell(&self, state: HoldState) -> HoldState {
         let HoldState::Lost(cause) = state else {
             return state;
@@ -500,7 +503,7 @@ impl Hold {
         if inner.ended || std::mem::replace(&mut inner.told, true) {
             return state;
         }
-        // While a closing client's guards wind up, nobody else shall get the name.
+        // While the guards of a closing client finish their work, no other owner may get the name.
         if cause != LossCause::Closed {
             self.unschedule(&mut inner);
         }
@@ -527,10 +530,10 @@ impl Hold {
         }
     }
 
-    /// The owner's waiters queue like everybody again, unless it holds on another side.
+    /// Makes the owner's waiters queue like all others again, unless the owner holds another side.
     fn release_reentrants(&self) {
         let (key, local_queues) = (self.primitive.key(), self.client.local_queues());
-        // Mostly nobody waits here.
+        // In most cases no local waiter exists.
         if local_queues.has(key)
             && !self
                 .client
@@ -563,11 +566,11 @@ impl Inner {
     }
 }
 
-/// What somebody who waits for a loss sees.
+/// The result of a check for a loss.
 enum Look {
     Lost(LossCause),
-    /// Not lost: look again then.
+    /// The hold is not lost; check again at this time.
     At(Moment),
-    /// The last guard has gone; nothing can be lost any more.
+    /// The last guard has gone. Nothing can be lost any more.
     Ended,
 }

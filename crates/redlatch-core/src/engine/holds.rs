@@ -17,21 +17,21 @@ use crate::{
     },
 };
 
-/// The live holds of a client, for re-entry. Whoever comes to a hold or leaves it does so under
-/// this lock; a hold's own lock is taken inside of it and never around it.
+/// The live holds of a client, for re-entry. Joining or leaving a hold takes this lock. A hold's
+/// own lock is taken inside of it, never around it.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     table: Mutex<BTreeMap<Place, Weak<Hold>>>,
 }
 
-/// The table, locked. An owner has one hold of a side of an object in it at most.
+/// The locked table. It contains at most one hold of an owner for each side of an object.
 pub(super) struct Table<'a>(MutexGuard<'a, BTreeMap<Place, Weak<Hold>>>);
 
-/// Where a hold has its place. Small, since a client may have very many.
+/// The table's key. It is small, since a client may have very many holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
-    /// Some bits of a hash of the key. Objects that agree in it are told apart by the keys that
-    /// their holds have.
+    /// Some bits of a hash of the key. If two objects have the same bits, the keys of their holds
+    /// tell them apart.
     object: u32,
     side: Side,
     owner: u64,
@@ -47,14 +47,14 @@ impl Holds {
     /// Tells whether `owner` holds `key` on any side, as far as this process knows.
     pub(crate) fn held(&self, key: &Key, owner: &Owner, now: Moment) -> bool {
         let holds = [Side::Exclusive, Side::Shared].map(|side| {
-            // The table is not locked any more when the hold is asked.
+            // The table is unlocked before the hold is asked.
             self.table().get(key, owner, side)
         });
         let mut holds = holds.into_iter().flatten();
         holds.any(|hold| !matches!(hold.state(now), HoldState::Lost(_)))
     }
 
-    /// The hold of `key` with this serial was ended by force.
+    /// Records that the hold of `key` with this serial was ended by force.
     pub(crate) fn revoked(&self, key: &Key, side: Side, serial: u64) {
         let hold = self.table().with_serial(key, side, serial);
         if let Some(hold) = hold {
@@ -74,7 +74,7 @@ impl Holds {
 }
 
 impl Table<'_> {
-    /// Returns the hold that `owner` has of a side of `key`.
+    /// Returns the hold of `owner` for a side of `key`.
     pub(super) fn get(&self, key: &Key, owner: &Owner, side: Side) -> Option<Arc<Hold>> {
         let first = Place {
             object: object(key),
@@ -89,7 +89,7 @@ impl Table<'_> {
         self.find(first, last, |hold| hold.primitive().key() == key)
     }
 
-    /// Returns the hold of `key` with this serial, if it is one of ours.
+    /// Returns the hold of `key` with this serial, if this client has it.
     fn with_serial(&self, key: &Key, side: Side, serial: u64) -> Option<Arc<Hold>> {
         let first = Place {
             object: object(key),
@@ -112,12 +112,12 @@ impl Table<'_> {
         holds.find_map(|(_, hold)| hold.upgrade().filter(|hold| is_it(hold)))
     }
 
-    /// Puts a hold in, whose place nobody has.
+    /// Inserts a hold. Its place must be free.
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
         self.0.insert(Place::of(hold), Arc::downgrade(hold));
     }
 
-    /// Takes a hold out; returns whether it was there.
+    /// Removes a hold. Returns whether it was in the table.
     pub(super) fn remove(&mut self, hold: &Hold) -> bool {
         self.0.remove(&Place::of(hold)).is_some()
     }
@@ -135,7 +135,8 @@ impl Place {
     }
 }
 
-/// Any bits of a hash do; these are the same in every run, which the simulator needs.
+/// Returns some bits of a hash of the key. The hash is the same in every run, which the simulator
+/// needs.
 fn object(key: &Key) -> u32 {
     let mut hasher = DefaultHasher::new();
     key.as_str().hash(&mut hasher);

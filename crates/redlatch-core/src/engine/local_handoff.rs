@@ -1,8 +1,8 @@
-//! Handing an object over within the process: the next local waiter asks right behind the release,
-//! without a notification.
+//! Local hand-off of an object within the process: the next local waiter sends its request right
+//! behind the release, without a notification.
 //!
 //! No waiter of another client may lose its turn by that. The reply to each release says whether
-//! another client waits. Only if none does, the next local waiter sends its request in the same
+//! another client waits. Only if none waits, the next local waiter sends its request in the same
 //! write as the following release. If a waiter of another client registers in the meantime, that
 //! release still notifies it. The notification may be in vain once; the next release serves it.
 
@@ -22,11 +22,11 @@ use crate::{
     runtime::Value,
 };
 
-/// The objects, by key and kind, for which only this client waited when it last let go of them.
+/// The objects, by key and kind, for which no other client waited at this client's last release.
 #[derive(Debug, Default)]
 pub(crate) struct Uncontended(Mutex<BTreeSet<(Key, &'static str)>>);
 
-/// The waiter that asks right behind a release.
+/// The waiter that sends its request right behind a release.
 #[derive(Clone, Debug)]
 pub(crate) struct NextWaiter {
     local_queues: Arc<LocalQueues>,
@@ -35,7 +35,7 @@ pub(crate) struct NextWaiter {
 }
 
 impl Uncontended {
-    /// Tells whether the object is one of them, once.
+    /// Removes the object. Returns whether it was present.
     fn take(&self, key: &Key, kind: &'static str) -> bool {
         let mut objects = self.objects();
         !objects.is_empty() && objects.remove(&(key.clone(), kind))
@@ -44,7 +44,7 @@ impl Uncontended {
     fn put(&self, key: &Key, kind: &'static str) {
         let mut objects = self.objects();
         if objects.len() >= MOST {
-            // The next releases of those are ordinary ones.
+            // The next release of each removed object is an ordinary one.
             objects.clear();
         }
         objects.insert((key.clone(), kind));
@@ -56,17 +56,17 @@ impl Uncontended {
 }
 
 impl NextWaiter {
-    /// Makes it ask.
+    /// Makes the waiter ask the server.
     fn prompt(&self) {
         self.local_queues.prompt(&self.key, self.id);
     }
 }
 
 impl PendingRelease {
-    /// Names the waiter of this client that is to ask right behind it, if there is one, and nobody
-    /// else waits as far as is known.
+    /// Selects the local waiter that asks right behind this release, if there is one and no other
+    /// client is known to wait.
     pub(super) fn name_next_waiter(&mut self, client: &Client) {
-        // Others are served in order, whoever releases.
+        // The other disciplines serve all waiters in order, across processes.
         if self.primitive.discipline() != Discipline::Barging {
             return;
         }
@@ -81,8 +81,8 @@ impl PendingRelease {
         }
         let local_queues = client.local_queues();
         if let Some((id, address)) = local_queues.first(key) {
-            // Its place is struck out if this frees the name, so that the release calls another, if
-            // one has come.
+            // If this release frees the name, it removes the waiter's entry, and notifies another
+            // waiter if one has registered.
             self.address = format!("+{address}");
             self.next_waiter = Some(Box::new(NextWaiter {
                 local_queues: Arc::clone(local_queues),
@@ -92,7 +92,7 @@ impl PendingRelease {
         }
     }
 
-    /// Takes in what the reply says of those who wait.
+    /// Processes the reply's information about other waiters.
     pub(super) fn answered(&self, local_queues: &LocalQueues, reply: &Value) {
         let key = self.primitive.key();
         let alone = match self.primitive.waiting(reply) {
@@ -103,7 +103,7 @@ impl PendingRelease {
         if alone {
             local_queues.uncontended().put(key, self.primitive.kind());
         }
-        // A copy of this may have struck it out after it had asked.
+        // A copy of this release may have removed the entry after the waiter had asked.
         self.prompt_next_waiter();
     }
 
@@ -114,11 +114,12 @@ impl PendingRelease {
     }
 }
 
-/// Sends releases; those who ask right behind them do so as soon as they are on their way.
+/// Sends releases. Prompts the next waiters as soon as the releases are on their way.
 ///
 /// # Cancel safety
 ///
-/// As `sending` itself. The next waiters have been prompted, or wait for their turn as before.
+/// The same as that of `sending`. The next waiters have been prompted, or wait for their turn as
+/// before.
 pub(super) async fn ahead_of_next_waiters<T>(
     mut sending: impl Future<Output = T> + Unpin,
     releases: impl Iterator<Item = &PendingRelease>,
@@ -131,7 +132,8 @@ pub(super) async fn ahead_of_next_waiters<T>(
     }
 }
 
-/// Objects whose last hold was lost are never asked for again here.
+/// The maximum number of objects. An object whose last hold was lost is never taken, so the table
+/// needs a limit.
 const MOST: usize = 4096;
 
 #[cfg(test)]

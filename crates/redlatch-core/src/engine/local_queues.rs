@@ -1,4 +1,5 @@
-//! The local queues: per name, one waiter of this client speaks to the server.
+//! The local queues. For each name, one waiter of this client at a time sends requests to the
+//! server.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +28,7 @@ use crate::{
     },
 };
 
-/// The local queues of a client, one for each side of a name that somebody waits for.
+/// The local queues of a client, one for each side of a name that has waiters.
 #[derive(Debug)]
 pub(crate) struct LocalQueues {
     rules: Rules,
@@ -35,27 +36,29 @@ pub(crate) struct LocalQueues {
     uncontended: Uncontended,
 }
 
-/// The queues for the two sides of a name. There is a queue while a waiter is in it.
+/// The queues for the two sides of a name. A queue exists while it has a waiter.
 #[derive(Clone, Debug, Default)]
 struct Sides {
     exclusive: Option<SharedQueue>,
     shared: Option<SharedQueue>,
 }
 
-/// Each waiter keeps a reference to its queue. If both are locked, the table of names comes first.
+/// A queue, to which each of its waiters keeps a reference. Code that locks both locks the table of
+/// names first.
 type SharedQueue = Arc<Mutex<LocalQueue>>;
 
 #[derive(Debug, Default)]
 struct LocalQueue {
     turns: TurnQueue,
     waiters: SmallMap<u64, Waiter>,
-    /// Waiters whom another of the queue has told to ask.
+    /// The prompts that waiters have received from other waiters of the queue.
     prompts: BTreeMap<u64, Prompt>,
-    /// When the server last answered somebody in this queue, or the queue began.
+    /// The time of the server's last answer to a waiter of this queue, or the time at which the
+    /// queue began.
     heard: Moment,
-    /// The server has answered somebody in this queue.
+    /// Whether the server has answered a waiter of this queue.
     answered: bool,
-    /// What keeps the one who speaks from getting an answer.
+    /// The error for which the waiter in front got no answer.
     trouble: Option<Error>,
 }
 
@@ -64,12 +67,12 @@ struct LocalQueue {
 struct Waiter {
     notify: Arc<Notify>,
     owner: u64,
-    /// The attempt that it asks with, another one once it had to start over.
+    /// The attempt that it sends now. A waiter that starts over has a new attempt.
     attempt: u64,
     called_by: CalledBy,
 }
 
-/// A place in a queue. Dropping it passes the turn on.
+/// A waiter's place in a queue. Dropping it passes the turn on.
 #[derive(Debug)]
 pub(crate) struct QueueSlot {
     queues: Arc<LocalQueues>,
@@ -81,7 +84,7 @@ pub(crate) struct QueueSlot {
 }
 
 impl LocalQueues {
-    /// Starts without queues.
+    /// Creates an empty table.
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -90,7 +93,7 @@ impl LocalQueues {
         }
     }
 
-    /// Queues `attempt` of `owner` for a side of `key`.
+    /// Adds a waiter for a side of `key`, which sends `attempt` of `owner`.
     pub(crate) fn join(
         self: &Arc<Self>,
         key: &Key,
@@ -132,12 +135,12 @@ impl LocalQueues {
         }
     }
 
-    /// `owner` holds `key`, by the grant of `granted` if that is its latest: its waiters need not
-    /// queue.
+    /// Records that `owner` holds `key`, so its waiters need not queue. `granted` is the attempt of
+    /// the latest grant, if this call reports one.
     pub(crate) fn owner_holds(&self, key: &Key, owner: u64, granted: Option<u64>) {
         for queue in self.sides(key) {
             let mut queue = lock(&queue);
-            // Mostly nobody is there but who has just been granted, and goes.
+            // In most cases the only waiter is the one that was just granted and is about to leave.
             if queue.waiters.len() == 1
                 && granted.is_some_and(|one| queue.asking_with(one).is_some())
             {
@@ -149,14 +152,14 @@ impl LocalQueues {
         }
     }
 
-    /// `owner` holds `key` no longer.
+    /// Records that `owner` no longer holds `key`.
     pub(crate) fn owner_released(&self, key: &Key, owner: u64) {
         for queue in self.sides(key) {
             lock(&queue).turns.owner_released(owner);
         }
     }
 
-    /// Returns the address of the waiter of `owner` that came first to have `key` for itself.
+    /// Returns the address of the first waiter of `owner` for the exclusive side of `key`.
     pub(crate) fn address(&self, key: &Key, owner: u64) -> Option<String> {
         let queue = self.exclusive(key)?;
         let queue = lock(&queue);
@@ -165,7 +168,7 @@ impl LocalQueues {
         Some(first.address())
     }
 
-    /// Returns the first of those who wait to have `key` for themselves, and its address.
+    /// Returns the first waiter for the exclusive side of `key`, with its address.
     pub(super) fn first(&self, key: &Key) -> Option<(u64, String)> {
         let queue = self.exclusive(key)?;
         let queue = lock(&queue);
@@ -173,7 +176,8 @@ impl LocalQueues {
         Some((id, queue.waiters.get(&id)?.address()))
     }
 
-    /// Tells a waiter that its turn at the server has come, if it waits.
+    /// Tells a waiter for the exclusive side of `key` that its turn at the server has come, if it
+    /// still waits.
     pub(super) fn prompt(&self, key: &Key, id: u64) {
         if !self.rules.keeps(Rule::CallSuccessor) {
             return;
@@ -186,7 +190,8 @@ impl LocalQueues {
         }
     }
 
-    /// Tells whether a waiter of this client for `key` is notified by `channel`.
+    /// Tells whether a waiter of this client for the exclusive side of `key` is notified by
+    /// `channel`.
     pub(super) fn is_ours(&self, key: &Key, channel: &str) -> bool {
         self.exclusive(key).is_some_and(|queue| {
             let queue = lock(&queue);
@@ -195,14 +200,14 @@ impl LocalQueues {
         })
     }
 
-    /// Tells whether a waiter for `key` asks with `attempt`.
+    /// Tells whether a waiter for `key` sends `attempt`.
     pub(super) fn waits(&self, key: &Key, attempt: u64) -> bool {
         let mut sides = self.sides(key);
         sides.any(|queue| lock(&queue).asking_with(attempt).is_some())
     }
 
-    /// Tells the waiter for `key` that asks with `attempt` that its turn at the server has come;
-    /// `false` if there is none.
+    /// Tells the waiter for `key` that sends `attempt` that its turn at the server has come.
+    /// Returns `false` if there is no such waiter.
     pub(super) fn pass_on(&self, key: &Key, attempt: u64) -> bool {
         self.sides(key).any(|queue| {
             let mut queue = lock(&queue);
@@ -214,12 +219,13 @@ impl LocalQueues {
         })
     }
 
-    /// Returns all names that somebody waits for.
+    /// Returns all names that have waiters.
     pub(super) fn keys(&self) -> Vec<Key> {
         self.names().keys().cloned().collect()
     }
 
-    /// Makes the first waiters for `key` ask the server; `false` if nobody waits.
+    /// Makes the first waiter of each side of `key` ask the server. Returns `false` if there is
+    /// none.
     pub(super) fn prompt_first(&self, key: &Key) -> bool {
         let mut waits = false;
         for queue in self.sides(key) {
@@ -232,12 +238,12 @@ impl LocalQueues {
         waits
     }
 
-    /// Returns the names for which nobody else waits.
+    /// Returns the names for which no other client waits.
     pub(super) const fn uncontended(&self) -> &Uncontended {
         &self.uncontended
     }
 
-    /// Tells whether somebody waits for `key`.
+    /// Tells whether `key` has waiters.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.names().contains_key(key)
     }
@@ -300,9 +306,9 @@ impl LocalQueue {
         self.notify(id);
     }
 
-    /// Returns the waiter that asks with `attempt`.
+    /// Returns the waiter that sends `attempt`.
     fn asking_with(&self, attempt: u64) -> Option<u64> {
-        // Nearly nobody ever starts over.
+        // A waiter's id is the number of its first attempt, and few waiters start over.
         if let Some(waiter) = self.waiters.get(&attempt) {
             return (waiter.attempt == attempt).then_some(attempt);
         }
@@ -314,10 +320,11 @@ impl LocalQueue {
 }
 
 impl QueueSlot {
-    /// Returns how the queue stands, and what another waiter has told this one, once. Drops a
-    /// notification from before.
+    /// Returns the state of the queue, and takes the prompt for this waiter. Clears an earlier
+    /// notification.
     pub(crate) fn look(&self) -> (QueueView, Option<Prompt>) {
-        // A change from now on may not be in what is seen below, and notifies again.
+        // A change after this line may be missing in the view below, but it notifies this waiter
+        // again.
         let _ = self.notify.notified().now_or_never();
         self.with(|queue| {
             let view = QueueView {
@@ -338,12 +345,12 @@ impl QueueSlot {
         })
     }
 
-    /// Waits until something about this place has changed.
+    /// Waits until this waiter is notified of a change.
     pub(crate) async fn changed(&self) {
         self.notify.notified().await;
     }
 
-    /// Notes that this waiter asks with another attempt from now on.
+    /// Records that this waiter sends another attempt from now on.
     pub(crate) fn asks_with(&self, attempt: u64, called_by: &CalledBy) {
         self.with(|queue| {
             if let Some(waiter) = queue.waiters.get_mut(&self.id) {
@@ -363,17 +370,17 @@ impl QueueSlot {
         });
     }
 
-    /// Returns what another of the queue has told this waiter. Tells it once.
+    /// Takes the prompt that another waiter of the queue has left for this waiter.
     pub(crate) fn take_prompt(&self) -> Option<Prompt> {
         self.with(|queue| queue.prompts.remove(&self.id))
     }
 
-    /// Notes that this waiter looks again at `back_at` at the latest.
+    /// Records the latest time at which this waiter asks again.
     pub(crate) fn expect(&self, back_at: Moment) {
         self.with(|queue| queue.turns.expect(self.id, back_at));
     }
 
-    /// Sends a first waiter that is so much later than it said to the end.
+    /// Moves the first waiter to the end of the queue if it is overdue by more than `patience`.
     pub(crate) fn challenge(&self, now: Moment, patience: Duration) {
         self.with(|queue| {
             if let Some(next) = queue.turns.challenge(now, patience) {
@@ -382,7 +389,7 @@ impl QueueSlot {
         });
     }
 
-    /// The server answered.
+    /// Records that the server answered.
     pub(crate) fn heard(&self, now: Moment) {
         self.with(|queue| {
             queue.heard = now;
@@ -391,12 +398,12 @@ impl QueueSlot {
         });
     }
 
-    /// The server did not answer.
+    /// Records that the server did not answer.
     pub(crate) fn troubled(&self, error: &Error) {
         self.with(|queue| queue.trouble = Some(error.clone()));
     }
 
-    /// Returns what keeps the one who speaks from getting an answer.
+    /// Returns the error for which the waiter in front got no answer.
     pub(crate) fn trouble(&self) -> Option<Error> {
         self.with(|queue| queue.trouble.clone())
     }
@@ -417,7 +424,7 @@ impl Drop for QueueSlot {
         {
             queue.notify(next);
         }
-        // Nobody joins between these, since the table of names is locked.
+        // No waiter can join between these steps, since the table of names is locked.
         if queue.turns.is_empty()
             && let Some(sides) = names.get_mut(&self.key)
         {

@@ -1,5 +1,5 @@
-//! The loops: acquire, renew, release. What they decide is in `protocol`, what they send is the
-//! primitives'.
+//! The loops that acquire, renew and release. Their decisions are in `protocol`; the primitives
+//! build their requests.
 
 mod acquire;
 mod attempt;

@@ -1,4 +1,4 @@
-//! What a caller may ask of an acquisition.
+//! The options of an acquisition.
 
 use std::time::Duration;
 
@@ -11,22 +11,21 @@ use crate::{
     },
 };
 
-/// What a caller wants of one acquisition. For the crates of this family, which put builders in
-/// front.
+/// The options of one acquisition. For the crates of this family, which offer builders.
 #[derive(Clone, Debug)]
 pub struct AcquireOptions {
-    /// Who is to hold.
+    /// The owner of the hold.
     pub owner: OwnerChoice,
-    /// For how long; the client's default if absent.
+    /// The lease; the client's default if absent.
     pub lease: Option<Lease>,
     /// How long to wait.
     pub wait: Wait,
-    /// How to wait; the client's way if absent.
+    /// How to wait; the client's strategy if absent.
     pub strategy: Option<WaitStrategy>,
-    /// After how long the watchdog stops renewing for this guard, although it lives; the lease that
-    /// runs then is the last.
+    /// The time after which the watchdog stops renewing for this guard, even if the guard is alive.
+    /// The lease that runs at that time is the last.
     pub max_hold: Option<Duration>,
-    /// Who has to have the grant, and each renewal, before it counts.
+    /// The durability that the grant and each renewal need before they count.
     pub durability: Durability,
 }
 
@@ -43,32 +42,33 @@ impl Default for AcquireOptions {
     }
 }
 
-/// Who is to hold.
+/// The choice of the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnerChoice {
     /// This owner.
     Given(Owner),
-    /// The owner of the scope this is called in, a fresh one outside of any.
+    /// The owner of the current scope; a fresh owner outside of a scope.
     Scope,
-    /// A fresh owner, whatever the scope.
+    /// A fresh owner, also inside of a scope.
     Fresh,
 }
 
-/// How long to wait for a name that is held by another.
+/// How long to wait for a name that another owner holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
     /// Until it is free.
     Forever,
-    /// Not at all: the server's first clear answer counts, past the local queue.
+    /// Not at all. The server's first clear answer counts, and the request bypasses the local
+    /// queue.
     Never,
-    /// At most so long, whatever happens; zero is [`Never`](Self::Never).
+    /// At most this long, whatever happens. Zero is [`Never`](Self::Never).
     For(Duration),
 }
 
 impl Wait {
-    /// Returns when a caller gives up who begins at `now`.
+    /// Returns the time at which a caller that begins at `now` gives up.
     pub(crate) fn give_up(self, now: Moment) -> GiveUp {
         match self {
             Self::Never | Self::For(Duration::ZERO) => GiveUp::AtFirstAnswer,

@@ -1,4 +1,4 @@
-//! The watchers of a client: per object, one look at a time answers all of them.
+//! The watchers of a client. For each object, one query at a time answers all of them.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// The objects that somebody in this client watches.
+/// The objects that this client watches.
 #[derive(Debug, Default)]
 pub(crate) struct PhaseWatches {
     objects: Mutex<BTreeMap<Key, Object>>,
@@ -29,7 +29,7 @@ struct Object {
     notifies: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// The place of one watcher. Dropping it leaves.
+/// The registration of one watcher. Dropping it removes the watcher.
 #[derive(Debug)]
 pub(super) struct WatchSlot {
     watches: Arc<PhaseWatches>,
@@ -38,7 +38,7 @@ pub(super) struct WatchSlot {
     notify: Arc<Notify>,
 }
 
-/// A look under way. Dropped without an answer, it lets the next watcher look.
+/// A query in progress. Dropped without an answer, it lets the next watcher query.
 #[derive(Debug)]
 pub(super) struct Looking<'a> {
     slot: &'a WatchSlot,
@@ -48,12 +48,12 @@ pub(super) struct Looking<'a> {
 }
 
 impl PhaseWatches {
-    /// Returns the number of objects that somebody watches.
+    /// Returns the number of watched objects.
     pub(crate) fn len(&self) -> usize {
         self.objects().len()
     }
 
-    /// Adds a watcher of `key`, of `phase` if it knows it.
+    /// Adds a watcher of `key`, and of `phase` if the watcher knows the phase.
     pub(super) fn join(self: &Arc<Self>, key: &Key, phase: Option<u64>) -> WatchSlot {
         let notify = Arc::new(Notify::new());
         let mut objects = self.objects();
@@ -84,7 +84,7 @@ impl Object {
 }
 
 impl WatchSlot {
-    /// Asks for a look that begins from now on.
+    /// Requests a query that begins from now on.
     pub(super) fn want(&self) {
         self.with(|object| {
             let after = object.phase_watch.begun();
@@ -92,17 +92,19 @@ impl WatchSlot {
         });
     }
 
-    /// Asks for a look that begins after message `number` came, one for all who hear it.
+    /// Requests a query that begins after the arrival of message `number`. All watchers that
+    /// received the message share it.
     pub(super) fn hear(&self, number: u64) {
         self.with(|object| object.phase_watch.hear(self.id, number));
     }
 
-    /// Asks for a look, however old.
+    /// Requests the result of a query of any age.
     pub(super) fn want_any(&self) {
         self.with(|object| object.phase_watch.want(self.id, 0));
     }
 
-    /// Begins a look, unless another is at it that has until `until` as well.
+    /// Begins a query, unless another is in progress. `until` is the time by which this query has
+    /// to end.
     pub(super) fn begin(&self, now: Moment, until: Moment) -> Option<Looking<'_>> {
         let (number, phases) = self.with(|object| object.phase_watch.begin(now, until))??;
         Some(Looking {
@@ -113,31 +115,31 @@ impl WatchSlot {
         })
     }
 
-    /// Returns what this watcher was told since it last asked.
+    /// Takes the result that this watcher has received since the last call.
     pub(super) fn told(&self) -> Option<WatchResult<Error>> {
         self.with(|object| object.phase_watch.told(self.id))
             .flatten()
     }
 
-    /// Returns the phase this watcher waits for, once it is known.
+    /// Returns the phase that this watcher waits for, once it is known.
     pub(super) fn phase(&self) -> Option<u64> {
         self.with(|object| object.phase_watch.phase(self.id))
             .flatten()
     }
 
-    /// Returns the number of the last look that has begun, anybody's.
+    /// Returns the number of the last query that any watcher has begun.
     pub(super) fn begun(&self) -> u64 {
         self.with(|object| object.phase_watch.begun())
             .unwrap_or_default()
     }
 
-    /// Returns the last look that was answered, to anybody.
+    /// Returns the last answered query of any watcher.
     pub(super) fn last(&self) -> Option<Seen> {
         self.with(|object| object.phase_watch.last().cloned())
             .flatten()
     }
 
-    /// Waits until this watcher was told something, or may look.
+    /// Waits until this watcher has a result, or may query.
     pub(super) async fn rung(&self) {
         self.notify.notified().await;
     }
@@ -163,12 +165,12 @@ impl Drop for WatchSlot {
 }
 
 impl Looking<'_> {
-    /// Returns the phases to ask for.
+    /// Returns the phases to query.
     pub(super) fn phases(&self) -> &[u64] {
         &self.phases
     }
 
-    /// Tells everybody what the look, sent at `at`, has shown.
+    /// Passes the result of the query, sent at `at`, to all watchers.
     pub(super) fn saw(mut self, at: Moment, snapshot: Snapshot) {
         self.answered = true;
         self.slot.with(|object| {
@@ -177,7 +179,7 @@ impl Looking<'_> {
         });
     }
 
-    /// Tells everybody who asked that looking will never succeed.
+    /// Tells every watcher that requested the query that no query can succeed.
     pub(super) fn failed(mut self, why: &Error) {
         self.answered = true;
         self.slot.with(|object| {

@@ -1,4 +1,4 @@
-//! Units of a hold: what guards that can be split are made of.
+//! Units of a hold, for guards that can be split.
 
 use std::{
     fmt,
@@ -12,12 +12,12 @@ use crate::{
     base::{rules::Rule, sync::lock},
 };
 
-/// Some of the units of one hold. Dropping it gives them back in the background; the hold lasts
-/// until the last of them has gone.
+/// Some of the units of one hold. Dropping it gives them back in the background. The hold lasts
+/// until its last portion is dropped.
 ///
-/// What a request tells the server is how many units stay, and how many are gone for good since the
-/// hold began. One only falls and the other only rises, so that requests about several portions may
-/// arrive in any order, and any number of times.
+/// A request tells the server how many units remain, and how many are permanently gone since the
+/// hold began. The first number only falls and the second only rises. Requests about several
+/// portions may therefore arrive in any order and any number of times.
 #[must_use = "a portion that is dropped is given back"]
 pub struct Portion {
     stock: Arc<Stock>,
@@ -30,14 +30,14 @@ struct Stock {
     tally: Mutex<Tally>,
 }
 
-/// What is left of a hold.
+/// The units that are left of a hold.
 struct Tally {
     units: u32,
     forgotten: u32,
 }
 
 impl Portion {
-    /// Takes all units of a hold.
+    /// Creates a portion with all units of a hold.
     pub fn new(held: Held) -> Self {
         let units = held.units();
         let tally = Tally {
@@ -54,13 +54,13 @@ impl Portion {
         }
     }
 
-    /// Returns how many units it has.
+    /// Returns the number of its units.
     pub const fn units(&self) -> u32 {
         self.units
     }
 
-    /// Takes `units` away into a portion of their own; `None` if it has not more than that. Asks
-    /// nobody.
+    /// Moves `units` into a new portion. Returns `None` unless this portion has more than `units`.
+    /// Sends no request.
     pub fn split(&mut self, units: u32) -> Option<Self> {
         self.units = self.units.checked_sub(units).filter(|&left| left > 0)?;
         Some(Self {
@@ -69,7 +69,8 @@ impl Portion {
         })
     }
 
-    /// Takes in another portion of the same hold; gives it back if it is of another. Asks nobody.
+    /// Merges another portion of the same hold into this one. Returns `other` if it belongs to
+    /// another hold. Sends no request.
     pub fn merge(&mut self, mut other: Self) -> Option<Self> {
         if !Arc::ptr_eq(&self.stock, &other.stock) {
             return Some(other);
@@ -78,11 +79,11 @@ impl Portion {
         None
     }
 
-    /// Gives its units back and says what became of it. Costs one command.
+    /// Gives its units back and returns the outcome. Costs one command.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on in the background.
+    /// If the future is dropped, the release continues in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
         match self.take_release(Fate::Back) {
             Some(pending) => release::run(self.client(), pending).await,
@@ -90,11 +91,12 @@ impl Portion {
         }
     }
 
-    /// Gives its units up for good: the object has so many less. Costs one command.
+    /// Gives its units up permanently: the capacity of the object falls by their number. Costs one
+    /// command.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it goes on in the background.
+    /// If the future is dropped, the request continues in the background.
     pub async fn forget(mut self) -> Result<Released, Error> {
         match self.take_release(Fate::Gone) {
             Some(pending) => release::run(self.client(), pending).await,
@@ -102,7 +104,8 @@ impl Portion {
         }
     }
 
-    /// Takes its units off the tally; the returned release tells the server. `None` if it has none.
+    /// Subtracts its units from the tally. The returned release informs the server. `None` if this
+    /// portion has no units.
     fn take_release(&mut self, fate: Fate) -> Option<PendingRelease> {
         let units = std::mem::take(&mut self.units);
         if units == 0 {
@@ -122,7 +125,7 @@ impl Portion {
     }
 }
 
-/// What becomes of units.
+/// The use of units that a portion gives up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Back,
@@ -145,7 +148,7 @@ impl Drop for Portion {
     }
 }
 
-/// Its hold.
+/// Gives access to the hold.
 impl Deref for Portion {
     type Target = Held;
 

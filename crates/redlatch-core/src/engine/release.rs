@@ -1,4 +1,4 @@
-//! A release that somebody waits for.
+//! A release that a caller awaits.
 
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
@@ -9,25 +9,25 @@ use crate::{
     net::{Answered, Repeated},
 };
 
-/// What became of a release.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// It was the last guard of the hold, and the name was freed.
+    /// This was the last guard of the hold, and the name is free.
     Free,
-    /// The owner holds on, with so many guards as the server counts them.
+    /// The owner still holds the name, with this number of guards as the server counts them.
     StillHeld(u32),
-    /// The lease had run out before; nobody had taken the name since.
+    /// The lease had already ended; no other owner has taken the name since.
     Expired,
-    /// The lease had run out before, and a later hold has the name.
+    /// The lease had already ended, and a later hold has the name.
     TakenOver,
-    /// The hold had been ended by force.
+    /// The hold had already been ended by force.
     Revoked,
-    /// The server knows nothing of the hold: it lost its data, or the name's token has been
-    /// forgotten since.
+    /// The server has no record of the hold: it lost its data, or it has dropped the name's token
+    /// since.
     Forgotten,
-    /// The release had to be sent again, and the server no longer knows whether the first one found
-    /// the hold.
+    /// The release had to be repeated, and the server no longer knows whether the first request
+    /// found the hold.
     Unconfirmed,
 }
 
@@ -37,7 +37,7 @@ impl Released {
         matches!(self, Self::Free | Self::StillHeld(_))
     }
 
-    /// Reads an answer; `resent` if an earlier copy may have been executed.
+    /// Interprets a reply. `resent` means that an earlier copy may have been executed.
     const fn of(reply: ReleaseReply, resent: bool) -> Self {
         match reply {
             ReleaseReply::Released(0) | ReleaseReply::Already(0) => Self::Free,
@@ -69,13 +69,14 @@ impl fmt::Display for Released {
     }
 }
 
-/// Sends a release until it is answered or the client's patience ends; dropped or failed, the
-/// releaser goes on with it.
+/// Sends a release until it is answered or the client's patience ends. If the future is dropped or
+/// fails, the releaser continues.
 pub(super) fn run(
     client: &Client,
     pending: PendingRelease,
 ) -> impl Future<Output = Result<Released, Error>> {
-    // Made here, so that the future has it once and not a second time as an argument.
+    // Created outside of the future, so that the future does not contain it a second time as an
+    // argument.
     let mut handover = Handover {
         client,
         pending: Some(pending),

@@ -1,5 +1,5 @@
-//! The background releaser: what guards and abandoned attempts leave behind is ended by it,
-//! whatever else happens.
+//! The background releaser. It ends the holds and attempts that dropped guards and abandoned
+//! acquisitions leave behind.
 
 mod queue;
 
@@ -44,7 +44,7 @@ use crate::{
     runtime::Address,
 };
 
-/// What is left of an attempt that is to end.
+/// A release or undo of one attempt that the server has not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingRelease {
     pub(crate) primitive: Arc<dyn Primitive>,
@@ -54,14 +54,15 @@ pub(crate) struct PendingRelease {
     pub(crate) serial: Option<u64>,
     pub(crate) void_by: Option<u64>,
     pub(crate) address: String,
-    /// Whether it undoes an acquisition that nobody waits for any more, and not a delivered hold.
+    /// Whether it undoes an abandoned acquisition, and does not release a delivered hold.
     pub(crate) undo: bool,
-    /// Units of a hold that can be divided which stay, and which are gone for good.
+    /// For a hold that can be divided: the units that remain, and the units that are permanently
+    /// gone.
     pub(crate) left: u32,
     pub(crate) forgotten: u32,
-    /// The waiter that asks right behind it.
+    /// The local waiter that sends its request right behind it.
     pub(super) next_waiter: Option<Box<NextWaiter>>,
-    /// When the server has surely ended it by itself.
+    /// The time at which the lease has certainly ended it on the server.
     pub(crate) give_up_at: Moment,
 }
 
@@ -81,23 +82,23 @@ impl PendingRelease {
     }
 }
 
-/// The queue of releases. Filled from any context; emptied by one task.
+/// The queue of releases. Any context may fill it; one task empties it.
 #[derive(Debug)]
 pub(crate) struct Releaser {
     queue: Queue,
     nudge: Notify,
-    /// Told when the queue has run empty.
+    /// Notified when the queue becomes empty.
     drained: Notify,
     shutdown: watch::Sender<bool>,
     retention: Duration,
     timeout: Duration,
     rules: Rules,
     local_queues: Arc<LocalQueues>,
-    /// The server has refused a release, and has taken none since.
+    /// Whether the server has refused a release and has accepted none since.
     refused: AtomicBool,
 }
 
-/// What waits to be sent to one node.
+/// The releases that wait to be sent to one node.
 #[derive(Default)]
 struct Backlog {
     items: VecDeque<Item>,
@@ -105,8 +106,8 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// Tells whether another round may begin. Few wait for the one that is under way, so that more
-    /// go with the next.
+    /// Tells whether another round may begin. A few releases wait for the round in progress, so
+    /// that more of them go into the next pipeline.
     fn may_begin(&self, hurried: bool) -> bool {
         let most = match self.items.len() {
             0 => 0,
@@ -118,14 +119,14 @@ impl Backlog {
     }
 }
 
-/// Releases that are being sent, and what is known of each.
+/// The releases of one pipeline, with the progress of each.
 struct Round {
     releases: Vec<PendingRelease>,
     sent: Vec<Sent>,
 }
 
 impl Releaser {
-    /// Starts empty.
+    /// Creates an empty queue.
     pub(crate) fn new(
         shutdown: watch::Sender<bool>,
         retention: Duration,
@@ -153,8 +154,8 @@ impl Releaser {
         }
     }
 
-    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there
-    /// is nothing to wait for. The queue is sent at once.
+    /// Returns a future that resolves when every release queued now for `key` has reached the stage
+    /// `ahead`. `None` if none is outstanding. The releaser sends the queue at once.
     pub(crate) fn ahead(
         &self,
         key: &Key,
@@ -165,12 +166,12 @@ impl Releaser {
         Some(waiting)
     }
 
-    /// Returns the number of releases that are not answered.
+    /// Returns the number of unanswered releases.
     pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    /// Resolves when nothing is left.
+    /// Resolves when every release is answered or given up.
     pub(crate) async fn drained(&self) {
         loop {
             let mut drained = std::pin::pin!(self.drained.notified());
@@ -182,7 +183,7 @@ impl Releaser {
         }
     }
 
-    /// Ends all background work of the client once nothing is left.
+    /// Ends all background work of the client when the queue is empty.
     pub(crate) fn finish(&self) {
         self.queue.close();
         self.nudge.notify_one();
@@ -193,21 +194,21 @@ impl Releaser {
         self.shutdown.send_replace(true);
     }
 
-    /// Works the queue off until shutdown.
+    /// Sends the queued releases until shutdown.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>, record: Arc<ClientRecord>) {
         self.work(&net, &record).await;
         self.abandon();
     }
 
-    /// Leaves what is queued to the leases: nothing sends it any more.
+    /// Drops the queue. The leases end the holds: nothing sends the releases any more.
     pub(crate) fn abandon(&self) {
         self.queue.stop();
         self.drained.notify_waiters();
     }
 
-    /// Each node is worked off on its own, so that one that does not answer holds up no other. What
-    /// comes while a round is under way makes the next round of its node, unless somebody waits for
-    /// it.
+    /// Serves each node separately, so that a node that does not answer delays no other. Releases
+    /// that arrive during a round form the next round of their node, unless a caller waits for
+    /// them.
     async fn work(&self, net: &Net, record: &ClientRecord) {
         let mut withdrawn = false;
         let mut rounds = FuturesUnordered::new();
@@ -250,7 +251,7 @@ impl Releaser {
         }
     }
 
-    /// Sends items of one node.
+    /// Sends the items of one node as one pipeline and processes the replies.
     async fn round(&self, net: &Net, node: Node, items: Vec<Item>) -> Node {
         let (releases, sent) = items.into_iter().map(Item::take).unzip();
         let mut round = Round { releases, sent };
@@ -287,10 +288,12 @@ impl Releaser {
             },
             replication: None,
         };
-        // A script that the server lacks is sent again, and then behind what was sent meanwhile.
+        // If the server lacks a script, the client sends it again. It then executes after requests
+        // that were sent in between, so the order is not certain.
         let in_order = calls.iter().all(|call| session.has_run(call.script()));
         let mut sending = pin!(net.send(&session, &request));
-        // Unconstrained, since with its budget used up it would be pending and not on its way.
+        // Unconstrained: with an exhausted cooperative budget, the first poll would return pending
+        // without sending anything.
         let begun = unconstrained(poll_fn(|context| {
             Poll::Ready(sending.as_mut().poll(context))
         }));
@@ -323,7 +326,8 @@ impl Releaser {
                 }
                 return self.done(&pending, sent);
             }
-            // A right, or memory, may be given back before the server ends it by itself.
+            // The server may grant a missing permission again, or have free memory again, before
+            // the lease ends.
             CallOutcome::Failed(Failure::Fatal(error)) => {
                 refused = true;
                 if !self.refused.swap(true, Ordering::Relaxed) {
@@ -349,8 +353,8 @@ impl Releaser {
     }
 }
 
-/// Who is in charge of a slot, unless there is but one; what nobody is in charge of waits for
-/// somebody together.
+/// The node that owns a slot; `None` if there is only one node. Slots without a known owner share
+/// `None`, too.
 type Node = Option<Address>;
 
 fn node(net: &Net, item: &Item) -> Node {
@@ -361,8 +365,8 @@ fn node(net: &Net, item: &Item) -> Node {
     }
 }
 
-/// Releases in one pipeline.
+/// The maximum number of releases in one pipeline.
 const CHUNK: usize = 256;
 
-/// Pipelines to one node that may be under way at once when somebody waits for what is queued.
+/// The maximum number of concurrent pipelines to one node while a caller waits for queued releases.
 const MOST_ROUNDS: usize = 16;

@@ -1,4 +1,4 @@
-//! What the guards of one hold have of it.
+//! The shares that the guards of one hold have in it.
 
 use std::{slice, time::Duration};
 
@@ -8,26 +8,26 @@ use crate::{
     protocol::{lease::Lease, time::Moment},
 };
 
-/// What one guard has of its hold.
+/// The share of one guard in its hold.
 #[derive(Clone, Debug)]
 pub(super) struct Share {
-    /// The number of its attempt.
+    /// The number of the attempt that acquired it.
     pub(super) attempt: u64,
-    /// What it was acquired with.
+    /// The lease that it was acquired with.
     pub(super) lease: Lease,
-    /// Boxed, and none where they are the usual.
+    /// Boxed; `None` for the default terms.
     terms: Option<Box<Terms>>,
 }
 
-/// What a guard may have besides its lease.
+/// The terms of a guard besides its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
-    /// Until when the watchdog keeps its lease up.
+    /// The time until which the watchdog renews its lease.
     pub(super) until: Moment,
     pub(super) copies: Option<Box<Copies>>,
-    /// Who has to have a renewal before it counts.
+    /// The durability that a renewal needs before it counts.
     pub(super) durability: Durability,
-    /// Units of it that are gone for good.
+    /// The number of its units that are permanently gone.
     pub(super) forgotten: u32,
 }
 
@@ -52,7 +52,7 @@ impl Share {
         }
     }
 
-    /// Returns the lease that the watchdog keeps up for it at `now`, if any.
+    /// Returns the lease that the watchdog renews for it at `now`, if any.
     pub(super) fn renewing(&self, now: Moment) -> Option<Duration> {
         let terms = self.terms.as_deref();
         let renewing = self.lease.is_renewed() && terms.is_none_or(|terms| now < terms.until);
@@ -73,7 +73,7 @@ impl Share {
         terms.map_or(0, |terms| terms.forgotten)
     }
 
-    /// Notes that so many of its units are gone for good by now.
+    /// Sets the total number of its units that are permanently gone.
     pub(super) fn forget(&mut self, forgotten: u32) {
         self.terms.get_or_insert_default().forgotten = forgotten;
     }
@@ -103,7 +103,7 @@ impl Shares {
         }
     }
 
-    /// The guard of `attempt` has gone.
+    /// Removes the share of `attempt`.
     pub(super) fn remove(&mut self, attempt: u64) {
         match self {
             Self::One(share) if share.attempt == attempt => *self = Self::new(),

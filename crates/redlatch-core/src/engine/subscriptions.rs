@@ -24,12 +24,12 @@ pub(super) struct Subscriptions {
     own: Option<Listener>,
     /// Messages to all waiters of this side of the object.
     broadcast: Option<Listener>,
-    /// Messages to any waiter of this client for the name. The first waiter heeds them for all.
+    /// Messages to any waiter of this client for the name. The first waiter handles them for all.
     everyone: Option<Listener>,
 }
 
 impl Subscriptions {
-    /// Subscribes to what notifies `attempt`, unless it is subscribed already.
+    /// Subscribes to the messages that notify `attempt`, unless it is subscribed already.
     pub(super) fn open(
         &mut self,
         client: &Client,
@@ -67,12 +67,12 @@ impl Subscriptions {
         }
     }
 
-    /// Tells whether it is subscribed to what notifies the attempt.
+    /// Tells whether it is subscribed to the messages that notify the attempt.
     pub(super) const fn are_open(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Waits until messages reach us; `false` when they cannot, or not by `deadline`.
+    /// Waits until messages reach this client. Returns `false` if they do not by `deadline`.
     pub(super) async fn ready(&self, deadline: Moment) -> bool {
         for listener in [&self.own, &self.broadcast].into_iter().flatten() {
             if !listener.ready(deadline).await {
@@ -82,8 +82,8 @@ impl Subscriptions {
         true
     }
 
-    /// Waits for the next message in `listen`; `false`: no message came, but some may have been
-    /// missed. Never without listeners.
+    /// Waits for the next message in `listen`. Returns `false` if no message came but some may have
+    /// been missed. Never resolves without listeners.
     pub(super) async fn heard(&self, listen: Listen) -> bool {
         match listen {
             Listen::Nothing => pending().await,
@@ -98,7 +98,7 @@ impl Subscriptions {
             told = woken(self.broadcast.as_ref()) => told,
             told = woken(self.everyone.as_ref()) => told,
         };
-        // A gap in the messages is one, however many listeners have it.
+        // All listeners report the same gap, so clear it in each of them.
         let listeners = [&self.own, &self.broadcast, &self.everyone]
             .into_iter()
             .flatten();

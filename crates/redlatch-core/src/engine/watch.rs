@@ -1,4 +1,4 @@
-//! The watch loop: waiting until a phase of an object is over, without acquiring anything.
+//! The watch loop: the wait for the end of a phase of an object, without an acquisition.
 
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
@@ -30,14 +30,14 @@ use crate::{
     },
 };
 
-/// What a caller wants of one wait for the end of a phase.
+/// The options of one wait for the end of a phase.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// Which phase, if it is known; else the one that is found.
+    /// The phase, if it is known. Otherwise the phase that the first query finds.
     pub phase: Option<u64>,
     /// How long to wait.
     pub wait: Wait,
-    /// How to wait; the client's own way if absent.
+    /// How to wait; the client's strategy if absent.
     pub strategy: Option<WaitStrategy>,
 }
 
@@ -47,45 +47,46 @@ struct Run<'a> {
     watched: &'a Arc<dyn Watched>,
     wait: Wait,
     deadline: Option<Moment>,
-    /// When the server last answered a look that counts for this watcher, or it began.
+    /// The time of the last answered query that counts for this watcher, or the time at which the
+    /// watcher began.
     heard: Moment,
-    /// The last look that was taken into account; at first the last one that began before this
-    /// watcher came, which counts for nothing.
+    /// The number of the last query that this watcher has processed. Initially the last query that
+    /// began before this watcher joined, which does not count.
     seen: u64,
-    /// Whether any look has counted.
+    /// Whether any query has counted.
     answered: bool,
     waiter: Waiter,
     slot: WatchSlot,
     listener: Option<Listener>,
-    /// Why the last look had no clear answer.
+    /// The reason why the last query had no clear answer.
     trouble: Option<Error>,
-    /// The last message that no look has followed yet.
+    /// The last message that no query has followed yet.
     message: Option<u64>,
     requests: u32,
     span: Span,
 }
 
-/// How a consultation of the server ended.
+/// The outcome of a consultation of the server.
 enum Consulted {
-    /// Its phase lasts.
+    /// The phase is still in progress.
     UnderWay,
-    /// Its phase is over.
+    /// The phase is over.
     Over,
-    /// Its own look had no clear answer.
+    /// This watcher's own query had no clear answer.
     Unclear,
     /// The caller's time is up.
     TimeUp,
 }
 
 impl Client {
-    /// Waits until a phase of `watched` is over; `false` if the caller's time is up before.
+    /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.
     ///
-    /// Watchers of one object in one client share their looks at it. A message is a hint: it makes
-    /// one of them look, and what the server answers releases all of them.
+    /// The watchers of one object in one client share their queries. A message is only a hint: it
+    /// makes one watcher query, and the server's answer applies to all of them.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is taken and nothing is registered; the subscription ends with the last watcher.
+    /// The wait acquires and registers nothing. The subscription ends with the last watcher.
     pub(crate) async fn watch(
         &self,
         watched: &Arc<dyn Watched>,
@@ -127,7 +128,7 @@ impl<'a> Run<'a> {
         let mut waiter = Waiter::new(plan, now, subscription);
         let heard = subscription == Subscription::Active;
         if options.phase.is_some() && !heard && give_up != GiveUp::AtFirstAnswer {
-            // It was under way a moment ago: subscribe first, and look then.
+            // The phase was in progress a moment ago, so subscribe first and query afterwards.
             waiter.on_busy(now, busy(Duration::MAX, subscription));
         }
         let slot = client.phase_watches().join(watched.key(), options.phase);
@@ -177,7 +178,7 @@ impl<'a> Run<'a> {
             match self.client.next_step(&mut self.waiter, queue, now) {
                 Step::Send(registration) => {
                     if registration == Registration::Notified {
-                        // Whoever looks must hear what happens after the look.
+                        // Subscribe before the query, so that no message after the query is missed.
                         self.listen();
                     }
                     match self.consult().await? {
@@ -201,11 +202,11 @@ impl<'a> Run<'a> {
                         return Ok(true);
                     }
                 }
-                // A watcher stands in no queue.
+                // A watcher is in no queue.
                 Step::Pause { until } | Step::AwaitTurn { until, .. } => {
                     self.wait(until, false).await?;
                 }
-                // A watcher takes nothing that could be undone.
+                // A watcher acquires nothing that could be undone.
                 Step::StartOver(_) => {}
                 Step::End(End::Busy) => return Ok(false),
                 Step::End(End::Unanswered | End::QueueUnanswered) => {
@@ -215,8 +216,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Learns how the object stands from a look that begins from now on, this watcher's own or
-    /// another's.
+    /// Gets the object's state from a query that begins from now on, by this watcher or by another.
     async fn consult(&mut self) -> Result<Consulted, Error> {
         if let Some(number) = self.message.take() {
             self.slot.hear(number);
@@ -241,7 +241,8 @@ impl<'a> Run<'a> {
                 }
                 continue;
             }
-            // Another is at it. Alarms of a client that has ended go off at once.
+            // Another watcher's query is in progress. Alarms of a client that has ended fire at
+            // once, so check for that.
             self.client.check_closing()?;
             if self.deadline.is_some_and(|deadline| now >= deadline) {
                 return match self.slot.phase() {
@@ -275,7 +276,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The phase lasts, as the last look says.
+    /// Processes a query result that says that the phase is still in progress.
     fn on_under_way(&mut self) {
         let Some(seen) = self.slot.last() else {
             return;
@@ -305,8 +306,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for a message if `listens`, until `until` at the latest; `true` when the phase counts
-    /// as over.
+    /// Waits for a message if `listens`, until `until` at the latest. Returns `true` if the phase
+    /// counts as over.
     async fn wait(&mut self, until: Moment, listens: bool) -> Result<bool, Error> {
         let heard = async {
             match self.listener.as_ref().filter(|_| listens) {
@@ -324,11 +325,12 @@ impl<'a> Run<'a> {
                 }
                 None => self.waiter.on_elapsed(),
             },
-            // The loop takes in what it was told.
+            // The loop processes the result.
             () = self.slot.rung() => {}
             () = self.client.forked() => self.client.check_process()?,
             () = self.client.alarm(until) => match self.slot.last() {
-                // Somebody else has looked meanwhile, and would have told if it were over.
+                // Another watcher has queried in the meantime. If the phase were over, this watcher
+                // would have a result.
                 Some(last) if last.number > self.seen => self.on_under_way(),
                 _ => self.waiter.on_elapsed(),
             },
@@ -358,7 +360,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Tells whether what is said to those who watch reaches this client.
+/// Tells whether this client receives the messages to watchers.
 fn subscription(client: &Client, watched: &dyn Watched) -> Subscription {
     if client
         .net()
@@ -379,8 +381,8 @@ fn busy(remaining: Duration, subscription: Subscription) -> Busy {
     }
 }
 
-/// Looks once and tells all watchers; returns how many requests that took, and why there was no
-/// clear answer.
+/// Sends one query and passes its result to all watchers. Returns the number of requests, and the
+/// error if there was no clear answer.
 async fn look(
     client: &Client,
     watched: &Arc<dyn Watched>,
@@ -421,13 +423,13 @@ async fn look(
             looking.failed(&Failure::Redirected(redirect).into_error(false));
             None
         }
-        // A look changes nothing, so that nothing is in doubt.
+        // A query changes nothing, so its outcome is never in doubt.
         CallOutcome::Failed(failure) => settle(looking, failure.into_error(false)),
     };
     (1, trouble)
 }
 
-/// Tells all watchers of an error that will not go away; returns it if it may.
+/// Passes a permanent error to all watchers. Returns the error if it may be transient.
 fn settle(looking: Looking<'_>, error: Error) -> Option<Error> {
     if error.is_transient() && error.kind() != ErrorKind::ServerFull {
         return Some(error);
@@ -436,5 +438,5 @@ fn settle(looking: Looking<'_>, error: Error) -> Option<Error> {
     None
 }
 
-/// A look that is so much later than its time-out has a future that nobody polls.
+/// How long after its time-out a query counts as abandoned: nothing polls its future.
 const OVERDUE: Duration = RECHECK;

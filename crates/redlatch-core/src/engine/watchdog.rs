@@ -1,4 +1,4 @@
-//! The watchdog: one timer for all holds of a client, renewals in pipelines.
+//! The watchdog: one timer for all holds of a client. It sends renewals in pipelines.
 
 mod pipeline;
 
@@ -32,7 +32,7 @@ use crate::{
     runtime::{Address, Runtime},
 };
 
-/// Renews what is due. The only place that renews unasked.
+/// Renews the holds that are due. Nothing else renews without a caller's request.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     runtime: Arc<dyn Runtime>,
@@ -46,13 +46,13 @@ struct Plan {
     sleep_deadline: SleepDeadline,
 }
 
-/// Where renewals go: a node, unless there is but one or nobody is known to be in charge, and the
-/// class of the link.
+/// The destination of renewals: a node, and the class of the link. The node is `None` if there is
+/// only one node, or if the slot's owner is unknown.
 type Route = (Option<Address>, LinkClass);
 
 type Windows = BTreeMap<Route, RenewalWindow<Weak<Hold>>>;
 
-/// A pipeline with which its node is done.
+/// A pipeline that its node has answered, or that has failed.
 struct Done {
     route: Route,
     count: usize,
@@ -61,16 +61,16 @@ struct Done {
     rest: Option<Rest>,
 }
 
-/// What became of it.
+/// The outcome of a pipeline.
 enum End {
-    /// There was an answer.
+    /// The node answered.
     Answered(Timing),
     Unanswered,
-    /// Nothing in it was to be renewed any more.
+    /// None of its holds needed renewal any more, so nothing was sent.
     Empty,
 }
 
-/// Renewals that their node has refused, or that are for another node.
+/// Renewals that their node has refused, or that belong to another node.
 struct Rest {
     pipeline: Pipeline,
     jobs: Vec<Job>,
@@ -89,7 +89,7 @@ impl Watchdog {
         }
     }
 
-    /// Keeps up the lease of `hold` until it is removed.
+    /// Renews the lease of `hold` until the hold is removed.
     pub(super) fn insert(&self, hold: &Arc<Hold>, renewal: &mut Renewal, lease: Duration) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
         let (id, hold) = (hold.id(), Arc::downgrade(hold));
@@ -108,7 +108,8 @@ impl Watchdog {
         self.plan().table.remove(hold.id(), renewal);
     }
 
-    /// The renewal of `hold` that was sent at `sent` keeps up `lease`.
+    /// Records that the renewal of `hold` sent at `sent` succeeded, and schedules the next for
+    /// `lease`.
     pub(super) fn renewed(
         &self,
         hold: &Arc<Hold>,
@@ -121,7 +122,7 @@ impl Watchdog {
         table.renewed(id, renewal, hold, lease, sent, random);
     }
 
-    /// The renewal of `hold` had no clear answer.
+    /// Records that the renewal of `hold` had no clear answer, and schedules the next one sooner.
     pub(super) fn failed(&self, hold: &Arc<Hold>, renewal: &mut Renewal) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
         let (id, hold) = (hold.id(), Arc::downgrade(hold));
@@ -129,16 +130,16 @@ impl Watchdog {
         table.failed(id, renewal, hold, now, random);
     }
 
-    /// Returns the number of holds that are renewed.
+    /// Returns the number of holds in the table.
     pub(crate) fn len(&self) -> usize {
         self.plan().table.len()
     }
 
-    /// Renews until shutdown. A node that does not answer holds up nobody else's renewals.
+    /// Renews until shutdown. A node that does not answer delays no other node's renewals.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut windows = Windows::new();
         let mut under_way = FuturesUnordered::new();
-        // These have no place in a window: the node that they hold up, if any, is another.
+        // These occupy no place in a window: the node that they delay, if any, is another one.
         let mut following = FuturesUnordered::new();
         let mut ended = pin!(net.world.ended());
         loop {
@@ -165,7 +166,7 @@ impl Watchdog {
         }
     }
 
-    /// Puts what is due into the window of its node.
+    /// Moves the holds that are due into the window of their node.
     fn gather(&self, net: &Net, windows: &mut Windows) {
         let now = self.runtime.now();
         let due = {
@@ -173,11 +174,13 @@ impl Watchdog {
             if table.next_due().is_none_or(|due| due > now) {
                 return;
             }
-            // What is due a moment later goes along, so that many holds make few pipelines.
+            // Holds that are due a moment later are included, so that many holds need few
+            // pipelines.
             table.take_due(now + timeouts::RENEWAL_GATHER)
         };
         for Due { id, at, payload } in due {
-            // A hold whose last guard has gone is not in the table.
+            // A hold without guards is removed from the table, so it is safe to skip a hold that is
+            // gone.
             let Some(hold) = payload.upgrade() else {
                 continue;
             };
@@ -208,9 +211,11 @@ impl Watchdog {
             End::Empty => window.dropped(count),
             End::Unanswered => {
                 if window.unanswered(count, sent, self.runtime.now()) {
-                    // Its other connections may carry nothing just now.
+                    // The node's other connections may be idle, so they could not detect the
+                    // failure themselves.
                     net.router.suspect(done.route.0.as_ref());
-                    // Nobody has asked for these; but who holds one shall know.
+                    // No request was sent for the waiting renewals, but their holders have to learn
+                    // of the outage.
                     for hold in window.waiting().filter_map(Weak::upgrade) {
                         hold.troubled();
                     }
@@ -221,14 +226,14 @@ impl Watchdog {
 
     fn job(hold: &Weak<Hold>, now: Moment) -> Option<Job> {
         let hold = hold.upgrade()?;
-        // Whoever looks tells of a loss.
+        // Reading the state reports a loss.
         hold.state(now);
         let span = hold.renewing_or_unscheduled(now)?;
         let call = hold.renewal(span);
         Some(Job { hold, span, call })
     }
 
-    /// Renews these holds of one node by one pipeline.
+    /// Renews these holds of one node with one pipeline.
     async fn renew(&self, net: &Net, route: Route, taken: Vec<(u64, Weak<Hold>)>) -> Done {
         let (sent, count) = (self.runtime.now(), taken.len());
         let jobs = taken.iter().filter_map(|(_, hold)| Self::job(hold, sent));
@@ -286,7 +291,7 @@ impl Watchdog {
         (end, (!rest.jobs.is_empty()).then_some(rest))
     }
 
-    /// The task sleeps until something may be due; returns when that is.
+    /// Records that the task goes to sleep. Returns the time at which the next renewal may be due.
     fn sleeps(&self) -> Moment {
         let mut plan = self.plan();
         let first = plan.table.next_due();
@@ -298,8 +303,8 @@ impl Watchdog {
     }
 }
 
-/// Returns where the renewals of `hold` go, and how many pipelines of them may be under way: a wait
-/// for replicas blocks those behind it.
+/// Returns the destination of the renewals of `hold`, and the maximum number of concurrent
+/// pipelines for it. A wait for replicas blocks the requests behind it on the same link.
 fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     let node = if net.router.is_fixed() {
         None
@@ -313,6 +318,7 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
     }
 }
 
+/// Sends the refused or redirected renewals again, to the nodes that the replies name.
 async fn follow(net: &Net, rest: Rest) {
     let following = rest.pipeline.follow(net, &rest.jobs, rest.outcomes);
     let (outcomes, confirmed) = following.await;
@@ -350,7 +356,7 @@ fn failed(hold: &Arc<Hold>, why: impl std::fmt::Display) {
     hold.not_renewed();
 }
 
-/// Tells whether the server has said anything. One that refuses, or names another, is alive.
+/// Tells whether the server has replied. A server that refuses, or redirects to another, is alive.
 const fn is_answer(outcome: &CallOutcome) -> bool {
     !matches!(
         outcome,

@@ -1,4 +1,4 @@
-//! Withdraws entries in the servers' queues that no waiter of this client stands behind.
+//! Withdraws entries in the servers' queues that belong to no waiter of this client.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,27 +23,27 @@ use crate::{
     protocol::name::{Key, Prefix},
 };
 
-/// The task that answers calls to waiters which this client does not have.
+/// The task that reacts to notifications for waiters that this client does not have.
 ///
-/// A waiter that goes strikes out its own entry. A server may remember the entry nevertheless: a
-/// replica that lags takes over, an old snapshot is restored, or the server forgets the undo. Such
-/// an entry counts as alive, since its client is, and would hold up everybody behind it. So the
-/// client that is called for it withdraws all such entries of the name with one request, and the
-/// script calls the next waiter.
+/// A waiter that leaves removes its own entry. A server may have the entry nevertheless: a lagging
+/// replica takes over, an old snapshot is restored, or the server loses the undo. Such an entry
+/// counts as alive, since its client is alive, and would block everybody behind it. The client that
+/// is notified for it therefore withdraws all such entries of the name with one request, and the
+/// script notifies the next waiter.
 #[derive(Debug)]
 pub(crate) struct Withdrawals {
     prefix: Prefix,
-    /// What the addresses of all waiters of this client have in common.
+    /// The common prefix of the addresses of all waiters of this client.
     channel: Arc<str>,
     local_queues: Arc<LocalQueues>,
     timeout: Duration,
     patience: Duration,
     rules: Rules,
-    /// One object of each kind that this client has ever waited for.
+    /// One object of each kind for which this client has ever waited.
     kinds: Mutex<BTreeMap<&'static str, Arc<dyn Primitive>>>,
 }
 
-/// Why the entries of an object are looked at.
+/// An object whose entries have to be checked, and the cause of the check.
 #[derive(Clone, Debug)]
 struct Stray {
     key: Key,
@@ -52,12 +52,12 @@ struct Stray {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// Any waiter for the object was called.
+    /// Any waiter for the object was notified.
     Called,
-    /// The waiter with this number was called.
+    /// The waiter with this number was notified.
     CalledBy(u64),
-    /// A connection was made: another server may have taken over, which remembers what it should
-    /// not.
+    /// A connection was made. Another server may have taken over, which may have entries that it
+    /// should not have.
     Connected,
 }
 
@@ -80,21 +80,21 @@ impl Withdrawals {
         }
     }
 
-    /// Notes that this client waits for objects of this kind.
+    /// Records that this client waits for objects of this kind.
     pub(super) fn knows(&self, primitive: &Arc<dyn Primitive>) {
         lock(&self.kinds)
             .entry(primitive.kind())
             .or_insert_with(|| Arc::clone(primitive));
     }
 
-    /// Answers stray calls until shutdown. Those for one object are answered one after the other,
-    /// and those for a few objects at a time.
+    /// Handles stray notifications until shutdown: one at a time for each object, and a limited
+    /// number of objects concurrently.
     pub(crate) async fn run(self: Arc<Self>, net: Arc<Net>) {
         let mut rounds = FuturesUnordered::new();
         let mut busy: BTreeSet<Key> = BTreeSet::new();
         let mut waiting: BTreeMap<Key, Cause> = BTreeMap::new();
-        // Another server may have taken over at each connection. Connections that break all the
-        // time cost one look at each name per second nevertheless.
+        // Another server may have taken over at each connection. Even if connections break all the
+        // time, each name costs at most one check per second.
         let mut next_look = net.world.now();
         let mut postponed: BTreeSet<Key> = BTreeSet::new();
         loop {
@@ -131,8 +131,8 @@ impl Withdrawals {
         }
     }
 
-    /// One look at an object serves all causes; a cause that is known to need none gives way to
-    /// another.
+    /// One check of an object serves all causes. A cause that is known to need no check gives way
+    /// to another.
     fn remember(&self, waiting: &mut BTreeMap<Key, Cause>, stray: Stray) {
         if waiting.len() >= MOST {
             return;
@@ -148,8 +148,8 @@ impl Withdrawals {
         }
     }
 
-    /// Reads what a message may mean: `<key>` or `<key> <number>`, where a key may end like that,
-    /// too.
+    /// Parses the possible meanings of a message: `<key>` or `<key> <number>`. A key itself may end
+    /// with a space and a number.
     fn read(&self, says: &str) -> impl Iterator<Item = Stray> {
         let stray = |key: &str, cause| {
             let name = Key::decode(&self.prefix, key)?;
@@ -166,7 +166,7 @@ impl Withdrawals {
     async fn answer(&self, net: &Net, stray: Stray) -> Key {
         let needless = match stray.cause {
             Cause::CalledBy(number) => self.local_queues.waits(&stray.key, number),
-            // Whoever of this client is first may come.
+            // Any waiter was notified, so the first waiter of this client may ask.
             Cause::Called => self.local_queues.prompt_first(&stray.key),
             Cause::Connected => false,
         };
@@ -174,7 +174,7 @@ impl Withdrawals {
             && self.rules.keeps(Rule::WithdrawStrays)
             && let Err(error) = self.withdraw(net, &stray).await
         {
-            // The next look of somebody else calls again.
+            // The next request of another client notifies again.
             tracing::debug!(target: "redlatch", %error, "entries of waiters that have gone are not withdrawn");
         }
         stray.key
@@ -187,13 +187,13 @@ impl Withdrawals {
             let Some(list) = self.call(stray, primitive.as_ref(), Withdraw::List) else {
                 continue;
             };
-            // Kinds that are sides of one object ask the same.
+            // Kinds that are sides of one object send the same call.
             let list = list.evalsha(0);
             if asked.contains(&list) {
                 continue;
             }
             asked.push(list);
-            // The kind under a key is what the server says.
+            // Only the server knows the kind of the object under a key.
             if self.withdraw_as(net, stray, primitive.as_ref()).await? {
                 return Ok(());
             }
@@ -201,7 +201,8 @@ impl Withdrawals {
         Ok(())
     }
 
-    /// Returns `false` if the object is of another kind.
+    /// Withdraws the entries if the object is of this kind. Returns `false` if it is of another
+    /// kind.
     async fn withdraw_as(
         &self,
         net: &Net,
@@ -217,7 +218,8 @@ impl Withdrawals {
                 .into_iter()
                 .filter(|&number| !self.local_queues.waits(&stray.key, number))
                 .collect();
-            // A call that names nobody has taken its entry along, and somebody else has to come.
+            // A notification without a number has already removed its entry, so another waiter has
+            // to be notified.
             if gone.is_empty() && stray.cause != Cause::Called {
                 return Ok(true);
             }
@@ -246,7 +248,8 @@ impl Withdrawals {
         })
     }
 
-    /// Returns the numbers that the script tells; `None` if the object is of another kind.
+    /// Sends one withdrawal request. Returns the numbers in the reply; `None` if the object is of
+    /// another kind.
     async fn ask(
         &self,
         net: &Net,
@@ -268,11 +271,12 @@ impl Withdrawals {
     }
 }
 
-/// Objects that are looked at at a time.
+/// The maximum number of objects that are checked concurrently.
 const AT_A_TIME: usize = 64;
 
-/// Objects that wait to be looked at; a call for more is lost, and another look calls again.
+/// The maximum number of objects that wait for a check. A notification beyond that is lost, and a
+/// later check of another client notifies again.
 const MOST: usize = 4096;
 
-/// A list that is so long may not be the whole one.
+/// A list of this length may be incomplete.
 const FULL: usize = 1024;

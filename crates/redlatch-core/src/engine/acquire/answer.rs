@@ -1,4 +1,4 @@
-//! What becomes of an acquisition when a request was answered, or was not.
+//! Processes the outcome of a request of an acquisition: a reply, or a failure.
 
 use super::Run;
 use crate::{
@@ -18,17 +18,17 @@ use crate::{
     },
 };
 
-/// Why there is no clear answer.
+/// The reason why there is no clear answer.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
-    /// Of the last request.
+    /// The error of the last request.
     last: Option<Error>,
-    /// Any request may have been executed without an answer.
+    /// Whether the server may have executed a request without a reply.
     in_doubt: bool,
 }
 
 impl Trouble {
-    /// The attempt is given up.
+    /// Records that the attempt was replaced by a fresh one.
     pub(super) fn restarted(&mut self, restart: Restart) {
         self.last = Some(Error::new(ErrorKind::Unavailable, restart.to_string()));
     }
@@ -46,8 +46,8 @@ impl Trouble {
 }
 
 impl Run<'_> {
-    /// Goes on from what became of a request that was sent at `sent`, and of its replicas'
-    /// confirmation; returns the guard if it was granted.
+    /// Processes the outcome of a request that was sent at `sent`, and the confirmations of its
+    /// replicas. Returns the guard if the server granted it.
     pub(super) fn heard(
         &mut self,
         outcome: CallOutcome,
@@ -57,7 +57,7 @@ impl Run<'_> {
         match outcome {
             CallOutcome::Replied(reply) => {
                 let answer = self.primitive.acquired(&reply);
-                // A reply that cannot be read may have been a grant: the attempt stays armed.
+                // An unreadable reply may have been a grant, so the attempt stays armed.
                 if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
                     self.attempt.answered();
                 }
@@ -67,8 +67,8 @@ impl Run<'_> {
                     (Answer::Granted(_), told) => {
                         self.attempt.granted();
                         told?;
-                        // It was taken, whatever becomes of it. Sent again it writes again, and
-                        // that can be waited for.
+                        // The server has granted the request, but the number of confirmations is
+                        // unknown. The next request writes again, and that write can be waited for.
                         self.trouble.in_doubt = true;
                         let message = "nobody knows which replicas have confirmed it";
                         self.trouble.last = Some(Error::new(ErrorKind::OutcomeUnknown, message));
@@ -135,11 +135,11 @@ impl Run<'_> {
         None
     }
 
-    /// Tells the waiter of this client that asks with `attempt` that its turn has come. If there is
-    /// none, its entry is to be withdrawn.
+    /// Tells the waiter of this client that sends `attempt` that its turn has come. If there is no
+    /// such waiter, queues the withdrawal of its entry.
     fn pass_on(&self, attempt: u64) {
         let key = self.primitive.key();
-        // Its own turn it takes by the answer.
+        // This waiter learns of its own turn from the reply.
         if attempt != self.attempt.id().number()
             && !self.client.local_queues().pass_on(key, attempt)
         {
@@ -148,7 +148,7 @@ impl Run<'_> {
         }
     }
 
-    /// Delivers the grant, unless its reply took so long that the lease may have ended.
+    /// Delivers the grant, unless the reply took so long that the lease may have ended.
     fn granted(
         &mut self,
         grant: Grant,
@@ -194,7 +194,7 @@ impl Run<'_> {
         Some(Held::new(hold, &delivered, grant, acknowledged))
     }
 
-    /// Tells every other waiter of the local queue to ask.
+    /// Tells every other waiter of the local queue to ask the server.
     fn prompt_others(&self, prompt: Option<Prompt>) {
         if let (Some(queue_slot), Some(prompt)) = (&self.queue_slot, prompt) {
             queue_slot.prompt_others(prompt);
@@ -220,7 +220,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Says so once when this client seems to wait for itself.
+    /// Warns once if this client seems to wait for itself.
     fn warn_of_itself(&mut self, holder: &str, now: Moment) {
         let own = ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client());
         if own && self.log.warn_at.is_some_and(|warn_at| now >= warn_at) {
@@ -230,7 +230,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns what the caller is told when it ends without a grant.
+    /// Returns the caller's result for an end without a grant.
     pub(super) fn ended(&mut self, end: End) -> Result<Option<Held>, Error> {
         match end {
             End::Busy => Ok(None),
@@ -239,7 +239,7 @@ impl Run<'_> {
         }
     }
 
-    /// The error of a waiter that never asked the server itself.
+    /// Returns the error of a waiter that has never asked the server itself.
     fn queue_unanswered(&self) -> Error {
         let trouble = self.queue_slot.as_ref().and_then(QueueSlot::trouble);
         let why = trouble.map_or_else(

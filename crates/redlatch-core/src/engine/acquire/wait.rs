@@ -1,4 +1,4 @@
-//! How an acquisition waits: for its turn, for messages, for the clock.
+//! The waits of an acquisition: for its turn, for messages, and for the clock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What ended a wait.
+/// The event that ended a wait.
 #[derive(PartialEq, Eq)]
 enum WokenBy {
     /// A message, or the local queue.
@@ -25,7 +25,7 @@ enum WokenBy {
 }
 
 impl Run<'_> {
-    /// Returns how the local queue stands, and tells the waiter what it was told in it.
+    /// Returns the state of the local queue. Passes a prompt of another waiter on to this waiter.
     pub(super) fn look_at_queue(&mut self) -> QueueView {
         if self.waiter.is_reentrant() && !self.holds() {
             self.waiter.on_hold_ended();
@@ -40,8 +40,8 @@ impl Run<'_> {
         view
     }
 
-    /// Waits behind others of the local queue. At `until`, replaces the first of them if it is
-    /// later than it said by `overdue`.
+    /// Waits behind other waiters of the local queue. At `until`, moves the first of them to the
+    /// end if it is `overdue` past its announced time.
     pub(super) async fn await_turn(
         &mut self,
         until: Moment,
@@ -75,7 +75,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until `until`, whatever messages come.
+    /// Waits until `until` and ignores all messages.
     pub(super) async fn pause(&mut self, until: Moment) -> Result<(), Error> {
         self.expect(until);
         select! {
@@ -87,7 +87,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Waits until messages reach this client.
+    /// Waits until this client receives messages.
     pub(super) async fn subscribe(&mut self) {
         let now = self.client.now();
         let deadline = self.waiter.plan().bound(now + timeouts::SUBSCRIPTION);
@@ -109,7 +109,8 @@ impl Run<'_> {
         }
     }
 
-    /// Waits for a message in `listen` or a change of the local queue, and tells the waiter of it.
+    /// Waits for a message in `listen`, a change of the local queue, or `until`. Reports the event
+    /// to the waiter.
     async fn woken(&mut self, until: Moment, listen: Listen) -> Result<WokenBy, Error> {
         let queue_changed = async {
             match &self.queue_slot {
@@ -140,7 +141,7 @@ impl Run<'_> {
         Ok(WokenBy::Event)
     }
 
-    /// Whoever holds the name already need not queue for it.
+    /// Lets this waiter ask out of turn if its owner already holds the name.
     pub(super) fn claim_reentrance(&self) {
         if self.queue_slot.is_some() && self.holds() {
             let key = self.primitive.key();
@@ -149,7 +150,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tells whether its owner holds the object.
+    /// Tells whether this acquisition's owner holds the object.
     pub(super) fn holds(&self) -> bool {
         let (key, now) = (self.primitive.key(), self.client.now());
         self.client.holds().held(key, &self.owner, now)
@@ -161,7 +162,7 @@ impl Run<'_> {
             .open(self.client, primitive, attempt.id(), attempt.wakes());
     }
 
-    /// Tells the local queue when this waiter is back at the latest.
+    /// Tells the local queue the latest time at which this waiter asks again.
     pub(super) fn expect(&self, back_at: Moment) {
         if let Some(queue_slot) = &self.queue_slot {
             queue_slot.expect(back_at);

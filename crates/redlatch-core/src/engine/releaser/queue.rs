@@ -1,4 +1,4 @@
-//! The releases and undos of one client that the server has not answered. No await in here.
+//! The unanswered releases and undos of one client. Nothing in this module awaits.
 
 use std::{
     collections::BTreeMap,
@@ -18,57 +18,59 @@ use crate::{
     protocol::{name::Key, small_map::SmallMap, time::Moment},
 };
 
-/// All releases and undos that are not answered, and how far those of each name have come.
+/// All unanswered releases and undos, and the progress of those of each name.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
-    /// How many there are. Read without the lock by everybody who asks for a name.
+    /// The number of unanswered items. Every acquisition reads it without the lock.
     unanswered: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// To be sent, in the order in which they came.
+    /// Items to send, in the order of their arrival.
     fresh: Vec<Item>,
-    /// To be sent again, by when.
+    /// Items to send again, by the time at which they are due.
     later: BTreeMap<(Moment, u64), Item>,
     next_id: u64,
     names: SmallMap<Key, Name>,
-    /// Somebody waits for what is queued to go out.
+    /// Whether a caller waits for the queue to be sent.
     hurried: bool,
     closing: bool,
-    /// All background work has ended: what comes now is a release that `close` has enqueued, or one
-    /// whose hold ends with its lease.
+    /// Whether all background work has ended. A release that arrives now is one that `close` has
+    /// enqueued, or one whose hold ends with its lease.
     stopped: bool,
 }
 
 /// The releases and undos of one name.
 #[derive(Debug, Default)]
 struct Name {
-    /// How many have come since the name was last without any.
+    /// The number of items added since the name last had none.
     pushed: u64,
-    /// They are on their way: what is sent to the same server over the same link comes behind them.
+    /// The items that are on their way: a later request to the same server over the same link
+    /// arrives behind them.
     sent: Stage,
-    /// They are answered, refused or given up.
+    /// The items that are answered, refused or given up.
     settled: Stage,
     unanswered: u64,
-    /// What its undos have in common, as it was with the last one.
+    /// The data that its undos share, as of the last one.
     common: Option<Arc<Common>>,
 }
 
-/// How many releases and undos of a name have come so far, of those that ever came, and who waits
-/// for more of them to.
+/// A stage in the progress of a name's items: how many have reached it, and the callers that wait
+/// for more to reach it.
 #[derive(Debug, Default)]
 struct Stage {
     reached: u64,
-    /// By how many they wait for. Each is told once, however many come that far.
+    /// The waiting callers, by the count that they wait for and a unique id. Each is notified once,
+    /// however many items reach the stage.
     waiting: BTreeMap<(u64, u64), oneshot::Sender<()>>,
 }
 
-/// What has to be true of a release before another request for its name is sent.
+/// The stage that a release must reach before another request for its name is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// It is on its way over the link that the request goes by, too.
+    /// It is on its way, over the link that the request uses, too.
     Sent,
     /// The server has answered it.
     Settled,
@@ -83,8 +85,8 @@ pub(super) struct Item {
     settled: bool,
 }
 
-/// What is to be ended. Undos are many when many give up waiting, so that each has as little as it
-/// can.
+/// The content of an item. Undos have a small form, since many waiters may give up at the same
+/// time.
 #[derive(Debug)]
 enum Left {
     Release(Box<PendingRelease>),
@@ -101,7 +103,7 @@ struct Undo {
     give_up_at: Moment,
 }
 
-/// What undos of one name and kind have in common.
+/// The data that the undos of one name and kind share.
 #[derive(Debug)]
 struct Common {
     primitive: Arc<dyn Primitive>,
@@ -110,7 +112,7 @@ struct Common {
 }
 
 impl Queue {
-    /// Adds a release or undo; `false` if nothing is sent any more.
+    /// Adds a release or undo. Returns `false` if the queue has stopped.
     pub(super) fn push(&self, pending: PendingRelease) -> bool {
         let mut inner = self.inner();
         if inner.stopped {
@@ -130,8 +132,8 @@ impl Queue {
         true
     }
 
-    /// Puts back what is to be sent again at `at`. Whoever asks for the name comes behind it,
-    /// unless it was refused.
+    /// Puts back an item that is to be sent again at `at`. Unless the server refused it, later
+    /// requests for the name wait for it again.
     pub(super) fn put_back(
         &self,
         pending: PendingRelease,
@@ -159,8 +161,8 @@ impl Queue {
         inner.later.insert((at, id), item);
     }
 
-    /// Takes what is to be sent at `now`; also returns whether somebody waits for it, and when the
-    /// next is due.
+    /// Takes the items to send at `now`. Also returns whether a caller waits for them, and the time
+    /// at which the next item is due.
     pub(super) fn take_due(&self, now: Moment) -> (Vec<Item>, bool, Moment) {
         let mut inner = self.inner();
         let mut due = std::mem::take(&mut inner.fresh);
@@ -174,7 +176,7 @@ impl Queue {
         (due, std::mem::take(&mut inner.hurried), next)
     }
 
-    /// These are on their way.
+    /// Records that these items are on their way.
     pub(super) fn sent<'a>(
         &self,
         on_their_way: impl Iterator<Item = (&'a PendingRelease, &'a mut Sent)>,
@@ -187,7 +189,7 @@ impl Queue {
         }
     }
 
-    /// This one was answered or given up; returns whether it was the last.
+    /// Records that this item was answered or given up. Returns whether it was the last.
     pub(super) fn done(&self, pending: &PendingRelease, mut sent: Sent) -> bool {
         let mut inner = self.inner();
         let key = pending.primitive.key();
@@ -195,23 +197,24 @@ impl Queue {
             name.pass(&mut sent, Ahead::Settled);
             name.unanswered -= 1;
             if name.unanswered == 0 {
-                // Whoever waits for one of them learns it by that.
+                // Removing the name drops the senders, which ends the wait of every caller.
                 inner.names.remove(key);
             }
             return self.unanswered.fetch_sub(1, Ordering::Relaxed) == 1;
         }
-        // All was dropped meanwhile.
+        // `stop` has dropped all items in the meantime.
         false
     }
 
-    /// Returns what resolves once all that is queued now for `key` has come so far; `None` if there
-    /// is nothing to wait for.
+    /// Returns a future that resolves when every item queued now for `key` has reached the stage
+    /// `ahead`. `None` if none is outstanding.
     pub(super) fn ahead(
         &self,
         key: &Key,
         ahead: Ahead,
     ) -> Option<impl Future<Output = ()> + use<>> {
-        // A release of this task came before, and so does what it has counted.
+        // The relaxed read is enough for a release of the same task, whose count precedes this
+        // read.
         if self.len() == 0 {
             return None;
         }
@@ -228,27 +231,27 @@ impl Queue {
         inner.next_id += 1;
         inner.hurried = true;
         Some(async move {
-            // An error means that none is left.
+            // An error means that the name has no items left.
             let _ = told.await;
         })
     }
 
-    /// Returns how many are not answered.
+    /// Returns the number of unanswered items.
     pub(super) fn len(&self) -> usize {
         self.unanswered.load(Ordering::Relaxed)
     }
 
-    /// No more will come.
+    /// Records that no more items will be added.
     pub(super) fn close(&self) {
         self.inner().closing = true;
     }
 
-    /// Tells whether no more will come and nothing is left.
+    /// Tells whether the queue is closed and empty.
     pub(super) fn is_done(&self) -> bool {
         self.inner().closing && self.len() == 0
     }
 
-    /// Drops all; nothing is sent any more.
+    /// Drops all items. Nothing is sent any more.
     pub(super) fn stop(&self) {
         let mut inner = self.inner();
         let stopped = Inner {
@@ -258,7 +261,7 @@ impl Queue {
         let left = std::mem::replace(&mut *inner, stopped);
         self.unanswered.store(0, Ordering::Relaxed);
         drop(inner);
-        // What is dropped may have destructors of its own.
+        // The items are dropped without the lock, since they may have destructors of their own.
         drop(left);
     }
 
@@ -267,7 +270,7 @@ impl Queue {
     }
 }
 
-/// What is known of a release or undo that is taken out of the queue.
+/// The progress of an item that has been taken out of the queue.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) failures: u32,
@@ -315,8 +318,8 @@ impl Name {
         }
     }
 
-    /// Returns what is common to the undos of `primitive` whose addresses begin with `address`, or
-    /// that have none.
+    /// Returns the shared data for undos of `primitive` with this address prefix. An undo without
+    /// an address fits any prefix.
     fn common(&mut self, primitive: &Arc<dyn Primitive>, address: Option<&str>) -> Arc<Common> {
         let known = self.common.as_ref().filter(|known| {
             let ours = &known.primitive;
@@ -344,7 +347,7 @@ impl Stage {
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= self.reached
         {
-            // Whoever waited may have gone.
+            // The waiting caller may have gone.
             let _ = first.remove().send(());
         }
     }
@@ -360,7 +363,7 @@ impl Left {
 }
 
 impl Undo {
-    /// Returns the short form of an undo that has one.
+    /// Returns the small form of an undo, if its data fits.
     fn of(pending: &PendingRelease, name: &mut Name) -> Option<Self> {
         let plain = pending.undo
             && pending.token.is_none()

@@ -1,4 +1,4 @@
-//! One pipeline of renewals: first to the node in charge, then to those it names.
+//! One pipeline of renewals: first to the slot's owner, then to the nodes that its replies name.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,33 +10,33 @@ use crate::{
     protocol::{lease::Lease, time::Moment},
 };
 
-/// One renewal under way.
+/// One renewal in progress.
 pub(super) struct Job {
     pub(super) hold: Arc<Hold>,
     pub(super) span: Duration,
     pub(super) call: ScriptCall,
 }
 
-/// How long one answer takes at most that waits for nobody, and how long one is waited for.
+/// The time that an answer usually takes at most, and the time that the client waits for one.
 #[derive(Clone, Copy)]
 pub(super) struct Timing {
     pub(super) usual: Duration,
     pub(super) patience: Duration,
 }
 
-/// How a pipeline is sent.
+/// A pipeline, with its connection and its limits.
 pub(super) struct Pipeline {
     session: Arc<Session>,
     sent: Moment,
-    /// The server's time until which its renewals may act.
+    /// The last server time at which its renewals may act.
     act_before: u64,
     limit: Limit,
-    /// Who has to have them, if anybody has.
+    /// The replicas that have to confirm the renewals, if any have to.
     replication: Option<Replication>,
 }
 
 impl Pipeline {
-    /// Waits until the node of `jobs` can be spoken to.
+    /// Waits for a session with the node of `jobs`.
     pub(super) async fn begin(
         net: &Net,
         class: LinkClass,
@@ -65,15 +65,15 @@ impl Pipeline {
         })
     }
 
-    /// Sends it to its node. What that refuses, or says to be another's, is for [`follow`](Self::follow) to go on
-    /// with.
+    /// Sends it to its node. [`follow`](Self::follow) continues with the renewals that the node
+    /// refuses or redirects.
     pub(super) async fn send(&self, net: &Net, jobs: &[Job]) -> (Vec<CallOutcome>, Confirmed) {
         let calls = calls(jobs);
         let request = self.request(&calls);
         self.confirmed(net.send_once(&self.session, &request).await)
     }
 
-    /// Goes on with `jobs`, of which the node has said `outcomes`.
+    /// Continues with `jobs`, for which the node returned `outcomes`.
     pub(super) async fn follow(
         &self,
         net: &Net,
@@ -110,7 +110,7 @@ impl Pipeline {
 
     pub(super) fn timing(&self) -> Timing {
         let (usual, patience) = (self.session.usual(), self.limit.silence);
-        // Replicas are waited for as long as for an answer.
+        // The wait for replicas may take as long as the wait for an answer.
         let waits = self.replication.map_or(Duration::ZERO, |_| patience);
         Timing {
             usual: usual + waits,
@@ -123,22 +123,23 @@ fn calls(jobs: &[Job]) -> Vec<&ScriptCall> {
     jobs.iter().map(|job| &job.call).collect()
 }
 
-/// Which replicas have confirmed a pipeline of renewals.
+/// The confirmation of a pipeline of renewals by replicas.
 #[derive(Debug)]
 pub(super) enum Confirmed {
-    /// Nobody had to.
+    /// No replica had to confirm.
     Unasked,
-    /// Nobody knows.
+    /// The number of confirmations is unknown.
     Unknown,
-    /// So many, of so many that the node was seen to have at most.
+    /// The number of confirmations, and the largest number of replicas that the node has been seen
+    /// to have.
     By(u32, u32),
 }
 
 impl Confirmed {
-    /// Tells whether that is enough for the guards of this hold.
+    /// Tells whether the confirmations are enough for the guards of this hold.
     pub(super) fn suffices(&self, job: &Job) -> bool {
         match *self {
-            // A guard that waits for replicas may have joined since.
+            // A guard that requires replicas may have joined since.
             Self::Unasked => !job.hold.is_durable(),
             Self::Unknown => false,
             Self::By(confirmed, replicas) => confirmed >= job.hold.needs(replicas),

@@ -1,4 +1,4 @@
-//! Reads what users write about where their servers are.
+//! Parses the server addresses that users write.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::{
     runtime::{Address, Login, TlsOptions},
 };
 
-/// Reads an address of any form.
+/// Parses an address of any form.
 pub(crate) fn parse(text: &str) -> Result<Servers, Error> {
     let Written { url, more, scheme } = Written::split(text)?;
     let kind = Kind::of(&scheme)?;
@@ -49,13 +49,13 @@ pub(crate) fn parse(text: &str) -> Result<Servers, Error> {
     parts.done(&url, topology)
 }
 
-/// Reads some nodes of a cluster.
+/// Parses the addresses of some nodes of a cluster.
 pub(crate) fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Result<Servers, Error> {
     let (addresses, login) = list(nodes)?;
     Ok(Servers::new(Topology::Cluster(addresses), login))
 }
 
-/// Reads the servers of which one is the master.
+/// Parses the addresses of a master and its replicas.
 pub(crate) fn replicas<I: AsRef<str>>(
     servers: impl IntoIterator<Item = I>,
 ) -> Result<Servers, Error> {
@@ -63,7 +63,7 @@ pub(crate) fn replicas<I: AsRef<str>>(
     Ok(Servers::new(Topology::Replicas(addresses), login))
 }
 
-/// Reads sentinels.
+/// Parses the addresses of sentinels.
 pub(crate) fn sentinel<I: AsRef<str>>(
     service: &str,
     sentinels: impl IntoIterator<Item = I>,
@@ -78,14 +78,14 @@ pub(crate) fn sentinel<I: AsRef<str>>(
     Ok(Servers::new(topology, anybody()))
 }
 
-/// Reads `host:port`.
+/// Parses `host:port`.
 pub(crate) fn host_and_port(text: &str) -> Result<HostPort, Error> {
     host_port(text)
         .map(|(host, port)| (host.to_owned(), port))
         .ok_or_else(|| wrong(format!("{text:?} is not of the form host:port")))
 }
 
-/// Makes the error for an address or option that cannot be.
+/// Creates the error for an invalid address or option.
 pub(crate) fn wrong(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOption, why)
 }
@@ -99,13 +99,13 @@ impl Servers {
         }
     }
 
-    /// What stands for servers whose address is wrong.
+    /// Returns the placeholder for servers with an invalid address.
     pub(crate) fn nowhere() -> Self {
         let topology = Topology::Single(Address::Unix(PathBuf::new()));
         Self::new(topology, Login::default())
     }
 
-    /// Finds what does not go together.
+    /// Fails if parts of the configuration contradict each other.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let (what, addresses) = match &self.topology {
             Topology::Single(_) => return Ok(()),
@@ -133,7 +133,7 @@ impl Servers {
     }
 }
 
-/// An address taken apart so far that a URL with one host remains.
+/// An address, split so that a URL with one host remains.
 struct Written {
     url: Url,
     /// The other hosts, each with or without a port.
@@ -142,7 +142,7 @@ struct Written {
 }
 
 impl Written {
-    /// A URL has one host, and users write several.
+    /// Splits the hosts off, since a URL has one host and users write several.
     fn split(text: &str) -> Result<Self, Error> {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -201,7 +201,7 @@ fn unknown(scheme: &str) -> Error {
     ))
 }
 
-/// What stands beside the hosts.
+/// The parts of an address besides the hosts.
 struct Parts {
     login: Login,
     sentinel: Login,
@@ -246,14 +246,14 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Takes the service's name: what says so, or else the first part of the path.
+    /// Takes the name of the service: the explicit one, or else the first part of the path.
     fn service(&mut self, url: &Url) -> Result<String, Error> {
         if let Some(service) = self.service.take() {
             return Ok(service);
         }
         let path = url.path().trim_matches('/');
         let (service, database) = path.split_once('/').unwrap_or((path, ""));
-        // `?db=` has been taken for the database already.
+        // The path is not the database if `?db=` has already set the database.
         if self.database == Some(decoded(path)?) {
             self.database = Some(database.to_owned());
         }
@@ -286,7 +286,7 @@ impl Parts {
     }
 }
 
-/// Reads addresses of one server each; the first login among them holds.
+/// Parses addresses of one server each. The first login among them applies to all.
 fn list<I: AsRef<str>>(texts: impl IntoIterator<Item = I>) -> Result<(Vec<Address>, Login), Error> {
     let mut addresses = Vec::new();
     let mut login: Option<Login> = None;
@@ -337,7 +337,7 @@ fn host(url: &Url) -> Result<String, Error> {
     )
 }
 
-/// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
+/// Parses `host`, `host:port`, `[v6]` or `[v6]:port`.
 fn with_port(text: &str, default: u16) -> Result<HostPort, Error> {
     let bare = !text.contains(':') || text.ends_with(']');
     let (host, port) = if bare {

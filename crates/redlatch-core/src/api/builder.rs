@@ -1,4 +1,5 @@
-//! The builders of an acquisition, for every guard of the family. Awaiting one runs it.
+//! The builders of an acquisition, for every guard of the family. Awaiting a builder runs the
+//! acquisition.
 
 use std::{
     fmt,
@@ -15,14 +16,14 @@ use crate::{
     protocol::lease::{Lease, LeaseError},
 };
 
-/// What the three builders have in common.
+/// The common part of the three builders.
 struct Request<G> {
     source: Source<G>,
     options: AcquireOptions,
     wrong: Option<Error>,
 }
 
-/// What is acquired.
+/// The object or objects to acquire.
 enum Source<G> {
     One {
         client: Client,
@@ -32,7 +33,7 @@ enum Source<G> {
     Many(Arc<dyn AcquireMany<G>>),
 }
 
-/// Several things that are acquired as one. For the crates of this family.
+/// Several objects that are acquired as one. For the crates of this family.
 #[doc(hidden)]
 pub trait AcquireMany<G>: fmt::Debug + Send + Sync + 'static {
     /// Acquires all of them, or none.
@@ -140,52 +141,51 @@ impl<G> fmt::Debug for Request<G> {
 macro_rules! acquire_options {
     ($builder:ident) => {
         impl<G> $builder<G> {
-            /// Holds for `lease` from the grant and no longer: 50 ms to 365 days. Nothing renews
-            /// it; [`Held::extend`] may.
+            /// Sets a lease of fixed length, counted from the grant: 50 ms to 365 days. The
+            /// watchdog does not renew it; [`Held::extend`] can.
             ///
-            /// A re-entry never shortens the hold, and does not end its renewal while a guard lives
-            /// that wants it.
+            /// A re-entry never shortens the hold. It does not end the renewal while another guard
+            /// of the hold requests renewal.
             ///
-            /// A lease has to be longer than a request and its answer take, by the margin at least:
-            /// what is granted later than that is given back, and the acquisition tries again for
-            /// as long as it may.
+            /// The lease minus the clock margin has to be longer than the round trip of a request.
+            /// A later grant is given back, and the acquisition tries again while it may.
             pub fn lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::fixed(lease));
                 self
             }
 
-            /// Holds with a lease of `lease` that is renewed every third of it while the guard
-            /// lives: 1 s to 365 days. The default, with the client's default lease of 30 s.
+            /// Sets a lease that is renewed every third of `lease` while the guard lives: 1 s to
+            /// 365 days. This is the default, with the client's default lease of 30 s.
             pub fn renewed_lease(mut self, lease: Duration) -> Self {
                 self.0.lease(Lease::renewed(lease));
                 self
             }
 
-            /// Stops renewing for this guard after `max`, although it lives: a guard that was
-            /// forgotten frees its name. Default: never.
+            /// Stops renewing for this guard after `max`, even if the guard is alive, so that a
+            /// forgotten guard frees its name. Default: never.
             ///
-            /// The hold then ends with the lease that runs, up to one lease after `max`. Without
-            /// renewal it changes nothing.
+            /// The hold then ends with its current lease, up to one lease after `max`. Without
+            /// renewal the option has no effect.
             pub const fn max_hold(mut self, max: Duration) -> Self {
                 self.0.options.max_hold = Some(max);
                 self
             }
 
-            /// Sets who has to have the grant, each renewal and each [`extend`](Held::extend) before it counts.
-            /// Default: [`Durability::Master`].
+            /// Sets the durability that the grant, each renewal and each [`extend`](Held::extend)
+            /// need before they count. Default: [`Durability::Master`].
             ///
-            /// Anything else costs a `WAIT` per acquisition and per renewed pipeline, over
-            /// connections of their own. Where too few replicas confirm within a sixth of the
-            /// lease, at most a second, the acquisition fails with `NotEnoughReplicas` and is
-            /// undone; a renewal then counts for nothing and is tried again, until the hold is lost
-            /// at its deadline.
+            /// Any other durability costs a `WAIT` per acquisition and per pipeline of renewals,
+            /// over separate connections. Replicas have a sixth of the lease, at most 1 s, to
+            /// confirm. If too few confirm, the acquisition fails with `NotEnoughReplicas` and is
+            /// undone. A renewal then does not count and is tried again, until the hold is lost at
+            /// its deadline.
             pub const fn durability(mut self, durability: Durability) -> Self {
                 self.0.options.durability = durability;
                 self
             }
 
-            /// Acquires for `owner`, which re-enters if it holds already. Default: the owner of the
-            /// scope, outside of any a fresh one.
+            /// Acquires for `owner`, which re-enters if it already holds the name. Default: the
+            /// owner of the scope, or a fresh owner outside of a scope.
             ///
             /// An owner of another client is an error, `ForeignOwner`.
             pub fn owner(mut self, owner: &Owner) -> Self {
@@ -193,16 +193,17 @@ macro_rules! acquire_options {
                 self
             }
 
-            /// Acquires for a fresh owner, whatever scope this is called in.
+            /// Acquires for a fresh owner, also inside of a scope.
             pub fn fresh_owner(mut self) -> Self {
                 self.0.options.owner = OwnerChoice::Fresh;
                 self
             }
 
-            /// Sets how to wait. Default: the client's, [`ClientBuilder::wait_strategy`](crate::ClientBuilder::wait_strategy).
+            /// Sets how to wait. Default: the client's
+            /// [`wait_strategy`](crate::ClientBuilder::wait_strategy).
             ///
-            /// A [`Backoff`](crate::Backoff) with a greatest number of attempts ends a waiting acquisition with
-            /// `TooManyAttempts`, and one that may give up with `None`.
+            /// A [`Backoff`](crate::Backoff) with a maximum number of attempts ends the wait.
+            /// [`Acquire`] then fails with `TooManyAttempts`; the other builders return `None`.
             pub const fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.0.options.strategy = Some(strategy);
                 self
@@ -211,15 +212,16 @@ macro_rules! acquire_options {
     };
 }
 
-/// An acquisition that waits; await it. `G` is the guard it gives.
+/// An acquisition that waits. Await it. `G` is the type of its guard.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct Acquire<G>(Request<G>);
 
-/// An acquisition that does not wait; await it. `None` if another has it.
+/// An acquisition that does not wait. Await it. Returns `None` if another owner holds the object.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquire<G>(Request<G>);
 
-/// An acquisition that waits for a while; await it. `None` if another had it whenever this looked.
+/// An acquisition with a limited wait. Await it. Returns `None` if another owner held the object at
+/// every check.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquireFor<G>(Request<G>);
 
@@ -246,7 +248,8 @@ acquire_options!(TryAcquire);
 acquire_options!(TryAcquireFor);
 
 impl<G> Acquire<G> {
-    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates of this
+    /// family.
     #[doc(hidden)]
     pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
     where
@@ -255,7 +258,7 @@ impl<G> Acquire<G> {
         Self(Request::new(Source::one(client, primitive), Wait::Forever))
     }
 
-    /// Starts a builder for several things at once; for the crates of this family.
+    /// Creates a builder for several objects at once. For the crates of this family.
     #[doc(hidden)]
     pub fn many(many: Arc<dyn AcquireMany<G>>) -> Self {
         Self(Request::new(Source::Many(many), Wait::Forever))
@@ -263,7 +266,8 @@ impl<G> Acquire<G> {
 }
 
 impl<G> TryAcquire<G> {
-    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates of this
+    /// family.
     #[doc(hidden)]
     pub fn new(client: &Client, primitive: Result<Arc<dyn Primitive>, Error>) -> Self
     where
@@ -280,7 +284,8 @@ impl<G> TryAcquire<G> {
 }
 
 impl<G> TryAcquireFor<G> {
-    /// Starts a builder; for the crates of this family. A wrong name is told when it is awaited.
+    /// Creates a builder. Awaiting it returns the error of an invalid name. For the crates of this
+    /// family.
     #[doc(hidden)]
     pub fn new(
         client: &Client,
@@ -296,8 +301,8 @@ impl<G> TryAcquireFor<G> {
         ))
     }
 
-    /// Starts a builder for several things at once; for the crates of this family. No wait at all
-    /// is one try, which takes the time that answers need.
+    /// Creates a builder for several objects at once. A `wait` of zero makes one attempt, which
+    /// takes as long as the answers. For the crates of this family.
     #[doc(hidden)]
     pub fn many(many: Arc<dyn AcquireMany<G>>, wait: Duration) -> Self {
         let wait = match wait {

@@ -1,4 +1,4 @@
-//! What a client looks at when it connects.
+//! The self check of a client when it connects.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +21,13 @@ use crate::{
 
 static PROBE: LazyLock<Script> = LazyLock::new(|| Script::new(&CORE.probe));
 
-/// Looks at version, role and eviction policy, and whether the user may do what the scripts do and
-/// listen to wakes.
+/// Checks the server's version, role and eviction policy. Checks whether the user may run the
+/// commands of the scripts and subscribe to notifications.
 pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error> {
     check_servers(client, deadline).await?;
     let mut keys = client.probe_keys();
     if keys.len() > 1 {
-        // Of the nodes of a cluster each client listens to another one first.
+        // Start at a random node, so that clients spread over the nodes of a cluster.
         let by = client.runtime().random() as usize % keys.len();
         keys.rotate_left(by);
     }
@@ -51,9 +51,9 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     wakes.and(broadcasts)
 }
 
-/// Decides whether wakes go by shard: if all nodes publish so, and one of them takes a
-/// subscription, within half of the time that is left. Whatever keeps them from it, wakes over the
-/// whole cluster may be had nevertheless.
+/// Decides whether notifications use sharded channels: if all nodes accept `SPUBLISH` and one of
+/// them accepts a subscription within half of the remaining time. After any failure, notifications
+/// over the whole cluster may still work.
 async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
     let now = client.now();
     let until = now + (deadline - now) / 2;
@@ -91,7 +91,7 @@ async fn check_servers(client: &Client, deadline: Moment) -> Result<(), Error> {
     Ok(())
 }
 
-/// A server that does not tell (a managed one may refuse INFO) is taken as it is.
+/// Checks one server. Accepts a server that refuses `INFO`, as managed servers may.
 async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<(), Error> {
     let router = &client.net().router;
     let session = router.session(slot, LinkClass::Command, deadline).await?;
@@ -125,14 +125,14 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
             "the server belongs to a cluster; its address is to begin with redis+cluster://",
         ));
     }
-    // Elsewhere a link finds that out each time it connects.
+    // With other topologies, each link checks the role when it connects.
     if field("role") == Some("slave") && router.is_fixed() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
             "the server is a replica; connect to its master",
         ));
     }
-    // Every key of ours has a TTL, so that the volatile policies evict them as well.
+    // All keys of this client have a TTL, so the volatile policies evict them as well.
     if let Some(policy) = field("maxmemory_policy").filter(|&policy| policy != "noeviction") {
         tracing::warn!(
             target: "redlatch", event = "eviction", policy,
@@ -181,8 +181,8 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     ))
 }
 
-/// The wording of a denial inside a script differs between versions; its code does not reach all of
-/// them.
+/// Tells whether a refusal is a denial of permission. Inside a script its wording differs between
+/// versions, and not all versions pass its code on.
 fn is_denial(refusal: &str) -> bool {
     ["NOPERM", "permission", "can't access", "can't run"]
         .iter()
@@ -196,7 +196,7 @@ fn is_older(version: &str, than: (u32, u32)) -> bool {
 }
 
 impl Client {
-    /// Returns a key of our own on every node, all of names that nobody else uses.
+    /// Returns one key per node, of names that no other client uses.
     fn probe_keys(&self) -> Vec<Key> {
         let router = &self.net().router;
         let nodes = router.one_slot_per_node().len();
@@ -205,7 +205,7 @@ impl Client {
             if found.len() == nodes {
                 break;
             }
-            // The digits of an id with some more are a name.
+            // The digits of an id with a suffix are a valid name.
             if let Ok(name) =
                 crate::protocol::name::Name::parse(&format!("{}-{n}", self.id().as_str()))
             {
@@ -217,7 +217,8 @@ impl Client {
     }
 }
 
-/// Keys looked at to find one on every node; enough for a node with one slot in a thousand.
+/// The maximum number of keys tried to find one on every node. It is enough for a node with one
+/// slot in a thousand.
 const PROBES: u32 = 8192;
 
 #[cfg(test)]

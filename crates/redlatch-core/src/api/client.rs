@@ -1,11 +1,11 @@
-//! The client: what all handles and guards of one connection setting share.
+//! The client, which all handles and guards of one connection setting share.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
 use crate::{Client, ClientBuilder, Error, Owner};
 
-/// What a client's tables hold, for tests and for the curious. All zero when nothing is held,
-/// waited for or under way.
+/// The sizes of a client's tables, for tests and diagnostics. All are zero when nothing is held,
+/// waited for or in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tables {
@@ -13,13 +13,13 @@ pub struct Tables {
     pub holds: usize,
     /// Holds that the watchdog renews.
     pub renewals: usize,
-    /// Acquisitions and watchers under way.
+    /// Acquisitions and watchers in progress.
     pub waiters: usize,
-    /// Names that somebody waits for.
+    /// Names with waiters.
     pub queues: usize,
-    /// Listeners for wakes.
+    /// Listeners for notifications.
     pub listeners: usize,
-    /// Releases and undos in the background that are not answered.
+    /// Unanswered releases and undos in the background.
     pub pending_releases: usize,
 }
 
@@ -28,11 +28,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`ClientBuilder::connect`].
+    /// The same as those of [`ClientBuilder::connect`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves no connection behind.
+    /// A dropped future leaves no connection behind.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         ClientBuilder::new(url).connect().await
     }
@@ -42,37 +42,36 @@ impl Client {
         ClientBuilder::new(url)
     }
 
-    /// Makes an owner that acquisitions of this client can share.
+    /// Creates an owner that several acquisitions of this client can share.
     pub fn owner(&self) -> Owner {
         self.0.numbers.owner()
     }
 
-    /// Changes as whom servers are logged in to, from the next connection on: for passwords that
-    /// change while the client lives. Connections that are up stay so. Does no I/O.
+    /// Changes user and password of the servers, from the next connection on. Use it for passwords
+    /// that change while the client lives. Existing connections stay open. Does no I/O.
     pub fn set_credentials(&self, username: Option<&str>, password: Option<&str>) {
         self.net().router.change_credentials(username, password);
     }
 
-    /// Returns where this client was told to connect to, without user and password.
+    /// Returns the configured address of this client, without user and password.
     pub fn address(&self) -> &str {
         &self.0.address
     }
 
-    /// Returns the number of the database it uses.
+    /// Returns the number of the database that this client uses.
     pub fn database(&self) -> u32 {
         self.net().router.database()
     }
 
     /// Returns the largest difference that this client has seen between the wall clocks of two of
-    /// its servers, as far as the time that answers take lets it tell. Zero for one server. Does
-    /// no I/O.
+    /// its servers. The round-trip time limits the precision. Zero for one server. Does no I/O.
     ///
     /// See [`server_clock_allowance`](ClientBuilder::server_clock_allowance).
     pub fn server_clock_difference(&self) -> Duration {
         self.0.net.world.clocks.difference()
     }
 
-    /// Returns what the tables hold at this instant.
+    /// Returns the sizes of the tables at this instant.
     pub fn tables(&self) -> Tables {
         Tables {
             holds: self.0.holds.len(),

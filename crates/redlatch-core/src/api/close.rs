@@ -1,4 +1,5 @@
-//! The end of a client: by `close`, by itself, or when the last of it is dropped.
+//! The end of a client: by `close`, by a failure of its tasks, or by the drop of its last clone,
+//! handle and guard.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -18,18 +19,20 @@ use crate::{
 };
 
 impl Client {
-    /// Stops new work at once, tells every guard that its hold ends, gives the guards `grace` to
-    /// go, then releases what is left.
+    /// Closes the client: rejects new work at once, tells every guard that its hold ends, gives the
+    /// guards `grace` to finish, and then releases the remaining holds.
     ///
-    /// Waiters get [`ErrorKind::Closed`], guards [`LossCause::Closed`]. During the grace holds are
-    /// renewed as before, so that nobody else gets what a guard still winds up. Returns when every
-    /// hold is released and the connections are closed; at the latest after the grace, a second for
-    /// acquisitions to give up, and the client's patience. What could not be released by then ends
-    /// with its lease. Calling it again, or on another clone, is harmless.
+    /// Waiters get [`ErrorKind::Closed`], guards get [`LossCause::Closed`]. During the grace, holds
+    /// are renewed as before, so no other owner gets the name while a guard finishes its work.
+    ///
+    /// Returns when every hold is released and the connections are closed. The time limit is the
+    /// grace, plus 1 s for acquisitions to give up, plus the client's `patience`. Holds that could
+    /// not be released by then end with their leases. A repeated call, also on another clone, is
+    /// harmless.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the client stays closed to new work; call it again to finish.
+    /// If the future is dropped, the client still rejects new work. Call it again to finish.
     pub async fn close(&self, grace: Duration) {
         let core = &self.0;
         if core.life().is_forked() {
@@ -43,8 +46,8 @@ impl Client {
         }
         self.wait_until(deadline, || holds.iter().all(|hold| hold.guards() == 0))
             .await;
-        // Acquisitions under way give up by themselves; one that nobody polls is not waited for
-        // long.
+        // Acquisitions in progress give up by themselves. The wait for an acquisition that nothing
+        // polls is short.
         let waiters = || core.waiters.load(Ordering::Relaxed) == 0;
         self.wait_until(
             deadline.max(self.now() + timeouts::CLOSE_ACQUISITIONS),
@@ -63,27 +66,27 @@ impl Client {
         }
     }
 
-    /// Closes without grace: guards are told and their holds released at once.
+    /// Closes the client without grace: tells the guards and releases their holds at once.
     ///
     /// # Cancel safety
     ///
-    /// As [`close`](Self::close).
+    /// The same as that of [`close`](Self::close).
     pub async fn close_now(&self) {
         self.close(Duration::ZERO).await;
     }
 
-    /// Tells whether the client is closed or closing: it also is when the tokio runtime has ended
-    /// in which it was made, and in a fork of its process.
+    /// Tells whether the client is closed or closing. That is also true after the end of the tokio
+    /// runtime that created it, and in a fork of its process.
     pub fn is_closed(&self) -> bool {
         self.0.life().is_forked() || self.is_closing()
     }
 
-    /// Resolves when every release and undo in the background has been answered or given up: what
-    /// dropped guards and dropped acquisitions left behind. The client stays open.
+    /// Resolves when every background release and undo of dropped guards and acquisitions has been
+    /// answered or given up. The client stays open.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; call it again.
+    /// Dropping the future has no effect. Call it again.
     pub async fn settled(&self) {
         if self.0.life().is_forked() {
             return;
@@ -91,7 +94,7 @@ impl Client {
         self.0.releaser.drained().await;
     }
 
-    /// Returns every hold that was there when the client began to close.
+    /// Returns every hold that existed when the client began to close.
     fn closing_holds(&self) -> Vec<Arc<Hold>> {
         let mut closing = lock(&self.0.closing_holds);
         closing.extend(self.0.holds.all());
@@ -102,7 +105,7 @@ impl Client {
         loop {
             let mut quieter = std::pin::pin!(self.0.quieter.notified());
             quieter.as_mut().enable();
-            // Alarms go off at once when nothing runs any more.
+            // After the end of the client, alarms fire at once, so check for that.
             if done() || self.now() >= deadline || self.0.life().is_stopped() {
                 return;
             }
@@ -116,7 +119,7 @@ impl Client {
 }
 
 impl Core {
-    /// Closes the client when it ends by itself.
+    /// Closes the client if its runtime ends or one of its tasks panics.
     pub(super) fn watch_over(self: &Arc<Self>) {
         let (core, releaser) = (Arc::downgrade(self), Arc::downgrade(&self.releaser));
         self.life().on_end(move |end| {
@@ -128,8 +131,8 @@ impl Core {
         });
     }
 
-    /// The client has ended by itself: tells whoever holds or waits, and releases what can be
-    /// released.
+    /// Handles an end that nobody requested: tells all guards and waiters, and releases the holds
+    /// if the releaser still runs.
     fn ended(&self, end: &End) {
         self.closing.send_replace(true);
         if *end == End::Runtime {
@@ -155,8 +158,8 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Nobody can hold or wait any more; what guards left behind is still worked off. A fork may
-        // find locks taken for ever.
+        // No guard or waiter is left. The releaser still sends the releases that dropped guards
+        // have queued. A fork must skip this, since its locks may be held forever.
         if !self.life().is_forked() {
             self.releaser.finish();
         }

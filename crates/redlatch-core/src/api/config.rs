@@ -1,4 +1,4 @@
-//! How a client is set up.
+//! The configuration of a client.
 
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
@@ -17,9 +17,10 @@ use crate::{
     transport::RedisTransport,
 };
 
-/// Builds a client. Every option has a default; wrong ones are told by [`connect`](Self::connect).
+/// Builds a client. Every option has a default. [`connect`](Self::connect) returns the error of an
+/// invalid option.
 ///
-/// `C` is what connecting gives: a facade may put its own type around the core's.
+/// `C` is the type that `connect` returns. A facade may wrap the core's client in its own type.
 #[derive(Debug)]
 pub struct ClientBuilder<C = Client> {
     config: Config,
@@ -35,7 +36,7 @@ pub(crate) struct Config {
     pub(crate) lease: Lease,
     pub(crate) strategy: WaitStrategy,
     pub(crate) trust: Trust,
-    /// By default it depends on the servers.
+    /// `None` for the default, which depends on the servers.
     pub(crate) clock_allowance: Option<Duration>,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
@@ -49,7 +50,7 @@ pub(crate) struct Config {
 }
 
 impl<C: From<Client>> ClientBuilder<C> {
-    /// Starts from an address:
+    /// Starts from an address. These forms are possible:
     ///
     /// * One server: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS,
     ///   `unix:///path[?db=n&user=…&pass=…]` or `redis+unix://…`.
@@ -64,8 +65,8 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// * A master and its replicas: `redis+replicas://host[:port],host[:port]…[/database]`, all of
     ///   them; which one is the master is found out.
     ///
-    /// With `rediss` instead of `redis`, all are spoken to by TLS. `valkey` and `valkeys` mean the
-    /// same as `redis` and `rediss`.
+    /// With `rediss` instead of `redis`, the client uses TLS for all of them. `valkey` and
+    /// `valkeys` mean the same as `redis` and `rediss`.
     pub fn new(url: &str) -> Self {
         Self::of(address::parse(url))
     }
@@ -79,25 +80,26 @@ impl<C: From<Client>> ClientBuilder<C> {
         }))
     }
 
-    /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server; the
-    /// first login among them holds for all.
+    /// Starts from some nodes of a cluster, each `host[:port]` or an address of one server. The
+    /// first login among them applies to all.
     pub fn cluster<I: AsRef<str>>(nodes: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::cluster(nodes))
     }
 
-    /// Starts from sentinels, each `host[:port]` or an address of one server, and the name that
-    /// they know the master by.
+    /// Starts from sentinels, each `host[:port]` or an address of one server. `service` is the name
+    /// by which they know the master.
     ///
-    /// A login among the addresses is the sentinels'; the servers' is set by [`credentials`](Self::credentials).
+    /// A login in the addresses applies to the sentinels. [`credentials`](Self::credentials) sets
+    /// the login for the servers.
     pub fn sentinel<I: AsRef<str>>(service: &str, sentinels: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::sentinel(service, sentinels))
     }
 
     /// Starts from a master and its replicas, in any order, each `host[:port]` or an address of one
-    /// server; the first login among them holds for all.
+    /// server. The first login among them applies to all.
     ///
-    /// They are asked which of them is the master, and asked again when that one is away or takes
-    /// no writes. Nobody is promoted by this.
+    /// The client asks the servers which of them is the master. It asks again when the master is
+    /// unreachable or accepts no writes. It never promotes a server.
     pub fn replicas<I: AsRef<str>>(servers: impl IntoIterator<Item = I>) -> Self {
         Self::of(address::replicas(servers))
     }
@@ -131,7 +133,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         }
     }
 
-    /// Sets user and password of the servers, instead of what the address says.
+    /// Sets user and password of the servers, instead of those in the address.
     /// [`Client::set_credentials`] changes them later.
     #[must_use]
     pub fn credentials(mut self, username: Option<&str>, password: Option<&str>) -> Self {
@@ -141,7 +143,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets the database's number, instead of what the address says. A cluster has none but 0.
+    /// Sets the number of the database, instead of the one in the address. A cluster has only
+    /// database 0.
     #[must_use]
     pub const fn database(mut self, database: u32) -> Self {
         self.config.servers.login.database = database;
@@ -161,8 +164,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Says that the server which is announced as `announced`, `host:port`, is reached at
-    /// `reached`: for nodes behind address translation or proxies. May be called once per node.
+    /// Maps a server's announced address, `host:port`, to the address at which the client reaches
+    /// it. Use it for nodes behind address translation or proxies, once per node.
     #[must_use]
     pub fn announced_as(mut self, announced: &str, reached: &str) -> Self {
         match (
@@ -178,7 +181,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     }
 
     /// Sets the first part of all keys and channels: 1 to 64 bytes without braces, `@`, white space
-    /// and glob characters. Default `redlatch`.
+    /// and glob characters. Default: `redlatch`.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         match Prefix::parse(prefix) {
@@ -191,8 +194,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets the lease of acquisitions that name none; the watchdog renews it. 1 s to 365 days,
-    /// default 30 s.
+    /// Sets the lease of acquisitions that specify none: 1 s to 365 days. The watchdog renews it.
+    /// Default: 30 s.
     #[must_use]
     pub fn default_lease(mut self, lease: Duration) -> Self {
         match Lease::renewed(lease) {
@@ -202,18 +205,18 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how acquisitions that say nothing about it wait. Default: [`WaitStrategy::Notify`].
+    /// Sets how acquisitions wait that specify no strategy. Default: [`WaitStrategy::Notify`].
     ///
-    /// With `Poll` here and nowhere anything else, the client never opens a connection for messages
-    /// and needs no right to channels.
+    /// If every strategy is `Poll`, the client never opens a connection for messages and needs no
+    /// permission for channels.
     #[must_use]
     pub const fn wait_strategy(mut self, strategy: WaitStrategy) -> Self {
         self.config.strategy = strategy;
         self
     }
 
-    /// Sets how far clocks may run from true time, ours and the server's: 0 to 0.2, default 0.01
-    /// (one per cent).
+    /// Sets the maximum drift of clocks from true time, this client's and the server's: 0 to 0.2.
+    /// Default: 0.01 (one per cent).
     ///
     /// Holders give up 2 × drift × lease + 4 ms before the lease ends.
     #[must_use]
@@ -225,18 +228,18 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets by how much the wall clocks of servers may differ that take over from each other: 0 to
-    /// 1 hour. Default 1 s for a cluster, for sentinels and for a list of replicas, and 0 for one
-    /// server. All clients of the same servers should set the same.
+    /// Sets the maximum difference between the wall clocks of servers that may take over from each
+    /// other: 0 to 1 hour. Default: 1 s for a cluster, for sentinels and for a list of replicas,
+    /// and 0 for one server. All clients of the same servers should use the same value.
     ///
-    /// A failover, or a slot that moves, carries the end of a lease to another server as a time of
-    /// the old one. So the servers are asked for leases that are longer by this than what holders
-    /// believe in. What is released is free at once; what a dead holder leaves is free this much
-    /// later. Set it for a single address, too, if several servers are behind it.
+    /// A failover or a moving slot copies the end of a lease, a time of the old server, to another
+    /// server. The client therefore requests leases that are longer by this value than the leases
+    /// that holders count on. A released name is free at once. The name of a dead holder is free
+    /// later by this value. If several servers are behind a single address, set this option, too.
     ///
-    /// The client compares the clocks of the servers it speaks to. It warns when they differ by
-    /// more than half of this, and allows for the difference it has seen where that is more. It
-    /// cannot see a server before that server is in charge. See also
+    /// The client compares the clocks of the servers that it uses. It warns when they differ by
+    /// more than half of this value. It allows for the difference that it has seen if that is
+    /// greater. It cannot read the clock of a server before that server is in charge. See also
     /// [`server_clock_difference`](Client::server_clock_difference).
     #[must_use]
     pub fn server_clock_allowance(mut self, difference: Duration) -> Self {
@@ -247,11 +250,11 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long the fencing token of a freed name is kept: 10 s to 365 days, default 10
-    /// minutes.
+    /// Sets how long the server keeps the fencing token of a freed name: 10 s to 365 days. Default:
+    /// 10 minutes.
     ///
-    /// It costs about 110 bytes per name for that time. Tokens rise beyond it too, as long as the
-    /// server's clock is not set back.
+    /// A token costs about 110 bytes per name for that time. Tokens rise even after it, unless the
+    /// server's clock is set back.
     #[must_use]
     pub fn token_retention(mut self, retention: Duration) -> Self {
         if retention < Duration::from_secs(10) || retention > Lease::MAX {
@@ -261,12 +264,12 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long an operation goes on without an answer from the server before it fails: 100 ms
-    /// to 1 day, default 10 s.
+    /// Sets how long an operation keeps trying without an answer from the server before it fails:
+    /// 100 ms to 1 day. Default: 10 s.
     ///
-    /// Waiting for a name that is held by another is not bounded by this, since the server answers:
-    /// what counts is the time since its last answer. A release, an extension or a look gives up
-    /// when its own request has not been answered for so long.
+    /// This does not limit the wait for a name that another owner holds, since the server answers:
+    /// only the time since its last answer counts. A release, an extension or a query gives up when
+    /// its own request has no answer for this long.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         if patience < Duration::from_millis(100) || patience > Duration::from_secs(86_400) {
@@ -276,8 +279,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets how long [`connect`](Self::connect) may take in all, and each try to connect again later: 10 ms to 1
-    /// minute, default 3 s.
+    /// Sets the time limit for [`connect`](Self::connect) as a whole, and for each later connection
+    /// attempt: 10 ms to 1 minute. Default: 3 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         if timeout < Duration::from_millis(10) || timeout > Duration::from_secs(60) {
@@ -287,43 +290,44 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets the application's name, which is shown with every hold of this client. Default: the
-    /// name of the executable.
+    /// Sets the application's name, which inspection shows with every hold of this client. Default:
+    /// the name of the executable.
     #[must_use]
     pub fn application(mut self, name: impl Into<String>) -> Self {
         self.config.application = Some(name.into());
         self
     }
 
-    /// Sets the name that the server's `CLIENT LIST` shows. Default `redlatch`.
+    /// Sets the name that the server's `CLIENT LIST` shows. Default: `redlatch`.
     #[must_use]
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.config.servers.login.client_name = Some(name.into());
         self
     }
 
-    /// Sets how many acquisitions of this client may be under way at a time, waiting or not.
-    /// Default 100,000; more get [`ErrorKind::TooManyWaiters`].
+    /// Sets the maximum number of concurrent acquisitions of this client, waiting or not. Default:
+    /// 100,000. Further acquisitions fail with [`ErrorKind::TooManyWaiters`].
     #[must_use]
     pub fn max_waiters(mut self, waiters: usize) -> Self {
         self.config.max_waiters = waiters;
         self
     }
 
-    /// Sets whether connecting looks at the server's version, its eviction policy and the user's
-    /// rights. Default on.
+    /// Sets whether `connect` checks the server's version, its eviction policy and the user's
+    /// permissions. Default: on.
     ///
-    /// Costs a handful of commands once. Turn it off for a service where it fails and locking would
-    /// not; missing rights then show at first use, the first waiter has to subscribe before it can
-    /// wait, and in a cluster each wake goes to all nodes.
+    /// The check costs a handful of commands once. Turn it off for a service where the check fails
+    /// although locks would work. Without it, missing permissions show at first use, the first
+    /// waiter has to subscribe before it can wait, and in a cluster each notification goes to all
+    /// nodes.
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {
         self.config.self_check = check;
         self
     }
 
-    /// Sets what TLS trusts and shows. Only for addresses of `rediss://`, or for the servers that
-    /// sentinels tell of.
+    /// Sets the certificates that TLS trusts and presents. Only for `rediss://` addresses, or for
+    /// the servers that sentinels report.
     #[must_use]
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         let topology = &mut self.config.servers.topology;
@@ -344,8 +348,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self.refuse(address::wrong("TLS options need an address of rediss://"))
     }
 
-    /// Sets what TLS trusts and shows to sentinels, where that differs from the servers; call it
-    /// after [`tls`](Self::tls).
+    /// Sets the certificates for sentinels, if they differ from those of the servers. Call it after
+    /// [`tls`](Self::tls).
     #[must_use]
     pub fn sentinel_tls(mut self, tls: TlsOptions) -> Self {
         let set = match &mut self.config.servers.topology {
@@ -360,18 +364,18 @@ impl<C: From<Client>> ClientBuilder<C> {
         ))
     }
 
-    /// Sets where background work runs and what clock counts. Default: the tokio runtime that
-    /// [`connect`](Self::connect) is called in.
+    /// Sets the runtime for background work, and its clock. Default: the tokio runtime that calls
+    /// [`connect`](Self::connect).
     ///
-    /// Give it a [`TokioRuntime`] of another tokio runtime when the main one may be blocked for
-    /// long: renewals then go on.
+    /// If the main tokio runtime may be blocked for long, pass a [`TokioRuntime`] of another one:
+    /// renewals then continue.
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
         self.config.runtime = Some(runtime);
         self
     }
 
-    /// Sets what makes connections. Default: the network.
+    /// Sets the transport that opens connections. Default: the network.
     #[must_use]
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.config.transport = transport;
@@ -387,21 +391,22 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Connects and checks what it finds.
+    /// Connects to the servers and checks them.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` or `InvalidLease` for a wrong option, or without a tokio runtime; `Auth`,
-    /// `Permission`, `UnsupportedServer`, `ServerFull`; `Unavailable` or `OutcomeUnknown` when the
-    /// server could not be reached, or did not answer, within the connect time-out.
+    /// `InvalidOption` or `InvalidLease` for an invalid option. `InvalidOption` without a tokio
+    /// runtime. `Auth`, `Permission`, `UnsupportedServer`, `ServerFull`. `Unavailable` or
+    /// `OutcomeUnknown` if the server could not be reached, or did not answer, within the connect
+    /// time-out.
     ///
     /// # Panics
     ///
-    /// In a tokio runtime without I/O or time enabled.
+    /// Panics in a tokio runtime without I/O or time enabled.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves no connection behind.
+    /// A dropped future leaves no connection behind.
     pub async fn connect(self) -> Result<C, Error> {
         if let Some(error) = self.wrong {
             return Err(error);
@@ -420,7 +425,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         Client::start(config, runtime).await.map(C::from)
     }
 
-    /// Remembers the first wrong option.
+    /// Stores the error of the first invalid option.
     fn refuse(mut self, error: Error) -> Self {
         self.wrong.get_or_insert(error);
         self
@@ -428,7 +433,8 @@ impl<C: From<Client>> ClientBuilder<C> {
 }
 
 impl Config {
-    /// Returns by how much the clocks of servers may differ that take over from each other.
+    /// Returns the maximum difference between the clocks of servers that may take over from each
+    /// other.
     pub(crate) fn clock_allowance(&self) -> Duration {
         if !self.rules.keeps(Rule::AllowForServerClocks) {
             return Duration::ZERO;
@@ -440,10 +446,10 @@ impl Config {
     }
 }
 
-/// By how much the clocks of several servers may differ, unless the client says otherwise.
+/// The default for the maximum difference between the clocks of several servers.
 const CLOCK_ALLOWANCE: Duration = Duration::from_secs(1);
 
-/// Sets the options of all addresses; returns whether all of them are of TLS.
+/// Sets the TLS options of all addresses. Returns whether all of them use TLS.
 fn set_tls<'a>(addresses: impl IntoIterator<Item = &'a mut Address>, tls: &TlsOptions) -> bool {
     let mut all = true;
     for address in addresses {

@@ -1,4 +1,4 @@
-//! What users touch: the client, its options, and the builders of acquisitions.
+//! The users' entry points: the client, its options, and the builders of acquisitions.
 
 mod address;
 pub(crate) mod builder;

@@ -38,7 +38,7 @@ impl Client {
             Err(error) => {
                 let life = Arc::clone(&starting.client().net().world.life);
                 drop(starting);
-                // Nothing dials once this has returned.
+                // Wait for the tasks, so that no connection attempt outlives this call.
                 life.idle().await;
                 Err(error)
             }
@@ -137,7 +137,7 @@ impl Client {
     }
 }
 
-/// A client that is not ready yet: dropped, it ends at once.
+/// A client that is not ready yet. Dropping it stops the client at once.
 struct Starting(Option<Client>);
 
 impl Starting {
@@ -163,5 +163,5 @@ impl Drop for Starting {
     }
 }
 
-/// Re-checks that a client makes per second at most.
+/// The maximum number of re-checks that a client sends per second.
 const RECHECKS_PER_SECOND: u32 = 1000;

@@ -7,10 +7,11 @@ use crate::{
     runtime::{DialError, DialErrorKind, ServerError},
 };
 
-/// What went wrong. Contention is not among it: a lock that is held by another is a value, not an
-/// error.
+/// An error of any operation of the family. Contention is not an error: if another owner holds a
+/// lock, the result is a value.
 ///
-/// Opaque; [`kind`](Self::kind) tells the class, [`source`](error::Error::source) the cause. Cheap to clone.
+/// Opaque: [`kind`](Self::kind) returns the class, and [`source`](error::Error::source) returns the
+/// cause. Cheap to clone.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -18,7 +19,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<Arc<dyn error::Error + Send + Sync>>,
-    /// A request before the one that failed may have been executed.
+    /// Whether an earlier request than the failed one may have been executed.
     in_doubt: bool,
 }
 
@@ -26,64 +27,63 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The name is empty or over-long. Nothing was sent.
+    /// The name is empty or too long. Nothing was sent.
     InvalidName,
     /// The lease is out of bounds. Nothing was sent.
     InvalidLease,
-    /// An option is out of bounds or does not fit the others, or the address cannot be understood.
-    /// Nothing was sent.
+    /// An option is out of bounds or contradicts another one, or the address is invalid. Nothing
+    /// was sent.
     InvalidOption,
     /// The owner belongs to another client. Nothing was sent.
     ForeignOwner,
-    /// The key holds something else: another kind of object, a newer version, or a value that is
-    /// not ours. Nothing was changed.
+    /// The key holds a different object: another kind, a newer version, or a value of another
+    /// program. Nothing was changed.
     WrongKind,
-    /// The server refuses user or password.
+    /// The server rejects the user or the password.
     Auth,
-    /// Nobody has set the object up, or it has been removed since. Nothing was changed.
+    /// The object has not been set up, or has been removed since. Nothing was changed.
     NotSet,
-    /// The object was removed while this waited for it: deleted, ended by its own time, or lost by
-    /// the server.
+    /// The object was removed during the wait: deleted, expired, or lost by the server.
     Deleted,
-    /// More is asked for than there is at all, or the object would get more or less than it can
-    /// have. Nothing was changed.
+    /// The request exceeds the capacity of the object, or would set the object out of its bounds.
+    /// Nothing was changed.
     OutOfRange,
-    /// The server's user may not do this.
+    /// The server's user lacks a permission.
     Permission,
-    /// The server is out of memory and took nothing.
+    /// The server is out of memory and executed nothing.
     ServerFull,
-    /// The server has fewer replicas than it is configured to need, and took nothing; or fewer have
-    /// confirmed than the acquisition asked for, and what was taken is given back in the
-    /// background.
+    /// Too few replicas. Either the server has fewer than its configuration requires, and executed
+    /// nothing. Or fewer have confirmed than the acquisition requires, and the background gives the
+    /// grant back.
     NotEnoughReplicas,
-    /// The server could not be reached in time, and surely nothing was executed.
+    /// The server could not be reached in time, and certainly nothing was executed.
     Unavailable,
-    /// The server did not answer in time; what was asked may or may not have been executed. What an
-    /// abandoned acquisition took is given back in the background.
+    /// The server did not answer in time. The request may or may not have been executed. The
+    /// background gives back anything that an abandoned acquisition took.
     OutcomeUnknown,
     /// The hold was lost.
     Lost(LossCause),
-    /// The owner asks for what only itself keeps it from, and would wait for ever: who reads asks
-    /// to write. Nothing was changed.
+    /// The owner would wait forever for itself: it holds the read side and requests the write side.
+    /// Nothing was changed.
     WouldDeadlock,
-    /// The server is too old, a replica, or of a kind that cannot be used.
+    /// The server is too old, a replica, or of an unsupported kind.
     UnsupportedServer,
-    /// Too many waiters in this client.
+    /// The client has too many concurrent acquisitions.
     TooManyWaiters,
-    /// Another held it in every attempt that the wait strategy allows. Only where there is no other
-    /// way to say so.
+    /// Another owner held the object in every attempt that the wait strategy allows. Only
+    /// operations that cannot return `None` use this kind.
     TooManyAttempts,
-    /// The client is closed or closing, the tokio runtime that it was made in has ended, or a
-    /// background task of it has panicked; the message says which.
+    /// The client is closed or closing, the tokio runtime that created it has ended, or one of its
+    /// background tasks has panicked. The message names the cause.
     Closed,
-    /// The client was made in another process, of which this one is a fork. Nothing was sent.
+    /// Another process created the client, and this process is a fork of it. Nothing was sent.
     Forked,
-    /// The server answered something that is not understood.
+    /// The server's reply cannot be understood.
     Protocol,
 }
 
 impl Error {
-    /// Makes an error. For the crates of this family.
+    /// Creates an error. For the crates of this family.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
@@ -94,7 +94,7 @@ impl Error {
         }))
     }
 
-    /// Makes an error with its cause. For the crates of this family.
+    /// Creates an error with its cause. For the crates of this family.
     #[doc(hidden)]
     pub fn with_source(
         kind: ErrorKind,
@@ -109,7 +109,7 @@ impl Error {
         }))
     }
 
-    /// Makes the error for a script reply that cannot be decoded. For the crates of this family.
+    /// Creates the error for a script reply that cannot be decoded. For the crates of this family.
     #[doc(hidden)]
     pub fn bad_reply(script: &str, reply: &impl fmt::Debug) -> Self {
         Self::new(
@@ -118,7 +118,7 @@ impl Error {
         )
     }
 
-    /// Returns the error of what a server cannot be asked for at the moment.
+    /// Creates the error for a request that no server can serve at the moment.
     pub(crate) fn unavailable(why: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, why)
     }
@@ -127,7 +127,7 @@ impl Error {
         Self::new(ErrorKind::Closed, "the client is closed")
     }
 
-    /// Makes the error of a hold that is lost. For the crates of this family.
+    /// Creates the error of a lost hold. For the crates of this family.
     #[doc(hidden)]
     pub fn lost(cause: LossCause) -> Self {
         Self::new(
@@ -166,7 +166,7 @@ impl Error {
         Self::with_source(kind, format!("cannot connect to {address}"), error)
     }
 
-    /// Notes that a request before the one that failed may have been executed.
+    /// Records that an earlier request than the failed one may have been executed.
     pub(crate) fn in_doubt(self) -> Self {
         let Inner {
             kind,
@@ -182,7 +182,7 @@ impl Error {
         }))
     }
 
-    /// Tells whether something may have been executed that this error does not speak of.
+    /// Tells whether an earlier request than the failed one may have been executed.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.0.in_doubt
     }
@@ -192,10 +192,10 @@ impl Error {
         self.0.kind
     }
 
-    /// Tells whether surely nothing was executed.
+    /// Tells whether certainly nothing was executed.
     ///
-    /// Otherwise something may have been; what an abandoned acquisition took is given back in the
-    /// background.
+    /// Otherwise a request may have been executed. The background gives back anything that an
+    /// abandoned acquisition took.
     pub fn is_not_executed(&self) -> bool {
         !self.0.in_doubt
             && !matches!(
@@ -207,7 +207,7 @@ impl Error {
             )
     }
 
-    /// Tells whether the same call may succeed later without anything being changed.
+    /// Tells whether the same call may succeed later without any change.
     pub fn is_transient(&self) -> bool {
         matches!(
             self.kind(),
@@ -219,13 +219,13 @@ impl Error {
         )
     }
 
-    /// Returns what the cause says; empty without one.
+    /// Returns the message of the cause; empty without one.
     pub(crate) fn cause(&self) -> String {
         let source = self.0.source.as_ref();
         source.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Returns why the hold was lost, if that is what happened.
+    /// Returns the cause of the loss if the error is the loss of a hold.
     pub fn loss(&self) -> Option<LossCause> {
         match self.kind() {
             ErrorKind::Lost(cause) => Some(cause),

@@ -1,5 +1,4 @@
-//! Whether a client is alive: the process that it belongs to, and the tasks that it cannot do
-//! without.
+//! The life of a client: the process that created it, and its background tasks.
 
 use std::{
     any::Any,
@@ -26,23 +25,23 @@ use crate::{
 /// The life of one client.
 pub(crate) struct Life {
     runtime: Arc<dyn Runtime>,
-    /// The process that the client was made in.
+    /// The process that created the client.
     process: u32,
     numbers: Arc<Numbers>,
     end: OnceLock<End>,
-    /// Becomes true when all background work shall end.
+    /// True when all background work has to end.
     shutdown: watch::Sender<bool>,
-    /// Closes the client when it ends by itself.
+    /// Closes the client if its runtime ends or one of its tasks panics.
     on_end: OnceLock<OnEnd>,
     /// Background tasks that have not ended.
     tasks: AtomicUsize,
-    /// Told when the last background task has ended.
+    /// Notified when the last background task has ended.
     idle: Notify,
 }
 
 type OnEnd = Box<dyn Fn(&End) + Send + Sync>;
 
-/// What ends a client that nobody has closed.
+/// The cause of an end without a call of `close`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// A background task was dropped before its end: its runtime was shut down.
@@ -69,7 +68,8 @@ impl Life {
         })
     }
 
-    /// Sets what closes the client when it ends by itself; called at once if it has ended.
+    /// Sets the callback for an end of the client's runtime or a panic of its tasks. Calls it at
+    /// once if that has happened already.
     pub(crate) fn on_end(&self, on_end: impl Fn(&End) + Send + Sync + 'static) {
         let on_end = self.on_end.get_or_init(|| Box::new(on_end));
         if let Some(end) = self.end.get() {
@@ -77,8 +77,8 @@ impl Life {
         }
     }
 
-    /// Runs `future` in the background. The client ends if the task is dropped before its end, or
-    /// panics.
+    /// Runs `future` in the background. The client ends if the task panics or is dropped before its
+    /// end.
     pub(crate) fn spawn(
         self: &Arc<Self>,
         name: &'static str,
@@ -105,10 +105,10 @@ impl Life {
         }
     }
 
-    /// Resolves when all background work shall end.
+    /// Resolves when all background work has to end.
     pub(crate) async fn stopped(&self) {
         let mut shutdown = self.shutdown.subscribe();
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = shutdown.wait_for(|&ended| ended).await;
     }
 
@@ -117,12 +117,12 @@ impl Life {
         self.shutdown.send_replace(true);
     }
 
-    /// Tells whether all background work shall end.
+    /// Tells whether all background work has to end.
     pub(crate) fn is_stopped(&self) -> bool {
         *self.shutdown.borrow()
     }
 
-    /// Fails if the client has ended by itself.
+    /// Fails if the client's runtime has ended or one of its tasks has panicked.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.end.get() {
             Some(_) => Err(self.closed()),
@@ -139,7 +139,7 @@ impl Life {
         self.check_process()
     }
 
-    /// Returns the error of a client that takes no work any more.
+    /// Returns the error of a client that accepts no more work.
     pub(crate) fn closed(&self) -> Error {
         match self.end.get() {
             Some(end) => Error::new(ErrorKind::Closed, end.to_string()),
@@ -147,15 +147,14 @@ impl Life {
         }
     }
 
-    /// Tells whether this process is another than the one that the client was made in. Costs one
-    /// `getpid`.
+    /// Tells whether this process is not the one that created the client. Costs one `getpid`.
     pub(crate) fn is_forked(&self) -> bool {
         process::id() != self.process
     }
 
-    /// Resolves when it is polled in another process than the one that the client was made in, in
-    /// which nothing else may ever wake its caller. Looks from its second poll on: whoever begins
-    /// to wait has looked.
+    /// Resolves when it is polled in a process other than the one that created the client. Nothing
+    /// else may ever wake the caller there. The first poll does not check, since callers check
+    /// before they begin to wait.
     pub(crate) const fn forked(&self) -> Forked<'_> {
         Forked {
             life: self,
@@ -163,7 +162,7 @@ impl Life {
         }
     }
 
-    /// Fails in another process than the one that the client was made in. Costs one `getpid`.
+    /// Fails in a process other than the one that created the client. Costs one `getpid`.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         let here = process::id();
         if here == self.process {
@@ -176,8 +175,8 @@ impl Life {
         Err(Error::new(ErrorKind::Forked, message))
     }
 
-    /// A connection was made. Owners and attempts that are named from here on differ from those of
-    /// any copy of this machine.
+    /// Records that a connection was made. New numbers of owners and attempts now differ from those
+    /// in any copy of this machine.
     pub(crate) fn connected(&self) {
         self.numbers.jump(self.runtime.entropy());
     }
@@ -189,7 +188,7 @@ impl Life {
         } else if !first {
             return;
         }
-        // A runtime may go after a task has panicked: nothing is released any more.
+        // The runtime may also end after a task has panicked. Then nothing is released any more.
         match self.on_end.get() {
             Some(on_end) => on_end(&end),
             None => self.stop(),
@@ -236,11 +235,11 @@ impl Future for Forked<'_> {
     }
 }
 
-/// A background task whose end is noticed.
+/// A background task that reports its end.
 struct Task {
     name: &'static str,
     life: Arc<Life>,
-    /// `None` once it has ended.
+    /// `None` after its end.
     future: Option<BoxFuture<()>>,
 }
 
@@ -258,17 +257,17 @@ impl Future for Task {
         let Some(future) = &mut self.future else {
             return Poll::Ready(());
         };
-        // What a panic leaves half done is never looked at again: the client ends.
+        // Nothing reads the half-changed state after a panic: the client ends.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
         match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(())) => self.future = None,
             Err(panic) => {
-                // Dropping may panic as well, and is no reason to end twice.
+                // Dropping may panic, too. That must not end the client twice.
                 let future = self.future.take();
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
                 self.panicked(&*panic);
-                // The runtime has its own ways to tell of panics.
+                // The runtime reports panics in its own way.
                 resume_unwind(panic);
             }
         }
@@ -278,8 +277,8 @@ impl Future for Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        // Its own panics are caught where it is polled: this is a runtime that goes, perhaps
-        // because something else panics.
+        // `poll` catches the task's own panics, so a drop before the end means that the runtime
+        // ends, perhaps during another panic.
         if self.future.is_some() && !self.life.is_stopped() {
             self.life.end(End::Runtime);
         }
@@ -290,7 +289,7 @@ impl Drop for Task {
     }
 }
 
-/// Returns what a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))

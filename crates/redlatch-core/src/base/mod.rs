@@ -1,5 +1,5 @@
-//! What all other folders use: errors, identities, script calls, what a
-//! primitive is, the life of a client, time limits.
+//! The basis of all other folders: errors, identities, script calls, the traits of primitives, the
+//! life of a client, and time limits.
 
 pub(crate) mod error;
 pub(crate) mod life;

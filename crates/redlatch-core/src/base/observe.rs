@@ -1,4 +1,4 @@
-//! Every event, span and metric of the family, in one place; `docs/OBSERVABILITY.md` lists them.
+//! All events, spans and metrics of the family. `docs/OBSERVABILITY.md` lists them.
 
 use std::{fmt, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     runtime::Address,
 };
 
-/// The labels of everything that is counted.
+/// The labels of all metrics of one kind of object.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
     pub(crate) kind: &'static str,
@@ -46,7 +46,7 @@ pub(crate) fn watch_span(watched: &dyn Watched) -> Span {
     )
 }
 
-/// The phase that somebody waited for is over.
+/// Records that a watched phase is over.
 pub(crate) fn watched(watched: &dyn Watched, waited: Duration) {
     let labels = Labels {
         kind: watched.kind(),
@@ -55,7 +55,7 @@ pub(crate) fn watched(watched: &dyn Watched, waited: Duration) {
     meter::record("redlatch_wait_seconds", &labels, waited.as_secs_f64());
 }
 
-/// Notes in a wait span how it ended.
+/// Records the outcome in a wait span.
 pub(crate) fn waited(span: &Span, attempts: u32, outcome: &'static str) {
     span.record("attempts", attempts);
     span.record("outcome", outcome);
@@ -73,7 +73,7 @@ pub(crate) fn hold_span(
     )
 }
 
-/// An acquisition was granted after `waited`, with `attempts` requests.
+/// Records that an acquisition was granted after `waited`, with `attempts` requests.
 pub(crate) fn acquired(labels: &Labels, waited: Duration, attempts: u32, contended: bool) {
     meter::count("redlatch_acquired_total", labels);
     if contended {
@@ -83,7 +83,7 @@ pub(crate) fn acquired(labels: &Labels, waited: Duration, attempts: u32, contend
     meter::record("redlatch_attempts", labels, f64::from(attempts));
 }
 
-/// The last guard of a hold has gone after `held`.
+/// Records that the last guard of a hold has gone after `held`.
 pub(crate) fn ended(labels: &Labels, span: Option<&Span>, held: Duration, loss: Option<LossCause>) {
     if let Some(span) = span {
         span.record("outcome", loss.map_or("released", LossCause::as_str));
@@ -91,7 +91,7 @@ pub(crate) fn ended(labels: &Labels, span: Option<&Span>, held: Duration, loss: 
     meter::record("redlatch_hold_seconds", labels, held.as_secs_f64());
 }
 
-/// A hold was lost.
+/// Records the loss of a hold.
 pub(crate) fn lost(
     labels: &Labels,
     name: &str,
@@ -106,7 +106,7 @@ pub(crate) fn lost(
     meter::count_with("redlatch_lost_total", labels, "cause", cause.as_str());
 }
 
-/// A renewal succeeded; `late` when less than a third of the lease was left.
+/// Records a successful renewal. `late` means that less than a third of the lease was left.
 pub(crate) fn renewed(labels: &Labels, late: bool) {
     meter::count("redlatch_renewals_total", labels);
     if late {
@@ -114,7 +114,7 @@ pub(crate) fn renewed(labels: &Labels, late: bool) {
     }
 }
 
-/// A renewal had no clear answer.
+/// Records a renewal without a clear answer.
 pub(crate) fn renewal_failed(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::debug!(
         target: "redlatch", event = "renewal_failed", kind = labels.kind, %name, %why, "a renewal had no clear answer"
@@ -122,13 +122,13 @@ pub(crate) fn renewal_failed(labels: &Labels, name: &str, why: &impl fmt::Displa
     meter::count("redlatch_failed_renewals_total", labels);
 }
 
-/// An abandoned attempt was undone.
+/// Records that an abandoned attempt was undone.
 pub(crate) fn undone(labels: &Labels) {
     meter::count("redlatch_undone_total", labels);
 }
 
-/// The server refuses a release or undo, which is tried again. Told once until the server takes
-/// one.
+/// Warns that the server refuses a release or undo, which is tried again. The caller reports this
+/// once until the server accepts one.
 pub(crate) fn release_refused(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::warn!(
         target: "redlatch", event = "release_refused", kind = labels.kind, %name, %why,
@@ -136,7 +136,7 @@ pub(crate) fn release_refused(labels: &Labels, name: &str, why: &impl fmt::Displ
     );
 }
 
-/// A release or undo was given up; the lease ends what is left.
+/// Records that a release or undo was given up. The lease ends the hold.
 pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::warn!(
         target: "redlatch", event = "release_given_up", kind = labels.kind, %name, %why,
@@ -145,7 +145,7 @@ pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Disp
     meter::count("redlatch_releases_given_up_total", labels);
 }
 
-/// A waiter has waited for a name that its own client holds with another owner.
+/// Warns of a long wait for a name that the same client holds with another owner.
 pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     tracing::warn!(
         target: "redlatch", event = "waits_for_itself", kind = labels.kind, %name, holder,
@@ -153,7 +153,8 @@ pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     );
 }
 
-/// A connection ended or could not be made; of failures that follow each other only some are told.
+/// Records that a connection ended or could not be made. Only some of a series of failures are
+/// logged.
 pub(crate) fn disconnected(address: &Address, error: &Error, trouble: Option<Trouble>) {
     meter::count_bare("redlatch_reconnects_total");
     let Some(trouble) = trouble else {
@@ -173,7 +174,7 @@ pub(crate) fn disconnected(address: &Address, error: &Error, trouble: Option<Tro
     }
 }
 
-/// A connection was made.
+/// Records that a connection was made.
 pub(crate) fn connected(address: &Address, over: Option<Over>) {
     match over {
         Some(Over { tries, span }) => tracing::info!(
@@ -184,25 +185,26 @@ pub(crate) fn connected(address: &Address, over: Option<Over>) {
     }
 }
 
-/// A background task has panicked; the client closes.
+/// Records that a background task has panicked. The client closes.
 pub(crate) fn panicked(task: &'static str, message: &str) {
     tracing::error!(target: "redlatch", event = "panicked", task, message, "a background task has panicked; the client closes");
     meter::count_bare("redlatch_panicked_tasks_total");
 }
 
-/// The tokio runtime of a client has ended; the client closes.
+/// Records that the tokio runtime of a client has ended. The client closes.
 pub(crate) fn runtime_ended() {
     tracing::info!(target: "redlatch", event = "runtime_ended", "the tokio runtime of this client has ended; the client is closed");
 }
 
-/// Other servers are in charge than before.
+/// Records that the set of masters has changed.
 pub(crate) fn in_charge(masters: &[Address]) {
     let masters: Vec<_> = masters.iter().map(ToString::to_string).collect();
     let masters = masters.join(" ");
     tracing::info!(target: "redlatch", event = "topology", masters, "who is in charge has changed");
 }
 
-/// The clocks of two servers differ by more than was seen before, or by less of late.
+/// Records a new estimate of the difference between the servers' clocks: a greater one than before,
+/// or a smaller one of late.
 pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
     let (difference, allowance) = (difference.as_secs_f64(), allowance.as_secs_f64());
     meter::set_bare("redlatch_server_clock_difference_seconds", difference);
@@ -217,7 +219,7 @@ pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
     );
 }
 
-/// A sentinel says that the master it calls `service` has changed.
+/// Records that a sentinel reports a new master of `service`.
 pub(crate) fn switched(service: &str) {
     tracing::info!(target: "redlatch", event = "switch", service, "a sentinel says that the master has changed");
 }

@@ -1,4 +1,4 @@
-//! Who holds: owners, attempts, and the scope that nested calls pick an owner up from.
+//! Owners, attempts, and the scope that passes an owner to nested calls.
 
 use std::{
     fmt,
@@ -11,26 +11,26 @@ use std::{
 
 use uuid::Uuid;
 
-/// The identity of a client: 32 hexadecimal digits, drawn afresh for each.
+/// The identity of a client: 32 hexadecimal digits, random for each client.
 ///
-/// One word and not two: each hold has it.
+/// `Arc<String>` is one word and `Arc<str>` is two. Each hold contains it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(Arc<String>);
 
 impl ClientId {
-    /// Makes an id of what the system's entropy has given. It excludes, so nothing that repeats may
-    /// take its place.
+    /// Creates an id from the system's entropy. Exclusion depends on it, so a repeatable source
+    /// must not replace it.
     pub(crate) fn from_entropy(entropy: u128) -> Self {
         let uuid = uuid::Builder::from_random_bytes(entropy.to_be_bytes()).into_uuid();
         Self(Arc::new(uuid.simple().to_string()))
     }
 
-    /// Returns the id as it stands in keys and owners.
+    /// Returns the id, as it appears in keys and owners.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Reads an id back from the front of an owner as the server stores it.
+    /// Parses the id at the start of an owner, as the server stores it.
     pub(crate) fn of_owner(owner: &str) -> Option<Self> {
         let (client, _) = owner.split_once(':')?;
         Uuid::try_parse(client).ok()?;
@@ -50,11 +50,11 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// An identity that may hold and re-enter: `<client>:<n>`.
+/// An identity that can hold and re-enter: `<client>:<n>`.
 ///
-/// Every acquisition has a fresh owner unless one is given, and so excludes every other, inside one
-/// process too. To re-enter, pass the owner of the hold, or run the nested code inside its
-/// [`scope`](Self::scope). An owner belongs to the client that made it.
+/// Every acquisition has a fresh owner unless the caller passes one, so it excludes every other
+/// acquisition, also inside one process. To re-enter, pass the owner of the hold, or run the nested
+/// code inside its [`scope`](Self::scope). An owner belongs to the client that created it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     client: ClientId,
@@ -62,7 +62,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns the client it belongs to.
+    /// Returns the client that the owner belongs to.
     pub const fn client(&self) -> &ClientId {
         &self.client
     }
@@ -72,20 +72,20 @@ impl Owner {
         self.number
     }
 
-    /// Runs `future` so that every acquisition of the same client inside it, at any depth, is made
-    /// by this owner, unless it names another.
+    /// Runs `future` in the scope of this owner. Every acquisition of the same client inside it, at
+    /// any depth, uses this owner unless it specifies another.
     ///
-    /// Tasks spawned inside do not inherit the scope. Branches of `join!` inside do, and so do not
-    /// exclude each other.
+    /// Spawned tasks do not inherit the scope. Branches of `join!` do, so they do not exclude each
+    /// other.
     ///
     /// # Cancel safety
     ///
-    /// As `future` itself.
+    /// The same as that of `future`.
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         SCOPE.scope(self.clone(), future).await
     }
 
-    /// Returns the owner of the innermost scope this is called in.
+    /// Returns the owner of the innermost scope around the call.
     pub fn current() -> Option<Self> {
         SCOPE.try_with(Self::clone).ok()
     }
@@ -107,7 +107,7 @@ tokio::task_local! {
     static SCOPE: Owner;
 }
 
-/// Hands out owners and attempts of one client; no number is given twice.
+/// Creates the numbers of the owners and attempts of one client. No number is used twice.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     client: ClientId,
@@ -130,8 +130,8 @@ impl Numbers {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Goes on at a number that copies of this machine do not go on at, each having its own
-    /// `entropy`. Numbers rise, and so none is given twice.
+    /// Jumps ahead by a random distance, so that copies of this machine, each with its own
+    /// `entropy`, continue at different numbers. Numbers only rise, so none is used twice.
     pub(crate) fn jump(&self, entropy: u128) {
         let jump = |next: u64| {
             let left = END.saturating_sub(next);
@@ -195,11 +195,11 @@ impl fmt::Debug for AttemptId {
     }
 }
 
-/// Scripts read numbers as floats, which have 53 bits.
+/// The limit of numbers. Scripts read numbers as floats, which have 53 bits.
 const END: u64 = 1 << 53;
 
-/// A jump is of one such part at most of the numbers that are left: 2^36 at first. With eleven
-/// digits, the address of a waiter has at most the 64 bytes that the server keeps in its most
+/// A jump skips at most the remaining numbers divided by this: 2^36 at first. A number of eleven
+/// digits keeps the address of a waiter within 64 bytes, which the server stores in its most
 /// compact form.
 const PARTS: u64 = 1 << 17;
 

@@ -1,4 +1,4 @@
-//! What a primitive tells the engine. For the crates of this family.
+//! The interface between a primitive and the engine. For the crates of this family.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,16 +12,16 @@ use crate::{
     runtime::Value,
 };
 
-/// One object of one kind: what to send, and what the answers mean. All decisions about when are
-/// the engine's.
+/// One object of one kind. It builds the requests and reads the replies. The engine decides when to
+/// send them.
 pub trait Primitive: Send + Sync + fmt::Debug + 'static {
-    /// Returns the kind as it stands in events and metrics.
+    /// Returns the kind, as it appears in events and metrics.
     fn kind(&self) -> &'static str;
 
     /// Returns the user's class, empty if none was given.
     fn class(&self) -> Arc<str>;
 
-    /// Returns the key that decides.
+    /// Returns the object's main key.
     fn key(&self) -> &Key;
 
     /// Returns the name.
@@ -29,23 +29,24 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         self.key().name()
     }
 
-    /// Returns how its waiters are served.
+    /// Returns the order in which its waiters are served.
     fn discipline(&self) -> Discipline {
         Discipline::Barging
     }
 
-    /// Returns which form of its kind it is: where key, kind and form are the same, so are the
-    /// calls that undo an attempt.
+    /// Returns the form within the kind. Objects with the same key, kind and form build the same
+    /// call to undo an attempt.
     fn form(&self) -> u64 {
         0
     }
 
-    /// Returns which side of the object it is.
+    /// Returns the side of the object that this primitive acquires.
     fn side(&self) -> Side {
         Side::Exclusive
     }
 
-    /// Returns in which line its waiters stand, and whether they are let in together.
+    /// Returns the side whose local queue its waiters join. It also decides whether they are
+    /// admitted together.
     fn line(&self) -> Side {
         self.side()
     }
@@ -53,16 +54,16 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Builds the call that tries to acquire.
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall;
 
-    /// Reads its reply.
+    /// Reads the reply of [`acquire`](Self::acquire).
     fn acquired(&self, reply: &Value) -> Result<Answer, Error>;
 
-    /// Builds the call that tries to acquire all of `keys`, objects of its kind and itself among
-    /// them, as one; `None` if the kind has no script for that.
+    /// Builds the call that tries to acquire all of `keys` as one. The keys are objects of its kind
+    /// and include its own. `None` if the kind has no such script.
     fn acquire_all(&self, _keys: &[&Key], _request: &AcquireRequest<'_>) -> Option<ScriptCall> {
         None
     }
 
-    /// Reads its reply for so many keys.
+    /// Reads the reply of [`acquire_all`](Self::acquire_all) for this number of keys.
     fn acquired_all(&self, _keys: usize, _reply: &Value) -> Result<AnswerForAll, Error> {
         Ok(AnswerForAll::Refused)
     }
@@ -70,137 +71,139 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
     /// Builds the call that renews one hold.
     fn renew(&self, request: &RenewRequest<'_>) -> ScriptCall;
 
-    /// Reads its reply.
+    /// Reads the reply of [`renew`](Self::renew).
     fn renewed(&self, reply: &Value) -> Result<Renewed, Error>;
 
-    /// Builds the call that ends what one attempt has: release, undo and leave.
+    /// Builds the call that ends everything of one attempt. It serves as release, undo and
+    /// withdrawal of a waiter.
     fn release(&self, request: &ReleaseRequest<'_>) -> ScriptCall;
 
-    /// Reads its reply.
+    /// Reads the reply of [`release`](Self::release).
     fn released(&self, reply: &Value) -> Result<ReleaseReply, Error>;
 
-    /// Builds the call that withdraws entries of waiters of an object of this kind; `None` if
-    /// nobody waits for objects of it.
+    /// Builds the call that withdraws entries of waiters for an object of this kind. `None` if the
+    /// kind has no waiters.
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
         let _ = request;
         None
     }
 
-    /// Reads its reply.
+    /// Reads the reply of [`withdraw`](Self::withdraw).
     fn withdrawn(&self, reply: &Value) -> Result<Withdrawn, Error> {
         Err(Error::bad_reply(self.kind(), reply))
     }
 
-    /// Reads what it says of those who wait, where whoever comes first is let in.
+    /// Reads the information about waiters in the reply of [`release`](Self::release), for kinds
+    /// without an order of waiters.
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {
         let _ = reply;
         Waiting::Unknown
     }
 }
 
-/// The sides of an object that is held in more than one way. An owner's holds of the two sides are
-/// apart from each other.
+/// The sides of an object that can be held in two ways. An owner's holds of the two sides are
+/// independent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// By one owner at a time, or of the only kind there is.
+    /// Held by one owner at a time. Also the only side of an object without sides.
     #[default]
     Exclusive,
-    /// By many owners at a time. Those who wait are let in together: they hear the object's
-    /// broadcast channel, and where one finds the way open by looking, the others of its client
-    /// look, too.
+    /// Held by many owners at a time. Its waiters are admitted together: they receive the object's
+    /// broadcast channel. If one of them finds the object available, the other waiters of its
+    /// client ask, too.
     Shared,
 }
 
-/// What an acquire script is told.
+/// The arguments of an acquire script.
 #[derive(Debug)]
 pub struct AcquireRequest<'a> {
-    /// Who is to hold.
+    /// The owner of the hold.
     pub owner: &'a Owner,
     /// The attempt's identity.
     pub attempt: &'a AttemptId,
-    /// For how long.
+    /// The lease to request.
     pub lease: Duration,
     /// How long the token outlives the hold.
     pub retention: Duration,
-    /// The waiter's address, `<verb> <channel> <n>`; empty if it cannot be woken.
+    /// The waiter's address, `<verb> <channel> <n>`; empty if the waiter cannot be notified.
     pub address: &'a str,
-    /// How long a busy answer registers the waiter for; `None` not to register it.
+    /// How long a busy answer registers the waiter; `None` for no registration.
     pub register: Option<Duration>,
 }
 
-/// What a renewal script is told.
+/// The arguments of a renewal script.
 #[derive(Debug)]
 pub struct RenewRequest<'a> {
-    /// Who holds.
+    /// The owner of the hold.
     pub owner: &'a Owner,
-    /// Which hold.
+    /// The token of the hold.
     pub token: Token,
-    /// Which hold, where a token is shared by several.
+    /// The serial of the hold, for kinds where several holds share a token.
     pub serial: u64,
     /// The attempt that began it.
     pub attempt: &'a AttemptId,
-    /// For how long from now.
+    /// The lease to set, from now.
     pub lease: Duration,
     /// How long the token outlives the hold.
     pub retention: Duration,
 }
 
-/// What a release script is told.
+/// The arguments of a release script.
 #[derive(Debug)]
 pub struct ReleaseRequest<'a> {
-    /// Who holds, or may hold.
+    /// The owner that holds, or may hold.
     pub owner: &'a Owner,
-    /// The attempt that is ended.
+    /// The attempt to end.
     pub attempt: &'a AttemptId,
-    /// The token of its hold, where it is known.
+    /// The token of its hold, if it is known.
     pub token: Option<Token>,
-    /// Which hold, where it is known and a token is shared by several.
+    /// The serial of its hold, if it is known, for kinds where several holds share a token.
     pub serial: Option<u64>,
-    /// The last server time at which a copy of the attempt may act, where copies may be under way.
+    /// The last server time at which a copy of the attempt may act, if copies may be in flight.
     pub void_by: Option<u64>,
     /// How long the token outlives the hold.
     pub retention: Duration,
-    /// The waiter's address if it was registered, else empty.
+    /// The waiter's address if it was registered; otherwise empty.
     pub address: &'a str,
-    /// Units of a hold that can be divided which the attempt keeps; zero ends it.
+    /// For a hold that can be divided: the units that the attempt keeps. Zero ends it.
     pub left: u32,
-    /// Units of it that are gone for good, since the hold began.
+    /// The units that are permanently gone since the hold began.
     pub forgotten: u32,
 }
 
-/// What a script is told that withdraws entries of waiters.
+/// The arguments of a script that withdraws entries of waiters.
 #[derive(Debug)]
 pub struct WithdrawRequest<'a> {
-    /// Which object, any of the kind.
+    /// The object, any of the kind.
     pub key: &'a Key,
-    /// What the channels of the waiters' client begin with.
+    /// The common prefix of the channels of the waiters' client.
     pub channel: &'a str,
-    /// What it is to do.
+    /// The action.
     pub what: Withdraw<'a>,
 }
 
-/// What a script is to do that withdraws entries of waiters.
+/// The action of a script that withdraws entries of waiters.
 #[derive(Clone, Copy, Debug)]
 pub enum Withdraw<'a> {
-    /// Tell the numbers of the client's waiters.
+    /// Return the numbers of the client's waiters.
     List,
-    /// Strike out those with these numbers, and call whoever may come then.
+    /// Remove the waiters with these numbers, and notify the waiters whose turn has come.
     Strike(&'a [u64]),
 }
 
-/// The answer of a script that withdraws entries of waiters.
+/// The reply of a script that withdraws entries of waiters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withdrawn {
     /// The numbers of the client's waiters.
     Found(Vec<u64>),
-    /// They wait no longer.
+    /// The entries have been removed.
     Struck,
-    /// The object is of another kind, or nothing is known of it.
+    /// The object is of another kind, or does not exist.
     OtherKind,
 }
 
 impl Withdrawn {
-    /// Reads a reply of `script`, which is the same for all kinds.
+    /// Reads a reply of `script`. The format is the same for all kinds.
     pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
         let items = Items::new(script, reply)?;
         Ok(match items.text(1)? {
@@ -217,7 +220,7 @@ impl Withdrawn {
 }
 
 impl Withdraw<'_> {
-    /// Returns it as scripts take it.
+    /// Returns the action as a script argument.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::List => "list",
@@ -225,7 +228,7 @@ impl Withdraw<'_> {
         }
     }
 
-    /// Returns the numbers of the waiters to strike out.
+    /// Returns the numbers of the waiters to remove.
     pub const fn numbers(&self) -> &[u64] {
         match self {
             Self::List => &[],
@@ -234,120 +237,122 @@ impl Withdraw<'_> {
     }
 }
 
-/// An acquire script's answer.
+/// The reply of an acquire script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is held.
+    /// The attempt holds the object.
     Granted(Grant),
-    /// It is held by another.
+    /// Another owner holds the object or is ahead in the queue.
     Busy {
-        /// Until it is worth to look again: usually when the holder's lease ends; `Duration::MAX`
-        /// if that is for others to find out.
+        /// The time until the next useful re-check: usually until the holder's lease ends.
+        /// `Duration::MAX` if other waiters re-check for this one.
         remaining: Duration,
-        /// The holder, as the server stores it; empty if there is none and others are first in the
-        /// queue.
+        /// The holder, as the server stores it; empty if there is none and other waiters are ahead
+        /// in the queue.
         holder: String,
-        /// It is free, and this attempt of this client has its turn.
+        /// The object is free, and it is the turn of this attempt of the same client.
         called: Option<u64>,
-        /// This waiter was not in the queue before; it is now.
+        /// This request has added the waiter to the queue.
         entered: bool,
-        /// The server waits for the end of others beside a hold of its owner, and has it in no
-        /// queue: it looks by itself.
+        /// The owner already holds, and other holds must end first. The server has this waiter in
+        /// no queue, so the waiter asks by itself.
         beside: bool,
     },
-    /// The server removed many waiters that had died, and is not through: ask again at once.
+    /// The server has removed many dead waiters and has not finished. The client repeats the
+    /// request at once.
     Unfinished,
     /// The request came too late to act.
     Late,
-    /// The attempt had been undone.
+    /// The attempt has been undone before.
     Void,
 }
 
-/// The answer of an acquire script to a request for several names.
+/// The reply of an acquire script to a request for several names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerForAll {
-    /// All are held, in the order of their keys.
+    /// The attempt holds all objects, in the order of their keys.
     Granted(Vec<Grant>),
-    /// The one at this place is held by another, or another's turn.
+    /// Another owner holds the object at this index, or it is another waiter's turn.
     Busy(usize),
-    /// None was looked at, or not to the end.
+    /// The script did not process the request, or not completely.
     Refused,
 }
 
-/// What was granted.
+/// The content of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// How many attempts hold together, this one counted.
+    /// The number of attempts that hold together, including this one.
     pub count: u32,
     /// The fencing token of the hold.
     pub token: Token,
-    /// Names the hold among all of its side of the object, rising from one to the next: the token's
-    /// number where each hold has a token of its own.
+    /// The serial that identifies the hold among all holds of its side of the object. Serials rise
+    /// from one hold to the next. If each hold has its own token, this is the token's number.
     pub serial: u64,
-    /// The holder before never released.
+    /// Whether the previous holder never released.
     pub abandoned: bool,
-    /// How long it lasts if that is less than was asked for.
+    /// How long the hold lasts, if that is less than requested.
     pub lasts: Option<Duration>,
-    /// Its place in the queue, had it one, was lost, and those of others of its client may be.
+    /// Whether the waiter's place in the queue, if it had one, was lost. The places of its client's
+    /// other waiters may be lost, too.
     pub unqueued: bool,
 }
 
-/// A renewal script's answer.
+/// The reply of a renewal script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewed {
-    /// The lease runs anew.
+    /// The lease starts anew.
     Renewed,
-    /// It runs for so long, less than was asked for: nothing makes it longer.
+    /// The lease lasts this long, less than requested. Nothing makes it longer.
     Ends(Duration),
     /// The request came too late to act.
     Late,
-    /// The hold is over.
+    /// The hold has ended.
     Lost(crate::LossCause),
 }
 
-/// What a release script says of those who wait.
+/// The information about waiters in the reply of a release script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting<'a> {
-    /// Nothing.
+    /// The reply has no such information.
     Unknown,
-    /// The object was freed, and nobody was in its list.
+    /// The object was freed, and its list of waiters was empty.
     Nobody,
-    /// One was called.
+    /// One waiter was notified.
     Somebody {
-        /// The channel on which it was called.
+        /// The channel on which it was notified.
         called: &'a str,
-        /// Others are still in the list.
+        /// Whether other waiters are still in the list.
         more: bool,
     },
 }
 
-/// A release script's answer.
+/// The reply of a release script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReply {
-    /// This ended the attempt's hold; so many attempts hold on.
+    /// This request ended the attempt's hold. This number of attempts still holds.
     Released(u32),
-    /// So it did, but the lease had run out before.
+    /// This request ended the attempt's hold, but its lease had already ended.
     Expired,
-    /// It had ended cleanly before; so many attempts hold on.
+    /// The hold had already been released. This number of attempts still holds.
     Already(u32),
-    /// It had been ended by force.
+    /// The hold had been ended by force.
     Revoked,
     /// A later hold has the name.
     Taken,
-    /// Nothing is known of it.
+    /// The server has no record of the hold.
     Gone,
 }
 
-/// A fencing token: greater for each new hold of a name than for every hold before it, also across
-/// expiry and restart, as long as the server's clock is not set back.
+/// A fencing token. Each new hold of a name has a greater token than every earlier hold, also
+/// across expiry and restart, unless the server's clock is set back.
 ///
-/// Hand it to the thing that the lock protects, and have that refuse a token lower than the highest
-/// it has seen.
+/// Pass it to the resource that the lock protects. The resource must reject a token lower than the
+/// highest it has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(u64);
 
 impl Token {
-    /// Reads a token back from storage.
+    /// Creates a token from a stored number.
     pub const fn from_u64(token: u64) -> Self {
         Self(token)
     }

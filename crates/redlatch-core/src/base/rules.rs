@@ -1,75 +1,75 @@
-//! The rules that the client's correctness rests on, as data.
+//! The rules on which the client's correctness depends, as data.
 //!
-//! The simulator breaks one rule at a time and sees whether its checks notice. Only a build with
-//! `--cfg redlatch_sim`, as `cargo xtask sim` makes it, can break a rule. All other builds keep
-//! every rule and contain no check.
+//! The simulator breaks one rule at a time and verifies that its checks detect it. Only a build
+//! with `--cfg redlatch_sim`, as `cargo xtask sim` makes it, can break a rule. All other builds
+//! keep every rule and contain no check.
 
-/// One rule. The engine asks `Rules::keeps` at the place where the rule lives.
+/// One rule. The engine calls `Rules::keeps` at the place that implements the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
-    /// What an abandoned acquisition may have taken is undone.
+    /// An abandoned acquisition is undone.
     UndoAbandoned,
-    /// A release whose acquire has copies under way leaves a mark that stops them.
+    /// A release whose acquire may have copies in flight leaves a mark that stops them.
     MarkCopies,
-    /// A lease is counted from when it was asked for.
+    /// A lease counts from the time at which its request was sent.
     CountFromSend,
-    /// A holder gives up before the lease ends, by as much as clocks may differ.
+    /// A holder gives up before the lease ends, by the possible drift of clocks.
     TakeMargin,
-    /// A server is asked for a longer lease than the holder believes in, by as much as the clock of
-    /// another server may differ that takes over.
+    /// A request asks for a longer lease than the holder counts on, by the possible difference
+    /// between the clocks of servers.
     AllowForServerClocks,
-    /// A loss is for good.
+    /// A lost hold stays lost.
     LatchLoss,
-    /// A request that is sent again keeps its attempt's id.
+    /// A repeated request keeps its attempt's id.
     ResendSameId,
     /// After subscribing, a waiter tries again before it waits.
     TryAfterSubscribing,
-    /// Whoever listens looks for himself when messages may have been missed.
+    /// A waiter asks the server when messages may have been missed.
     WakeAfterGap,
-    /// A request may act for a few seconds only.
+    /// A request may act only for a few seconds.
     LimitBy,
-    /// A release that was not answered is sent again.
+    /// An unanswered release is repeated.
     RetryReleases,
     /// A dropped guard releases.
     ReleaseOnDrop,
     /// The watchdog renews.
     Renew,
-    /// Renewal goes on while any guard of a hold wants it.
+    /// Renewal continues while any guard of a hold requests it.
     RenewForEach,
-    /// A waiter that goes passes its turn on.
+    /// A waiter that leaves passes its turn on.
     PassTurn,
-    /// A waiter that is to ask right behind a release is told so.
+    /// A waiter that is to ask right behind a release is prompted.
     CallSuccessor,
     /// A waiter registers with the server.
     Register,
-    /// A waiter that gives up is struck out.
+    /// The entry of a waiter that gives up is removed.
     StrikeOut,
-    /// A holder is told of its loss by the clock.
+    /// The clock reports a loss to the holder.
     TellByClock,
-    /// A client that is called for a waiter it does not have withdraws the entry.
+    /// A client that is notified for a waiter that it does not have withdraws the entry.
     WithdrawStrays,
-    /// A waiter looks again after a while, woken or not.
+    /// A waiter asks again after a while, even without a notification.
     LookAgain,
-    /// A watcher counts only looks that began after it came.
+    /// A watcher counts only queries that began after it joined.
     LookAfresh,
-    /// A message ends no wait by itself: it makes its hearers look.
+    /// A message does not end a wait by itself: it makes its receivers query.
     ConfirmMessages,
-    /// Several things are taken in one order, whatever order they are given in.
+    /// Several objects are acquired in one fixed order, in whatever order the caller passes them.
     TakeInOrder,
-    /// What is held already is watched while another thing is waited for.
+    /// The objects already held are watched during the wait for another one.
     WatchTaken,
-    /// Of several servers a quorum has to grant.
+    /// A quorum of the servers has to grant.
     NeedQuorum,
-    /// A hold on several servers is lost when fewer than a quorum are left.
+    /// A hold on several servers is lost when fewer than a quorum remain.
     LoseWithQuorum,
-    /// A server that may have forgotten what it granted is not counted.
+    /// A server that may have forgotten its grants does not count.
     DistrustYoung,
-    /// What is no quorum is given back.
+    /// Grants of less than a quorum are given back.
     GiveBackMinority,
 }
 
-/// Which rules a client keeps: all of them, unless the simulator wants otherwise.
+/// The rules that a client keeps: all of them, unless the simulator breaks one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
     #[cfg(redlatch_sim)]

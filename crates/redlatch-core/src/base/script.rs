@@ -1,4 +1,4 @@
-//! Scripts, calls of them, and what became of a call.
+//! Scripts, script calls, and the outcomes of calls.
 
 use std::fmt::Display;
 
@@ -41,26 +41,27 @@ impl Script {
     }
 }
 
-/// One call of a script: everything but `by`, which only the link that sends it can tell.
+/// One call of a script, without the last server time at which it may act. The link adds that time
+/// when it sends the call.
 #[derive(Clone, Debug)]
 pub struct ScriptCall {
     script: &'static Script,
     slot: u16,
-    /// All keys and then all arguments.
+    /// All keys, followed by all arguments.
     items: Strings,
     keys: usize,
-    /// How many keys it cannot do without.
+    /// The number of keys that it requires; the others are optional.
     needed: Option<usize>,
     dated: bool,
 }
 
 impl ScriptCall {
-    /// Starts a call in the slot of `key`.
+    /// Creates a call in the slot of `key`.
     pub fn new(script: &'static Script, key: &Key) -> Self {
         Self::in_slot(script, key.slot())
     }
 
-    /// Starts a call whose keys are in `slot`.
+    /// Creates a call whose keys are in `slot`.
     pub(crate) fn in_slot(script: &'static Script, slot: u16) -> Self {
         Self {
             script,
@@ -72,7 +73,8 @@ impl ScriptCall {
         }
     }
 
-    /// Marks the call as one whose first argument is `by`; the sender puts it there.
+    /// Marks the call as one whose first argument is `by`, the last server time at which it may
+    /// act. The sender inserts it.
     #[must_use]
     pub const fn dated(mut self) -> Self {
         self.dated = true;
@@ -94,7 +96,7 @@ impl ScriptCall {
         self
     }
 
-    /// Appends an argument that is empty where there is none.
+    /// Appends an argument; an empty one for `None`.
     #[must_use]
     pub fn maybe(self, arg: Option<impl Display>) -> Self {
         match arg {
@@ -103,16 +105,16 @@ impl ScriptCall {
         }
     }
 
-    /// Says that the script can do with the first `keys` of its keys. While a slot moves from node
-    /// to node, a call that names a key which is not there is refused; it then goes again with
-    /// those alone.
+    /// Declares that the script requires only the first `keys` of its keys. While a slot moves
+    /// between nodes, the server refuses a call with a missing key. The call is then repeated with
+    /// the required keys only.
     #[must_use]
     pub const fn can_do_with(mut self, keys: usize) -> Self {
         self.needed = Some(keys);
         self
     }
 
-    /// Returns the call without the keys that it can do without, if it has any.
+    /// Returns the call without its optional keys, if it has any.
     pub(crate) fn bare(&self) -> Option<Self> {
         let needed = self.needed.filter(|&needed| needed < self.keys)?;
         let mut items = Strings::with_capacity(self.items.len(), self.items.payload_len());
@@ -164,7 +166,7 @@ impl ScriptCall {
     }
 }
 
-/// The items of a script's reply, checked one by one as they are read.
+/// The items of a script's reply, which are checked as they are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
     script: &'static Script,
@@ -172,8 +174,7 @@ pub struct Items<'a> {
     list: List<'a>,
 }
 
-/// A list, or the text that stands for one: its items with a space between any two, since a list
-/// costs the server more.
+/// A list of items, or its text form with a space between items, which costs the server less.
 #[derive(Clone, Copy, Debug)]
 enum List<'a> {
     Values(&'a [Value]),
@@ -194,8 +195,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Returns what is between the spaces before and behind it. These texts are short, and read very
-/// often.
+/// Returns the word at index `at`. These texts are short, and are read very often.
 fn word(text: &str, at: usize) -> Option<&str> {
     let (mut begin, mut left) = (0, at);
     for (end, byte) in text.bytes().enumerate() {
@@ -210,7 +210,7 @@ fn word(text: &str, at: usize) -> Option<&str> {
 }
 
 impl<'a> Items<'a> {
-    /// Looks at a reply of `script`, which has to be a list, or a text that stands for one.
+    /// Wraps a reply of `script`, which must be a list or its text form.
     pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
         let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
         Ok(Self {
@@ -220,7 +220,7 @@ impl<'a> Items<'a> {
         })
     }
 
-    /// Returns how many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         match self.list {
             List::Values(values) => values.len(),
@@ -228,7 +228,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Tells whether there are none.
+    /// Tells whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -249,44 +249,44 @@ impl<'a> Items<'a> {
             .ok_or_else(|| self.bad())
     }
 
-    /// Returns the error of a reply that makes no sense.
+    /// Returns the error of a reply that cannot be decoded.
     pub fn bad(&self) -> crate::Error {
         crate::Error::bad_reply(self.script.name(), self.reply)
     }
 }
 
-/// Returns `span` as scripts take it, in whole ms.
+/// Returns `span` in whole milliseconds, the form that scripts take.
 pub fn millis(span: std::time::Duration) -> u64 {
     whole_millis(span)
 }
 
-/// What became of a call, as far as this process can know.
+/// The outcome of a call, as far as this process can know it.
 #[derive(Clone, Debug)]
 pub enum CallOutcome {
     /// The script ran and replied.
     Replied(Value),
-    /// It did not, or nobody knows.
+    /// There is no reply of the script; it may still have run.
     Failed(Failure),
 }
 
 /// A call without a reply of the script.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// It never left this process; the text says why.
+    /// The call never left this process. The text gives the reason.
     NotSent(String),
-    /// It may have run or may still run; the text says what went wrong.
+    /// The script may have run or may still run. The text describes the failure.
     Unknown(String),
-    /// The server refused it for the moment.
+    /// The server refused the call for the moment.
     Refused(Obstacle, ServerError),
-    /// Another node is in charge.
+    /// Another node owns the slot.
     Redirected(Redirect),
-    /// It will never succeed. The error tells whether the script may have written something before
-    /// it ended.
+    /// The call can never succeed. The error tells whether the script may have written before it
+    /// ended.
     Fatal(crate::Error),
 }
 
 impl CallOutcome {
-    /// Classifies what a connection tells.
+    /// Classifies the outcome that a connection reports.
     pub(crate) fn of(outcome: Outcome) -> Self {
         let failure = match outcome {
             Outcome::Replied(Ok(value)) => return Self::Replied(value),
@@ -308,7 +308,7 @@ impl CallOutcome {
 }
 
 impl Failure {
-    /// Tells whether the script surely did nothing.
+    /// Tells whether the script certainly changed nothing.
     pub(crate) fn is_not_executed(&self) -> bool {
         match self {
             Self::Unknown(_) => false,
@@ -317,7 +317,7 @@ impl Failure {
         }
     }
 
-    /// Classifies the want of a connection: what passes is not fatal.
+    /// Classifies a failure to get a session. A transient one is not fatal.
     pub(crate) fn of_session(error: crate::Error) -> Self {
         if error.kind() == crate::ErrorKind::Unavailable {
             return Self::NotSent(error.to_string());
@@ -326,7 +326,7 @@ impl Failure {
     }
 }
 
-/// Returns the list that a script's reply stands for; see [`Items`], which needs none.
+/// Returns a script's reply as a list. [`Items`] reads the text form directly.
 pub fn listed(reply: Value) -> Value {
     let Value::Bulk(text) = reply else {
         return reply;
@@ -335,7 +335,7 @@ pub fn listed(reply: Value) -> Value {
     Value::Array(items.map(|item| Value::Bulk(item.to_vec())).collect())
 }
 
-/// Returns the server's time that a script's reply starts with.
+/// Returns the server's time, with which a script's reply starts.
 pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
     List::of(reply)?.text(0)?.parse().ok()
 }

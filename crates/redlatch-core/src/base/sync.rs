@@ -9,15 +9,15 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Locks a mutex that guards plain values, which a panic elsewhere cannot leave half changed.
+/// Locks a mutex that guards plain values. A panic elsewhere cannot leave them half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A value whose changes tasks wait for.
 ///
-/// Those who wait are woken in the order in which they began to. The watch channel of tokio wakes
-/// them in an order that it draws, by which one seed of the simulator tells several stories.
+/// The waiting tasks are woken in the order in which they began to wait. tokio's watch channel
+/// wakes them in a random order, so one seed of the simulator would produce different runs.
 pub(crate) struct Watch<T> {
     state: Mutex<State<T>>,
     changed: Notify,
@@ -28,7 +28,7 @@ struct State<T> {
     value: T,
 }
 
-/// Waits for changes of a value since it last looked.
+/// Waits for changes of a value after the version that it has seen.
 pub(crate) struct Watcher<'a, T> {
     watch: &'a Watch<T>,
     seen: u64,
@@ -43,7 +43,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// Looks at the value.
+    /// Reads the value.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&lock(&self.state).value)
     }
@@ -59,7 +59,7 @@ impl<T> Watch<T> {
         drop(before);
     }
 
-    /// Changes the value; wakes nobody if `change` says that it is no news.
+    /// Changes the value. Wakes no task if `change` returns `false`.
     pub(crate) fn change(&self, change: impl FnOnce(&mut T) -> bool) {
         let news = {
             let mut state = lock(&self.state);
@@ -72,7 +72,7 @@ impl<T> Watch<T> {
         }
     }
 
-    /// Starts to watch: what is there now counts as seen.
+    /// Creates a watcher. It has seen the current value.
     pub(crate) fn watch(&self) -> Watcher<'_, T> {
         Watcher {
             seen: lock(&self.state).version,
@@ -82,14 +82,14 @@ impl<T> Watch<T> {
 }
 
 impl<T> Watcher<'_, T> {
-    /// Looks at the value, which counts as seen.
+    /// Reads the value and marks it as seen.
     pub(crate) fn look<R>(&mut self, look: impl FnOnce(&T) -> R) -> R {
         let state = lock(&self.watch.state);
         self.seen = state.version;
         look(&state.value)
     }
 
-    /// Waits until the value is another than the one that was seen.
+    /// Waits until the value has changed since it was last seen, and marks the new value as seen.
     pub(crate) async fn changed(&mut self) {
         let seen = self.seen;
         self.seen = self
@@ -97,7 +97,7 @@ impl<T> Watcher<'_, T> {
             .await;
     }
 
-    /// Waits until `find` finds something in the value.
+    /// Waits until `find` returns a result for the value.
     pub(crate) async fn find<R>(&self, find: impl Fn(&T) -> Option<R>) -> R {
         self.until(|state| find(&state.value)).await
     }
@@ -107,7 +107,7 @@ impl<T> Watcher<'_, T> {
         async move {
             loop {
                 let mut changed = pin!(watch.changed.notified());
-                // From here on no change is missed.
+                // From here on, no change is missed.
                 changed.as_mut().enable();
                 let found = find(&lock(&watch.state));
                 if let Some(found) = found {

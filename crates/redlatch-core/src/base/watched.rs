@@ -1,4 +1,4 @@
-//! What an object that is waited for, and not acquired, tells the engine. For the crates of this
+//! The trait of objects that clients wait for without an acquisition. For the crates of this
 //! family.
 
 use std::{fmt, sync::Arc};
@@ -10,20 +10,21 @@ use crate::{
     runtime::Value,
 };
 
-/// One object whose phases end: what to send, and what the answers mean. All decisions about when
-/// are the engine's.
+/// One object whose phases end. It builds the requests and reads the replies. The engine decides
+/// when to send them.
 ///
-/// A phase is a number that is greater than those of all phases before it, and ends once. What ends
-/// it publishes a message to the object's [`broadcast_channel`](crate::Client::broadcast_channel), whose text is for people: any
-/// message makes each client look once.
+/// A phase is a number greater than the numbers of all earlier phases, and it ends once. The script
+/// that ends it publishes a message to the object's
+/// [`broadcast_channel`](crate::Client::broadcast_channel). The text of the message is for people:
+/// any message makes each client query once.
 pub trait Watched: Send + Sync + fmt::Debug + 'static {
-    /// Returns the kind as it stands in events and metrics.
+    /// Returns the kind, as it appears in events and metrics.
     fn kind(&self) -> &'static str;
 
     /// Returns the user's class, empty if none was given.
     fn class(&self) -> Arc<str>;
 
-    /// Returns the key that decides.
+    /// Returns the object's main key.
     fn key(&self) -> &Key;
 
     /// Returns the name.
@@ -31,16 +32,15 @@ pub trait Watched: Send + Sync + fmt::Debug + 'static {
         self.key().name()
     }
 
-    /// Builds the call that looks at the object and asks what became of `phases`. It must change
-    /// nothing.
+    /// Builds the call that queries the object and the states of `phases`. It must change nothing.
     fn look(&self, phases: &[u64]) -> ScriptCall;
 
-    /// Reads its reply, which has to tell the state of each of `phases`.
+    /// Reads the reply of [`look`](Self::look), which must contain the state of each of `phases`.
     fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error>;
 
-    /// Returns the error of waiting for an object that is not there.
+    /// Returns the error of a wait for an object that does not exist.
     fn absent(&self) -> Error;
 
-    /// Returns the error of waiting for a phase during which the object was removed.
+    /// Returns the error of a wait for a phase during which the object was removed.
     fn gone(&self) -> Error;
 }

@@ -1,4 +1,4 @@
-//! What a client does for the sibling crates, and users do not call.
+//! The operations of a client for the sibling crates. Users do not call them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Client {
-    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same
-    /// number can be named in one script.
+    /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
+    /// same number.
     pub(crate) fn place(&self, key: &Key) -> u16 {
         if self.net().router.is_cluster() {
             key.slot()
@@ -25,24 +25,24 @@ impl Client {
         }
     }
 
-    /// Sends a script that is idempotent until it is answered, as long as the client is patient.
+    /// Sends an idempotent script until it is answered, within the client's `patience`.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in
-    /// mind.
+    /// If the future is dropped, the script may have been executed, or may still be. The caller has
+    /// to allow for that.
     pub(crate) async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
         self.check_closing()?;
         Ok(self.insist(call).await?.reply)
     }
 
-    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may have been
-    /// executed.
+    /// The same as [`query`](Self::query). Also returns whether an earlier copy than the answered
+    /// one may have been executed.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the script may have been executed or may still be; that is the caller's to bear in
-    /// mind.
+    /// If the future is dropped, the script may have been executed, or may still be. The caller has
+    /// to allow for that.
     pub(crate) async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
         self.check_closing()?;
         let answered = self.insist(call).await?;
@@ -55,12 +55,12 @@ impl Client {
         self.net().insist(repeated)
     }
 
-    /// Returns for how long the server in charge of `slot` has surely been running. Costs one
+    /// Returns the time for which the server that owns `slot` has certainly been running. Costs one
     /// command per connection.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; ask again.
+    /// Dropping the future has no effect. Call it again.
     pub(crate) async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
         self.check_open()?;
         let deadline = self.now() + timeouts::REQUEST;
@@ -73,7 +73,7 @@ impl Client {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost.
+    /// Dropping the future has no effect.
     pub(crate) async fn pause(&self, span: Duration) {
         self.alarm(self.now() + span).await;
     }
@@ -83,17 +83,17 @@ impl Client {
         self.runtime().random()
     }
 
-    /// Tells a hold of this client that it was ended by force.
+    /// Marks a hold of this client as ended by force.
     pub(crate) fn revoked(&self, key: &Key, token: Token) {
         self.revoked_hold(key, Side::Exclusive, token.as_u64());
     }
 
-    /// Tells a hold of this client that it was ended by force, where holds are named by serials.
+    /// Marks a hold of this client as ended by force, for kinds that name holds by serials.
     pub(crate) fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
         self.0.holds.revoked(key, side, serial);
     }
 
-    /// Returns the address of the waiter of `owner` that came first for `key` in this process.
+    /// Returns the address of the first waiter of `owner` for `key` in this process.
     pub(crate) fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
         let own = owner.client() == self.id();
         self.local_queues()
@@ -101,11 +101,11 @@ impl Client {
             .filter(|_| own)
     }
 
-    /// Reads what the client of `owner` said about itself.
+    /// Reads the record of the client of `owner`.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost; ask again.
+    /// Dropping the future has no effect. Call it again.
     pub(crate) async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
         self.check_process()?;
         self.0
@@ -120,68 +120,69 @@ impl Client {
     }
 }
 
-/// What a [`Client`] does for the sibling crates, and users do not call.
+/// The operations of a [`Client`] for the sibling crates. Users do not call them.
 ///
-/// A dropped future of any of these loses nothing, unless its method says otherwise.
+/// Dropping a future of any of these methods has no effect, unless the method says otherwise.
 pub trait Internals {
-    /// Acquires `primitive`; `None` if another holds it and the caller's time is up.
+    /// Acquires `primitive`. Returns `None` if another owner holds it when the caller's time is up.
     ///
-    /// A dropped future gives back in the background what was taken, and passes the turn on.
+    /// If the future is dropped, the background gives back everything that was taken, and the local
+    /// turn passes on.
     fn acquire(
         &self,
         primitive: &Arc<dyn Primitive>,
         options: &AcquireOptions,
     ) -> impl Future<Output = Result<Option<Held>, Error>> + Send;
 
-    /// Acquires all of `primitives`, which are of one kind and in one [place](Self::place), by one
-    /// script, or none. Asks once. Waiters of this process go first, unless the caller does not
+    /// Acquires all of `primitives` with one script, or none. They must be of one kind and in one
+    /// [place](Self::place). Sends one request. Local waiters go first, unless the caller does not
     /// wait at all.
     ///
-    /// A dropped future gives back in the background what was taken.
+    /// If the future is dropped, the background gives back everything that was taken.
     fn acquire_together(
         &self,
         primitives: &[Arc<dyn Primitive>],
         options: &AcquireOptions,
     ) -> impl Future<Output = Result<Together, Error>> + Send;
 
-    /// Sends a change until it is answered, as long as the client is patient and for 20 s at most.
+    /// Sends a change until it is answered, within the client's `patience` and for 20 s at most.
     ///
-    /// `build` makes the call, dated, from the id that its script remembers for [`REMEMBERED`];
-    /// `read` reads the answer. If the future is dropped, the change is made once or not at all;
-    /// at most 5 s after it was last sent.
+    /// `build` builds the dated call from the id that its script remembers for [`REMEMBERED`].
+    /// `read` reads the reply. If the future is dropped, the change takes effect once or not at
+    /// all, at most 5 s after it was last sent.
     fn change<R: Send>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
     ) -> impl Future<Output = Result<R, Error>> + Send;
 
-    /// Waits until a phase of `watched` is over; `false` if the caller's time is up before.
+    /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.
     ///
-    /// Watchers of one object in one client share their looks at it. A message is a hint: it makes
-    /// one of them look, and what the server answers releases all of them.
+    /// The watchers of one object in one client share their queries. A message is only a hint: it
+    /// makes one watcher query, and the server's answer applies to all of them.
     fn watch(
         &self,
         watched: &Arc<dyn Watched>,
         options: &WatchOptions,
     ) -> impl Future<Output = Result<bool, Error>> + Send;
 
-    /// Sends an idempotent script until it is answered, as long as the client is patient.
+    /// Sends an idempotent script until it is answered, within the client's `patience`.
     ///
-    /// If the future is dropped, the script was executed, will be, or neither.
+    /// If the future is dropped, the script has been executed, will be, or neither.
     fn query(&self, call: &ScriptCall) -> impl Future<Output = Result<Value, Error>> + Send;
 
-    /// As [`query`](Self::query); also tells whether a copy before the one that was answered may
-    /// have been executed.
+    /// The same as [`query`](Self::query). Also returns whether an earlier copy than the answered
+    /// one may have been executed.
     fn query_counted(
         &self,
         call: &ScriptCall,
     ) -> impl Future<Output = Result<(Value, bool), Error>> + Send;
 
-    /// Returns for how long the server in charge of `slot` has surely been running. Costs one
+    /// Returns the time for which the server that owns `slot` has certainly been running. Costs one
     /// command per connection.
     fn server_age(&self, slot: u16) -> impl Future<Output = Result<Duration, Error>> + Send;
 
-    /// Reads what the client of `owner` said about itself.
+    /// Reads the record of the client of `owner`.
     fn metadata(&self, owner: &str)
     -> impl Future<Output = Result<Option<Metadata>, Error>> + Send;
 
@@ -194,43 +195,43 @@ pub trait Internals {
     /// Returns the key of `name`.
     fn key(&self, name: &Name) -> Key;
 
-    /// Returns the slot of `key` where slots are on different servers, else 0: keys with the same
-    /// number can be named in one script.
+    /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
+    /// same number.
     fn place(&self, key: &Key) -> u16;
 
-    /// Tells a hold of this client that it was ended by force.
+    /// Marks a hold of this client as ended by force.
     fn revoked(&self, key: &Key, token: Token);
 
-    /// As [`revoked`](Self::revoked), where holds are named by serials.
+    /// The same as [`revoked`](Self::revoked), for kinds that name holds by serials.
     fn revoked_hold(&self, key: &Key, side: Side, serial: u64);
 
-    /// Returns the address of the waiter of `owner` that came first for `key` in this process.
+    /// Returns the address of the first waiter of `owner` for `key` in this process.
     fn waiting(&self, key: &Key, owner: &Owner) -> Option<String>;
 
-    /// Returns the channel that everybody hears who waits for something about the object at `key`:
-    /// one message reaches all of them, in all clients. In the key's slot.
+    /// Returns the broadcast channel of the object at `key`, which is in the key's slot. One
+    /// message reaches every waiter, in all clients.
     fn broadcast_channel(&self, key: &Key) -> Arc<str>;
 
     /// Returns the command that publishes on a broadcast channel.
     fn publish_verb(&self) -> &'static str;
 
-    /// Returns the lease that servers are asked for, where a holder believes in one of `span`: the
-    /// clock of a server that takes over may be ahead.
+    /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
+    /// since the clock of a server that takes over may be ahead.
     fn lease_on_server(&self, span: Duration) -> Duration;
 
-    /// Returns what a holder may believe in of a lease that lasts `span` on the server.
+    /// Returns the lease that a holder may count on, of a lease that lasts `span` on the server.
     fn lease_of_holder(&self, span: Duration) -> Duration;
 
-    /// Returns how long the token of a freed name is kept.
+    /// Returns how long the server keeps the token of a freed name.
     fn retention(&self) -> Duration;
 
-    /// Returns how long this client goes on without an answer.
+    /// Returns how long this client keeps trying without an answer.
     fn patience(&self) -> Duration;
 
-    /// Returns the lease of acquisitions that name none.
+    /// Returns the lease of acquisitions that specify none.
     fn default_lease(&self) -> Lease;
 
-    /// Tells whether it keeps a rule: always, outside of the simulator's build.
+    /// Tells whether the client keeps a rule. Outside of the simulator's build, it keeps all rules.
     fn keeps(&self, rule: Rule) -> bool;
 }
 

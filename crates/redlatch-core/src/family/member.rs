@@ -1,13 +1,13 @@
-//! What can be held together with others.
+//! Objects that can be held together with others.
 
 use std::{fmt, sync::Arc};
 
 use crate::{Client, Error, base::primitive::Primitive};
 
-/// Something that can be a member of a lock over several: the plain lock and each stripe of a
-/// striped one, the fair lock, either side of a read-write lock.
+/// An object that can be a member of a lock over several objects: the plain lock, each stripe of a
+/// striped lock, the fair lock, and either side of a read-write lock.
 pub trait Lockable: Send + Sync {
-    /// Returns what is to be acquired.
+    /// Returns the object to acquire.
     ///
     /// # Errors
     ///
@@ -15,7 +15,7 @@ pub trait Lockable: Send + Sync {
     fn member(&self) -> Result<Member, Error>;
 }
 
-/// One thing that can be acquired, and by which client. Opaque.
+/// One object that can be acquired, and the client that acquires it. Opaque.
 #[derive(Clone)]
 pub struct Member {
     client: Client,
@@ -24,7 +24,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Makes a member. For the crates of this family.
+    /// Creates a member. For the crates of this family.
     #[doc(hidden)]
     pub fn new(client: &Client, primitive: Arc<dyn Primitive>) -> Self {
         Self {
@@ -34,8 +34,8 @@ impl Member {
         }
     }
 
-    /// Says that this is one side of an object of kind `object`; the exclusive side of it includes
-    /// the shared one. For the crates of this family.
+    /// Marks this as one side of an object of kind `object`. The exclusive side of an object
+    /// includes the shared one. For the crates of this family.
     #[doc(hidden)]
     #[must_use]
     pub const fn side_of(mut self, object: &'static str) -> Self {
@@ -58,12 +58,12 @@ impl Member {
         self.primitive.kind()
     }
 
-    /// Returns the kind of the object it is or is a side of.
+    /// Returns the kind of the object that this is, or is a side of.
     pub const fn object(&self) -> &'static str {
         self.object
     }
 
-    /// Returns what the engine acquires. For the crates of this family.
+    /// Returns the primitive that the engine acquires. For the crates of this family.
     #[doc(hidden)]
     pub const fn primitive(&self) -> &Arc<dyn Primitive> {
         &self.primitive

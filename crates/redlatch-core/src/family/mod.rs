@@ -1,7 +1,8 @@
-//! This module is no API: any release may change it.
+//! The internals for the sibling crates. This module is not a public API: any release may change
+//! it.
 //!
-//! The sibling crates of this family build their primitives with what is in here. A sibling
-//! describes a primitive ([`Primitive`], [`Watched`]) and its script calls; the engine runs it
+//! The sibling crates of this family build their primitives with these items. A sibling crate
+//! describes a primitive ([`Primitive`], [`Watched`]) and its script calls. The engine runs it
 //! through [`Internals`].
 
 pub mod exclusive;

@@ -1,4 +1,4 @@
-//! Walking over the keys of a client's prefix.
+//! The iteration over the keys of a client's prefix.
 
 use std::collections::VecDeque;
 
@@ -11,19 +11,19 @@ use crate::{
     runtime::Command,
 };
 
-/// Finds the names under a client's prefix that match a pattern, a bounded step at a time. For the
-/// crates of this family.
+/// Finds the names under a client's prefix that match a pattern, in bounded steps. For the crates
+/// of this family.
 #[derive(Debug)]
 pub struct Scan {
     client: Client,
     pattern: String,
-    /// One slot of each node that is still to be walked.
+    /// One slot of each node that has not been scanned completely.
     nodes: VecDeque<u16>,
     cursor: String,
 }
 
 impl Scan {
-    /// Starts a walk.
+    /// Creates a scan from the beginning.
     pub fn new(client: &Client, pattern: &str) -> Self {
         let nodes = client.net().router.one_slot_per_node().into();
         Self {
@@ -34,16 +34,16 @@ impl Scan {
         }
     }
 
-    /// Returns the names of the next step, perhaps none; `None` at the end. A name may come twice,
-    /// as with `SCAN`.
+    /// Returns the names of the next step, possibly none; `None` at the end. A name may be returned
+    /// twice, as with `SCAN`.
     ///
     /// # Errors
     ///
-    /// What a request may fail with; the step may be tried again.
+    /// The errors of a request. The step may be repeated.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the next call repeats the step.
+    /// If the future is dropped, the next call repeats the step.
     pub async fn step(&mut self) -> Result<Option<Vec<Name>>, Error> {
         let Some(&slot) = self.nodes.front() else {
             return Ok(None);
@@ -81,5 +81,5 @@ impl Scan {
     }
 }
 
-/// How many keys the server looks at in one step.
+/// The number of keys that the server examines in one step.
 const STEP: &str = "256";

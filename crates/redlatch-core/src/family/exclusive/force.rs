@@ -1,4 +1,4 @@
-//! Ending a hold by force.
+//! The end of a hold by force.
 
 use std::{
     future::{Future, IntoFuture},
@@ -8,18 +8,18 @@ use std::{
 use super::{Exclusive, kind::Force};
 use crate::{Error, Token};
 
-/// A forced release; await it. See [`Exclusive::force_release`].
+/// A forced release. Await it. See [`Exclusive::force_release`].
 ///
-/// `true` if there was such a hold and this, or an earlier copy of this, ended it. Costs two
-/// commands, one if the token is given.
+/// Returns `true` if the hold existed, and this request or an earlier copy of it ended the hold.
+/// Costs two commands; one if the token is given.
 ///
 /// # Errors
 ///
-/// As [`Exclusive::info`].
+/// The same as those of [`Exclusive::info`].
 ///
 /// # Cancel safety
 ///
-/// Dropped, the hold may have been ended or not.
+/// If the future is dropped, the hold may or may not have been ended.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is released until this is awaited"]
 pub struct ForceRelease {
@@ -37,17 +37,17 @@ impl ForceRelease {
         }
     }
 
-    /// Ends only the hold with this token. Default: the one that is found when this is awaited.
+    /// Ends only the hold with this token. Default: the hold that exists when this is awaited.
     pub const fn token(mut self, token: Token) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// Forbids the hold's renewal instead of ending it: the name is free when the lease ends, and
-    /// exclusion is kept.
+    /// Forbids the renewal of the hold instead of ending it. The name is free when the lease ends,
+    /// and exclusion is kept.
     ///
-    /// A renewed hold is told that it is revoked by its next renewal; one with a fixed lease ends
-    /// at its deadline as it would have.
+    /// A renewed hold learns at its next renewal that it is revoked. A hold with a fixed lease ends
+    /// at its deadline, as it would have anyway.
     pub const fn after_lease(mut self) -> Self {
         self.how = Force::AfterLease;
         self
@@ -73,7 +73,7 @@ impl ForceRelease {
 }
 
 impl IntoFuture for ForceRelease {
-    /// Whether there was such a hold.
+    /// Whether the hold existed and was ended.
     type Output = Result<bool, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 

@@ -1,4 +1,4 @@
-//! The handle behind the handles of everything that one owner holds at a time.
+//! The handle on which the handles of all exclusive kinds are built.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     runtime::Value,
 };
 
-/// What can be asked of a name that one owner holds at a time. Handles deref to this.
+/// The operations on a name that one owner holds at a time. Handles deref to this type.
 #[derive(Clone)]
 pub struct Exclusive {
     client: Client,
@@ -32,7 +32,7 @@ pub struct Exclusive {
     object: Result<Arc<Object>, NameError>,
 }
 
-/// What the engine knows of it.
+/// The primitive that the engine uses.
 #[derive(Debug)]
 struct Object {
     kind: &'static Kind,
@@ -40,7 +40,7 @@ struct Object {
     class: Arc<str>,
 }
 
-/// For the crates of this family.
+/// Methods for the crates of this family.
 #[doc(hidden)]
 impl Exclusive {
     pub fn new(client: &Client, kind: &'static Kind, name: &str) -> Self {
@@ -81,8 +81,8 @@ impl Exclusive {
         self.object().map(|object| &object.key)
     }
 
-    /// Returns the address of the first waiter of `owner`, as its kind knows it; `None` if `owner`
-    /// does not wait in this process.
+    /// Returns the address of the first waiter of `owner`, in the form of its kind. Returns `None`
+    /// if `owner` does not wait in this process.
     pub fn waiting(&self, owner: &Owner) -> Result<Option<String>, Error> {
         self.client.check_open()?;
         let address = self.client.waiting(self.key()?, owner);
@@ -101,41 +101,43 @@ impl Exclusive {
 }
 
 impl Exclusive {
-    /// Tells whether anybody holds it. Costs one command. Stale as soon as it is known.
+    /// Tells whether any owner holds the name. Costs one command. The answer may be outdated on
+    /// arrival.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// The same as those of [`info`](Self::info).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn is_locked(&self) -> Result<bool, Error> {
         Ok(self.info().await?.is_some())
     }
 
-    /// Tells whether `owner` holds it. Costs one command.
+    /// Tells whether `owner` holds the name. Costs one command.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// The same as those of [`info`](Self::info).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn is_held_by(&self, owner: &Owner) -> Result<bool, Error> {
         Ok(self.hold_count(owner).await? > 0)
     }
 
-    /// Returns how many times `owner` holds it, zero if another or nobody does. Costs one command.
+    /// Returns how many times `owner` holds the name; zero if it does not hold it. Costs one
+    /// command.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// The same as those of [`info`](Self::info).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn hold_count(&self, owner: &Owner) -> Result<u32, Error> {
         let info = self.info().await?;
         Ok(info
@@ -143,47 +145,47 @@ impl Exclusive {
             .map_or(0, |info| info.count))
     }
 
-    /// Returns how long the present hold lasts if it is not renewed; `None` if nobody holds. Costs
-    /// one command.
+    /// Returns how long the present hold lasts if nothing renews it; `None` if no owner holds the
+    /// name. Costs one command.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// The same as those of [`info`](Self::info).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn remaining(&self) -> Result<Option<Duration>, Error> {
         Ok(self.info().await?.map(|info| info.remaining))
     }
 
-    /// Returns who holds, how often, with what token, since when and for how long; `None` if nobody
-    /// does. Costs one command.
+    /// Returns the present hold: owner, count, token, age and remaining lease. Returns `None` if no
+    /// owner holds the name. Costs one command.
     ///
     /// # Errors
     ///
-    /// `InvalidName`, `WrongKind` for a name of another kind, `Permission`, `Auth`, `Closed`;
-    /// `Unavailable` or `OutcomeUnknown` when the server did not answer for as long as the client
-    /// is patient.
+    /// `InvalidName`. `WrongKind` for a name of another kind. `Permission`, `Auth`, `Closed`.
+    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
+    /// `patience`.
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn info(&self) -> Result<Option<LockInfo>, Error> {
         let object = self.object()?;
         info(&self.client, self.kind, &object.key).await
     }
 
-    /// Returns the holders, at most one, with what their clients say about themselves. Costs two
-    /// commands, one if nobody holds.
+    /// Returns the holders, at most one, with the records of their clients. Costs two commands; one
+    /// if no owner holds the name.
     ///
     /// # Errors
     ///
-    /// As [`info`](Self::info).
+    /// The same as those of [`info`](Self::info).
     ///
     /// # Cancel safety
     ///
-    /// It only reads.
+    /// The method only reads.
     pub async fn holders(&self) -> Result<Vec<Holder>, Error> {
         match self.info().await? {
             Some(info) => Ok(vec![inspect::holder(&self.client, info).await?]),
@@ -191,23 +193,25 @@ impl Exclusive {
         }
     }
 
-    /// Ends the present hold, whoever has it. Awaiting the returned builder does it.
+    /// Creates a request that ends the present hold of any owner. Awaiting the returned builder
+    /// sends it.
     ///
-    /// **This breaks exclusion by definition**: the name is free at once, and the holder may still
-    /// be at work. If it is a hold of this very client, its guards are told at once. Otherwise a
-    /// renewed hold is told at its next renewal, and one with a fixed lease only at its deadline,
-    /// or when it extends. The next holder has a greater token. Use [`after_lease`](ForceRelease::after_lease) to forbid
-    /// renewal instead, which breaks nothing.
+    /// **This breaks exclusion by definition**: the name is free at once, while the holder may
+    /// still be at work. Guards of this client learn of it at once. A renewed hold of another
+    /// client learns of it at its next renewal. A hold with a fixed lease learns of it only at its
+    /// deadline, or when it extends. The next holder has a greater token. Use
+    /// [`after_lease`](ForceRelease::after_lease) to forbid the renewal instead, which keeps
+    /// exclusion.
     pub fn force_release(&self) -> ForceRelease {
         ForceRelease::new(self)
     }
 
-    /// Returns the name as it was given; `None` if it is not allowed.
+    /// Returns the name as it was given; `None` if it is invalid.
     pub fn name(&self) -> Option<&str> {
         self.object.as_ref().ok().map(|object| object.key.name())
     }
 
-    /// Returns the client it talks through.
+    /// Returns the client that sends the requests.
     pub const fn client(&self) -> &Client {
         &self.client
     }

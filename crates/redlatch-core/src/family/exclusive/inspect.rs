@@ -1,4 +1,4 @@
-//! Looking at what is held from outside.
+//! The inspection of holds from outside.
 
 use std::{
     fmt,
@@ -17,7 +17,7 @@ use crate::{
     protocol::name::{Key, Name},
 };
 
-/// A lock that somebody holds, as the server knows it.
+/// A held lock, as the server knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
@@ -25,22 +25,22 @@ pub struct LockInfo {
     pub name: String,
     /// The holder, `<client>:<n>`.
     pub owner: String,
-    /// How many guards hold, as the server counts them.
+    /// The number of guards that hold, as the server counts them.
     pub count: u32,
     /// The fencing token of the hold.
     pub token: Token,
-    /// How long it has been held, by the server's clock. Derived from the token, and so too short
-    /// after the server's clock was set back.
+    /// How long it has been held, by the server's clock. The age is derived from the token, so it
+    /// is too short after the server's clock was set back.
     pub age: Duration,
     /// How long the lease lasts if it is not renewed.
     pub remaining: Duration,
-    /// Waiters that the server knows of, of all clients. For a plain lock usually one per client,
-    /// however many of its tasks wait, without those that poll; for a fair lock all that wait. One
-    /// that died may be counted for a while.
+    /// The number of waiters of all clients that the server knows. For a plain lock, that is
+    /// usually one per client, however many of its tasks wait; polling waiters are not counted. For
+    /// a fair lock, all waiters are counted. A dead waiter may be counted for a while.
     pub waiters: u64,
 }
 
-/// A holder and what its client says about itself.
+/// A holder and the record of its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -94,17 +94,17 @@ fn live(client: &Client, name: &str, found: Inspected) -> Option<LockInfo> {
     })
 }
 
-/// The locks that somebody holds, found a bounded step at a time. A stream; see `Client::locks`.
+/// The locks that are held, found in bounded steps. A stream; see `Client::locks`.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Locks(Pin<Box<dyn Stream<Item = Result<Holder, Error>> + Send>>);
 
 impl Locks {
-    /// Starts to look for locks of this kind that are held and whose name matches `pattern`: `*`,
-    /// `?`, `[a-z]`, and `\` before a character that stands for itself.
+    /// Searches for held locks of this kind whose names match `pattern`: `*`, `?`, `[a-z]`, and `\`
+    /// before a literal character.
     ///
-    /// Each step costs one `SCAN` of 256 keys, one command per name it finds, held or not, and one
-    /// more per name that is held. A lock that is taken or freed meanwhile may be missed, and one
-    /// may come twice, as with `SCAN`.
+    /// Each step costs one `SCAN` of 256 keys, one command per name that it finds, held or not, and
+    /// one more per held name. As with `SCAN`, a lock that is taken or freed in the meantime may be
+    /// missed, and a lock may be returned twice.
     #[doc(hidden)]
     pub fn new(client: &Client, kind: &'static Kind, pattern: &str) -> Self {
         let walk = Walk {
@@ -127,12 +127,12 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// `Permission` if the user may not scan, `Auth`, `Closed`; `Unavailable` or `OutcomeUnknown`
-    /// when the server did not answer for as long as the client is patient.
+    /// `Permission` if the user may not scan. `Auth`, `Closed`. `Unavailable` or `OutcomeUnknown`
+    /// if the server did not answer within the client's `patience`.
     ///
     /// # Cancel safety
     ///
-    /// It only reads. An item that is under way when this is dropped comes with the next call.
+    /// The method only reads. If the future is dropped, the next call returns the item in progress.
     pub async fn next(&mut self) -> Option<Result<Holder, Error>> {
         std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
     }
@@ -165,7 +165,7 @@ impl Walk {
             while let Some(name) = self.names.pop() {
                 let found = match inspected(&self.client, self.kind, &self.client.key(&name)).await
                 {
-                    // Somebody else's value under our prefix is no lock.
+                    // A value of another program under the client's prefix is not a lock.
                     Err(error) if error.kind() == ErrorKind::WrongKind => continue,
                     found => found?,
                 };

@@ -1,4 +1,4 @@
-//! The scripts in `exclusive`: the only place that knows the order of their keys and arguments.
+//! The scripts in `exclusive`. Only this module knows the order of their keys and arguments.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use crate::{
 /// One kind of exclusive hold. Meant for a `static LazyLock`.
 #[derive(Debug)]
 pub struct Kind {
-    /// The kind as it stands in events and metrics.
+    /// The kind, as it appears in events and metrics.
     pub label: &'static str,
-    /// Kind and version as the server stores them.
+    /// Kind and version, as the server stores them.
     pub stored: &'static str,
-    /// How its waiters are served.
+    /// The order in which its waiters are served.
     pub discipline: Discipline,
     /// The parts of its key that list its waiters.
     pub parts: &'static [&'static str],
@@ -37,7 +37,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Makes a kind of its scripts.
+    /// Creates a kind from its scripts.
     pub fn new(
         label: &'static str,
         stored: &'static str,
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// Returns the text of the script that renews.
+    /// Returns the text of the renewal script.
     pub const fn renewal(&self) -> &'static str {
         self.renew.text()
     }
@@ -75,13 +75,13 @@ impl Kind {
         )
     }
 
-    /// Starts a call with the key and all its parts.
+    /// Creates a call with the key and all its parts.
     pub fn call(&self, script: &'static Script, key: &Key) -> ScriptCall {
         self.call_all(script, &[key])
     }
 
-    /// Starts a call with all keys, and then with each part of all of them. There is one key at
-    /// least.
+    /// Creates a call with all keys, followed by each part of all of them. There is at least one
+    /// key.
     fn call_all(&self, script: &'static Script, keys: &[&Key]) -> ScriptCall {
         let slot = keys.first().map_or(0, |key| key.slot());
         let call = ScriptCall::in_slot(script, slot);
@@ -91,7 +91,8 @@ impl Kind {
         parts.fold(call, ScriptCall::key)
     }
 
-    /// Appends the address of a waiter; one that is served in order says also whose it is.
+    /// Appends the address of a waiter. The address of a waiter that is served in order contains
+    /// its owner.
     fn address(&self, call: ScriptCall, address: &str, owner: &crate::Owner) -> ScriptCall {
         match self.discipline {
             Discipline::Queued if !address.is_empty() => call.arg(queued_address(address, owner)),
@@ -150,7 +151,7 @@ impl Kind {
         })
     }
 
-    /// Reads a reply about so many names.
+    /// Reads a reply about `names` names.
     pub(super) fn acquired_all(
         &'static self,
         names: usize,
@@ -247,7 +248,7 @@ impl Kind {
     }
 }
 
-/// What a release says of those who wait.
+/// Reads the information about waiters in the reply of a release.
 impl Kind {
     pub(super) fn waiting<'a>(&'static self, reply: &'a Value) -> Waiting<'a> {
         let barging = self.discipline == Discipline::Barging;
@@ -255,7 +256,7 @@ impl Kind {
             return Waiting::Unknown;
         };
         let freed = matches!(items.text(1), Ok("released")) && matches!(items.number(2), Ok(0));
-        // An item that is missing is an error, and making one costs ten allocations.
+        // A missing item would create an error, which costs ten allocations.
         if items.len() < 5 {
             return if freed {
                 Waiting::Nobody
@@ -273,7 +274,7 @@ impl Kind {
     }
 }
 
-/// What `exclusive/inspect` found.
+/// The result of `exclusive/inspect`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inspected {
     Free,
@@ -288,7 +289,7 @@ pub(super) enum Inspected {
     },
 }
 
-/// How a hold is ended by force.
+/// The ways to end a hold by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Force {
     Now,
@@ -336,7 +337,7 @@ impl Kind {
             .arg(millis(retention))
     }
 
-    /// Tells whether the hold was there to be ended, by this call or by an earlier copy of it.
+    /// Tells whether this call, or an earlier copy of it, ended the hold.
     pub(super) fn forced(&'static self, reply: &Value) -> Result<bool, Error> {
         let items = Items::new(&self.force, reply)?;
         match items.text(1)? {
@@ -348,12 +349,12 @@ impl Kind {
     }
 }
 
-/// The address of a waiter of `owner` who is served in order.
+/// Returns the address of a waiter of `owner` that is served in order.
 pub(super) fn queued_address(address: &str, owner: &crate::Owner) -> String {
     format!("{address} {}", owner.number())
 }
 
-/// Reads a number that an empty text may stand for.
+/// Reads an optional number. An empty text means `None`.
 fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
     match items.text(at) {
         Ok("") => Ok(None),

@@ -1,5 +1,5 @@
-//! What every kind has in common that one owner holds at a time: its handle, looking at it from
-//! outside, and ending its hold by force.
+//! The common part of all kinds that one owner holds at a time: the handle, the inspection from
+//! outside, and the end of a hold by force.
 
 mod force;
 mod handle;

@@ -1,4 +1,4 @@
-//! No reply makes a decoder of what one owner holds panic.
+//! Tests that no reply makes a decoder of the exclusive kinds panic.
 
 #[path = "../../runtime/replies.rs"]
 mod replies;

@@ -276,7 +276,7 @@ impl<G> TryAcquire<G> {
         Self(Request::new(Source::one(client, primitive), Wait::Never))
     }
 
-    /// Starts a builder for several things at once; for the crates of this family.
+    /// Creates a builder for several objects at once. For the crates of this family.
     #[doc(hidden)]
     pub fn many(many: Arc<dyn AcquireMany<G>>) -> Self {
         Self(Request::new(Source::Many(many), Wait::Never))

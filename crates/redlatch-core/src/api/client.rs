@@ -37,7 +37,7 @@ impl Client {
         ClientBuilder::new(url).connect().await
     }
 
-    /// Starts to build a client for `url`.
+    /// Creates a builder for a client of `url`.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }

@@ -131,8 +131,8 @@ impl Core {
         });
     }
 
-    /// Handles an end that nobody requested: tells all guards and waiters, and releases the holds
-    /// if the releaser still runs.
+    /// Handles an end without a call of `close`: tells all guards and waiters, and releases the
+    /// holds if the releaser still runs.
     fn ended(&self, end: &End) {
         self.closing.send_replace(true);
         if *end == End::Runtime {

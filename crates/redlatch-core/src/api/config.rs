@@ -54,16 +54,17 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// * One server: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS,
     ///   `unix:///path[?db=n&user=…&pass=…]` or `redis+unix://…`.
-    /// * A cluster: `redis+cluster://[user[:password]@]host[:port][,host[:port]…]`, some of its
-    ///   nodes. `redis-cluster://host?node=host:port` means the same.
+    /// * A cluster, by some of its nodes:
+    ///   `redis+cluster://[user[:password]@]host[:port][,host[:port]…]`.
+    ///   `redis-cluster://host?node=host:port` means the same.
     /// * Sentinels:
-    ///   `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/service[/database]`, the
-    ///   service being the name that the sentinels know the master by; user and password are the
-    ///   servers', `?sentinel_username=…&sentinel_password=…` the sentinels'.
+    ///   `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/service[/database]`. The
+    ///   service is the name by which the sentinels know the master. User and password apply to the
+    ///   servers; `?sentinel_username=…&sentinel_password=…` apply to the sentinels.
     ///   `redis-sentinel://…?sentinelServiceName=service` and `redis-sentinel://…/database#service`
-    ///   mean the same. The port is 26379 by default.
-    /// * A master and its replicas: `redis+replicas://host[:port],host[:port]…[/database]`, all of
-    ///   them; which one is the master is found out.
+    ///   mean the same. The default port is 26379.
+    /// * A master and all of its replicas: `redis+replicas://host[:port],host[:port]…[/database]`.
+    ///   The client finds out which one is the master.
     ///
     /// With `rediss` instead of `redis`, the client uses TLS for all of them. `valkey` and
     /// `valkeys` mean the same as `redis` and `rediss`.
@@ -317,8 +318,8 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// permissions. Default: on.
     ///
     /// The check costs a handful of commands once. Turn it off for a service where the check fails
-    /// although locks would work. Without it, missing permissions show at first use, the first
-    /// waiter has to subscribe before it can wait, and in a cluster each notification goes to all
+    /// although locks would work. Without it, missing permissions show at first use. The first
+    /// waiter has to subscribe before it can wait. In a cluster, each notification goes to all
     /// nodes.
     #[must_use]
     pub fn self_check(mut self, check: bool) -> Self {

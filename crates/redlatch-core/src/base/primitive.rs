@@ -344,7 +344,7 @@ pub enum ReleaseReply {
 }
 
 /// A fencing token. Each new hold of a name has a greater token than every earlier hold, also
-/// across expiry and restart, unless the server's clock is set back.
+/// across expiry and restart. This requires that the server's clock is not set back.
 ///
 /// Pass it to the resource that the lock protects. The resource must reject a token lower than the
 /// highest it has seen.

@@ -105,7 +105,7 @@ pub(crate) const RECORD_TTL: Duration = secs(3600);
 /// The delay before a record is written again after the server refused it.
 pub(crate) const RECORD_RETRY: Duration = secs(60);
 
-// Judgements.
+// Thresholds.
 
 /// A connection that ends sooner counts as a failed connection attempt, so the next one is delayed.
 pub(crate) const SHORT_CONNECTION: Duration = secs(1);

@@ -167,6 +167,7 @@ impl<'a> Run<'a> {
         result
     }
 
+    /// Executes the waiter's steps until it ends or the server grants the request.
     async fn run(&mut self) -> Result<Option<Held>, Error> {
         loop {
             // A closing client must not use a turn that passes on to it.

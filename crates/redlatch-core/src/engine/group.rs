@@ -86,6 +86,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Sends the one request and processes its reply.
     async fn ask(&self) -> Result<Together, Error> {
         let mut attempts =
             Attempt::for_all(self.client, self.primitives, &self.owner, self.lease.span());

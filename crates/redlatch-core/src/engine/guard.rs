@@ -96,8 +96,8 @@ impl Held {
     /// not been released since. The work of its holder may be half done.
     ///
     /// Only the guard whose acquisition began the hold knows this, not its re-entries. `false` is
-    /// no proof: the record of the previous hold is lost when the retention of its token ends, and
-    /// when a reply was lost and the request was repeated.
+    /// no proof. The record of the previous hold is lost when the retention of its token ends. It
+    /// is also lost when a reply was lost and the request was repeated.
     pub const fn is_after_abandonment(&self) -> bool {
         self.abandoned
     }

@@ -110,6 +110,7 @@ impl Hold {
             }
         };
         hold.join(granted, now);
+        // `lose` takes the table's lock, so unlock it first.
         drop(table);
         if let Some(older) = older {
             let stale = if older.serial > granted.serial {

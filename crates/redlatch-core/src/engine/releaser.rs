@@ -263,6 +263,7 @@ impl Releaser {
         node
     }
 
+    /// Sends one pipeline. Marks its releases as sent as soon as they are on their way.
     async fn send(&self, net: &Net, round: &mut Round) -> Vec<CallOutcome> {
         let Round { releases, sent } = round;
         let slot = releases[0].primitive.key().slot();
@@ -313,6 +314,8 @@ impl Releaser {
         response.outcomes
     }
 
+    /// Processes the outcome of one release. Queues the release again unless the server answered it
+    /// or its lease has certainly ended.
     fn settle(&self, net: &Net, pending: PendingRelease, mut sent: Sent, outcome: CallOutcome) {
         let now = net.world.now();
         let labels = Labels::of(pending.primitive.as_ref());

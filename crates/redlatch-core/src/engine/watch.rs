@@ -165,6 +165,7 @@ impl<'a> Run<'a> {
         result
     }
 
+    /// Executes the waiter's steps until the phase is over or the waiter ends.
     async fn run(&mut self) -> Result<bool, Error> {
         loop {
             self.client.check_closing()?;

@@ -202,6 +202,7 @@ impl Watchdog {
         }
     }
 
+    /// Updates the window of a node after one of its pipelines has ended.
     fn finished(&self, net: &Net, window: &mut RenewalWindow<Weak<Hold>>, done: &Done) {
         let Done { count, sent, .. } = *done;
         match done.end {
@@ -224,6 +225,7 @@ impl Watchdog {
         }
     }
 
+    /// Builds the renewal of a hold; `None` if the hold needs no renewal any more.
     fn job(hold: &Weak<Hold>, now: Moment) -> Option<Job> {
         let hold = hold.upgrade()?;
         // Reading the state reports a loss.
@@ -252,6 +254,8 @@ impl Watchdog {
         }
     }
 
+    /// Sends the renewals and processes the replies. Returns the refused and redirected renewals
+    /// separately, so that other nodes do not delay this one.
     async fn renew_all(
         &self,
         net: &Net,
@@ -327,6 +331,7 @@ async fn follow(net: &Net, rest: Rest) {
     }
 }
 
+/// Passes the outcome of one renewal on to its hold.
 fn settle(job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
     let Job { hold, span, .. } = job;
     let reply = match outcome {

@@ -27,9 +27,9 @@ use crate::{
 ///
 /// A waiter that leaves removes its own entry. A server may have the entry nevertheless: a lagging
 /// replica takes over, an old snapshot is restored, or the server loses the undo. Such an entry
-/// counts as alive, since its client is alive, and would block everybody behind it. The client that
-/// is notified for it therefore withdraws all such entries of the name with one request, and the
-/// script notifies the next waiter.
+/// counts as alive, since its client is alive, and would block all waiters behind it. The client
+/// that is notified for it therefore withdraws all such entries of the name with one request, and
+/// the script notifies the next waiter.
 #[derive(Debug)]
 pub(crate) struct Withdrawals {
     prefix: Prefix,
@@ -163,6 +163,8 @@ impl Withdrawals {
         stray(says, Cause::Called).into_iter().chain(numbered)
     }
 
+    /// Handles one cause: withdraws the entries of the object, unless a local waiter makes that
+    /// unnecessary.
     async fn answer(&self, net: &Net, stray: Stray) -> Key {
         let needless = match stray.cause {
             Cause::CalledBy(number) => self.local_queues.waits(&stray.key, number),
@@ -180,6 +182,8 @@ impl Withdrawals {
         stray.key
     }
 
+    /// Withdraws the entries of an object whose kind is not known: tries each known kind until one
+    /// fits.
     async fn withdraw(&self, net: &Net, stray: &Stray) -> Result<(), Error> {
         let kinds: Vec<_> = lock(&self.kinds).values().cloned().collect();
         let mut asked = Vec::new();

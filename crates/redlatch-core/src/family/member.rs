@@ -53,7 +53,7 @@ impl Member {
         self.primitive.name()
     }
 
-    /// Returns the kind, as it stands in events and metrics.
+    /// Returns the kind, as it appears in events and metrics.
     pub fn kind(&self) -> &'static str {
         self.primitive.kind()
     }

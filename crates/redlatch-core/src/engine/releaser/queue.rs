@@ -302,6 +302,8 @@ impl Item {
 }
 
 impl Name {
+    /// Records that an item has reached a stage. Each item counts once per stage, and a settled
+    /// item counts as sent, too.
     fn pass(&mut self, sent: &mut Sent, ahead: Ahead) {
         if !std::mem::replace(&mut sent.sent, true) {
             self.sent.advance();

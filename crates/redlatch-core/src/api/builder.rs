@@ -177,8 +177,8 @@ macro_rules! acquire_options {
             /// Any other durability costs a `WAIT` per acquisition and per pipeline of renewals,
             /// over separate connections. Replicas have a sixth of the lease, at most 1 s, to
             /// confirm. If too few confirm, the acquisition fails with `NotEnoughReplicas` and is
-            /// undone. A renewal then does not count and is tried again, until the hold is lost at
-            /// its deadline.
+            /// undone. A renewal with too few confirmations does not count and is tried again,
+            /// until the hold is lost at its deadline.
             pub const fn durability(mut self, durability: Durability) -> Self {
                 self.0.options.durability = durability;
                 self

@@ -22,8 +22,9 @@ impl Client {
     /// Closes the client: rejects new work at once, tells every guard that its hold ends, gives the
     /// guards `grace` to finish, and then releases the remaining holds.
     ///
-    /// Waiters get [`ErrorKind::Closed`], guards get [`LossCause::Closed`]. During the grace, holds
-    /// are renewed as before, so no other owner gets the name while a guard finishes its work.
+    /// Waiters get [`ErrorKind::Closed`](crate::ErrorKind::Closed), guards get
+    /// [`LossCause::Closed`]. During the grace, holds are renewed as before, so no other owner gets
+    /// the name while a guard finishes its work.
     ///
     /// Returns when every hold is released and the connections are closed. The time limit is the
     /// grace, plus 1 s for acquisitions to give up, plus the client's `patience`. Holds that could

@@ -135,8 +135,8 @@ impl Held {
     }
 
     /// Returns the deadline by this client's clock, [`Client::now`](crate::Client::now), if nothing
-    /// renews the hold. A hold may be lost before the deadline, which [`check`](Self::check)
-    /// detects.
+    /// renews the hold. Does not check the hold, which may be lost before its deadline;
+    /// [`check`](Self::check) does.
     pub fn valid_until(&self) -> Moment {
         self.hold.valid_until()
     }

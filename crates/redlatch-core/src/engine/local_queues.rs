@@ -43,8 +43,8 @@ struct Sides {
     shared: Option<SharedQueue>,
 }
 
-/// A queue, to which each of its waiters keeps a reference. Code that locks both locks the table of
-/// names first.
+/// A queue. Each of its waiters keeps a reference to it. Code that locks the table of names and a
+/// queue locks the table first.
 type SharedQueue = Arc<Mutex<LocalQueue>>;
 
 #[derive(Debug, Default)]

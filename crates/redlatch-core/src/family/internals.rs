@@ -147,9 +147,9 @@ pub trait Internals {
 
     /// Sends a change until it is answered, within the client's `patience` and for 20 s at most.
     ///
-    /// `build` builds the dated call from the id that its script remembers for [`REMEMBERED`].
-    /// `read` reads the reply. If the future is dropped, the change takes effect once or not at
-    /// all, at most 5 s after it was last sent.
+    /// `build` builds the dated call from the id that its script remembers for
+    /// [`REMEMBERED`](crate::family::REMEMBERED). `read` reads the reply. If the future is dropped,
+    /// the change takes effect once or not at all, at most 5 s after it was last sent.
     fn change<R: Send>(
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,

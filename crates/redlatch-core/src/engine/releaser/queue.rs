@@ -1,4 +1,4 @@
-//! The unanswered releases and undos of one client. Nothing in this module awaits.
+//! The unanswered releases and undos of one client. This module holds no lock across an await.
 
 use std::{
     collections::BTreeMap,

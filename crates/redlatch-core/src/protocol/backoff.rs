@@ -1,11 +1,11 @@
-//! Waiting longer after each failure, with jitter.
+//! Growing pauses between tries, with jitter.
 
 use std::time::Duration;
 
-/// How long to pause between tries: the first pause, by how much each is longer than the one
-/// before, the longest, how far each is spread, and after how many tries to stop.
+/// The pauses between tries: the first pause, the growth factor, the longest pause, the jitter, and
+/// the maximum number of tries.
 ///
-/// Source: M. Brooker, "Exponential Backoff And Jitter", whose terms [`Jitter`] uses.
+/// [`Jitter`] uses the terms of M. Brooker, "Exponential Backoff And Jitter".
 ///
 /// # Examples
 ///
@@ -26,26 +26,26 @@ use std::time::Duration;
 pub struct Backoff {
     initial: Duration,
     max: Duration,
-    /// In thousandths.
+    /// The growth factor in thousandths.
     factor: u32,
     jitter: Jitter,
     max_attempts: Option<u32>,
 }
 
-/// How far a pause is spread, so that those who failed together do not try again together.
+/// The random spread of a pause, which separates clients that failed at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Jitter {
-    /// Not at all.
+    /// No spread.
     None,
-    /// Between half of it and the whole.
+    /// Between half of the pause and the whole.
     Equal,
-    /// Between nothing and the whole, at least 1 ms.
+    /// Between zero and the whole pause, at least 1 ms.
     Full,
 }
 
 impl Backoff {
-    /// Pauses `delay` each time, at least 1 ms, without jitter.
+    /// Creates a back-off with equal pauses of `delay`, at least 1 ms, without jitter.
     pub const fn constant(delay: Duration) -> Self {
         let delay = at_least_a_ms(delay);
         Self {
@@ -57,7 +57,7 @@ impl Backoff {
         }
     }
 
-    /// Pauses `initial` first, at least 1 ms, twice as long each time after, at most `max`, with
+    /// Creates a back-off with pauses that double from `initial`, at least 1 ms, up to `max`, with
     /// equal jitter.
     pub const fn exponential(initial: Duration, max: Duration) -> Self {
         let initial = at_least_a_ms(initial);
@@ -74,8 +74,8 @@ impl Backoff {
         }
     }
 
-    /// Sets by how much each pause is longer than the one before: 1 to 100; what is out of bounds
-    /// is brought to the nearer one.
+    /// Sets the ratio of each pause to the one before: 1 to 100. Other values are clamped to these
+    /// bounds.
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         let thousandths = (factor * 1000.0).clamp(1000.0, 100_000.0);
@@ -87,26 +87,26 @@ impl Backoff {
         self
     }
 
-    /// Sets how far each pause is spread.
+    /// Sets the jitter of each pause.
     #[must_use]
     pub const fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Stops after `attempts` tries, the first counted, at least 1. Default: never.
+    /// Sets the maximum number of tries, including the first, at least 1. Default: unlimited.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(if attempts == 0 { 1 } else { attempts });
         self
     }
 
-    /// Tells whether there is to be no other try after `attempts` of them.
+    /// Returns whether `attempts` tries are the maximum.
     pub fn is_exhausted(&self, attempts: u32) -> bool {
         self.max_attempts.is_some_and(|most| attempts >= most)
     }
 
-    /// Returns how long to wait before try number `failures` (from 1), with 64 `random` bits.
+    /// Returns the pause after failure number `failures` (from 1), with 64 `random` bits.
     pub fn delay(&self, failures: u32, random: u64) -> Duration {
         let whole = self.whole(failures);
         match self.jitter {

@@ -1,68 +1,68 @@
-//! What an error reply means for the request it answers.
+//! The meaning of an error reply for its request.
 
 use super::slot::SLOTS;
 
 /// The class of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// The script is not in the server's cache: send its text.
+    /// The script is not in the server's cache. The client sends its text.
     NoScript,
-    /// Another node is in charge.
+    /// Another node serves the slot.
     Redirect(Redirect),
-    /// Nothing was executed and a later try may succeed.
+    /// The server executed nothing, and a later try may succeed.
     Retry(Obstacle),
-    /// It may or may not have been executed; sending it again is safe because every script is
-    /// idempotent.
+    /// The server may or may not have executed the request. Sending it again is safe, because every
+    /// script is idempotent.
     Unknown,
-    /// Nothing was executed and no retry helps.
+    /// The server executed nothing, and no retry helps.
     Fatal(Refusal),
-    /// A script was stopped there and no retry helps. What it wrote before stays.
+    /// The server stopped a script at this command, and no retry helps. Its earlier writes stay.
     Halted(Refusal),
 }
 
-/// Where a redirected request should go.
+/// The target of a redirected request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// For this request only (`ASK`), not for the slot as a whole (`MOVED`).
+    /// Whether the redirection is for this request only (`ASK`), and not for the whole slot
+    /// (`MOVED`).
     pub once: bool,
-    /// The slot that is elsewhere.
+    /// The slot that another node serves.
     pub slot: u16,
-    /// `host:port` as the server wrote it; the host may be empty, which means the node that
-    /// answered.
+    /// `host:port` as the server wrote it. An empty host means the node that answered.
     pub address: String,
 }
 
-/// What keeps a request from being executed for the moment.
+/// Why a server cannot execute a request for the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The server has fewer replicas than its configuration asks for.
     Replicas,
-    /// The server is no master (any more).
+    /// The server is no master, or not any longer.
     ReadOnly,
-    /// The server loads, is busy, moves the slot, or cannot write to disk.
+    /// The server is loading its data, is busy, is moving the slot, or cannot write to its disk.
     NotNow,
 }
 
-/// Why a request will never be executed.
+/// Why a server will never execute a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The key holds a value of another type.
     WrongType,
-    /// The ACL user may not do this.
+    /// The ACL user lacks a permission.
     Permission,
-    /// User or password are not accepted.
+    /// The server rejects the user or the password.
     Auth,
     /// The server is out of memory.
     Full,
-    /// Anything else that cannot succeed.
+    /// Any other permanent refusal.
     Other,
 }
 
 /// Classifies an error reply by its code and the rest of its line.
 ///
-/// What a server refuses to a script by its state (no memory, no replicas, no master) it refuses to
-/// its first write: nothing was written. What it refuses because of a key or of the user's rights
-/// may come after others.
+/// A refusal for the server's state (no memory, no replicas, no master) hits the first write of a
+/// script, so nothing was written. A refusal for a key or for the user's rights may follow earlier
+/// writes of the script.
 pub(crate) fn classify(code: &str, message: &str) -> Class {
     let of_script = message.contains("@user_script") || message.contains(" script: ");
     match classify_code(code, message) {
@@ -91,7 +91,8 @@ fn classify_code(code: &str, message: &str) -> Class {
     }
 }
 
-/// Redis 6.2 wraps the error of a command inside a script; later servers keep its code in front.
+/// Classifies an `ERR` reply. Redis 6.2 wraps the error of a command inside a script; later servers
+/// keep its code in front.
 fn classify_err(message: &str) -> Class {
     if message.starts_with("unknown command") {
         return Class::Fatal(Refusal::Permission);
@@ -99,7 +100,7 @@ fn classify_err(message: &str) -> Class {
     if message.starts_with("max number of clients") {
         return Class::Retry(Obstacle::NotNow);
     }
-    // Redis 7.0 and Valkey deny a command inside a script in words, too.
+    // Redis 7.0 and Valkey also deny a command inside a script by a text without a code.
     if message.starts_with("The user executing the script can't")
         || message.starts_with("ACL failure in script")
     {
@@ -112,7 +113,7 @@ fn classify_err(message: &str) -> Class {
         return Class::Unknown;
     };
     if inner.contains("can't run this command") || inner.contains("can't access") {
-        // 6.2 denies in words, without a code.
+        // Redis 6.2 denies by a text without a code.
         return Class::Fatal(Refusal::Permission);
     }
     let inner = inner.trim_start_matches('-');

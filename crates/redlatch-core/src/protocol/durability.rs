@@ -1,26 +1,27 @@
 //! How many replicas have to know of a grant or a renewal before it counts.
 
-/// Who has to have a grant, or a renewal, before it counts.
+/// Which servers have to store a grant or a renewal before it counts.
 ///
-/// Redis replicates after it has answered: a master that fails right after a grant may take the
-/// only copy of it along, and its successor grants the name again. Waiting for replicas (`WAIT`)
-/// makes that rarer. It is no consensus: of several replicas a server may promote one that has not
-/// confirmed. Only [`Replicas`](Self::Replicas) with all of them leaves nobody who does not know.
+/// Redis replicates after it has answered. A master that fails right after a grant may lose the
+/// only copy of it, and the promoted replica grants the name again. Waiting for replicas (`WAIT`)
+/// makes that less likely. It is no consensus: a failover may promote a replica that has not
+/// confirmed. Only [`Replicas`](Self::Replicas) with the number of all replicas leaves no replica
+/// without the grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// The master. The default; costs nothing.
+    /// The master alone. This is the default and costs nothing.
     #[default]
     Master,
-    /// The master and so many replicas.
+    /// The master and this many replicas.
     Replicas(u32),
-    /// More than half of master and replicas, by the most replicas that were ever seen: half of
-    /// their number, rounded down, besides the master.
+    /// More than half of the master and its replicas. The number of replicas is the largest that
+    /// was ever seen. Half of it, rounded up, has to confirm besides the master.
     Majority,
 }
 
 impl Durability {
-    /// Returns how many replicas have to confirm, where `replicas` are there.
+    /// Returns how many of `replicas` replicas have to confirm.
     pub const fn needs(self, replicas: u32) -> u32 {
         match self {
             Self::Master => 0,
@@ -29,7 +30,7 @@ impl Durability {
         }
     }
 
-    /// Tells whether any replica can be waited for.
+    /// Returns whether this level waits for any replica.
     pub const fn waits(self) -> bool {
         !matches!(self, Self::Master | Self::Replicas(0))
     }

@@ -1,13 +1,13 @@
-//! Patterns over names, with the rules of the server's `KEYS` and `SCAN`.
+//! Patterns for names, with the rules of the server's `KEYS` and `SCAN`.
 
-/// Tells whether `text` matches `pattern`: `*`, `?`, `[abc]`, `[^a-z]`, and `\` before a character
-/// that stands for itself.
+/// Returns whether `text` matches `pattern`: `*`, `?`, `[abc]`, `[^a-z]`, and `\` before a literal
+/// character.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);
-    // Where to go on when a guess about the last star was wrong: only the last one need be tried
-    // again.
+    // Where to continue after a mismatch behind the last star. Only the last star needs another
+    // try.
     let mut retry = None;
     while t < text.len() {
         if pattern.get(p) == Some(&'*') {
@@ -25,7 +25,7 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// Matches one character at `p`; returns where the pattern goes on.
+/// Matches one character at `p`. Returns the position behind the matched part of the pattern.
 fn one(pattern: &[char], p: usize, c: char) -> Option<usize> {
     match *pattern.get(p)? {
         '?' => Some(p + 1),
@@ -35,7 +35,7 @@ fn one(pattern: &[char], p: usize, c: char) -> Option<usize> {
     }
 }
 
-/// Matches a set whose content starts at `p`.
+/// Matches a set whose content starts at `p`. Returns the position behind the set.
 fn set(pattern: &[char], mut p: usize, c: char) -> Option<usize> {
     let negated = pattern.get(p) == Some(&'^');
     p += usize::from(negated);

@@ -1,4 +1,4 @@
-//! What a holder may believe about its hold.
+//! The state of a hold by the holder's own clock.
 
 use std::{fmt, time::Duration};
 
@@ -11,12 +11,12 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldState {
-    /// The hold is ours until at least its deadline.
+    /// The hold is valid until at least its deadline.
     Held,
-    /// The last renewal had no clear answer; the hold is still ours until its deadline, and renewal
-    /// goes on, faster.
+    /// The last renewal had no clear answer. The hold is still valid until its deadline, and
+    /// renewals continue at shorter intervals.
     Unknown,
-    /// The hold is over. Nothing brings it back.
+    /// The hold is over. Nothing restores it.
     Lost(LossCause),
 }
 
@@ -34,20 +34,20 @@ impl fmt::Display for HoldState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// Its lease ran out.
+    /// The lease ran out.
     Expired,
     /// The server says that a later hold has the name.
     Taken,
-    /// It was ended, or its renewal forbidden, by force.
+    /// The hold was ended by force, or its renewal was forbidden by force.
     Revoked,
-    /// The server knows nothing of it any more: restarted without its data, flushed, or the key was
-    /// deleted.
+    /// The server has no record of the hold: it restarted without its data, it was flushed, or the
+    /// key was deleted.
     Forgotten,
     /// No renewal got through before the deadline.
     Unreachable,
     /// The client was closed, or has ended with its tokio runtime.
     Closed,
-    /// This process is a fork of the one that holds.
+    /// This process is a fork of the process that holds.
     Forked,
 }
 
@@ -80,12 +80,13 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// What the holder itself counts on: a deadline by the holder's own clock, and how the last renewal
-/// went.
+/// The holder's own record of its lease: a deadline by the holder's clock, and the result of the
+/// last renewal.
 ///
-/// Inputs: [`extended`](Self::extended) and [`troubled`](Self::troubled) after each renewal, [`lose`](Self::lose) when somebody knows better.
-/// Output: [`state`](Self::state), which is asked before anything relies on the hold. Loss is for good: a
-/// renewal that is answered after the deadline does not revive it.
+/// Inputs: [`extended`](Self::extended) and [`troubled`](Self::troubled) after each renewal, and
+/// [`lose`](Self::lose) when another source reports the loss. Output: [`state`](Self::state), which
+/// the caller reads before it relies on the hold. A loss is final: a renewal that is answered after
+/// the deadline does not restore the hold.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalLease {
     valid_until: Moment,
@@ -94,7 +95,7 @@ pub(crate) struct LocalLease {
 }
 
 impl LocalLease {
-    /// Starts with a grant of `span` that was asked for at `sent`.
+    /// Creates the record of a grant of `span` that was requested at `sent`.
     pub(crate) fn new(trust: Trust, sent: Moment, span: Duration) -> Self {
         Self {
             valid_until: trust.valid_until(sent, span),
@@ -103,19 +104,19 @@ impl LocalLease {
         }
     }
 
-    /// Returns until when the hold may be relied on.
+    /// Returns the moment until which the holder may rely on the hold.
     pub(crate) const fn valid_until(&self) -> Moment {
         self.valid_until
     }
 
-    /// Returns when the holder is told of the loss if nothing else happens: a timer's grain before
+    /// Returns when the holder learns of the loss if no other event occurs: [`TIMER_GRAIN`] before
     /// the deadline.
     pub(crate) const fn tell_at(&self) -> Moment {
         self.valid_until.before(TIMER_GRAIN)
     }
 
-    /// Takes in that a request sent at `sent` has set the lease to `span`, as was learnt at `now`.
-    /// Never shortens.
+    /// Records that a request sent at `sent` has set the lease to `span`. The answer arrived at
+    /// `now`. The deadline never moves back.
     pub(crate) fn extended(
         &mut self,
         trust: Trust,
@@ -130,13 +131,13 @@ impl LocalLease {
         self.state(now)
     }
 
-    /// Takes in that a renewal had no clear answer.
+    /// Records that a renewal had no clear answer.
     pub(crate) fn troubled(&mut self, now: Moment) -> HoldState {
         self.troubled = true;
         self.state(now)
     }
 
-    /// Ends the lease. The first cause stays.
+    /// Ends the lease. A later cause does not replace the first one.
     pub(crate) fn lose(&mut self, cause: LossCause, now: Moment) -> HoldState {
         if let HoldState::Held | HoldState::Unknown = self.state(now) {
             self.lost = Some(cause);
@@ -144,7 +145,7 @@ impl LocalLease {
         self.state(now)
     }
 
-    /// Returns the state at `now`; from the deadline on it is lost.
+    /// Returns the state at `now`. The hold is lost from [`tell_at`](Self::tell_at) on.
     pub(crate) fn state(&mut self, now: Moment) -> HoldState {
         if self.lost.is_none() && now >= self.tell_at() {
             let cause = if self.troubled {

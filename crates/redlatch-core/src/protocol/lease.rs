@@ -1,4 +1,4 @@
-//! Leases, their bounds, and how long a holder may believe in one.
+//! Leases, their bounds, and how long a holder may rely on one.
 
 use std::{error, fmt, time::Duration};
 
@@ -6,8 +6,8 @@ use super::time::Moment;
 
 /// How long a hold lasts.
 ///
-/// Stored deadlines come from the server's clock; the holder keeps a shorter deadline of its own,
-/// see [`Trust`].
+/// The deadlines on the server follow the server's clock. The holder keeps a shorter deadline of
+/// its own, see [`Trust`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     millis: u64,
@@ -19,25 +19,25 @@ impl Lease {
     pub const MIN_FIXED: Duration = Duration::from_millis(50);
     /// Shortest lease that the watchdog renews.
     pub const MIN_RENEWED: Duration = Duration::from_secs(1);
-    /// Longest lease of either sort: 365 days.
+    /// Longest lease of either kind: 365 days.
     pub const MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-    /// A lease that ends after `span` unless it is extended: 50 ms to 365 days, in whole
+    /// Creates a lease that ends after `span` unless it is extended: 50 ms to 365 days, in whole
     /// milliseconds.
     ///
     /// # Errors
     ///
-    /// [`LeaseError`] outside of these bounds.
+    /// [`LeaseError`] if `span` is outside of these bounds.
     pub fn fixed(span: Duration) -> Result<Self, LeaseError> {
         Self::checked(span, false, Self::MIN_FIXED)
     }
 
-    /// A lease of `span` that the watchdog renews every third of it while a guard lives: 1 s to 365
-    /// days, in whole milliseconds.
+    /// Creates a lease of `span` that the watchdog renews every third of `span` while a guard
+    /// lives: 1 s to 365 days, in whole milliseconds.
     ///
     /// # Errors
     ///
-    /// [`LeaseError`] outside of these bounds.
+    /// [`LeaseError`] if `span` is outside of these bounds.
     pub fn renewed(span: Duration) -> Result<Self, LeaseError> {
         Self::checked(span, true, Self::MIN_RENEWED)
     }
@@ -47,13 +47,13 @@ impl Lease {
         Duration::from_millis(self.millis)
     }
 
-    /// Returns whether the watchdog renews it.
+    /// Returns whether the watchdog renews the lease.
     pub const fn is_renewed(self) -> bool {
         self.renewed
     }
 
-    /// Returns how long one request for it waits for its reply: a sixth of the lease, at least 10
-    /// ms, at most 1 s.
+    /// Returns how long a request with this lease waits for its reply: a sixth of the lease, at
+    /// least 10 ms, at most 1 s.
     pub fn attempt_timeout(self) -> Duration {
         (self.span() / 6).clamp(Duration::from_millis(10), Duration::from_secs(1))
     }
@@ -62,14 +62,14 @@ impl Lease {
         if span < min || span > Self::MAX {
             return Err(LeaseError { span, min });
         }
-        // Whole milliseconds are what the server counts; rounding down never promises too much.
+        // The server counts whole milliseconds. Rounding down never promises too much.
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Ok(Self { millis, renewed })
     }
 }
 
 impl Default for Lease {
-    /// 30 s, renewed.
+    /// Returns a lease of 30 s that the watchdog renews.
     fn default() -> Self {
         Self {
             millis: 30_000,
@@ -78,7 +78,7 @@ impl Default for Lease {
     }
 }
 
-/// A lease out of bounds.
+/// The error for a lease that is out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseError {
     span: Duration,
@@ -99,27 +99,28 @@ impl error::Error for LeaseError {}
 
 /// How far clocks are trusted: each may run faster or slower than true time by `drift`.
 ///
-/// Source of the rule: C. Gray and D. Cheriton, "Leases", SOSP 1989; the holder's deadline is
-/// counted from before it sent the request and shortened by what the two clocks may differ over one
-/// lease.
+/// The rule is from C. Gray and D. Cheriton, "Leases", SOSP 1989. The holder counts its deadline
+/// from the moment before it sent the request. It subtracts the largest difference between the two
+/// clocks over one lease.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trust {
     drift: f64,
 }
 
 impl Trust {
-    /// Trusts clocks to run within `drift` of true time, 0.01 being one per cent. Bounds: 0 to 0.2.
+    /// Returns the trust that clocks run within `drift` of true time, where 0.01 is one per cent.
+    /// Bounds: 0 to 0.2.
     pub(crate) fn new(drift: f64) -> Option<Self> {
         (0.0..=0.2).contains(&drift).then_some(Self { drift })
     }
 
-    /// Returns what a holder takes off a lease: 2 × drift × lease, 2 ms for rounding and 2 ms for
-    /// the timer.
+    /// Returns the margin that a holder subtracts from a lease: 2 × drift × lease, 2 ms for
+    /// rounding, and 2 ms for the timer.
     pub(crate) fn margin(self, lease: Duration) -> Duration {
         lease.mul_f64(2.0 * self.drift) + ROUNDING + TIMER_GRAIN
     }
 
-    /// Returns until when a holder that asked at `sent` may believe in a lease of `span`.
+    /// Returns until when a holder that sent its request at `sent` may rely on a lease of `span`.
     pub(crate) fn valid_until(self, sent: Moment, span: Duration) -> Moment {
         sent + span.saturating_sub(self.margin(span))
     }
@@ -131,10 +132,10 @@ impl Default for Trust {
     }
 }
 
-/// Milliseconds are cut off on the server, twice.
+/// The server truncates to whole milliseconds twice.
 const ROUNDING: Duration = Duration::from_millis(2);
 
-/// A timer may fire this late; `lost()` is armed this much before the deadline.
+/// A timer may fire this late. `lost()` is armed this much before the deadline.
 pub(crate) const TIMER_GRAIN: Duration = Duration::from_millis(2);
 
 #[cfg(test)]

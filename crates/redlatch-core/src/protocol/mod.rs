@@ -1,7 +1,8 @@
-//! Pure decisions: std only, no await, no clock, no randomness. `now` and random bits are
-//! arguments.
+//! Pure decisions: std only, no await, no clock, no randomness. The caller passes `now` and the
+//! random bits as arguments.
 //!
-//! A type here is told what happened and answers what to do next; the loops in the engine do it.
+//! Each type takes events as inputs and returns the next action. The loops in the engine execute
+//! that action.
 
 pub(crate) mod backoff;
 pub(crate) mod classify;

@@ -1,17 +1,17 @@
-//! Names of objects, and the keys they have on a server.
+//! Names of objects, and their keys on a server.
 //!
-//! * A name without a hash tag gets one of its own: `p:{<name, with % { } escaped>}`, its parts
+//! * A name without a hash tag gets its own tag: `p:{<name, with % { } escaped>}`, and its parts
 //!   `p:{…}:<part>`.
-//! * A name with a well-formed tag keeps it: `p:@<name>`, its parts `p:<part>@<name>`.
+//! * A name with a well-formed tag keeps that tag: `p:@<name>`, and its parts `p:<part>@<name>`.
 //!
-//! A prefix has neither braces nor `@` and a part is made of letters, so no two names and no two
-//! parts share a key (L50).
+//! A prefix contains neither braces nor `@`, and a part consists of letters. So no two names and no
+//! two parts share a key (L50).
 
 use std::{borrow::Cow, error, fmt, sync::Arc};
 
 use super::slot::{hash_tag, slot_of};
 
-/// A checked name: 1 to 512 bytes of UTF-8.
+/// A validated name: 1 to 512 bytes of UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
@@ -19,7 +19,7 @@ impl Name {
     /// Longest name in bytes.
     pub const MAX_LEN: usize = 512;
 
-    /// Checks a name.
+    /// Validates a name.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         match name.len() {
             0 => Err(NameError::Empty),
@@ -28,7 +28,7 @@ impl Name {
         }
     }
 
-    /// Returns the name as it was given.
+    /// Returns the name as the caller gave it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -40,13 +40,13 @@ impl fmt::Display for Name {
     }
 }
 
-/// A checked prefix of all keys and channels of a client: 1 to 64 bytes, without braces, `@`, white
-/// space and glob characters.
+/// A validated prefix of all keys and channels of a client: 1 to 64 bytes, without braces, `@`,
+/// white space and glob characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(Arc<str>);
 
 impl Prefix {
-    /// Checks a prefix.
+    /// Validates a prefix.
     pub fn parse(prefix: &str) -> Result<Self, NameError> {
         let allowed = |c: char| !c.is_whitespace() && !c.is_control() && !"{}@*?[]\\".contains(c);
         if prefix.is_empty() || prefix.len() > 64 || !prefix.chars().all(allowed) {
@@ -55,7 +55,7 @@ impl Prefix {
         Ok(Self(prefix.into()))
     }
 
-    /// Returns the prefix as it was given.
+    /// Returns the prefix as the caller gave it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -67,16 +67,16 @@ impl Default for Prefix {
     }
 }
 
-/// The key of one object: the hash that decides everything about it. Knows the object's name.
+/// The key of one object's main hash, together with the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// First in the order: keys begin alike, and most comparisons end here.
+    /// The first field in the order. Keys have a common beginning, and most comparisons end here.
     slot: u16,
-    /// The key; behind it the name, where that does not stand in the key as it is.
+    /// The key, followed by the name if the key does not contain the name unchanged.
     text: Arc<str>,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     len: u16,
-    /// Where the name begins, and its bytes.
+    /// Position of the name in `text`, and its length in bytes.
     name_at: u16,
     name_len: u16,
 }
@@ -115,13 +115,13 @@ impl Key {
         &self.text[..usize::from(self.len)]
     }
 
-    /// Returns the name of the object, as it was given.
+    /// Returns the name of the object as the caller gave it.
     pub fn name(&self) -> &str {
         let at = usize::from(self.name_at);
         &self.text[at..at + usize::from(self.name_len)]
     }
 
-    /// Returns the key as it is on the server, shared.
+    /// Returns the key as it is on the server, as a shared string.
     pub fn to_shared(&self) -> Arc<str> {
         if usize::from(self.len) == self.text.len() {
             Arc::clone(&self.text)
@@ -135,13 +135,13 @@ impl Key {
         self.slot
     }
 
-    /// Returns the channel that everybody hears who waits for something about the object. In its
-    /// slot.
+    /// Returns the broadcast channel of the object, in the same slot. All clients that wait for the
+    /// object subscribe to it.
     pub fn broadcast_channel(&self) -> Arc<str> {
         self.part("b").into()
     }
 
-    /// Returns the key of the index called `part`, in the same slot. A part is made of ASCII
+    /// Returns the key of the index called `part`, in the same slot. A part consists of ASCII
     /// letters.
     pub fn part(&self, part: &str) -> String {
         debug_assert!(
@@ -161,8 +161,8 @@ impl Key {
         key
     }
 
-    /// Returns the name that has this `key` under `prefix`; `None` for a part, or for a key that is
-    /// not ours.
+    /// Returns the name that has this `key` under `prefix`. Returns `None` for a part, and for a
+    /// key of another origin.
     pub fn decode(prefix: &Prefix, key: &str) -> Option<Name> {
         let rest = key.strip_prefix(prefix.as_str())?.strip_prefix(':')?;
         let name = match rest.strip_prefix('@') {
@@ -183,7 +183,7 @@ impl Key {
     }
 
     fn is_tagged(&self) -> bool {
-        // An untagged key opens its brace where a tagged one has its `@`; a prefix has neither.
+        // An untagged key has its brace where a tagged one has its `@`. A prefix contains neither.
         let key = self.as_str();
         key.find('@')
             .is_some_and(|at| key.find('{').is_none_or(|brace| at < brace))
@@ -226,7 +226,8 @@ impl fmt::Display for NameError {
 
 impl error::Error for NameError {}
 
-/// Names and prefixes are checked: no key of them, nor what is in it, is longer than 2,115 bytes.
+/// Converts a length to `u16`. Names and prefixes are validated, so that neither a key nor a part
+/// of it exceeds 2,115 bytes.
 fn short(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }

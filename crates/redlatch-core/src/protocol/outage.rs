@@ -1,54 +1,55 @@
-//! What is told of a connection that cannot be made, again and again.
+//! Which of many failures to connect are reported.
 
 use std::time::Duration;
 
 use super::time::Moment;
 
-/// The failures of one connection to be made, from the first until it is up.
+/// The failures of one connection, from the first failure until the connection is up.
 ///
-/// Inputs: [`failed`](Self::failed) after each failure and [`connected`](Self::connected) after each success. Both return what is
-/// to be told. The first failure is told at once, and what follows once in [`QUIET`] at most.
+/// Inputs: [`failed`](Self::failed) after each failure, and [`connected`](Self::connected) after
+/// each success. Both return the event to report, if any. The first failure is reported at once,
+/// and further ones at most once in [`QUIET`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outage {
-    /// When the first failure was.
+    /// The time of the first failure.
     began: Option<Moment>,
-    /// How often it has failed since.
+    /// The number of failures since then.
     tries: u32,
-    /// When something was told last.
+    /// The time of the last report of a failure.
     told: Option<Moment>,
-    /// When it was connected last, after a failure.
+    /// The time of the last connection after a failure.
     connected: Option<Moment>,
-    /// When its end was told last.
+    /// The time of the last report of an end.
     told_over: Option<Moment>,
 }
 
-/// What is to be told of a failure.
+/// The report of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It is the first.
+    /// The first failure of an outage.
     Begins,
-    /// It goes on.
+    /// A further failure of an outage.
     Lasts {
-        /// How often it has failed.
+        /// The number of failures.
         tries: u32,
-        /// Since the first failure.
+        /// The time since the first failure.
         span: Duration,
     },
 }
 
-/// The end of an outage.
+/// The report of the end of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Over {
-    /// How often it has failed.
+    /// The number of failures.
     pub tries: u32,
-    /// From the first failure until now.
+    /// The time from the first failure until now.
     pub span: Duration,
 }
 
 impl Outage {
-    /// Takes in a failure; returns what is to be told of it, if anything.
+    /// Records a failure. Returns the report, if any.
     pub(crate) fn failed(&mut self, now: Moment) -> Option<Trouble> {
-        // A connection that breaks as soon as it is made ends nothing.
+        // A connection that breaks right after it was made does not end the outage.
         let lived = self.connected.take();
         if lived.is_some_and(|since| now - since >= LIVES) {
             *self = Self::default();
@@ -69,7 +70,8 @@ impl Outage {
         Some(trouble)
     }
 
-    /// Takes in that it is connected; returns what is to be told, unless nothing had failed.
+    /// Records a connection. Returns the report, unless no failure preceded it or the last such
+    /// report is recent.
     pub(crate) fn connected(&mut self, now: Moment) -> Option<Over> {
         let began = self.began?;
         self.connected = Some(now);
@@ -84,10 +86,10 @@ impl Outage {
     }
 }
 
-/// The least time between two things that are told of one outage.
+/// The minimum time between two reports of one outage.
 pub(crate) const QUIET: Duration = Duration::from_secs(10);
 
-/// A connection that lives as long has ended the outage before it.
+/// A connection that lives this long has ended the outage before it.
 const LIVES: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

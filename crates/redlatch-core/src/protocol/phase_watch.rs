@@ -1,68 +1,70 @@
-//! Who of this process asks the server how one object stands, and what each of those who wait has
+//! Which watcher of this process asks the server about one object, and what each watcher has
 //! learnt.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::time::Moment;
 
-/// What became of one phase of an object.
+/// The outcome of one phase of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseState {
-    /// It lasts.
+    /// The phase lasts.
     UnderWay,
-    /// It has ended as it should.
+    /// The phase has ended normally.
     Over,
-    /// The object was removed while it lasted.
+    /// The object was removed during the phase.
     Gone,
 }
 
-/// What a look at an object shows.
+/// The state of an object as one look shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The phases that were asked for, and what became of them.
+    /// The phases in the question, and their states.
     pub states: Vec<(u64, PhaseState)>,
-    /// The present or last phase; `None` if there is no object.
+    /// The present or last phase, or `None` without an object.
     pub present: Option<(u64, PhaseState)>,
-    /// How long the object lives on; `Duration::MAX` if it has no end.
+    /// The remaining lifetime of the object, `Duration::MAX` if it does not expire.
     pub remaining: Duration,
 }
 
-/// What one watcher is told.
+/// The result for one watcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WatchResult<E> {
-    /// Its phase lasts.
+    /// The watcher's phase lasts.
     UnderWay,
-    /// Its phase is over.
+    /// The watcher's phase has ended.
     Over,
-    /// The object was removed while its phase lasted.
+    /// The object was removed during the watcher's phase.
     Gone,
-    /// There is no object to wait for.
+    /// The object does not exist.
     Absent,
-    /// Looking will never succeed.
+    /// The look failed for a permanent reason.
     Failed(E),
 }
 
-/// The last look that was answered.
+/// The last answered look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Its number; they rise.
+    /// The number of the look. Numbers increase.
     pub number: u64,
-    /// When it was sent.
+    /// When the look was sent.
     pub at: Moment,
-    /// What it showed.
+    /// The result of the look.
     pub snapshot: Snapshot,
 }
 
 /// The watchers of one object in one process. One look at a time answers all of them.
 ///
-/// A watcher that has to know how things stand calls [`want`](Self::want) and then, until [`told`](Self::told) has
-/// something, [`begin`](Self::begin): if that gives a number it sends the look itself and reports [`saw`](Self::saw),
-/// [`failed`](Self::failed) or [`gave_up`](Self::gave_up); else another is at it, and it waits to be told. What those three
-/// return is whom to wake.
+/// A watcher that needs the state of the object calls [`want`](Self::want). Until
+/// [`told`](Self::told) returns a result, it calls [`begin`](Self::begin). If `begin` returns a
+/// number, the watcher sends the look itself, and then calls [`saw`](Self::saw),
+/// [`failed`](Self::failed) or [`gave_up`](Self::gave_up). Otherwise the look of another watcher is
+/// under way, and the watcher waits for a wake-up. Those three methods return the watchers to wake.
 ///
-/// An answer counts for a newcomer only if its look began after the newcomer came: an older one may
-/// show a phase that was over before. In the same way [`hear`](Self::hear) asks for a look that began after a
-/// message came: a message is a hint, and only an answer of the server ends a wait.
+/// An answer counts for a new watcher only if its look began after the watcher joined. An older
+/// look may show a phase that was already over. In the same way [`hear`](Self::hear) asks for a
+/// look that begins after a message. A message is a hint, and only an answer of the server ends a
+/// wait.
 #[derive(Debug)]
 pub(crate) struct PhaseWatch<E> {
     watchers: BTreeMap<u64, Watcher<E>>,
@@ -70,15 +72,15 @@ pub(crate) struct PhaseWatch<E> {
     begun: u64,
     looking: Option<Looking>,
     last: Option<Seen>,
-    /// The last message that anybody took in, and the last look that had begun before.
+    /// The number of the last message, and the last look that had begun before that message.
     heard: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
 struct Watcher<E> {
-    /// The phase it waits for the end of, once it is known.
+    /// The phase whose end the watcher waits for, once the phase is known.
     phase: Option<u64>,
-    /// It waits for a look with a greater number than this.
+    /// The watcher waits for a look with a number greater than this.
     wants: Option<u64>,
     told: Option<WatchResult<E>>,
 }
@@ -86,7 +88,7 @@ struct Watcher<E> {
 #[derive(Clone, Copy, Debug)]
 struct Looking {
     number: u64,
-    /// From then on it counts as forgotten.
+    /// When the look counts as abandoned.
     until: Moment,
 }
 
@@ -104,7 +106,7 @@ impl<E> Default for PhaseWatch<E> {
 }
 
 impl<E: Clone> PhaseWatch<E> {
-    /// Adds a watcher of `phase`, or of the one it finds.
+    /// Adds a watcher of `phase`, or of the phase that its first look shows.
     pub(crate) fn join(&mut self, phase: Option<u64>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -117,18 +119,18 @@ impl<E: Clone> PhaseWatch<E> {
         id
     }
 
-    /// Takes a watcher out; returns whom to wake.
+    /// Removes a watcher. Returns the watcher to wake, if any.
     pub(crate) fn leave(&mut self, id: u64) -> Option<u64> {
         let watcher = self.watchers.remove(&id)?;
         watcher.wants.and_then(|_| self.next())
     }
 
-    /// Tells whether nobody watches.
+    /// Returns whether there are no watchers.
     pub(crate) fn is_empty(&self) -> bool {
         self.watchers.is_empty()
     }
 
-    /// Returns the phase that `id` waits for, once it is known.
+    /// Returns the phase that `id` waits for, once the phase is known.
     pub(crate) fn phase(&self, id: u64) -> Option<u64> {
         self.watchers.get(&id)?.phase
     }
@@ -138,12 +140,12 @@ impl<E: Clone> PhaseWatch<E> {
         self.begun
     }
 
-    /// Returns the last look that was answered.
+    /// Returns the last answered look.
     pub(crate) const fn last(&self) -> Option<&Seen> {
         self.last.as_ref()
     }
 
-    /// `id` has to know how things stand by a look with a greater number than `after`.
+    /// Records that `id` needs a look with a number greater than `after`.
     pub(crate) fn want(&mut self, id: u64, after: u64) {
         if let Some(watcher) = self.watchers.get_mut(&id) {
             watcher.wants = Some(after);
@@ -153,8 +155,8 @@ impl<E: Clone> PhaseWatch<E> {
         }
     }
 
-    /// `id` has to know how things stand since message `number`, which other watchers hear as well:
-    /// one look answers all of them.
+    /// Records that `id` needs a look that began after message `number`. Other watchers hear the
+    /// same message, and one look answers all of them.
     pub(crate) fn hear(&mut self, id: u64, number: u64) {
         let after = match self.heard {
             Some((last, after)) if number <= last => after,
@@ -166,13 +168,13 @@ impl<E: Clone> PhaseWatch<E> {
         self.want(id, after);
     }
 
-    /// Returns what `id` was told since it last asked.
+    /// Returns the result for `id` since the last call, if any.
     pub(crate) fn told(&mut self, id: u64) -> Option<WatchResult<E>> {
         self.watchers.get_mut(&id)?.told.take()
     }
 
-    /// Begins a look that is to be answered by `until`, unless another is at it: its number, and
-    /// the phases to ask for.
+    /// Begins a look that is to be answered by `until`, unless another look is under way. Returns
+    /// the number of the look and the phases to ask for.
     pub(crate) fn begin(&mut self, now: Moment, until: Moment) -> Option<(u64, Vec<u64>)> {
         if self.looking.is_some_and(|looking| now < looking.until) {
             return None;
@@ -188,7 +190,7 @@ impl<E: Clone> PhaseWatch<E> {
         Some((self.begun, phases))
     }
 
-    /// Look `number`, sent at `at`, shows this.
+    /// Records that look `number`, sent at `at`, shows `snapshot`. Returns the watchers to wake.
     pub(crate) fn saw(&mut self, number: u64, at: Moment, snapshot: Snapshot) -> Vec<u64> {
         let mut wake: Vec<_> = self
             .watchers
@@ -206,7 +208,7 @@ impl<E: Clone> PhaseWatch<E> {
         wake
     }
 
-    /// Look `number` was refused in a way that will not change.
+    /// Records that look `number` failed for a permanent reason. Returns the watchers to wake.
     pub(crate) fn failed(&mut self, number: u64, why: &E) -> Vec<u64> {
         let mut wake = Vec::new();
         for (&id, watcher) in &mut self.watchers {
@@ -220,13 +222,14 @@ impl<E: Clone> PhaseWatch<E> {
         wake
     }
 
-    /// Look `number` will have no answer: the next may try.
+    /// Records that look `number` will have no answer. Returns the watcher that may send the next
+    /// look.
     pub(crate) fn gave_up(&mut self, number: u64) -> Option<u64> {
         self.looking = self.looking.filter(|looking| looking.number != number);
         self.next()
     }
 
-    /// Returns the first who wants a look, if nobody is at it.
+    /// Returns the first watcher that needs a look, unless a look is under way.
     fn next(&self) -> Option<u64> {
         if self.looking.is_some() {
             return None;
@@ -239,7 +242,7 @@ impl<E: Clone> PhaseWatch<E> {
 }
 
 impl<E> Watcher<E> {
-    /// Takes a look in; returns whether there is news.
+    /// Applies a look to the watcher. Returns whether the watcher has a new result.
     fn tell(&mut self, number: u64, snapshot: &Snapshot) -> bool {
         let wanted = self.wants.is_some_and(|after| after < number);
         let state = match self.phase {
@@ -263,6 +266,7 @@ impl<E> Watcher<E> {
                 }
             },
         };
+        // A look that the watcher did not ask for is news only if the phase has ended.
         if !wanted && state == PhaseState::UnderWay {
             return false;
         }
@@ -367,7 +371,7 @@ mod tests {
         for id in [a, b] {
             assert_eq!(it.told(id), Some(WatchResult::UnderWay));
         }
-        // A message that comes during a look may be about what happened after it.
+        // A message during a look may be about a later event than the look shows.
         it.hear(a, 2);
         let (number, _) = it.begin(at(2), at(9)).unwrap();
         it.hear(b, 3);

@@ -1,10 +1,10 @@
-//! A limit on how often a client asks again on its own account.
+//! A limit on the rate of a client's re-checks.
 
 use std::time::Duration;
 
 use super::time::Moment;
 
-/// Spreads re-checks so that no more than a given number go out per second.
+/// Spreads re-checks so that no more than a given number per second are sent.
 ///
 /// Source: the "virtual scheduling" form of the generic cell rate algorithm (ITU-T I.371).
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Allows `per_second` re-checks a second, evenly spread.
+    /// Creates a limiter for `per_second` re-checks per second, evenly spread.
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             gap: Duration::from_secs(1) / per_second.max(1),
@@ -22,12 +22,12 @@ impl RateLimiter {
         }
     }
 
-    /// Returns how far ahead of `now` bookings have been made.
+    /// Returns how far the reservations extend beyond `now`.
     pub(crate) fn backlog(&self, now: Moment) -> Duration {
         self.free_at.since(now)
     }
 
-    /// Books the next place; returns when it is, `now` if nothing was booked of late.
+    /// Reserves the next slot. Returns its time, which is `now` if no reservation is pending.
     pub(crate) fn book(&mut self, now: Moment) -> Moment {
         let at = self.free_at.max(now);
         self.free_at = at + self.gap;

@@ -1,4 +1,4 @@
-//! Which holds are to be renewed when.
+//! When each hold is to be renewed.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,52 +6,57 @@ use super::{backoff::unit, time::Moment};
 
 /// The holds whose lease the watchdog renews, in order of their next renewal.
 ///
-/// Knows a payload per hold (what to send) and no primitive. What it knows besides of one hold is
-/// in a [`Renewal`], which is kept with the hold: a client may have very many, and whoever tells of
-/// a hold has it at hand. Order of use: [`insert`](Self::insert) when a hold is delivered; [`take_due`](Self::take_due) when
-/// [`next_due`](Self::next_due) has come; for each one taken [`Renewal::begin`], and if that says so, exactly one
-/// of [`renewed`](Self::renewed) and [`failed`](Self::failed); [`remove`](Self::remove) at any time ends it, and answers that come later
-/// change nothing.
+/// The table stores one payload per hold (the request to send) and knows no primitive. The rest of
+/// its state is a [`Renewal`], which each caller keeps with the hold. That saves a second lookup
+/// table, since a client may have very many holds.
+///
+/// Order of use:
+///
+/// * [`insert`](Self::insert) when a hold is delivered.
+/// * [`take_due`](Self::take_due) at the time of [`next_due`](Self::next_due).
+/// * [`Renewal::begin`] for each taken hold. If it returns true, exactly one of
+///   [`renewed`](Self::renewed) and [`failed`](Self::failed).
+/// * [`remove`](Self::remove) at any time, which ends the renewals. Later answers change nothing.
 #[derive(Debug)]
 pub(crate) struct RenewalTable<T> {
     due: BTreeMap<(Moment, u64), T>,
-    /// How many holds there are, those under way counted.
+    /// The number of holds, including those whose renewal is under way.
     kept: usize,
 }
 
 /// When one hold is to be renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// Never.
+    /// The hold is never renewed.
     #[default]
     Never,
-    /// When its time has come.
+    /// The next renewal has a fixed time.
     At {
-        /// The lease that is kept up.
+        /// The lease that the renewals maintain.
         lease: Duration,
-        /// When it is due.
+        /// When the next renewal is due.
         due: Moment,
     },
-    /// It is under way.
+    /// A renewal is under way.
     UnderWay {
-        /// The lease that is kept up.
+        /// The lease that the renewals maintain.
         lease: Duration,
     },
 }
 
-/// A hold whose time has come.
+/// A hold whose renewal is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Due<T> {
-    /// Its number.
+    /// The number of the hold.
     pub id: u64,
-    /// When it was due.
+    /// When the renewal was due.
     pub at: Moment,
-    /// What to send.
+    /// The request to send.
     pub payload: T,
 }
 
 impl Renewal {
-    /// Returns the lease that is kept up, if any.
+    /// Returns the lease that the renewals maintain, if any.
     pub(crate) const fn lease(&self) -> Option<Duration> {
         match *self {
             Self::Never => None,
@@ -59,8 +64,8 @@ impl Renewal {
         }
     }
 
-    /// What was due at `at` was taken out of the table. Tells whether it still stands and is under
-    /// way now; else it was removed meanwhile, or put off.
+    /// Marks the renewal that was due at `at`, and that the caller took from the table, as under
+    /// way. Returns `false` if the hold was removed or its renewal was postponed in the meantime.
     pub(crate) fn begin(&mut self, at: Moment) -> bool {
         match *self {
             Self::At { lease, due } if due == at => {
@@ -81,7 +86,7 @@ impl<T> RenewalTable<T> {
         }
     }
 
-    /// Adds the hold `id`, or replaces the payload and lease of one that is there.
+    /// Adds the hold `id`, or replaces its payload and its lease.
     pub(crate) fn insert(
         &mut self,
         id: u64,
@@ -98,7 +103,7 @@ impl<T> RenewalTable<T> {
         self.due.insert((due, id), payload);
     }
 
-    /// Takes a hold out; nothing renews it from then on.
+    /// Removes a hold, which is not renewed any more.
     pub(crate) fn remove(&mut self, id: u64, renewal: &mut Renewal) {
         match std::mem::take(renewal) {
             Renewal::Never => return,
@@ -113,7 +118,7 @@ impl<T> RenewalTable<T> {
         self.due.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Takes what is due at `now`.
+    /// Removes and returns the holds whose renewal is due at `now`.
     pub(crate) fn take_due(&mut self, now: Moment) -> Vec<Due<T>> {
         let mut taken = Vec::new();
         while let Some(first) = self.due.first_entry()
@@ -125,7 +130,8 @@ impl<T> RenewalTable<T> {
         taken
     }
 
-    /// The renewal of `id` set its lease to `lease`: the next is due after the usual third of that.
+    /// Records that the renewal of `id` set its lease to `lease`. The next renewal is due after
+    /// about a third of `lease`.
     pub(crate) fn renewed(
         &mut self,
         id: u64,
@@ -140,7 +146,7 @@ impl<T> RenewalTable<T> {
         }
     }
 
-    /// The renewal of `id` had no clear answer: the next is due sooner.
+    /// Records that the renewal of `id` had no clear answer. The next renewal is due sooner.
     pub(crate) fn failed(
         &mut self,
         id: u64,
@@ -156,7 +162,7 @@ impl<T> RenewalTable<T> {
         }
     }
 
-    /// Returns the number of holds.
+    /// Returns the number of holds, including those whose renewal is under way.
     pub(crate) const fn len(&self) -> usize {
         self.kept
     }
@@ -168,13 +174,14 @@ impl<T> Default for RenewalTable<T> {
     }
 }
 
-/// A third of the lease × U(0.8, 1), so that holds taken together do not stay together.
+/// Returns the usual interval: a third of the lease × U(0.8, 1). The spread separates holds that
+/// began together.
 fn regular(lease: Duration, random: u64) -> Duration {
     (lease / 3).mul_f64(0.8 + 0.2 * unit(random))
 }
 
-/// A fortieth to a twentieth of the lease, at most 1 s: a dozen tries fit between the first failure
-/// and the deadline.
+/// Returns the interval after a failure: a fortieth to a twentieth of the lease, at most 1 s. A
+/// dozen tries fit between the first failure and the deadline.
 fn hurried(lease: Duration, random: u64) -> Duration {
     (lease / 20)
         .min(Duration::from_secs(1))

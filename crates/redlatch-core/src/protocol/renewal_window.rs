@@ -1,18 +1,24 @@
-//! What waits to be renewed at one server, and how much of it may be under way.
+//! The renewals that wait for one server, and the limit on those under way.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::time::Moment;
 
-/// The renewals of one server. The most urgent go first, and no more are under way than the server
-/// answers in good time: what waits here can still be overtaken, and its time-out has not begun.
+/// The renewals of one server, the most urgent first.
 ///
-/// Knows a payload per renewal. Order of use: [`push`](Self::push); [`take`](Self::take) until there is nothing; then for
-/// each pipeline taken exactly one of [`answered`](Self::answered), [`unanswered`](Self::unanswered) and [`dropped`](Self::dropped).
+/// The number under way is limited to the number that the server answers promptly. A more urgent
+/// renewal can overtake a waiting one, whose time-out has not begun.
 ///
-/// How much may be under way follows the slow start and the delay of V. Jacobson, "Congestion
-/// Avoidance and Control", SIGCOMM 1988, and L. Brakmo, S. O'Malley and L. Peterson, "TCP Vegas",
-/// SIGCOMM 1994: it grows while answers come at once, and is halved when they are late.
+/// The window stores one payload per renewal. Order of use:
+///
+/// * [`push`](Self::push) for each renewal.
+/// * [`take`](Self::take) until it returns `None`.
+/// * For each pipeline taken, exactly one of [`answered`](Self::answered),
+///   [`unanswered`](Self::unanswered) and [`dropped`](Self::dropped).
+///
+/// The limit follows the slow start of V. Jacobson, "Congestion Avoidance and Control", SIGCOMM
+/// 1988, and the delay rule of L. Brakmo, S. O'Malley and L. Peterson, "TCP Vegas", SIGCOMM 1994.
+/// It grows while answers are prompt, and is halved when they are late.
 #[derive(Debug)]
 pub(crate) struct RenewalWindow<T> {
     waiting: BTreeMap<(Moment, u64), T>,
@@ -21,14 +27,14 @@ pub(crate) struct RenewalWindow<T> {
     under_way: usize,
     pipelines: usize,
     most_pipelines: usize,
-    /// When the last answer came.
+    /// The time of the last answer.
     heard: Moment,
-    /// When the first pipeline was sent that was not answered, and none since.
+    /// When the first unanswered pipeline since the last answer was sent.
     quiet_since: Option<Moment>,
 }
 
 impl<T> RenewalWindow<T> {
-    /// Returns an empty window, of which so many pipelines may be under way at once.
+    /// Returns an empty window with at most `most_pipelines` pipelines under way.
     pub(crate) const fn new(most_pipelines: usize) -> Self {
         Self {
             waiting: BTreeMap::new(),
@@ -41,15 +47,15 @@ impl<T> RenewalWindow<T> {
         }
     }
 
-    /// Adds the renewal of `id`, to be answered before `deadline`.
+    /// Adds the renewal of `id`, whose answer has to arrive before `deadline`.
     pub(crate) fn push(&mut self, deadline: Moment, id: u64, payload: T) {
         self.waiting.insert((deadline, id), payload);
     }
 
-    /// Takes the most urgent, as many as make a pipeline; `None` while enough are under way, or
-    /// when nothing waits.
+    /// Removes and returns one pipeline of the most urgent renewals. Returns `None` if no renewal
+    /// waits, or if the limit is reached.
     pub(crate) fn take(&mut self) -> Option<Vec<(u64, T)>> {
-        // Where several go at once, one that is late shall not be all of them.
+        // With several pipelines at once, one late pipeline must not contain the whole window.
         let share = self.size / self.most_pipelines.clamp(1, 4);
         let most = share.min(PIPELINE);
         let count = most.min(self.waiting.len());
@@ -68,8 +74,9 @@ impl<T> RenewalWindow<T> {
         Some(taken)
     }
 
-    /// A pipeline of `count`, sent at `sent`, was answered at `now`. An answer that waits for
-    /// nobody takes `usual` at most, and none shall wait for longer than `patience`.
+    /// Records that a pipeline of `count` renewals, sent at `sent`, was answered at `now`. `usual`
+    /// is the longest time of an answer without queueing at the server. `patience` is the longest
+    /// acceptable queueing time.
     pub(crate) fn answered(
         &mut self,
         count: usize,
@@ -89,10 +96,11 @@ impl<T> RenewalWindow<T> {
         }
     }
 
-    /// A pipeline of `count`, sent at `sent`, was not answered in its time, as was learnt at `now`.
-    /// What waits goes on waiting, for few at once from now on if no other was answered since.
-    /// Tells whether the server has been silent for so long that it seems dead; a pipeline with a
-    /// short lease alone, which has little time, does not say so.
+    /// Records at `now` that a pipeline of `count` renewals, sent at `sent`, had no answer in time.
+    ///
+    /// The waiting renewals stay. If no other pipeline was answered since `sent`, the limit falls
+    /// to the minimum. Returns whether the server has been silent for so long that it seems dead. A
+    /// single pipeline with a short lease, and hence a short time-out, does not suffice for that.
     pub(crate) fn unanswered(&mut self, count: usize, sent: Moment, now: Moment) -> bool {
         self.dropped(count);
         if self.heard > sent {
@@ -105,18 +113,19 @@ impl<T> RenewalWindow<T> {
         now - quiet_since >= SILENCE
     }
 
-    /// Returns what waits, the most urgent first.
+    /// Returns the waiting renewals, the most urgent first.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &T> {
         self.waiting.values()
     }
 
-    /// A pipeline of `count` was not sent: nothing in it was of use any more.
+    /// Records that a pipeline of `count` renewals was not sent, because none of them was needed
+    /// any more.
     pub(crate) const fn dropped(&mut self, count: usize) {
         self.under_way -= count;
         self.pipelines -= 1;
     }
 
-    /// Tells whether nothing waits and nothing is under way.
+    /// Returns whether no renewal waits and none is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.pipelines == 0
     }
@@ -126,19 +135,19 @@ impl<T> RenewalWindow<T> {
     }
 }
 
-/// Renewals in one pipeline at most.
+/// Maximum number of renewals in one pipeline.
 const PIPELINE: usize = 256;
 
-/// Fewest renewals that may be under way, and how many while nothing is known of the server. Fewer
-/// would be for a server that needs 20 ms for each; but then answers are mostly late since this
-/// machine is busy, and few at once make it worse.
+/// Minimum of the limit, and its value before the first answer. A lower minimum would suit a server
+/// that needs 20 ms per renewal. But late answers mostly mean that this machine is busy, and
+/// smaller pipelines would add to its load.
 const LEAST: usize = 64;
 
-/// A server that answers nothing for so long seems dead: as long as any request waits for its
+/// A server without any answer for this long seems dead. No request waits longer than this for its
 /// answer.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Most: 10,000 a second where an answer takes 400 ms.
+/// Maximum of the limit: 10,000 renewals per second with answers after 400 ms.
 const MOST: usize = 4096;
 
 #[cfg(test)]
@@ -162,7 +171,7 @@ mod tests {
         taken.map(|(id, ())| id).collect()
     }
 
-    /// Takes all that may be under way.
+    /// Takes pipelines until the limit is reached.
     fn fill(window: &mut RenewalWindow<()>) -> Vec<usize> {
         std::iter::from_fn(|| window.take().map(|taken| taken.len())).collect()
     }

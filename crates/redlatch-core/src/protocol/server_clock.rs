@@ -1,14 +1,15 @@
-//! What time it is on a server, as far as its replies tell.
+//! The time of a server's clock, as far as its replies show.
 
 use std::time::Duration;
 
 use super::time::Moment;
 
-/// An estimate of a server's clock, advanced by our own and never ahead of it by more than the two
-/// drift.
+/// An estimate of a server's clock. The client's own clock advances it. The estimate is ahead of
+/// the server by no more than the drift between the two clocks.
 ///
-/// Fed with [`observe`](Self::observe) by every reply that carries the server's time; asked with [`by`](Self::by) before
-/// every script that may act only for a while.
+/// Every reply with the server's time updates it through [`observe`](Self::observe).
+/// [`act_before`](Self::act_before) supplies the limit for every script that may act for a limited
+/// time only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServerClock {
     at: Moment,
@@ -16,10 +17,11 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// How far ahead of the server's time a request may act at most.
+    /// The time within which a request may act, from the server's time when it is sent.
     pub(crate) const REACH: Duration = Duration::from_secs(5);
 
-    /// Starts from a reply received at `received` that says `millis` since the epoch.
+    /// Creates an estimate from a reply received at `received` that contains `millis` since the
+    /// epoch.
     pub(crate) const fn new(received: Moment, millis: u64) -> Self {
         Self {
             at: received,
@@ -27,15 +29,15 @@ impl ServerClock {
         }
     }
 
-    /// Takes the time from a later reply. An older one changes nothing.
+    /// Updates the estimate from a reply. An older reply changes nothing.
     pub(crate) fn observe(&mut self, received: Moment, millis: u64) {
         if received >= self.at {
             *self = Self::new(received, millis);
         }
     }
 
-    /// Returns the server's time at `now`, in ms since the epoch: what it said, plus the time
-    /// since.
+    /// Returns the server's time at `now`, in ms since the epoch: the last reported time plus the
+    /// time since then.
     pub(crate) fn millis(&self, now: Moment) -> u64 {
         self.millis.saturating_add(whole_millis(now.since(self.at)))
     }
@@ -46,7 +48,7 @@ impl ServerClock {
     }
 }
 
-/// Returns a span in whole milliseconds.
+/// Returns `span` in whole milliseconds.
 pub(crate) fn whole_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,19 +1,19 @@
-//! How far the clocks of servers differ that may take over from each other.
+//! The differences between the clocks of servers that may replace each other.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::time::Moment;
 
-/// What the clocks of several servers show, as far as questions for their time tell.
+/// The readings of several servers' clocks.
 ///
-/// The answer to a question bounds a server's clock: it was read between the moment the question
-/// was sent and the moment the answer came. So two servers differ by at least what lies between
-/// their bounds, and only that counts. Only readings of about the same time are compared, since
-/// our own clock may stand still in between while a machine is paused.
+/// Each `TIME` request bounds a server's clock: the server read it after the request was sent and
+/// before the answer arrived. So two clocks differ by at least the gap between their bounds, and
+/// only that gap counts. Only readings of about the same time are compared, because the client's
+/// clock may stop between them while a machine is paused.
 #[derive(Debug)]
 pub(crate) struct ServerClocks<N> {
     readings: BTreeMap<N, Reading>,
-    /// The largest difference of late, and when it was seen.
+    /// The largest recent difference, and the time of that measurement.
     widest: (Duration, Moment),
 }
 
@@ -21,12 +21,12 @@ pub(crate) struct ServerClocks<N> {
 struct Reading {
     sent: Moment,
     received: Moment,
-    /// What the server's clock showed, in ms since the epoch.
+    /// The server's clock in ms since the epoch.
     millis: u64,
 }
 
 impl<N: Ord> ServerClocks<N> {
-    /// Starts without any reading.
+    /// Creates an empty set of readings.
     pub(crate) const fn new() -> Self {
         Self {
             readings: BTreeMap::new(),
@@ -34,12 +34,12 @@ impl<N: Ord> ServerClocks<N> {
         }
     }
 
-    /// Returns the largest difference that was seen between two servers of late, an hour at most.
+    /// Returns the largest recent difference between two servers, at most one hour.
     pub(crate) const fn difference(&self) -> Duration {
         self.widest.0
     }
 
-    /// Takes in that `node`, asked at `sent`, answered `millis` at `received`.
+    /// Records that `node`, asked at `sent`, answered `millis` at `received`.
     pub(crate) fn read(&mut self, node: N, sent: Moment, received: Moment, millis: u64) {
         let reading = Reading {
             sent,
@@ -49,7 +49,8 @@ impl<N: Ord> ServerClocks<N> {
         if let Some(before) = self.readings.remove(&node)
             && reading.differs_from(&before) > JUMP
         {
-            // Its clock was set, or ours stood still: what others showed before says nothing now.
+            // The server's clock was set, or ours stopped. Older readings of other servers are
+            // useless now.
             self.readings.clear();
         }
         self.readings
@@ -72,7 +73,7 @@ impl<N: Ord> Default for ServerClocks<N> {
 }
 
 impl Reading {
-    /// Returns by how much the two clocks differ at least.
+    /// Returns the minimum difference between the two clocks.
     fn differs_from(&self, other: &Self) -> Duration {
         let age = self
             .received
@@ -85,7 +86,7 @@ impl Reading {
         apart.saturating_sub(drift)
     }
 
-    /// Returns the least and the greatest that the server's clock may be ahead of ours, in ms.
+    /// Returns the bounds of the server's clock relative to ours, in ms.
     fn offset(&self) -> (i128, i128) {
         let ours = |moment: Moment| moment.since_origin().as_millis() as i128;
         let millis = i128::from(self.millis);
@@ -96,22 +97,23 @@ impl Reading {
     }
 }
 
-/// Readings that are compared are at most so far apart.
+/// Maximum time between two readings that are compared.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// A difference that was not seen again for so long counts no more. Clocks are compared more often.
+/// A difference that was not measured again for this long is dropped. Clocks are compared more
+/// often.
 const REMEMBERED: Duration = Duration::from_secs(900);
 
-/// Who was not read for so long is no server of ours any more.
+/// A server without a reading for this long is not in use any more.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
-/// The largest difference that is allowed for.
+/// Maximum difference that is taken into account.
 const MOST: Duration = Duration::from_secs(3600);
 
-/// A clock that nobody sets differs by less from what it would show.
+/// A clock that is not set changes by less than this between two readings.
 const JUMP: Duration = Duration::from_millis(500);
 
-/// By how much of the time between two readings clocks run apart that nobody sets.
+/// Maximum drift between two clocks that are not set, relative to the time between two readings.
 const DRIFT: f64 = 0.001;
 
 #[cfg(test)]

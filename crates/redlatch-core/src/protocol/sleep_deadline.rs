@@ -1,29 +1,28 @@
-//! How long a task sleeps that serves a table of what is due when.
+//! How long a task sleeps that serves a table of deadlines.
 
 use super::time::Moment;
 
-/// Until when such a task sleeps.
+/// The time until which such a task sleeps.
 ///
-/// Most of what is set is gone again before it is due, and most is set for later than something
-/// else was. None of that wakes the task: it keeps to the time that it was once told of, even if
-/// nothing is due then any more, and looks at the table when that has come. So a table in which one
-/// entry after the other comes and goes costs one wake-up in the time that an entry is set for, and
-/// not one for each.
+/// Most deadlines are removed before they are due, and most new ones are later than an existing
+/// one. None of these changes wakes the task. The task keeps its wake-up time, even if nothing is
+/// due any more at that time, and then reads the table. So a table in which entries come and go one
+/// after the other costs one wake-up per deadline span, and not one per entry.
 #[derive(Debug)]
 pub(crate) struct SleepDeadline {
     until: Moment,
 }
 
 impl SleepDeadline {
-    /// Nothing is due.
+    /// Creates a deadline for an empty table.
     pub(crate) const fn endless() -> Self {
         Self {
             until: Moment::FAR_FUTURE,
         }
     }
 
-    /// Something has been set for `at`. Tells whether the task is to be woken, since it would sleep
-    /// past that.
+    /// Records a new entry for `at`. Returns whether the caller has to wake the task, which would
+    /// otherwise sleep beyond `at`.
     pub(crate) fn is_cut_short(&mut self, at: Moment) -> bool {
         let sooner = at < self.until;
         if sooner {
@@ -32,8 +31,8 @@ impl SleepDeadline {
         sooner
     }
 
-    /// The task goes back to sleep at `now`, when the first of the table is due at `first`; returns
-    /// when it wakes by itself.
+    /// Records that the task goes to sleep at `now`, with the first entry due at `first`. Returns
+    /// when the task wakes by itself.
     pub(crate) fn resume(&mut self, now: Moment, first: Option<Moment>) -> Moment {
         let first = first.unwrap_or(Moment::FAR_FUTURE);
         if self.until <= now || first < self.until {

@@ -1,18 +1,18 @@
-//! A map that mostly has one entry.
+//! A map that usually has one entry.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// An ordered map whose first entry needs no memory of its own, if it came first: of nearly all
-/// names nobody but one task wants to have any.
+/// An ordered map that stores its first entry without a heap allocation, provided that the entry
+/// came first. Nearly all names have one waiter in a process.
 #[derive(Debug)]
 pub(crate) struct SmallMap<K, V> {
-    /// Sorts before the others.
+    /// The entry with the smallest key.
     first: Option<(K, V)>,
     rest: BTreeMap<K, V>,
 }
 
 impl<K: Ord, V> SmallMap<K, V> {
-    /// Puts in `value`, in the place of one that was there with that key.
+    /// Inserts `value`, and replaces an existing value of the key.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         match &mut self.first {
             None if self.rest.is_empty() => self.first = Some((key, value)),
@@ -27,7 +27,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Returns what has this key, put in if it was not there.
+    /// Returns the value of the key, inserted as default if absent.
     pub(crate) fn get_or_default(&mut self, key: &K) -> &mut V
     where
         K: Clone,
@@ -42,7 +42,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Takes out what has this key.
+    /// Removes the value of the key.
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         match self.first.take_if(|first| first.0 == *key) {
             Some((_, value)) => Some(value),
@@ -50,7 +50,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Returns what has this key.
+    /// Returns the value of the key.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         match &self.first {
             Some(first) if first.0 == *key => Some(&first.1),
@@ -58,7 +58,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Returns what has this key.
+    /// Returns the value of the key.
     pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         match &mut self.first {
             Some(first) if first.0 == *key => Some(&mut first.1),
@@ -95,7 +95,7 @@ impl<K: Ord, V> SmallMap<K, V> {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether the map is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none() && self.rest.is_empty()
     }

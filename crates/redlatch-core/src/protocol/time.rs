@@ -1,4 +1,4 @@
-//! Instants of the holder's own clock, as plain values.
+//! Instants of the process's own clock, as plain values.
 
 use std::{
     ops::{Add, AddAssign, Sub},
@@ -7,9 +7,9 @@ use std::{
 
 /// An instant on the clock of this process, as the time since that clock's origin.
 ///
-/// Only differences mean anything. The clock behind it never goes back and, where the platform
-/// offers one, also counts the time the machine was suspended. A `Moment` is a plain value, so that
-/// decisions can take `now` as an argument. It counts nanoseconds, for 584 years.
+/// Only differences have a meaning. The clock never goes back and, where the platform allows it,
+/// also counts the time of a suspended machine. A `Moment` is a plain value, so that decisions can
+/// take `now` as an argument. It counts nanoseconds and covers 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
@@ -17,10 +17,10 @@ impl Moment {
     /// The origin of the clock.
     pub const ORIGIN: Self = Self(0);
 
-    /// An instant later than every other: "never".
+    /// An instant later than every other one, which means "never".
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// Makes the instant that lies `elapsed` after the clock's origin.
+    /// Returns the instant that is `elapsed` after the clock's origin.
     pub const fn from_origin(elapsed: Duration) -> Self {
         Self(nanos(elapsed))
     }
@@ -30,12 +30,12 @@ impl Moment {
         Duration::from_nanos(self.0)
     }
 
-    /// Returns the time from `earlier` to `self`, zero if `earlier` is the later one.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is the later one.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the instant `span` before `self`, not before the origin.
+    /// Returns the instant `span` before `self`, but not before the origin.
     #[must_use]
     pub const fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(span)))
@@ -64,7 +64,8 @@ impl Sub for Moment {
     }
 }
 
-/// Half the size of a `Duration`: a client has a few of them for each hold.
+/// Converts to nanoseconds. A `u64` has half the size of a `Duration`, and a client stores a few
+/// instants for each hold.
 const fn nanos(span: Duration) -> u64 {
     let nanos = span.as_nanos();
     if nanos > u64::MAX as u128 {

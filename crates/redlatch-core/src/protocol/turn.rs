@@ -1,19 +1,21 @@
-//! Who of this process may speak to the server about one name.
+//! Which waiter of this process may ask the server about one name.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{small_map::SmallMap, time::Moment};
 
-/// The waiters of one process for one name: the first speaks, the others wait for their turn.
+/// The waiters of one process for one name. The first one asks the server, and the others wait for
+/// their turn.
 ///
-/// A waiter whose owner already holds the name is reentrant and need not queue. One that does not
-/// come back long after it said it would (its future is not polled) is sent to the end by the
-/// second, so that it stalls nobody.
+/// A waiter whose owner already holds the name is reentrant and need not queue. A first waiter that
+/// is long overdue (its future is not polled) blocks the queue. The second waiter then moves it to
+/// the end.
 #[derive(Debug, Default)]
 pub(crate) struct TurnQueue {
     waiters: SmallMap<u64, Waiter>,
     places: SmallMap<u64, u64>,
-    /// The owners of all waiters, with the waiters' ids: a grant looks for those of one owner.
+    /// The owners of all waiters with the waiters' ids. A grant looks up the waiters of its owner
+    /// here.
     owners: SmallMap<(u64, u64), ()>,
     reentrant: BTreeSet<u64>,
     next_place: u64,
@@ -23,13 +25,13 @@ pub(crate) struct TurnQueue {
 struct Waiter {
     id: u64,
     owner: u64,
-    /// When it will look again at the latest; not known of one that has not spoken since it became
-    /// the first.
+    /// When the waiter will check again at the latest. `None` until the waiter announces a time
+    /// after it became the first.
     back_at: Option<Moment>,
 }
 
 impl TurnQueue {
-    /// Puts waiter `id` of `owner` at the end.
+    /// Adds waiter `id` of `owner` at the end.
     pub(crate) fn join(&mut self, id: u64, owner: u64) {
         let place = self.next_place;
         self.next_place += 1;
@@ -45,12 +47,12 @@ impl TurnQueue {
         self.owners.insert((owner, id), ());
     }
 
-    /// Tells whether `id` may speak.
+    /// Returns whether `id` may ask the server.
     pub(crate) fn may_speak(&self, id: u64) -> bool {
         self.front() == Some(id) || self.reentrant.contains(&id)
     }
 
-    /// Notes that `id` will be back at `back_at` at the latest.
+    /// Records that `id` will check again at `back_at` at the latest.
     pub(crate) fn expect(&mut self, id: u64, back_at: Moment) {
         if let Some(waiter) = self
             .places
@@ -61,7 +63,7 @@ impl TurnQueue {
         }
     }
 
-    /// Takes `id` out; returns whom to tell that its turn has come.
+    /// Removes `id`. Returns the waiter whose turn begins thereby, if any.
     pub(crate) fn leave(&mut self, id: u64) -> Option<u64> {
         self.reentrant.remove(&id);
         let was_front = self.front() == Some(id);
@@ -72,7 +74,8 @@ impl TurnQueue {
         was_front.then(|| self.pass_on()).flatten()
     }
 
-    /// `owner` holds the name: its waiters need not queue. Returns whom to tell.
+    /// Records that `owner` holds the name, so that its waiters need not queue. Returns the waiters
+    /// to notify.
     pub(crate) fn owner_holds(&mut self, owner: u64) -> Vec<u64> {
         let of_owner = self.owners.range((owner, 0)..=(owner, u64::MAX));
         let ids: Vec<_> = of_owner.map(|&(_, id)| id).collect();
@@ -80,7 +83,8 @@ impl TurnQueue {
         ids
     }
 
-    /// `owner` holds the name no longer: its waiters queue like everybody.
+    /// Records that `owner` does not hold the name any more, so that its waiters queue like all
+    /// others.
     pub(crate) fn owner_released(&mut self, owner: u64) {
         let Self {
             waiters,
@@ -94,13 +98,13 @@ impl TurnQueue {
         });
     }
 
-    /// If the first waiter is overdue by more than `patience`, sends it to the end; returns whom to
-    /// tell.
+    /// Moves the first waiter to the end if it is overdue by more than `patience`. Returns the
+    /// waiter whose turn begins thereby.
     pub(crate) fn challenge(&mut self, now: Moment, patience: Duration) -> Option<u64> {
         let several = self.waiters.len() > 1;
         let (&place, _) = self.waiters.first()?;
         let first = self.waiters.get_mut(&place)?;
-        // Who has just become the first is given its time from now on.
+        // A waiter that has just become the first gets its time from now on.
         let back_at = *first.back_at.get_or_insert(now);
         if !several || now <= back_at + patience {
             return None;
@@ -110,19 +114,19 @@ impl TurnQueue {
         self.pass_on()
     }
 
-    /// Returns when the first waiter will be back at the latest, as far as it has said.
+    /// Returns when the first waiter will check again at the latest, if it has announced that.
     pub(crate) fn front_back_at(&self) -> Option<Moment> {
         let (_, first) = self.waiters.first()?;
         first.back_at
     }
 
-    /// Tells whether nobody waits.
+    /// Returns whether the queue has no waiters.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// Returns who is the first from now on. When it said it would be back was for what it did
-    /// before.
+    /// Returns the new first waiter. Discards its announced time, which it gave before it was the
+    /// first.
     fn pass_on(&mut self) -> Option<u64> {
         let (&place, _) = self.waiters.first()?;
         let first = self.waiters.get_mut(&place)?;
@@ -155,7 +159,7 @@ mod tests {
     #[test]
     fn time_of_a_new_first_waiter_starts_anew() {
         let (mut queue, patience) = (queue(), Duration::from_millis(100));
-        // It spoke once, behind the first, and waits to be called.
+        // The waiter asked once behind the first, and waits for a notification.
         queue.expect(2, at(100));
         assert_eq!(queue.leave(1), Some(2));
         assert_eq!(queue.front_back_at(), None);

@@ -1,25 +1,25 @@
-//! One waiter, from its first request to its end.
+//! The state machine of one waiter, from its first request to its end.
 //!
 //! # States
 //!
 //! | state | the waiter | next step |
 //! |---|---|---|
-//! | `InLine` | stands behind others of its process in the local queue | `AwaitTurn` |
-//! | `Asking` | has to ask the server | `Send` |
-//! | `Subscribing` | was told that it is busy before messages could reach it | `Subscribe` |
-//! | `Waiting` | was told that it is busy | `Wait`, `Pause` if it polls, `AwaitTurn` if others ask first |
-//! | `RecheckDue` | has to ask again when the client's rate limit allows | `Send`, or `Wait` for that |
-//! | `RecheckBooked` | has its place in the client's rate limit | `Wait` |
+//! | `InLine` | stands behind other waiters of its process in the local queue | `AwaitTurn` |
+//! | `Asking` | has to send a request to the server | `Send` |
+//! | `Subscribing` | got a busy answer before its subscription was active | `Subscribe` |
+//! | `Waiting` | got a busy answer | `Wait`, `Pause` if it polls, `AwaitTurn` if others ask first |
+//! | `RecheckDue` | has to ask when the client's rate limit allows | `Send`, or `Wait` for that |
+//! | `RecheckBooked` | has a time reserved in the client's rate limit | `Wait` |
 //! | `Failed` | got no clear answer | `Pause` |
 //! | `GivenUp` | needs a fresh attempt | `StartOver` |
-//! | `Done` | holds | `End` |
+//! | `Done` | holds the object | `End` |
 //!
 //! # Transitions
 //!
 //! | input | from | to |
 //! |---|---|---|
 //! | the queue says that others ask first | any phase, barging; `Waiting` with a slot | `InLine` |
-//! | the queue says that it is its turn | `InLine` | the phase it was in |
+//! | the queue says that it is this waiter's turn | `InLine` | the phase before `InLine` |
 //! | `on_notified` | `InLine`, `Waiting`, `RecheckBooked` | `Asking` |
 //! | `on_queue_changed` | `Waiting`, `RecheckBooked` | `Asking` |
 //! | `on_prompt(Retry)` | `InLine`, `Waiting`, `RecheckBooked` | `Asking` |
@@ -28,13 +28,13 @@
 //! | `on_gap`, `on_elapsed` | `RecheckBooked`, `Failed` | `Asking` |
 //! | `on_subscribed` | `Subscribing` | `Asking` |
 //! | `on_unsubscribed` | `Subscribing` | `Waiting` |
-//! | `on_busy` | `Asking` | `Waiting`, or `Subscribing` if no message would reach it |
+//! | `on_busy` | `Asking` | `Waiting`, or `Subscribing` if no message would reach the waiter |
 //! | `on_unfinished`, the first `on_late` | `Asking` | `Asking` |
 //! | `on_failed`, a further `on_late` | `Asking` | `Failed` |
 //! | `on_void`, `on_grant_expired` | `Asking` | `GivenUp`, and `Failed` after `StartOver` |
 //! | `on_granted` | `Asking` | `Done` |
 //!
-//! Prompts that come in another state are heeded in the next one that heeds them.
+//! A prompt that arrives in any other state stays pending until a state that accepts it.
 
 mod inputs;
 mod plan;
@@ -56,23 +56,23 @@ pub(crate) use self::{
 };
 use super::{rate_limiter::RateLimiter, time::Moment};
 
-/// The decisions of one waiter: who asks the server when, and when to stop.
+/// The decisions of one waiter: when it asks the server, and when it stops.
 ///
-/// Inputs: `on_…` for what happened, and the local queue as it stands. Output:
-/// [`step`](Self::step). Call `step`, do what it says, tell the result by an `on_…`, and call
-/// `step` again.
+/// Inputs: the `on_…` methods, and a view of the local queue. Output: [`step`](Self::step). The
+/// caller calls `step`, executes the returned step, reports the result through an `on_…` method,
+/// and calls `step` again.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     plan: Plan,
     state: State,
     slot: ServerSlot,
     cause: Cause,
-    /// What another waiter has told this one, until it is heeded.
+    /// The pending prompt of another waiter.
     prompt: Option<Prompt>,
     subscription: Subscription,
-    /// When the server last gave a clear answer.
+    /// The time of the last clear answer from the server.
     heard: Moment,
-    /// Whether it has asked at all: the first request is sent however late it is.
+    /// Whether the waiter has sent a request. It sends the first one even after its deadline.
     asked: bool,
     failures: u32,
     polls: u32,
@@ -81,13 +81,14 @@ pub(crate) struct Waiter {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Others of the local queue ask first. It goes on with this phase when its turn comes.
+    /// Other waiters of the local queue ask first. The waiter continues with this phase when its
+    /// turn comes.
     InLine(Phase),
-    /// It acts by this phase.
+    /// The waiter acts according to this phase.
     Active(Phase),
-    /// Its attempt is of no use any more.
+    /// The attempt is useless, and a fresh one is necessary.
     GivenUp(Restart),
-    /// It was granted.
+    /// The server granted the attempt.
     Done,
 }
 
@@ -95,7 +96,7 @@ enum State {
 enum Phase {
     Asking,
     Subscribing,
-    /// The lease of the holder ends after `remaining`, counted from the last answer.
+    /// The holder's lease ends `remaining` after the last answer.
     Waiting {
         remaining: Duration,
     },
@@ -106,33 +107,36 @@ enum Phase {
     Failed,
 }
 
-/// What the server's queue has of this waiter, as far as is known.
+/// The waiter's slot in the server's queue, as far as the waiter knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerSlot {
-    /// Nothing: it asks by itself.
+    /// The waiter has no slot. It asks the server by itself.
     Absent,
-    /// A slot: the server notifies this waiter, or another waiter passes the news on.
+    /// The waiter has a slot. The server notifies this waiter, or another waiter forwards the
+    /// notification.
     Queued,
-    /// The same, as long as its owner holds the object: the server may know the owner as a holder
-    /// for longer than the owner does.
+    /// The waiter has a slot that counts only while its owner holds the object. The server may
+    /// count the owner as a holder for longer than the owner itself does.
     Reentrant,
-    /// Maybe nothing: another waiter has lost its slot. It has told all others as well.
+    /// The slot may be lost: another waiter has lost its own, and has prompted all others to queue
+    /// again.
     RequeueRequested,
 }
 
-/// What made the waiter ask.
+/// The reason for the latest request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// It has just come. It has not had to wait.
+    /// The acquisition has just begun. The waiter has not had to wait.
     Arrival,
-    /// Its turn in the local queue, or the clock.
+    /// The waiter's turn in the local queue, or a timer.
     Recheck,
-    /// A message, or another waiter.
+    /// A message of the server, or a prompt of another waiter.
     Notified,
 }
 
 impl Waiter {
-    /// Starts at `now`. With an active subscription the first request may register.
+    /// Creates a waiter that starts at `now`. With an active subscription, its first request may
+    /// register.
     pub(crate) const fn new(plan: Plan, now: Moment, subscription: Subscription) -> Self {
         Self {
             plan,
@@ -149,7 +153,7 @@ impl Waiter {
         }
     }
 
-    /// Returns what to do at `now`. Re-checks book their place in `limiter`.
+    /// Returns the step to take at `now`. Re-checks reserve their time in `limiter`.
     pub(crate) fn step(
         &mut self,
         now: Moment,
@@ -175,29 +179,29 @@ impl Waiter {
         self.act(phase, now, queue, random, limiter)
     }
 
-    /// Tells whether it has had to wait.
+    /// Returns whether the waiter has had to wait.
     pub(crate) fn has_waited(&self) -> bool {
         self.cause != Cause::Arrival
     }
 
-    /// Tells whether its slot depends on what its owner holds.
+    /// Returns whether the waiter's slot depends on its owner's hold.
     pub(crate) fn is_reentrant(&self) -> bool {
         self.slot == ServerSlot::Reentrant
     }
 
-    /// Tells whether it goes to another channel when the shard of its name has another. One that is
-    /// served in order keeps its address, which is its ticket.
+    /// Returns whether the waiter moves to another channel when the shard of its name gets another
+    /// one. A queued waiter stays, because its address is its ticket.
     pub(crate) fn follows_shard(&self) -> bool {
         self.asked && self.plan.notifies() && self.plan.discipline == Discipline::Barging
     }
 
-    /// Returns the caller's wishes.
+    /// Returns the caller's plan.
     pub(crate) const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns when to stop waiting for the answer to a request sent at `now`: when patience ends,
-    /// not before `silence` has passed.
+    /// Returns when to stop waiting for the reply to a request sent at `now`. That is the end of
+    /// the caller's patience, or `silence` after `now` if that is later.
     pub(crate) fn patience_deadline(&self, now: Moment, silence: Duration) -> Moment {
         let patient = self.heard + self.plan.patience;
         self.plan.bound(patient.max(now + silence))
@@ -205,8 +209,9 @@ impl Waiter {
 }
 
 impl Waiter {
-    /// Tells whether it leaves the server to those before it in the local queue. One without a slot
-    /// in the server's queue asks for that; one with a slot waits to be notified.
+    /// Returns whether the waiter leaves the server to the waiters before it in the local queue. A
+    /// queued waiter without a slot asks for one. A queued waiter with a slot waits for a
+    /// notification.
     fn waits_for_turn(&self, phase: Phase) -> bool {
         match self.plan.discipline {
             Discipline::Barging => true,
@@ -220,7 +225,7 @@ impl Waiter {
         let over = self.plan.is_over(now);
         let silence = now - queue.heard.max(self.heard);
         match queue.contact {
-            // Nobody knows whether it is held.
+            // Without an answer, nobody knows whether the object is held.
             Contact::Failing if over || silence >= self.plan.patience => {
                 return Step::End(End::QueueUnanswered);
             }
@@ -240,7 +245,7 @@ impl Waiter {
         }
     }
 
-    /// Asks out of turn, once.
+    /// Consumes `prompt`, which makes the waiter ask once out of turn.
     fn heed(&mut self, prompt: Prompt, phase: Phase) -> Phase {
         self.prompt = None;
         match prompt {
@@ -260,7 +265,7 @@ impl Waiter {
         }
     }
 
-    /// One whose turn has come goes by what those before it have heard.
+    /// Takes over the time of the last answer from the local queue, when the waiter's turn comes.
     fn catch_up(&mut self, queue: &QueueView) {
         if matches!(self.state, State::InLine(_)) && queue.turn == Turn::Ours {
             self.heard = self.heard.max(queue.heard);
@@ -328,7 +333,7 @@ impl Waiter {
 
     fn wait_until(&self, until: Moment, queue: &QueueView) -> Step {
         let listen = match (self.plan.discipline, queue.turn) {
-            // The others of its queue do not ask, unless they are notified or prompted.
+            // The other waiters of its queue ask only after a notification or a prompt.
             (Discipline::Queued, Turn::Ours) => Listen::Everyone,
             _ => Listen::Own,
         };
@@ -374,7 +379,7 @@ impl Waiter {
         }
     }
 
-    /// Tells whether it has a slot in the server's queue, and nothing says that this is lost.
+    /// Returns whether the waiter has a slot in the server's queue that is not in doubt.
     const fn has_slot(&self) -> bool {
         matches!(self.slot, ServerSlot::Queued | ServerSlot::Reentrant)
     }
@@ -393,7 +398,7 @@ impl Waiter {
 }
 
 impl Phase {
-    /// Tells whether its last answer was that it has to wait, and nothing has happened since.
+    /// Returns whether the last answer was busy, and no input has arrived since.
     const fn is_waiting(self) -> bool {
         matches!(
             self,

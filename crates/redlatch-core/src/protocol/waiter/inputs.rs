@@ -1,4 +1,4 @@
-//! What happens to a waiter, and what that changes.
+//! The inputs of a waiter, and the transition that each of them causes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{
 use crate::protocol::time::Moment;
 
 impl Waiter {
-    /// A message says that it may have its turn at the server.
+    /// Records a message of the server that says that the waiter may try.
     pub(crate) const fn on_notified(&mut self) {
         if let State::InLine(_) | State::Active(_) = self.state {
             self.cause = Cause::Notified;
@@ -17,20 +17,21 @@ impl Waiter {
         }
     }
 
-    /// Its place in the local queue has changed.
+    /// Records a change of the waiter's place in the local queue.
     pub(crate) const fn on_queue_changed(&mut self) {
-        // One in line looks at the queue.
+        // A waiter in line reads the queue itself, in `step`.
         if let State::Active(_) = self.state {
             self.on_notified();
         }
     }
 
-    /// Another waiter of its local queue has told it something.
+    /// Records a prompt of another waiter of the local queue. The stronger of two pending prompts
+    /// stays.
     pub(crate) fn on_prompt(&mut self, prompt: Prompt) {
         self.prompt = self.prompt.max(Some(prompt));
     }
 
-    /// The time of a wait or pause is over. Re-checks keep to the client's rate limit.
+    /// Records the end of a wait or a pause. A re-check keeps to the client's rate limit.
     pub(crate) const fn on_elapsed(&mut self) {
         let State::Active(phase) = self.state else {
             return;
@@ -44,18 +45,20 @@ impl Waiter {
         });
     }
 
-    /// Messages may have been missed. Of a local queue, the first waiter asks for all.
+    /// Records that messages may have been lost. The first waiter of a local queue asks for all of
+    /// them.
     pub(crate) const fn on_gap(&mut self) {
         self.on_elapsed();
     }
 
-    /// Messages reach us from now on. What was missed before is found by asking again.
+    /// Records that messages reach the client from now on. The next request finds any event that
+    /// happened before.
     pub(crate) const fn on_subscribed(&mut self) {
         self.subscription = Subscription::Active;
         self.state = State::Active(Phase::Asking);
     }
 
-    /// Messages cannot reach us: ask by the clock until they do.
+    /// Records that messages cannot reach the client. The waiter asks by timer until they do.
     pub(crate) const fn on_unsubscribed(&mut self) {
         self.subscription = Subscription::Inactive;
         self.state = State::Active(Phase::Waiting {
@@ -63,20 +66,20 @@ impl Waiter {
         });
     }
 
-    /// This is how the subscription stands after a wait in line, or with another channel.
+    /// Sets the state of the subscription after a wait in line, or for another channel.
     pub(crate) const fn on_subscription(&mut self, subscription: Subscription) {
         self.subscription = subscription;
     }
 
-    /// Its owner does not hold the object any more.
+    /// Records that the waiter's owner does not hold the object any more.
     pub(crate) fn on_hold_ended(&mut self) {
         if self.slot == ServerSlot::Reentrant {
             self.slot = ServerSlot::Absent;
         }
     }
 
-    /// Another holds the object, or comes first. Returns what to tell all others of the local
-    /// queue.
+    /// Records that another owner holds the object, or comes first. Returns the prompt for all
+    /// other waiters of the local queue, if any.
     pub(crate) fn on_busy(&mut self, now: Moment, busy: Busy) -> Option<Prompt> {
         let registered = self.registration() != Registration::None;
         let would_hear = registered && self.subscription == Subscription::Active;
@@ -97,31 +100,34 @@ impl Waiter {
                 remaining: busy.remaining,
             }
         });
-        // What has lost its slot has probably lost those of the others.
+        // If this waiter has lost its slot, the others have probably lost theirs.
         lost_slot.then_some(Prompt::Requeue)
     }
 
-    /// It was granted. Returns what to tell all others of the local queue.
+    /// Records a grant. Returns the prompt for all other waiters of the local queue, if any.
     pub(crate) fn on_granted(&mut self, granted: Granted) -> Option<Prompt> {
         self.state = State::Done;
         let lost_slot = granted.unqueued && !granted.has_copies && self.has_slot();
-        // The message that lets all in may have been lost.
+        // The grant came from a re-check, so the message that lets all waiters in may have been
+        // lost.
         let unnoticed = self.plan.admission == Admission::Together && self.cause == Cause::Recheck;
         let requeue = lost_slot.then_some(Prompt::Requeue);
         requeue.max(unnoticed.then_some(Prompt::Retry))
     }
 
-    /// It was granted, and the reply took so long that the lease may have ended.
+    /// Records a grant whose reply took so long that the lease may have ended.
     pub(crate) const fn on_grant_expired(&mut self) {
         self.state = State::GivenUp(Restart::GrantExpired);
     }
 
-    /// The server says that the attempt has been undone.
+    /// Records the server's answer that the attempt has been undone.
     pub(crate) const fn on_void(&mut self) {
         self.state = State::GivenUp(Restart::AttemptVoid);
     }
 
-    /// The request came too late to act. The server's time is known afresh.
+    /// Records that the request arrived too late to act. The caller has refreshed the server's
+    /// time. The first such answer leads to another request at once, and a further one counts as a
+    /// failure.
     pub(crate) const fn on_late(&mut self, now: Moment) {
         self.lates += 1;
         if self.lates > 1 {
@@ -132,13 +138,15 @@ impl Waiter {
         }
     }
 
-    /// The server had too much to tidy up to answer: ask again at once.
+    /// Records that the server had too many dead entries to remove for an answer. The waiter asks
+    /// again at once.
     pub(crate) const fn on_unfinished(&mut self, now: Moment) {
         self.answered(now);
         self.state = State::Active(Phase::Asking);
     }
 
-    /// There was no clear answer: not sent, not executed for the moment, or outcome unknown.
+    /// Records a request without a clear answer: not sent, not executed for the moment, or of
+    /// unknown outcome.
     pub(crate) const fn on_failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
         self.state = State::Active(Phase::Failed);

@@ -1,22 +1,22 @@
-//! What an acquisition may do: how long it waits, and how waiters of its object are served.
+//! The plan of an acquisition: how long it waits, and how its object serves waiters.
 
 use std::time::Duration;
 
 use crate::protocol::backoff::Backoff;
 use crate::protocol::time::Moment;
 
-/// What the caller wants of an acquisition, and how the object serves its waiters.
+/// The caller's options for an acquisition, and how the object serves its waiters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// When the caller gives up.
     pub give_up: GiveUp,
     /// How to wait.
     pub strategy: WaitStrategy,
-    /// In which order waiters are served.
+    /// The order in which the object serves waiters.
     pub discipline: Discipline,
-    /// How many waiters hold at a time.
+    /// How many waiters hold the object at a time.
     pub admission: Admission,
-    /// How long to go on without any answer from the server.
+    /// How long to continue without any answer from the server.
     pub patience: Duration,
 }
 
@@ -31,15 +31,16 @@ pub(crate) enum GiveUp {
     Never,
 }
 
-/// How the waiters of an object are served.
+/// How an object serves its waiters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Discipline {
-    /// Whoever comes first when it is free; one waiter per client stands for all of its own.
+    /// The first request to arrive while the object is free gets it. One waiter per client asks on
+    /// behalf of all waiters of that client.
     #[default]
     Barging,
-    /// In order of their tickets: every waiter has a place of its own on the server, from its
-    /// first request on.
+    /// Waiters are served in the order of their tickets. Every waiter has its own place on the
+    /// server from its first request on.
     Queued,
 }
 
@@ -48,7 +49,7 @@ pub enum Discipline {
 pub(crate) enum Admission {
     /// One after another.
     OneByOne,
-    /// All of them together, such as readers. The server notifies all of them by one message.
+    /// All waiters together, such as readers. The server notifies all of them with one message.
     Together,
 }
 
@@ -56,9 +57,10 @@ pub(crate) enum Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitStrategy {
-    /// The server wakes it; a bounded re-check covers a lost message. The default.
+    /// The server notifies the waiter. A bounded re-check covers a lost message. This is the
+    /// default.
     Notify,
-    /// It asks again after each pause and never subscribes: what others call a spin lock.
+    /// The waiter asks again after each pause and never subscribes, as a spin lock does.
     Poll(Backoff),
 }
 
@@ -71,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// Tells whether the caller's deadline has passed.
+    /// Returns whether the caller's deadline has passed.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         self.deadline().is_some_and(|deadline| now >= deadline)
     }

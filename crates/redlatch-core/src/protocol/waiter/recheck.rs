@@ -1,4 +1,4 @@
-//! When a waiter asks again without a notification: the bounds of re-checks, pauses and turns.
+//! When a waiter asks without a notification: the bounds of re-checks, pauses and turns.
 
 use std::time::Duration;
 
@@ -8,31 +8,33 @@ use crate::protocol::{
     time::Moment,
 };
 
-/// Longest time between two requests of a waiter that messages reach, before jitter of ± 20 %.
+/// Longest time between two requests of a waiter with an active subscription, before jitter of ± 20
+/// %.
 pub(crate) const RECHECK: Duration = Duration::from_secs(2);
 
-/// The same while messages cannot reach it.
+/// Longest time between two requests of a waiter without an active subscription.
 pub(crate) const UNSUBSCRIBED_RECHECK: Duration = Duration::from_millis(250);
 
-/// A first waiter of a local queue that is so much later than it said is not polled by its task.
+/// A first waiter of a local queue that is this much later than announced is not polled by its
+/// task.
 const OVERDUE: Duration = RECHECK;
 
-/// The same where the server counts a client as dead whose first waiter is silent for long. A
-/// waiter that is replaced as the first keeps its slot on the server.
+/// As [`OVERDUE`], for the ordered queue. The server counts a client as dead if its first waiter is
+/// silent for too long. A replaced first waiter keeps its slot on the server.
 const QUEUED_OVERDUE: Duration = Duration::from_secs(1);
 
-/// A waiter asks this long after the holder's lease should have ended.
+/// Delay of a request after the end of the holder's lease.
 const AFTER_EXPIRY: Duration = Duration::from_millis(2);
 
-/// The least time by which something is late.
+/// The smallest delay that counts as late.
 const INSTANT: Duration = Duration::from_millis(1);
 
 /// Pauses between requests without a clear answer.
 pub(super) const RETRY: Backoff =
     Backoff::exponential(Duration::from_millis(10), Duration::from_millis(500));
 
-/// Returns when to ask again without a notification. The server last answered at `heard`, and the
-/// holder's lease ends `remaining` after that.
+/// Returns the time of the next request without a notification. The server last answered at
+/// `heard`, and the holder's lease ends `remaining` after that.
 pub(super) fn next_recheck(
     subscription: Subscription,
     heard: Moment,
@@ -44,7 +46,7 @@ pub(super) fn next_recheck(
     match subscription {
         Subscription::Active => {
             let recheck = RECHECK.mul_f64(0.8 + 0.4 * unit(random));
-            // Another waiter of this client may have been the last to ask.
+            // Another waiter of this client may have asked last, so that `heard` is old.
             (heard + recheck.min(expiry)).max(now)
         }
         Subscription::Inactive => now + UNSUBSCRIBED_RECHECK.min(expiry),
@@ -61,7 +63,7 @@ pub(super) fn next_poll(
     let delay = backoff.delay(polls, random);
     match discipline {
         Discipline::Barging => delay,
-        // The server counts a queued waiter that is silent for longer as dead.
+        // The server counts a queued waiter with a longer silence as dead.
         Discipline::Queued => delay.min(RECHECK),
     }
 }
@@ -74,8 +76,8 @@ pub(super) const fn overdue(discipline: Discipline) -> Duration {
     }
 }
 
-/// Returns when a waiter in line looks whether the first one is overdue, which said that it will be
-/// back at `first_back_at`.
+/// Returns when a waiter in line checks whether the first waiter is overdue. The first waiter has
+/// announced its next check for `first_back_at`.
 pub(super) fn next_look_at_first(
     first_back_at: Option<Moment>,
     overdue: Duration,

@@ -1,73 +1,74 @@
-//! What a waiter is told, and what it says to do.
+//! The steps and answers of a waiter.
 
 use std::{fmt, time::Duration};
 
 use crate::protocol::time::Moment;
 
-/// What to do next.
+/// The next step of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Wait in the local queue, for the turn, a prompt, or a message in `listen`. At `until`,
-    /// replace the first waiter if it is later than it said by `overdue`.
+    /// Wait in the local queue for the turn, a prompt, or a message in `listen`. At `until`,
+    /// replace the first waiter if it is more than `overdue` later than it announced.
     AwaitTurn {
-        /// When to look at the first waiter.
+        /// When to check the first waiter.
         until: Moment,
         /// How late the first waiter may be.
         overdue: Duration,
-        /// Which messages end it.
+        /// Which messages end the wait.
         listen: Listen,
     },
-    /// Send the attempt, same id as before, and register for a notification as it says.
+    /// Send the attempt with the same id as before, and register for a notification as the value
+    /// says.
     Send(Registration),
-    /// Make sure that messages reach us, then tell `on_subscribed` or `on_unsubscribed`.
+    /// Ensure that messages reach the client, then call `on_subscribed` or `on_unsubscribed`.
     Subscribe,
-    /// Wait for a message in `listen`, a prompt or a change of the local queue, until `until` at
+    /// Wait for a message in `listen`, a prompt, or a change of the local queue, until `until` at
     /// the latest.
     Wait {
         /// When to ask again.
         until: Moment,
-        /// Which messages end it.
+        /// Which messages end the wait.
         listen: Listen,
     },
-    /// Wait until `until`, whatever messages come.
+    /// Wait until `until` and ignore all messages.
     Pause {
-        /// When to go on.
+        /// When to continue.
         until: Moment,
     },
-    /// Give this attempt up, which undoes it, and go on with a fresh one.
+    /// Give up this attempt, which undoes it, and continue with a fresh one.
     StartOver(Restart),
-    /// Stop.
+    /// End the acquisition.
     End(End),
 }
 
-/// Whether a busy answer shall register the waiter with the server.
+/// How a busy answer registers the waiter with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Registration {
-    /// It registers nothing.
+    /// The answer registers nothing.
     None,
-    /// It takes a slot in the server's queue, and asks by itself whether its turn has come.
+    /// The waiter takes a slot in the server's queue, and asks by itself whether its turn has come.
     Silent,
-    /// The server is to notify it.
+    /// The server notifies the waiter.
     Notified,
 }
 
-/// Which messages of the server a waiter heeds.
+/// Which messages of the server a waiter reacts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// None: the first waiter of the local queue heeds them.
+    /// None: the first waiter of the local queue reacts to them.
     Nothing,
-    /// Those for itself.
+    /// Messages for the waiter itself.
     Own,
-    /// Those for any waiter of its local queue, too.
+    /// Messages for any waiter of its local queue.
     Everyone,
 }
 
-/// Why an attempt is given up, which undoes it, and a fresh one begins.
+/// Why the waiter gives up an attempt, which undoes it, and begins a fresh one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// It was granted, but its reply came after the lease could have ended.
+    /// The server granted the attempt, but the reply came after the lease could have ended.
     GrantExpired,
-    /// The server says that it has been undone.
+    /// The server says that the attempt has been undone.
     AttemptVoid,
 }
 
@@ -83,69 +84,69 @@ impl fmt::Display for Restart {
 /// Why an acquisition ended without a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It is held by another, and the caller does not wait (any longer).
+    /// Another owner holds the object, and the caller does not wait, or not any longer.
     Busy,
-    /// The server did not answer in the caller's time, or not for as long as the client is patient.
+    /// The server did not answer before the caller's deadline, or within the client's patience.
     Unanswered,
-    /// The same, and this waiter never asked: those before it in the local queue did.
+    /// As `Unanswered`, but this waiter never asked. The waiters before it in the local queue did.
     QueueUnanswered,
 }
 
-/// What one waiter of a local queue tells another.
+/// A request of one waiter of a local queue to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Prompt {
-    /// Its slot in the server's queue may be lost: ask for a new one when the client's rate limit
-    /// allows.
+    /// The waiter's slot in the server's queue may be lost. It asks for a new one when the client's
+    /// rate limit allows.
     Requeue,
-    /// Ask at once.
+    /// The waiter asks at once.
     Retry,
 }
 
 /// Whether messages of the server reach this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Subscription {
-    /// They do.
+    /// Messages reach the client.
     Active,
-    /// They may not.
+    /// Messages may not reach the client.
     #[default]
     Inactive,
 }
 
-/// Who may ask the server next, of the waiters of one local queue.
+/// Which waiter of a local queue may ask the server next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// This waiter.
     Ours,
-    /// Another.
+    /// Another waiter.
     Others,
 }
 
-/// What the waiters of a local queue have heard of the server.
+/// The latest contact of a local queue's waiters with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contact {
-    /// No answer yet.
+    /// No answer has arrived yet.
     Awaited,
-    /// The last request was answered.
+    /// The server answered the last request.
     Answered,
-    /// The last request was not answered.
+    /// The server did not answer the last request.
     Failing,
 }
 
-/// A waiter's local queue, as it stands.
+/// A view of a waiter's local queue at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueView {
-    /// Who may ask the server.
+    /// Which waiter may ask the server.
     pub turn: Turn,
-    /// When the server last answered a waiter of this queue, or the queue began.
+    /// When the server last answered a waiter of this queue, or when the queue began.
     pub heard: Moment,
-    /// What its waiters have heard of the server.
+    /// The latest contact of the queue's waiters with the server.
     pub contact: Contact,
-    /// When the first waiter will be back, as far as it has said.
+    /// When the first waiter will check again at the latest, if it has announced that.
     pub first_back_at: Option<Moment>,
 }
 
 impl QueueView {
-    /// A waiter that stands in no queue.
+    /// The view of a waiter that stands in no queue.
     pub(crate) const NONE: Self = Self {
         turn: Turn::Ours,
         heard: Moment::ORIGIN,
@@ -154,26 +155,26 @@ impl QueueView {
     };
 }
 
-/// An answer that says that another holds the object, or comes first.
+/// An answer that says that another owner holds the object, or comes first.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Busy {
-    /// Until it is worth to ask again: usually when the holder's lease ends.
+    /// The time until another request is useful, usually the rest of the holder's lease.
     pub remaining: Duration,
-    /// Whether messages would reach us now that tell of its end.
+    /// Whether a message about the end of that hold would reach the client now.
     pub subscription: Subscription,
-    /// This waiter had no slot in the server's queue before, and has one now.
+    /// Whether the waiter had no slot in the server's queue before, and has one now.
     pub entered: bool,
-    /// The server has this waiter in no queue: it has to ask by itself.
+    /// Whether the server has this waiter in no queue, so that it has to ask by itself.
     pub beside: bool,
-    /// The waiter's owner holds the object itself.
+    /// Whether the waiter's own owner holds the object.
     pub owner_holds: bool,
 }
 
-/// An answer that grants.
+/// An answer that grants the attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Granted {
-    /// If the waiter had a slot in the server's queue, that was lost.
+    /// Whether the waiter's slot in the server's queue was lost, provided that it had one.
     pub unqueued: bool,
-    /// Copies of this request may be under way. One of them may have taken the slot.
+    /// Whether copies of this request may be under way. One of them may have used the slot.
     pub has_copies: bool,
 }

@@ -289,7 +289,7 @@ fn overdue_first_waiter_is_checked_by_the_next() {
         for (first_back_at, look) in [
             (None, at(100) + overdue),
             (Some(at(50)), at(51) + overdue),
-            // Its future is not polled, and nothing is known of the next.
+            // The first waiter's future is not polled, and the next one has announced nothing.
             (Some(at(0)), at(1) + overdue),
             (Some(at(60_000)), at(100) + slow),
         ] {
@@ -366,6 +366,6 @@ fn a_queued_waiter_that_polls_takes_a_slot_and_asks_by_itself() {
     assert_eq!(first, Step::Send(Registration::Silent));
     busy(&mut it, 0, Duration::MAX, Subscription::Inactive);
     let second = it.step(at(0), &queue, 0, &mut limiter);
-    // A silent waiter would count as dead.
+    // The server would count a silent waiter as dead.
     assert_eq!(second, Step::Pause { until: at(2000) });
 }

@@ -1,9 +1,9 @@
-//! The transitions, one row each.
+//! The transitions of a waiter, one row each.
 
 use super::*;
 
-/// From which state, by which input, to which state, and what is to be done then. A state's name
-/// with a slot, such as `InLine(Waiting)/Queued`, belongs to a waiter that is served in order.
+/// A row: the state before, the input, the state after, and the resulting step. A state's name with
+/// a slot, such as `InLine(Waiting)/Queued`, belongs to a waiter with the queued discipline.
 const TABLE: &str = "
 Asking                    others             InLine(Asking)            AwaitTurn(Nothing)
 Asking                    ours               Asking                    Send(Notified)
@@ -174,7 +174,7 @@ const INPUTS: &[&str] = &[
     "failed",
 ];
 
-/// A waiter, its queue and the time, as a row has them.
+/// The waiter of one row, its queue and the time.
 struct Scene {
     waiter: Waiter,
     queue: QueueView,
@@ -190,7 +190,7 @@ fn run(from: &str, inputs: &str) -> (String, String) {
         scene.apply(input);
     }
     let mut limiter = RateLimiter::new(10);
-    // The next place is at 1100 ms.
+    // The next free slot of the rate limit is at 1100 ms.
     limiter.book(at(1000));
     let Scene {
         waiter, queue, now, ..
@@ -341,7 +341,7 @@ fn phase_named(name: &str) -> Phase {
     }
 }
 
-/// Returns the names of its state and its slot.
+/// Returns the names of the waiter's state and slot.
 fn state_of(waiter: &Waiter, queued: bool) -> String {
     let name = |phase: Phase| word(&format!("{phase:?}"));
     let state = match waiter.state {

@@ -1,5 +1,5 @@
-//! Many timers on one: a request's time-out costs no timer of the runtime, and so no wake-up of its
-//! driver.
+//! Many timers on one. The time-out of a request costs no timer of the runtime, and so no wake-up
+//! of the runtime's driver.
 
 use std::{
     collections::BTreeMap,
@@ -17,13 +17,13 @@ use crate::{
     runtime::Runtime,
 };
 
-/// The alarms of one client. One task sleeps until the earliest; one that is set for later does not
-/// wake it, and most are taken back before their time.
+/// The alarms of one client. One task sleeps until the earliest alarm. A later alarm does not wake
+/// the task, and most alarms are removed before their time.
 #[derive(Debug)]
 pub(crate) struct Alarms {
     runtime: Arc<dyn Runtime>,
     table: Mutex<Table>,
-    /// An alarm is earlier than what the task sleeps for.
+    /// Notified when an alarm is earlier than the task's wake-up time.
     earlier: Notify,
 }
 
@@ -32,11 +32,11 @@ struct Table {
     set: BTreeMap<(Moment, u64), Waker>,
     next_id: u64,
     sleep_deadline: SleepDeadline,
-    /// The task has ended: every alarm goes off at once.
+    /// Whether the task has ended. Every alarm then fires at once.
     over: bool,
 }
 
-/// Resolves when its time has come; set when first polled, taken back when dropped.
+/// A future that resolves at its time. The first poll sets the alarm, and dropping removes it.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     alarms: Arc<Alarms>,
@@ -61,7 +61,7 @@ impl Alarms {
         alarms
     }
 
-    /// Makes an alarm for `at`.
+    /// Creates an alarm for `at`.
     pub(crate) fn at(self: &Arc<Self>, at: Moment) -> Alarm {
         Alarm {
             alarms: Arc::clone(self),
@@ -70,13 +70,13 @@ impl Alarms {
         }
     }
 
-    /// Reads the clock that alarms go by.
+    /// Returns the time of the clock that alarms follow.
     pub(crate) fn now(&self) -> Moment {
         self.runtime.now()
     }
 
     fn run(self: &Arc<Self>, life: Arc<Life>) -> impl Future<Output = ()> + use<> {
-        // Also when the task is dropped before it was polled at all.
+        // The guard also works if the task is dropped before its first poll.
         let over = Over(Arc::clone(self));
         async move {
             let Over(alarms) = &over;
@@ -99,8 +99,8 @@ impl Alarms {
     }
 }
 
-/// The task of the alarms. However it ends, every alarm goes off: nothing may wait for one that
-/// never comes.
+/// A guard in the alarms' task. Its drop fires every alarm, however the task ends, so that no
+/// future waits for ever.
 struct Over(Arc<Alarms>);
 
 impl Drop for Over {
@@ -114,7 +114,7 @@ impl Drop for Over {
 }
 
 impl Table {
-    /// Takes what is due; returns it and when to look again.
+    /// Removes and returns the due alarms, and returns the time of the next check.
     fn take_due(&mut self, now: Moment) -> (Vec<Waker>, Moment) {
         let later = self.set.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut self.set, later);
@@ -125,8 +125,8 @@ impl Table {
         )
     }
 
-    /// Sets or sets again; returns whether the task sleeps too long for it, and the waker that was
-    /// set before, to be dropped outside.
+    /// Sets an alarm, or replaces its waker. Returns whether the task would sleep beyond it, and
+    /// the previous waker. The caller drops that waker outside of the lock.
     fn set(&mut self, at: Moment, id: u64, waker: &Waker) -> (bool, Option<Waker>) {
         let before = self.set.insert((at, id), waker.clone());
         (self.sleep_deadline.is_cut_short(at), before)
@@ -138,7 +138,7 @@ impl Future for Alarm {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        // One that has just been set need not look: if its time has come the task tells it so at
+        // The first poll need not read the clock. If the time has come, the task wakes the alarm at
         // once.
         if this.id.is_some() && this.alarms.runtime.now() >= this.at {
             return Poll::Ready(());

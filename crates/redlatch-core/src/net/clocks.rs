@@ -1,4 +1,4 @@
-//! What a client allows for clocks of servers that may take over from each other.
+//! The allowance for differences between the clocks of servers that may replace each other.
 
 use std::{
     sync::{
@@ -14,17 +14,17 @@ use crate::{
     runtime::Address,
 };
 
-/// The differences that were seen between the clocks of a client's servers, and the allowance.
+/// The measured differences between the clocks of a client's servers, and the configured allowance.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     allowance: Duration,
     seen: Mutex<ServerClocks<Address>>,
-    /// The largest difference that was seen of late, in ms.
+    /// The largest recent difference in ms.
     difference: AtomicU64,
 }
 
 impl Clocks {
-    /// Starts with an allowance for differences that nobody has seen.
+    /// Creates an empty record with an allowance for differences that were not measured.
     pub(crate) const fn new(allowance: Duration) -> Self {
         Self {
             allowance,
@@ -33,18 +33,18 @@ impl Clocks {
         }
     }
 
-    /// Returns by how much the clocks of two servers may differ: the allowance, or what was seen if
-    /// that is more.
+    /// Returns the assumed difference between two servers' clocks: the allowance, or the measured
+    /// difference if that is larger.
     pub(crate) fn allowance(&self) -> Duration {
         self.allowance.max(self.difference())
     }
 
-    /// Returns the largest difference that was seen between two servers of late.
+    /// Returns the largest recent difference between two servers.
     pub(crate) fn difference(&self) -> Duration {
         Duration::from_millis(self.difference.load(Ordering::Relaxed))
     }
 
-    /// Takes in that the server at `address`, asked at `sent`, answered `millis` at `received`.
+    /// Records that the server at `address`, asked at `sent`, answered `millis` at `received`.
     pub(super) fn read(&self, address: &Address, sent: Moment, received: Moment, millis: u64) {
         let mut seen = lock(&self.seen);
         let before = seen.difference();
@@ -53,7 +53,7 @@ impl Clocks {
         self.difference
             .store(whole_millis(difference), Ordering::Relaxed);
         drop(seen);
-        // Each reading tells a little more or less; that is no news.
+        // Each reading changes the difference a little, which is not worth a report.
         if difference.abs_diff(before) > before / 10 {
             observe::clocks_differ(difference, self.allowance);
         }

@@ -1,4 +1,4 @@
-//! Connects again and again, never without a pause after a failure.
+//! Reconnects with a pause after each failure.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     runtime::{Address, Dial, Dialed, Purpose},
 };
 
-/// Dials for as long as it is asked to.
+/// Dials one target repeatedly.
 #[derive(Debug)]
 pub(super) struct Dialer {
     world: World,
@@ -23,20 +23,20 @@ pub(super) struct Dialer {
     timeout: Duration,
     failures: u32,
     up_since: Option<Moment>,
-    /// What was dialled last.
+    /// The address of the last dial.
     address: Option<Address>,
 }
 
-/// Whom to dial.
+/// The target of a dialer.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// This server.
+    /// One fixed server.
     Fixed(Address),
-    /// The server that is found for each connection.
+    /// A server that is looked up for each connection.
     Found(Box<dyn Locate>),
 }
 
-/// Finds the server to dial, anew for each connection.
+/// A lookup of the server to dial, repeated for each connection.
 #[async_trait]
 pub(super) trait Locate: Debug + Send {
     async fn locate(&mut self) -> Address;
@@ -71,13 +71,13 @@ impl Dialer {
         }
     }
 
-    /// Returns what was dialled last.
+    /// Returns the address of the last dial.
     pub(super) const fn address(&self) -> Option<&Address> {
         self.address.as_ref()
     }
 
-    /// Makes the next connection; pauses first if the last one failed or did not live long. `None`
-    /// on shutdown.
+    /// Makes the next connection. Pauses first if the last one failed or was short-lived. Returns
+    /// `None` on shutdown.
     pub(super) async fn next(&mut self) -> Option<Result<Dialed, Error>> {
         let now = self.world.now();
         match self.up_since.take() {
@@ -90,7 +90,7 @@ impl Dialer {
             failures => timeouts::RECONNECT.delay(failures, self.world.runtime.random()),
         };
         let world = self.world.clone();
-        // A fork must leave the parent's servers alone.
+        // A forked process must not dial the parent's servers.
         if world.life.is_forked() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Replication: the `WAIT` behind a pipeline, and what its answer means.
+//! Replication: the `WAIT` behind a pipeline, and the meaning of its answer.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     runtime::{Command, Outcome},
 };
 
-/// Who has confirmed what was sent.
+/// The confirmations of a request by replicas.
 #[derive(Clone, Debug)]
 pub(crate) enum Acknowledged {
-    /// So many replicas.
+    /// This many replicas have confirmed.
     By(u32),
-    /// Nobody knows.
+    /// The number is unknown.
     Unknown,
     /// The server refuses to wait for replicas.
     Refused(Error),
@@ -28,15 +28,15 @@ pub(crate) enum Acknowledged {
 pub(crate) struct Replication {
     /// How many replicas must confirm.
     pub(crate) replicas: u32,
-    /// How many replicas there were when that was reckoned.
+    /// The number of replicas from which `replicas` was computed.
     pub(crate) of: u32,
-    /// How long the server waits for them.
+    /// How long the server waits for the confirmations.
     pub(crate) timeout: Duration,
 }
 
 impl Replication {
-    /// Returns the confirmations to wait for behind a request over `session`, `needs` of the
-    /// replicas that there are.
+    /// Returns the confirmations to wait for behind a request over `session`. `needs` computes
+    /// their number from the number of replicas.
     pub(crate) fn of_session(
         session: &Session,
         needs: impl FnOnce(u32) -> u32,
@@ -50,16 +50,16 @@ impl Replication {
         }
     }
 
-    /// Returns the command that waits for the confirmations.
+    /// Returns the `WAIT` command.
     pub(super) fn command(self) -> Command {
-        // Zero would mean for ever.
+        // A `WAIT` with time-out zero would block for ever.
         let timeout = whole_millis(self.timeout).max(1);
         Command::new("WAIT")
             .arg(self.replicas.to_string())
             .arg(timeout.to_string())
     }
 
-    /// Returns `limit` with the wait for replicas added. Requests that share a connection wait for
+    /// Returns `limit` with the wait for replicas added. Requests on one connection wait for
     /// replicas one after the other.
     pub(super) fn extend(self, limit: Limit) -> Limit {
         Limit {
@@ -68,8 +68,9 @@ impl Replication {
         }
     }
 
-    /// Returns what the confirmations of another node are worth, behind `session`. Nobody knows for
-    /// a node that has more replicas than were reckoned with: the same part of them is more.
+    /// Returns the value of another node's confirmations, read over `session`. The number is
+    /// unknown if that node has more replicas than `replicas` was computed from, since the required
+    /// share is then a larger number.
     pub(super) fn told_elsewhere(self, session: &Session, told: Acknowledged) -> Acknowledged {
         if session.replicas() <= self.of {
             told
@@ -78,7 +79,7 @@ impl Replication {
         }
     }
 
-    /// Returns an error if fewer than the wanted replicas have confirmed.
+    /// Returns an error if fewer replicas than required have confirmed.
     pub(super) fn check(self, confirmed: u32) -> Result<(), Error> {
         if confirmed < self.replicas {
             Err(shortfall(confirmed, self.replicas))
@@ -87,8 +88,8 @@ impl Replication {
         }
     }
 
-    /// Returns how many replicas have confirmed, `None` if nobody knows. Fails if they are too few,
-    /// and if the server refuses to wait for them.
+    /// Returns how many replicas have confirmed, or `None` if the number is unknown. Fails if too
+    /// few have confirmed, or if the server refuses to wait for them.
     pub(crate) fn confirmed(self, told: Option<Acknowledged>) -> Result<Option<u32>, Error> {
         match told {
             Some(Acknowledged::By(confirmed)) => self.check(confirmed).map(|()| Some(confirmed)),
@@ -108,7 +109,7 @@ impl Acknowledged {
         told
     }
 
-    /// Returns what is known of both.
+    /// Combines the answers of two nodes, and keeps the weaker one.
     pub(super) fn or_fewer(self, other: Self) -> Self {
         match (self, other) {
             (Self::By(a), Self::By(b)) => Self::By(a.min(b)),
@@ -135,13 +136,13 @@ fn acknowledged(waited: Option<Outcome>) -> Acknowledged {
 }
 
 impl Durability {
-    /// Returns what a request over `session` waits for behind its calls.
+    /// Returns the confirmations to wait for behind a request over `session`, if any.
     pub(crate) fn replication(self, session: &Session, timeout: Duration) -> Option<Replication> {
         self.waits()
             .then(|| Replication::of_session(session, |of| self.needs(of), timeout))
     }
 
-    /// Returns what its requests go over.
+    /// Returns the class of link for requests with this durability.
     pub(crate) const fn link_class(self) -> LinkClass {
         if self.waits() {
             LinkClass::Durable
@@ -151,7 +152,7 @@ impl Durability {
     }
 }
 
-/// The error of what too few replicas have confirmed.
+/// Returns the error for too few confirmations.
 fn shortfall(confirmed: u32, needed: u32) -> Error {
     let message = format!("{confirmed} replicas have confirmed it, {needed} were asked for");
     Error::new(ErrorKind::NotEnoughReplicas, message).in_doubt()

@@ -3,8 +3,8 @@
 use crate::{Error, ErrorKind, base::script::Failure, protocol::classify::Obstacle};
 
 impl Failure {
-    /// Returns the error for a caller whose time is up; `unknown` if a request of this may have
-    /// been executed.
+    /// Returns the error for a caller whose time is over. `unknown` means that the server may have
+    /// executed a request of this call.
     pub(crate) fn into_error(self, unknown: bool) -> Error {
         let kind = if unknown {
             ErrorKind::OutcomeUnknown

@@ -1,4 +1,4 @@
-//! Messages: channels, who listens, and one supervised pub/sub connection.
+//! Pub/sub messages: channels, their listeners, and one supervised connection.
 
 use std::{
     convert::Infallible,
@@ -28,33 +28,33 @@ use crate::{
 
 /// The subscriptions of a client, on a connection that carries nothing else.
 ///
-/// Channels are counted by their listeners. After a reconnect everything is subscribed again, chunk
-/// by confirmed chunk, and then every listener is woken once, since what was published meanwhile is
-/// lost.
+/// Listeners are counted per channel. After a reconnect the hub subscribes to all channels again,
+/// one chunk after the other, and waits for each confirmation. Then it wakes every listener once,
+/// because messages in the meantime are lost.
 #[derive(Debug)]
 pub(crate) struct Hub {
     world: World,
     router: Arc<Router>,
     reach: Reach,
     table: Mutex<SubscriptionTable>,
-    /// Why the connection ended last, or could not be made.
+    /// Why the last connection ended, or could not be made.
     trouble: Mutex<Option<Error>>,
-    /// Something in the table wants to be subscribed or unsubscribed.
+    /// Notified when the table has channels to subscribe or unsubscribe.
     dirty: Notify,
-    /// Nobody will listen any more.
+    /// Notified when the hub is not needed any more.
     retired: Notify,
 }
 
-/// Which messages a hub hears.
+/// Which messages a hub receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// What is published anywhere.
+    /// Messages of any node (`PUBLISH`).
     Everywhere,
-    /// What the shard of this slot publishes for it alone.
+    /// Messages that the shard of this slot publishes to itself (`SPUBLISH`).
     Shard(u16),
 }
 
-/// Somebody who is woken by messages. Dropping it ends the interest, and with the last one the
+/// A subscriber that messages wake. Dropping it ends its interest, and the last drop ends the
 /// subscription.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -82,12 +82,12 @@ impl Hub {
         &self.router
     }
 
-    /// Ends the connection, for good. Who listens nevertheless hears nothing.
+    /// Ends the connection permanently. Remaining listeners receive nothing.
     pub(super) fn retire(&self) {
         self.retired.notify_one();
     }
 
-    /// Subscribes to `channel` for as long as the client lives.
+    /// Subscribes to `channel` for the lifetime of the client.
     pub(crate) fn pin(self: &Arc<Self>, channel: &Arc<str>) {
         let fresh = self.table().pin(channel);
         if fresh {
@@ -95,8 +95,8 @@ impl Hub {
         }
     }
 
-    /// Listens on `channel` for the messages that `filter` names. The first listener of a client
-    /// makes it connect.
+    /// Listens on `channel` for messages that match `filter`. The first listener of a client starts
+    /// the connection.
     pub(crate) fn listen(self: &Arc<Self>, channel: &Arc<str>, filter: MessageFilter) -> Listener {
         let (id, inbox, fresh) = self.table().listen(channel, filter.clone());
         if fresh {
@@ -111,13 +111,13 @@ impl Hub {
         }
     }
 
-    /// Tells whether messages on `channel` reach us.
+    /// Returns whether messages on `channel` reach the client.
     pub(crate) fn hears(&self, channel: &str) -> bool {
         self.table().standing(channel) == Standing::Heard
     }
 
     /// Waits until the server has confirmed or refused `channel`, until `deadline` at the latest. A
-    /// connection that breaks is made again meanwhile; a refusal is final.
+    /// broken connection is re-established in the meantime. A refusal is final.
     pub(crate) async fn confirm(
         self: &Arc<Self>,
         channel: &Arc<str>,
@@ -131,7 +131,7 @@ impl Hub {
             if let Some(refusal) = self.table().refusal(channel) {
                 return Err(refusal);
             }
-            // What does not pass is told at once.
+            // A permanent failure is reported at once.
             let trouble = lock(&self.trouble).clone();
             if trouble.is_some_and(|trouble| !trouble.is_transient()) {
                 return Err(self.no_subscription());
@@ -147,8 +147,8 @@ impl Hub {
         }
     }
 
-    /// Returns the error of a subscription that was not confirmed in time: with why there is no
-    /// connection, or else why nobody is known to connect to.
+    /// Returns the error of a subscription without a confirmation in time. The cause is the failure
+    /// to connect, or else the failure to find a server.
     fn no_subscription(&self) -> Error {
         let trouble = lock(&self.trouble).clone();
         let Some(trouble) = trouble.or_else(|| self.router.trouble()) else {
@@ -175,7 +175,8 @@ impl Hub {
         lock(&self.table)
     }
 
-    /// Something changed: connects if that was never done, and makes the connection look.
+    /// Reports a change of the table. Starts the connection if necessary, and makes it read the
+    /// table.
     fn touch(self: &Arc<Self>) {
         if self.table().start() {
             let dialer = self.dialer();
@@ -195,11 +196,11 @@ impl Hub {
                 let router = Arc::clone(router);
                 (Target::Found(Box::new(MasterOf { router, slot })), timeout)
             }
-            // Any master will do: what is published on one node of a cluster, all others get. So
-            // one that does not answer must not take all the time there is.
+            // A cluster forwards messages from any node to all others, so any master will do. One
+            // unresponsive master must not take the whole time.
             (None, Reach::Everywhere) => {
                 let router = Arc::clone(router);
-                // Clients spread over the nodes.
+                // The random start spreads clients over the nodes.
                 let round = self.world.runtime.random() as u32;
                 (
                     Target::Found(Box::new(AnyMaster { router, round })),
@@ -216,7 +217,7 @@ impl Hub {
         )
     }
 
-    /// Runs one life of the connection to `address`; the error says why it ended.
+    /// Runs one connection to `address`. The error is the reason for its end.
     async fn live(&self, address: &Address, dialed: Dialed) -> Result<Infallible, Error> {
         let Dialed {
             conn, mut pushes, ..
@@ -257,7 +258,7 @@ impl Hub {
                         return Err(Error::unavailable("the server does not confirm subscriptions"));
                     }
                     match self.send(conn.as_ref(), Command::new("PING")).await {
-                        // A refusal is an answer too.
+                        // A refusal shows that the server answers.
                         Err(error) if error.kind() != ErrorKind::Permission => return Err(error),
                         _ => {}
                     }
@@ -267,7 +268,7 @@ impl Hub {
         }
     }
 
-    /// Resolves when what this hub is for is not said at `address` any more.
+    /// Resolves when `address` does not publish this hub's messages any more.
     async fn leaves(&self, address: &Address) {
         match self.reach {
             Reach::Everywhere => self.router.leaves(address).await,
@@ -316,7 +317,7 @@ impl Hub {
             Some(Outcome::Replied(Err(error))) => {
                 let class = classify(&error.code, &error.message);
                 if let Class::Redirect(_) = class {
-                    // The slot of the channel is elsewhere.
+                    // Another node serves the slot of the channel.
                     self.router.stale.notify_one();
                 }
                 Err(match class {
@@ -373,7 +374,7 @@ async fn supervise(hub: Arc<Hub>, mut dialer: Dialer) {
 }
 
 impl Listener {
-    /// Waits until messages reach us; `false` when they cannot, or not by `deadline`.
+    /// Waits until messages reach the client. Returns `false` if they cannot, or not by `deadline`.
     pub(crate) async fn ready(&self, deadline: Moment) -> bool {
         loop {
             let standing = self.hub.table().standing(&self.channel);
@@ -391,16 +392,17 @@ impl Listener {
         }
     }
 
-    /// Waits for the next wake; one that came since the last call counts. `false`: no message came,
-    /// but some may have been missed.
+    /// Waits for the next wake-up. A wake-up since the last call counts. Returns `false` if no
+    /// message came but some may have been missed.
     pub(crate) async fn woken(&self) -> bool {
         self.inbox.wake.notified().await;
         self.inbox.called.swap(false, Ordering::Relaxed)
     }
 
-    /// As [`woken`](Self::woken), for a listener that takes any message. Returns the number of the last message,
-    /// which is the same for all who listen on its channel and greater than that of any before.
-    /// `None`: no message came, but some may have been missed.
+    /// Waits as [`woken`](Self::woken), for a listener that takes any message. Returns the number
+    /// of the last message. The number is the same for all listeners of the channel, and greater
+    /// than that of any earlier message. Returns `None` if no message came but some may have been
+    /// missed.
     pub(crate) async fn heard(&self) -> Option<u64> {
         self.inbox.wake.notified().await;
         self.inbox.take()
@@ -419,5 +421,5 @@ impl Drop for Listener {
     }
 }
 
-/// Channels asked for in one command.
+/// Maximum number of channels in one command.
 const CHUNK: usize = 128;

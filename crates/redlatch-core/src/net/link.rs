@@ -27,7 +27,7 @@ use crate::{
     runtime::{Address, Command, Conn, Dialed, Outcome, Purpose, Pushes, Reply, Value},
 };
 
-/// What a link is used for. Links of different classes to one node do not hold each other up.
+/// The use of a link. Links of different classes to one node do not delay each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub(crate) enum LinkClass {
@@ -35,12 +35,12 @@ pub(crate) enum LinkClass {
     Command,
     /// Scripts that are followed by `WAIT`, which blocks its connection.
     Durable,
-    /// Renewals, which go past everything else that is queued. They go by the link for commands
-    /// while theirs is not up.
+    /// Renewals, which bypass all other queued requests. They use the command link while the
+    /// renewal link is down.
     Renewal,
 }
 
-/// What the links of a client have in common.
+/// The common settings of a client's links.
 #[derive(Debug)]
 pub(super) struct LinkSettings {
     pub(super) world: World,
@@ -48,23 +48,23 @@ pub(super) struct LinkSettings {
     pub(super) connect_timeout: Duration,
     /// Whether a connection counts only if the server says that it is a master.
     pub(super) asks_role: bool,
-    /// Whether no other server may take over from the one that is dialled, as far as the client is
-    /// told.
+    /// Whether no other server may take over from the dialled one, as far as the client's
+    /// configuration says.
     pub(super) is_only: bool,
-    /// Told when the connection is gone: another server may be in charge.
+    /// Notified when the connection ends, because another server may be the master now.
     pub(super) stale: Arc<Notify>,
 }
 
-/// A connection that is made again whenever it is gone, and given up when it does not answer.
+/// A connection that is re-established whenever it ends, and closed when it does not answer.
 #[derive(Debug)]
 pub(crate) struct Link {
     settings: LinkSettings,
     address: Address,
     class: LinkClass,
-    /// The most replicas the server was ever seen to have.
+    /// The largest number of replicas that the server ever had.
     replicas: Arc<AtomicU32>,
     state: Watch<LinkState>,
-    /// Told when the server is in charge of nothing any more.
+    /// Notified when the server serves no slots any more.
     retire: Notify,
 }
 
@@ -73,12 +73,12 @@ enum LinkState {
     Connecting,
     Up(Arc<Session>),
     Down(Error),
-    /// The server is in charge of nothing any more; what is under way goes on.
+    /// The server serves no slots any more. Requests under way continue.
     Retired,
     Closed,
 }
 
-/// One life of a link's connection.
+/// One connection of a link, from its first answer to its end.
 #[derive(Debug)]
 pub(crate) struct Session {
     world: World,
@@ -87,23 +87,23 @@ pub(crate) struct Session {
     conn: Arc<dyn Conn>,
     clock: Mutex<ServerClock>,
     progress: Mutex<Progress>,
-    /// A silence shorter than this says nothing: two round trips, as they were when the connection
-    /// began.
+    /// The shortest meaningful silence: two round trips, as measured at the beginning of the
+    /// connection.
     usual: Duration,
-    /// The shortest silence that made somebody suspicious.
+    /// The shortest silence for which a caller has reported a suspicion.
     bearable: Mutex<Duration>,
-    /// A request was not answered in its time: ask whether anybody is there.
+    /// A request was not answered in time. The supervisor has to check whether the server responds.
     suspect: Notify,
-    /// The server is of no use any more.
+    /// The server is not usable any more.
     condemned: Notify,
-    /// For how long the server had been running when it was asked, and when that was.
+    /// The server's uptime when it was asked, and the time of that question.
     age: OnceLock<(Duration, Moment)>,
-    /// Scripts that it has replied to, so that it has them.
+    /// The scripts that the server has replied to, and hence has in its cache.
     scripts: Mutex<Vec<&'static str>>,
 }
 
 impl Link {
-    /// Starts to connect to `address`, and keeps at it until shutdown or until it is retired.
+    /// Starts a link to `address`, which connects again and again until shutdown or retirement.
     pub(super) fn start(
         settings: LinkSettings,
         address: &Address,
@@ -131,7 +131,7 @@ impl Link {
         link
     }
 
-    /// Returns the connection if it is up.
+    /// Returns the session if the connection is up.
     pub(super) fn up(&self) -> Option<Arc<Session>> {
         self.state.look(|state| match state {
             LinkState::Up(session) => Some(Arc::clone(session)),
@@ -139,24 +139,24 @@ impl Link {
         })
     }
 
-    /// Tells whether the last try to connect failed, or the connection broke.
+    /// Returns whether the last try to connect failed, or the connection broke.
     pub(super) fn is_down(&self) -> bool {
         self.state.look(|state| matches!(state, LinkState::Down(_)))
     }
 
-    /// Tells whether it connects no more, since the server is in charge of nothing.
+    /// Returns whether the link has ended because the server serves no slots any more.
     pub(super) fn is_retired(&self) -> bool {
         self.state.look(|state| matches!(state, LinkState::Retired))
     }
 
-    /// Ends it: the server is in charge of nothing any more. What is under way over its connection
-    /// goes on.
+    /// Ends the link because the server serves no slots any more. Requests under way on its
+    /// connection continue.
     pub(super) fn retire(&self) {
         self.retire.notify_one();
     }
 
-    /// Waits until the connection is up, until `deadline` at the latest. Fails at once when the
-    /// server refuses us.
+    /// Waits until the connection is up, until `deadline` at the latest. Fails at once if the
+    /// server refuses the client.
     pub(crate) async fn session(&self, deadline: Moment) -> Result<Arc<Session>, Error> {
         if let Some(session) = self.up() {
             return Ok(session);
@@ -184,7 +184,7 @@ impl Link {
         }
     }
 
-    /// Runs one life of the connection; returns why it ended.
+    /// Runs one connection to its end, and returns the reason.
     async fn live(&self, dialed: Dialed, outage: &mut Outage) -> Error {
         let Dialed {
             conn, mut pushes, ..
@@ -215,7 +215,7 @@ impl Link {
 }
 
 impl LinkState {
-    /// Whether waiting longer is of no use: up, closed, or refused for a reason that does not pass.
+    /// Returns whether further waiting is useless: up, closed, or refused for a permanent reason.
     fn is_settled(&self) -> bool {
         match self {
             Self::Up(_) | Self::Retired | Self::Closed => true,
@@ -234,7 +234,7 @@ async fn supervise(link: Arc<Link>, dialer: Dialer) {
     link.state.set(end);
 }
 
-/// Connects again and again until shutdown.
+/// Reconnects until shutdown.
 async fn keep_up(link: &Link, mut dialer: Dialer) {
     let mut outage = Outage::default();
     while let Some(result) = dialer.next().await {
@@ -254,7 +254,7 @@ async fn keep_up(link: &Link, mut dialer: Dialer) {
 }
 
 impl Session {
-    /// Learns the server's time, and so that it answers.
+    /// Begins a session. Asks for the server's time, which also proves that the server answers.
     async fn begin(link: &Link, conn: Arc<dyn Conn>) -> Result<Self, Error> {
         link.settings.world.life.connected();
         let now = link.settings.world.now();
@@ -277,7 +277,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Asks for the server's time.
+    /// Asks for the server's time and updates the clock estimates.
     pub(super) async fn time(&self, deadline: Moment) -> Result<(), Error> {
         let sent = self.world.now();
         let reply = self.ask(Command::new("TIME"), deadline).await?;
@@ -300,8 +300,8 @@ impl Session {
         }
     }
 
-    /// Asks the server whether it is a master. One that does not tell is believed: a replica
-    /// refuses whatever writes.
+    /// Asks the server whether it is a master. A user without the right to `ROLE` gets `true`,
+    /// since a replica refuses every write anyway.
     async fn is_master(&self) -> Result<bool, Error> {
         let deadline = self.world.now() + timeouts::HANDSHAKE;
         let role = match self.ask(Command::new("ROLE"), deadline).await {
@@ -323,13 +323,13 @@ impl Session {
         Error::new(ErrorKind::Unavailable, why)
     }
 
-    /// Watches a server from which another may take over; returns when it is no master any more,
-    /// if it is asked for that.
+    /// Watches a server that another one may replace. Returns when the server is no master any
+    /// more, provided that `asks_role` is set.
     ///
-    /// A server that was demoted refuses what writes. Looks and attempts that find a name taken
-    /// write nothing, and would be answered with what the server knew last. So a server that is
-    /// used is asked for its role every second, and for its time every tenth, to compare it with
-    /// the clock of another. One that nobody asks for anything is left alone.
+    /// A demoted server refuses writes. Looks, and attempts that find a name taken, write nothing,
+    /// and the server would answer them from old data. So a server in use is asked for its role
+    /// every second. Every tenth time it is also asked for its time, for a comparison with other
+    /// servers' clocks. A server without requests is not asked.
     async fn watch_server(&self, asks_role: bool) -> Error {
         let (mut asked, mut round) = (0, 0_u32);
         loop {
@@ -340,7 +340,7 @@ impl Session {
             if lock(&self.progress).sent == asked {
                 continue;
             }
-            // Silence is for the health check to judge.
+            // The health check judges silence, and not this check.
             if asks_role && matches!(self.is_master().await, Ok(false)) {
                 return self.no_master();
             }
@@ -352,23 +352,23 @@ impl Session {
         }
     }
 
-    /// Returns the most replicas that the server was ever seen to have.
+    /// Returns the largest number of replicas that the server ever had.
     pub(crate) fn replicas(&self) -> u32 {
         self.replicas.load(Ordering::Relaxed)
     }
 
-    /// Returns how long an answer usually takes, at most: two round trips, as they were when the
-    /// connection began.
+    /// Returns the longest usual time of an answer: two round trips, as measured at the beginning
+    /// of the connection.
     pub(crate) const fn usual(&self) -> Duration {
         self.usual
     }
 
-    /// Tells whether the server has run this script, and so need not be sent it.
+    /// Returns whether the server has run this script, and so does not need its text.
     pub(crate) fn has_run(&self, script: &Script) -> bool {
         lock(&self.scripts).contains(&script.name())
     }
 
-    /// Notes that the server has run this script.
+    /// Records that the server has run this script.
     pub(crate) fn ran(&self, script: &Script) {
         let mut scripts = lock(&self.scripts);
         if !scripts.contains(&script.name()) {
@@ -376,12 +376,12 @@ impl Session {
         }
     }
 
-    /// Notes that the server has so many replicas.
+    /// Records that the server has `replicas` replicas.
     pub(super) fn saw_replicas(&self, replicas: u32) {
         self.replicas.fetch_max(replicas, Ordering::Relaxed);
     }
 
-    /// Returns where it is connected to.
+    /// Returns the address of the server.
     pub(crate) const fn address(&self) -> &Address {
         &self.address
     }
@@ -391,23 +391,24 @@ impl Session {
         lock(&self.clock).act_before(now)
     }
 
-    /// Returns the server's time at `now` in milliseconds since the epoch, as far as replies tell.
+    /// Returns the server's time at `now` in milliseconds since the epoch, as estimated from its
+    /// replies.
     pub(crate) fn millis(&self, now: Moment) -> u64 {
         lock(&self.clock).millis(now)
     }
 
-    /// Takes in the server's time from a reply just received. It is dated by the latest answer, so
-    /// that the estimate may be behind and never ahead.
+    /// Updates the estimate of the server's time from a reply just received. The reply is dated by
+    /// the latest answer, so that the estimate may be behind the server but never ahead.
     pub(crate) fn observe(&self, millis: u64) {
         let heard = lock(&self.progress).heard;
         lock(&self.clock).observe(heard, millis);
     }
 
-    /// Sends `batch` as one pipeline and waits as `limit` says; what is not answered by then has an
-    /// unknown outcome.
+    /// Sends `batch` as one pipeline and waits within `limit`. A command without an answer by then
+    /// has an unknown outcome.
     pub(crate) async fn send(&self, batch: Vec<Command>, limit: Limit) -> Vec<Outcome> {
         let commands = batch.len();
-        // A fork has the parent's connections, and what it sent would be told to the parent.
+        // A forked process shares the parent's sockets, and the parent would receive the replies.
         if let Err(error) = self.world.life.check_process() {
             return vec![Outcome::NotSent(error.to_string()); commands];
         }
@@ -431,7 +432,8 @@ impl Session {
                 () = self.world.alarm(until) => {}
             }
             let now = runtime.now();
-            // Whoever looks so late did not run meanwhile: the answer may be here, and unread.
+            // A timer this late shows that the process did not run. The answer may be in the
+            // socket, unread.
             let stood_still = now - until >= timeouts::STOOD_STILL;
             match lock(&self.progress).verdict(place, quiet_since) {
                 Silence::Slow if now < limit.deadline => quiet_since = now,
@@ -446,7 +448,7 @@ impl Session {
         vec![Outcome::Unknown(format!("no answer from {} in time", self.address)); commands]
     }
 
-    /// Sends one plain command and returns its reply's value.
+    /// Sends one plain command and returns the value of its reply.
     pub(crate) async fn ask(&self, command: Command, deadline: Moment) -> Result<Value, Error> {
         let limit = Limit {
             silence: deadline - self.world.now(),
@@ -456,7 +458,7 @@ impl Session {
         self.value(self.reply(Some(outcome))?)
     }
 
-    /// Returns the reply, if there is one.
+    /// Returns the reply of `outcome`, or an error if there is none.
     pub(super) fn reply(&self, outcome: Option<Outcome>) -> Result<Reply, Error> {
         let why = match outcome {
             Some(Outcome::Replied(reply)) => return Ok(reply),
@@ -467,8 +469,7 @@ impl Session {
         Err(Error::new(ErrorKind::Unavailable, message))
     }
 
-    /// Returns for how long the server has surely been running. A server that restarts ends the
-    /// session.
+    /// Returns a lower bound of the server's uptime. A restart of the server ends the session.
     pub(crate) async fn server_age(&self, deadline: Moment) -> Result<Duration, Error> {
         let (uptime, asked) = match self.age.get() {
             Some(known) => *known,
@@ -485,8 +486,8 @@ impl Session {
         Ok(uptime + (self.world.now() - asked))
     }
 
-    /// Makes the supervisor ask whether anybody is there, and not wait longer for the answer than
-    /// `silence`.
+    /// Makes the supervisor check whether the server responds, and wait for the answer no longer
+    /// than `silence`.
     pub(crate) fn suspect(&self, silence: Duration) {
         let mut bearable = lock(&self.bearable);
         let least = timeouts::HEALTH_ANSWER_MIN.max(self.usual);
@@ -495,12 +496,13 @@ impl Session {
         self.suspect.notify_one();
     }
 
-    /// Makes the supervisor drop this connection and dial anew: the server is no master any more.
+    /// Makes the supervisor drop this connection and dial anew, because the server is no master any
+    /// more.
     pub(super) fn condemn(&self) {
         self.condemned.notify_one();
     }
 
-    /// Reads a reply to a plain command.
+    /// Returns the value of the reply to a plain command.
     pub(super) fn value(&self, reply: Reply) -> Result<Value, Error> {
         use crate::{
             base::script::Failure,
@@ -517,7 +519,7 @@ impl Session {
         })
     }
 
-    /// Returns when the connection is gone, or does not answer any more; says why.
+    /// Watches the connection until it ends or does not answer any more, and returns the reason.
     async fn watch(&self, pushes: &mut dyn Pushes) -> Error {
         loop {
             let idle_until = lock(&self.progress).heard + timeouts::HEALTH_CHECK;
@@ -537,7 +539,7 @@ impl Session {
             if !suspected && now < lock(&self.progress).heard + timeouts::HEALTH_CHECK {
                 continue;
             }
-            // Asking for the time also keeps the estimate of it fresh.
+            // Asking for the time also keeps the estimate of the server's clock fresh.
             let bearable = std::mem::replace(&mut *lock(&self.bearable), timeouts::HEALTH_ANSWER);
             if self.time(now + bearable).await.is_err() && lock(&self.progress).heard < now {
                 return Error::new(
@@ -552,9 +554,9 @@ impl Session {
 /// How long a request waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
-    /// How long the connection may be silent, if that is more than two round trips. While answers
-    /// to earlier requests come, the server is slow and not gone, and asking again would only make
-    /// it slower: replies come in order.
+    /// How long the connection may be silent, or two round trips if that is longer. Replies arrive
+    /// in order. While answers to earlier requests arrive, the server is slow and not gone, and a
+    /// repeated request would make it slower.
     pub(crate) silence: Duration,
     /// When to give up in any case.
     pub(crate) deadline: Moment,
@@ -564,20 +566,20 @@ pub(crate) struct Limit {
 #[derive(Debug)]
 struct Progress {
     sent: u64,
-    /// The latest request that was answered.
+    /// The latest answered request.
     answered: u64,
-    /// When the last answer came.
+    /// The time of the last answer.
     heard: Moment,
 }
 
-/// What a request without an answer may conclude.
+/// The verdict about a request without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
-    /// Requests before it are being answered.
+    /// The server is answering earlier requests.
     Slow,
-    /// One after it was answered: its own answer will not come.
+    /// The server has answered a later request, so this answer will not come.
     Swallowed,
-    /// Nothing is answered.
+    /// The server answers nothing.
     Dead,
 }
 
@@ -620,8 +622,8 @@ pub(super) fn time_millis(reply: &Value) -> Option<u64> {
     seconds.checked_mul(1000)?.checked_add(micros / 1000)
 }
 
-/// Reads the uptime, which is told in whole seconds, from a server's INFO; a second less, to be
-/// sure.
+/// Returns the uptime in a server's `INFO`. The server reports whole seconds, and one second is
+/// subtracted for safety.
 fn uptime(info: &str) -> Option<Duration> {
     let line = info
         .lines()
@@ -630,7 +632,7 @@ fn uptime(info: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds.saturating_sub(1)))
 }
 
-/// The time is asked for in one of so many rounds.
+/// The server's time is requested in one of this many rounds.
 const CLOCK_CHECK: u32 = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Finds the masters that pub/sub connections go to.
+//! Lookups of the masters for pub/sub connections.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use super::{Router, dialer::Locate};
 use crate::runtime::Address;
 
-/// A server that is in charge of something, another one each time.
+/// Any server that serves slots, a different one for each connection.
 #[derive(Debug)]
 pub(super) struct AnyMaster {
     pub(super) router: Arc<Router>,
-    /// Counts the connections.
+    /// The number of connections.
     pub(super) round: u32,
 }
 
@@ -23,7 +23,7 @@ impl Locate for AnyMaster {
     }
 }
 
-/// The server that is in charge of one slot.
+/// The server that serves one slot.
 #[derive(Debug)]
 pub(super) struct MasterOf {
     pub(super) router: Arc<Router>,

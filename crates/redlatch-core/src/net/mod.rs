@@ -1,4 +1,4 @@
-//! Links, routing, scripts on the wire, and messages.
+//! Connections to servers: links, routing, script requests, and pub/sub messages.
 
 mod alarm;
 mod clocks;

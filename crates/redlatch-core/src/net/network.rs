@@ -1,4 +1,4 @@
-//! Everything that talks to servers, and the requests that are sent again.
+//! The network side of a client, and the repetition of requests.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,19 +17,19 @@ use crate::{
     runtime::{Command, Value},
 };
 
-/// Everything that talks to servers.
+/// The network side of a client.
 #[derive(Debug)]
 pub(crate) struct Net {
     pub(crate) world: World,
     pub(crate) router: Arc<Router>,
-    /// Hears what is said to everybody who waits for one name.
+    /// Receives the broadcast messages for all waiters of one name.
     pub(crate) hub: Arc<Hub>,
-    /// Hears what is said to this client.
+    /// Receives the notifications for this client.
     pub(crate) wakes: WakeRoutes,
 }
 
 impl Net {
-    /// Waits until the node of `slot` can be spoken to.
+    /// Waits until the node of `slot` is connected.
     pub(crate) fn session(
         &self,
         slot: u16,
@@ -39,7 +39,7 @@ impl Net {
         self.router.session(slot, class, deadline)
     }
 
-    /// Sends `request`, also to other nodes where they are in charge of its calls.
+    /// Sends `request`, and follows redirections of its calls to other nodes.
     pub(crate) async fn send(&self, session: &Session, request: &Request<'_>) -> Response {
         let here = self.send_once(session, request).await;
         if here.outcomes.iter().all(is_settled) {
@@ -51,8 +51,8 @@ impl Net {
         response
     }
 
-    /// Sends `request` to this one node. [`settle`](Self::settle) goes on with what it redirects or
-    /// refuses.
+    /// Sends `request` to this node only. [`settle`](Self::settle) continues with its redirected
+    /// and refused calls.
     pub(crate) fn send_once(
         &self,
         session: &Session,
@@ -61,7 +61,8 @@ impl Net {
         sender::send(session, request, Asking::No)
     }
 
-    /// Goes on with those calls of `request` that `outcomes` shows as redirected or refused.
+    /// Continues with the calls of `request` that are redirected or refused according to
+    /// `outcomes`.
     pub(crate) fn settle(
         &self,
         session: &Session,
@@ -71,8 +72,8 @@ impl Net {
         redirect::follow(&self.router, session, request, outcomes)
     }
 
-    /// Sends one idempotent call again and again until its script has replied, and until replicas
-    /// were counted where it needs any.
+    /// Repeats one idempotent call until its script has replied, and until the confirmations of
+    /// replicas are known if the call needs any.
     pub(crate) async fn insist(&self, repeated: Repeated<'_>) -> Result<Answered, Error> {
         let mut tries = Tries::until(repeated.deadline);
         loop {
@@ -106,7 +107,8 @@ impl Net {
         }
     }
 
-    /// Sends one plain command that may be repeated, until it is answered or until `deadline`.
+    /// Repeats one plain command until it is answered or until `deadline`. The server may run it
+    /// more than once.
     pub(crate) async fn ask(
         &self,
         slot: u16,
@@ -170,7 +172,7 @@ impl Net {
     }
 }
 
-/// Says whether an outcome is neither a redirection nor a refusal.
+/// Returns whether an outcome is neither a redirection nor a refusal.
 pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
     !matches!(
         outcome,
@@ -178,11 +180,11 @@ pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
     )
 }
 
-/// Tries of one idempotent request.
+/// The tries of one idempotent request.
 struct Tries {
     deadline: Moment,
     failures: u32,
-    /// One of them may have been executed.
+    /// Whether the server may have executed one of them.
     unknown: bool,
 }
 
@@ -195,9 +197,9 @@ impl Tries {
         }
     }
 
-    /// Waits until the next try; fails when there is to be none.
+    /// Waits until the next try. Fails if no further try is possible.
     async fn failed(&mut self, world: &World, failure: Failure) -> Result<(), Error> {
-        // A fork sends nothing, and no alarm of its own ever wakes it.
+        // A forked process sends nothing, and its alarms never fire.
         world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
         self.failures += 1;

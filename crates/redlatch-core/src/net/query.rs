@@ -1,4 +1,4 @@
-//! Plain commands over a connection of their own, to servers that the client has no link to.
+//! Plain commands over a separate connection, to servers without a link.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     runtime::{Address, Command, Dial, Login, Outcome, Purpose, Value},
 };
 
-/// Sends `commands` over a connection of their own.
+/// Sends `commands` over a new connection, which closes afterwards.
 pub(super) async fn send(
     world: &World,
     address: &Address,

@@ -1,4 +1,4 @@
-//! Sends on what another node is in charge of.
+//! Follows redirections to other nodes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,20 +19,22 @@ use crate::{
     runtime::{Address, Command, ServerError, Value},
 };
 
-/// Where a call goes next.
+/// The next target of a call.
 type Place = (Address, Asking);
 
-/// Goes on with the calls of `request`, of which `outcomes` came from `session`. Calls that were
-/// redirected go to the node that was named, with `ASKING` where the server says so. Calls of a
-/// slot on the move that are refused for the sake of keys they can do without go without these.
+/// Continues the calls of `request`, of which `outcomes` came from `session`.
 ///
-/// Calls that wait for replicas go over durable links. The fewest that any node counted have
-/// confirmed them.
+/// A redirected call goes to the named node, with `ASKING` if the server says so. During a slot
+/// migration a node refuses a call with `TRYAGAIN` if some of its keys have moved. Such a call is
+/// sent again without the keys that it can do without.
 ///
-/// None of these was executed, so that they go again with the same `act_before`. It is compared
-/// with the clock of the node that executes, and so is the mark that an undo leaves. Where clocks
-/// differ by more than a request may act ahead, the answer is `late` and the caller's next try
-/// knows better.
+/// Calls that wait for replicas use durable links. The result is the smallest number of
+/// confirmations that any node reported.
+///
+/// No redirected call was executed, so it is sent again with the same `act_before`. The executing
+/// node compares that limit with its own clock, and does the same with the mark of an undo. If two
+/// clocks differ by more than a request may act ahead, the answer is `late`, and the caller's next
+/// try uses the right clock.
 pub(super) async fn follow(
     router: &Router,
     session: &Session,
@@ -114,7 +116,7 @@ pub(super) async fn ask(
     Err(Error::unavailable("a slot is on the move"))
 }
 
-/// Returns where a call goes after `outcome`, if anywhere.
+/// Returns the next target of a call after `outcome`, if any.
 fn next_place(
     router: &Router,
     session: &Session,
@@ -160,7 +162,7 @@ async fn send_to(router: &Router, (address, asking): &Place, request: &Request<'
     response
 }
 
-/// What is still redirected or refused is for the caller to try again later.
+/// Turns a remaining redirection or refusal into a failure that the caller may retry later.
 fn conclude(router: &Router, session: &Session, outcome: &mut CallOutcome) {
     match outcome {
         CallOutcome::Failed(Failure::Refused(obstacle, error)) => {
@@ -175,5 +177,5 @@ fn conclude(router: &Router, session: &Session, outcome: &mut CallOutcome) {
     }
 }
 
-/// Redirections that are followed one after the other.
+/// Maximum number of consecutive redirections.
 const MAX_HOPS: u32 = 5;

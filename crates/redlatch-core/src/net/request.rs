@@ -1,4 +1,4 @@
-//! What is sent to a node as one pipeline, and what comes back.
+//! The requests to a node and their responses.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Returns how long the request waits for its answers, the wait for replicas included.
+    /// Returns how long the request waits for its answers, including the wait for replicas.
     pub(super) fn whole_limit(&self) -> Limit {
         match self.replication {
             Some(replication) => replication.extend(self.limit),
@@ -35,7 +35,7 @@ impl Request<'_> {
     }
 }
 
-/// What came back for a [`Request`].
+/// The response to a [`Request`].
 #[derive(Debug)]
 pub(crate) struct Response {
     /// One outcome per call, in order.
@@ -46,7 +46,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Returns the response to a request whose replicas nobody asked.
+    /// Returns the response to a request that has no answer about replicas.
     pub(super) const fn unconfirmed(outcomes: Vec<CallOutcome>) -> Self {
         Self {
             outcomes,
@@ -60,21 +60,21 @@ impl Response {
     }
 }
 
-/// One idempotent call that is sent again and again until its script has replied.
+/// One idempotent call that is repeated until its script has replied.
 #[derive(Clone, Copy)]
 pub(crate) struct Repeated<'a> {
     pub(crate) call: &'a ScriptCall,
     /// How long each try waits for its answer, and then for replicas.
     pub(crate) timeout: Duration,
-    /// The last try ends here.
+    /// When the last try ends.
     pub(crate) deadline: Moment,
-    /// How many replicas must confirm, where there are as many as the argument says. `None` asks
-    /// for no confirmation.
+    /// Returns how many of the given number of replicas must confirm. `None` asks for no
+    /// confirmation.
     pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
 }
 
 impl<'a> Repeated<'a> {
-    /// Repeats `call`, without asking for confirmations of replicas.
+    /// Creates a repeated `call` that asks for no confirmation by replicas.
     pub(crate) const fn new(call: &'a ScriptCall, timeout: Duration, deadline: Moment) -> Self {
         Self {
             call,
@@ -89,7 +89,7 @@ impl<'a> Repeated<'a> {
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) reply: Value,
-    /// Whether the server may have executed a copy before the one that replied.
+    /// Whether the server may have executed an earlier copy of the call.
     pub(crate) resent: bool,
     /// An error if fewer replicas have confirmed the call than it needs.
     pub(crate) confirmed: Result<(), Error>,

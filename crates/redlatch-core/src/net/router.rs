@@ -1,4 +1,4 @@
-//! Routes slots to nodes, and keeps the links to them.
+//! Routes slots to nodes, and owns the links to them.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -27,11 +27,11 @@ use crate::{
     runtime::{Address, ServerError},
 };
 
-/// Routes slots to nodes. Links are made when first used.
+/// Routes slots to nodes. A link starts at its first use.
 ///
-/// Where the one server is known nothing is ever asked. Elsewhere [`topology`](super::topology) finds out, once at
-/// the start and then whenever somebody has reason to doubt: a redirection, a link that is down, a
-/// server that takes no writes, a message of a sentinel.
+/// With one configured server the router never asks. Otherwise [`topology`](super::topology) looks
+/// for the servers, once at the start and then after each sign of a change: a redirection, a broken
+/// link, a server that refuses writes, a message of a sentinel.
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(super) world: World,
@@ -40,17 +40,17 @@ pub(crate) struct Router {
     pub(super) connect_timeout: Duration,
     routes: Mutex<Routes>,
     news: Watch<News>,
-    /// The routes may be out of date.
+    /// Notified when the routes may be out of date.
     pub(super) stale: Arc<Notify>,
-    /// Servers that may take over from those in charge.
+    /// The servers that may take over from the present masters.
     others: Mutex<Vec<Address>>,
-    /// Told when these are others than before.
+    /// Notified when `others` has changed.
     pub(super) others_changed: Notify,
-    /// Who should know best, being named in the last redirection.
+    /// The node that the last redirection named, which is asked first.
     hint: Mutex<Option<Address>>,
 }
 
-/// What waiters for a route look at; a change of the routes is news, too.
+/// The state that waiters for a route watch. A change of the routes counts as a change of it.
 #[derive(Debug, Default)]
 struct News {
     /// Why the last look found nothing.
@@ -58,7 +58,8 @@ struct News {
 }
 
 impl Router {
-    /// Makes a router that knows the one server, where it is said, and else nothing yet.
+    /// Creates a router that knows the configured server if there is only one, and otherwise no
+    /// server yet.
     pub(super) fn new(world: &World, servers: Servers, connect_timeout: Duration) -> Arc<Self> {
         let routes = match &servers.topology {
             Topology::Single(address) => Routes::whole(address.clone()),
@@ -78,12 +79,12 @@ impl Router {
         })
     }
 
-    /// Tells whether the one server is said and never looked for.
+    /// Returns whether the one server is configured and never looked for.
     pub(crate) const fn is_fixed(&self) -> bool {
         matches!(self.servers.topology, Topology::Single(_))
     }
 
-    /// Returns the address of the one server, where it is said.
+    /// Returns the address of the one server, if it is configured.
     pub(super) const fn only_address(&self) -> Option<&Address> {
         match &self.servers.topology {
             Topology::Single(address) => Some(address),
@@ -91,7 +92,7 @@ impl Router {
         }
     }
 
-    /// Tells whether this is a cluster.
+    /// Returns whether the servers form a cluster.
     pub(crate) const fn is_cluster(&self) -> bool {
         matches!(self.servers.topology, Topology::Cluster(_))
     }
@@ -101,8 +102,8 @@ impl Router {
         self.servers.login.database
     }
 
-    /// Waits until the node of `slot` can be spoken to, until `deadline` at the latest. Fails at
-    /// once when it refuses us.
+    /// Waits until the node of `slot` is connected, until `deadline` at the latest. Fails at once
+    /// if the node refuses the client.
     pub(crate) async fn session(
         &self,
         slot: u16,
@@ -132,8 +133,7 @@ impl Router {
         self.news.look(|news| news.trouble.clone())
     }
 
-    /// Waits for the routes as well as for a link, since a node that is gone is replaced by
-    /// another.
+    /// Waits for a route as well as for a link, because another node may replace one that is gone.
     async fn await_session(
         &self,
         slot: u16,
@@ -164,9 +164,9 @@ impl Router {
         }
     }
 
-    /// Waits for somebody to serve `slot`; returns why nobody does.
+    /// Waits for a node that serves `slot`, and returns the reason when none appears.
     async fn no_route(&self, slot: u16, trouble: Option<Error>, deadline: Moment) -> Error {
-        // A refusal does not pass.
+        // A refusal is permanent.
         if let Some(error) = trouble.as_ref().filter(|error| !error.is_transient()) {
             return error.clone();
         }
@@ -191,7 +191,7 @@ impl Router {
         Some(self.link_of(node, class))
     }
 
-    /// Waits until the node at `address` can be spoken to, whatever it serves.
+    /// Waits until the node at `address` is connected, whichever slots it serves.
     pub(super) async fn session_at(
         &self,
         address: &Address,
@@ -206,14 +206,15 @@ impl Router {
         link.session(deadline).await
     }
 
-    /// Under the lock of the routes, so that no link is made to a node that has gone.
+    /// Returns the link to `node`. The caller holds the lock of the routes, so that no link starts
+    /// to a removed node.
     fn link_of(&self, node: &Arc<Node>, class: LinkClass) -> Arc<Link> {
         let link = node.link(class, |address| {
             let settings = LinkSettings {
                 world: self.world.clone(),
                 credentials: self.credentials.clone(),
                 connect_timeout: self.connect_timeout,
-                // Elsewhere the server that is dialled is the one that is meant.
+                // In the other topologies the dialled server is the intended one.
                 asks_role: matches!(
                     self.servers.topology,
                     Topology::Sentinel(_) | Topology::Replicas(_)
@@ -226,7 +227,8 @@ impl Router {
         Arc::clone(link)
     }
 
-    /// Returns the node that serves `slot`, if one does; calls for one node may share a pipeline.
+    /// Returns the address of the node that serves `slot`, if known. Calls to one node may share a
+    /// pipeline.
     pub(crate) fn node(&self, slot: u16) -> Option<Address> {
         self.routes().node(slot).map(|node| node.address().clone())
     }
@@ -236,26 +238,26 @@ impl Router {
         self.routes().one_slot_per_node()
     }
 
-    /// Returns all nodes in charge of slots.
+    /// Returns all nodes that serve slots.
     pub(crate) fn masters(&self) -> Vec<Address> {
         self.routes().masters()
     }
 
-    /// Returns the sessions that are up, and where to.
+    /// Returns all sessions that are up.
     pub(super) fn sessions(&self) -> Vec<Arc<Session>> {
         let routes = self.routes();
         let links = routes.nodes().flat_map(|node| node.links());
         links.filter_map(|link| link.up()).collect()
     }
 
-    /// Tells whether every slot is served by a node whose link is not down.
+    /// Returns whether every slot has a node whose link is not down.
     pub(super) fn is_sound(&self) -> bool {
         let routes = self.routes();
         let mut links = routes.nodes().flat_map(|node| node.needed_links());
         routes.is_complete() && !links.any(|link| link.is_down())
     }
 
-    /// Waits until every slot is served by somebody, until `deadline` at the latest.
+    /// Waits until every slot has a node, until `deadline` at the latest.
     pub(crate) async fn known(&self, deadline: Moment) -> Result<(), Error> {
         let mut news = self.news.watch();
         loop {
@@ -271,8 +273,7 @@ impl Router {
         }
     }
 
-    /// Resolves when `address` is in charge of nothing any more; never where the one server is
-    /// said.
+    /// Resolves when `address` serves no slots any more. Never resolves with one configured server.
     pub(super) async fn leaves(&self, address: &Address) {
         if self.is_fixed() {
             return std::future::pending().await;
@@ -288,8 +289,7 @@ impl Router {
         }
     }
 
-    /// Waits until somebody is in charge of anything, and returns one of them, another one in each
-    /// `round`.
+    /// Waits until there is a master, and returns a different one for each `round`.
     pub(super) async fn any_master(&self, round: u32) -> Address {
         let mut news = self.news.watch();
         loop {
@@ -303,12 +303,12 @@ impl Router {
         }
     }
 
-    /// Tells whether somebody is in charge of `slot`.
+    /// Returns whether a node serves `slot`.
     pub(super) fn is_served(&self, slot: u16) -> bool {
         self.routes().node(slot).is_some()
     }
 
-    /// Returns which of `others` is the first that the node of `slot` serves, too.
+    /// Returns the position of the first slot in `others` that the node of `slot` serves as well.
     pub(super) fn first_beside(
         &self,
         slot: u16,
@@ -319,7 +319,7 @@ impl Router {
         others.position(|other| routes.node(other).is_some_and(|own| Arc::ptr_eq(own, node)))
     }
 
-    /// Waits until somebody is in charge of `slot`, and returns who.
+    /// Waits until a node serves `slot`, and returns its address.
     pub(super) async fn master_of(&self, slot: u16) -> Address {
         let mut news = self.news.watch();
         loop {
@@ -331,7 +331,7 @@ impl Router {
         }
     }
 
-    /// Resolves when another than `address` is in charge of `slot`.
+    /// Resolves when a node other than `address` serves `slot`.
     pub(super) async fn leaves_slot(&self, address: &Address, slot: u16) {
         let mut news = self.news.watch();
         loop {
@@ -343,17 +343,17 @@ impl Router {
         }
     }
 
-    /// Changes as whom servers are dialled from now on.
+    /// Changes the credentials for later connections.
     pub(crate) fn change_credentials(&self, username: Option<&str>, password: Option<&str>) {
         self.credentials.change(username, password);
     }
 
-    /// The node behind `session` refused a request for the moment: look whether it is still in
-    /// charge.
+    /// Reports that the server behind `session` cannot serve a request for the moment. Starts a
+    /// check of its connection or a look for the master.
     pub(super) fn doubted(&self, session: &Session, obstacle: Obstacle, error: &ServerError) {
         tracing::debug!(target: "redlatch", address = %session.address(), %error, "the server cannot serve a request for the moment");
         if obstacle == Obstacle::ReadOnly {
-            // It is no master any more. Behind its name may be another server by now.
+            // The server is no master any more. Its address may lead to another server by now.
             let sessions = self.sessions();
             let beside = sessions
                 .iter()
@@ -368,8 +368,8 @@ impl Router {
         }
     }
 
-    /// The server at `address`, or the only one, seems dead: ask over each connection to it whether
-    /// anybody is there.
+    /// Reports that the server at `address`, or the only one, seems dead. Each connection to it is
+    /// checked.
     pub(crate) fn suspect(&self, address: Option<&Address>) {
         let sessions = self.sessions();
         let there = sessions
@@ -378,8 +378,8 @@ impl Router {
         there.for_each(|session| session.suspect(timeouts::SUSPECTED_SILENCE));
     }
 
-    /// Returns where a redirection by the node behind `session` leads to, if anywhere; what it says
-    /// for good is taken in.
+    /// Returns the target of a redirection by the server behind `session`, if there is one. A
+    /// permanent redirection (`MOVED`) updates the routes.
     pub(super) fn redirected(&self, session: &Session, redirect: &Redirect) -> Option<Address> {
         if !self.is_cluster() {
             session.suspect(timeouts::SUSPECTED_SILENCE);
@@ -404,12 +404,12 @@ impl Router {
         Some(address)
     }
 
-    /// Returns who was named in the last redirection, once.
+    /// Returns the node that the last redirection named, once.
     pub(super) fn take_hint(&self) -> Option<Address> {
         lock(&self.hint).take()
     }
 
-    /// Takes in which servers may take over from those in charge.
+    /// Records the servers that may take over from the present masters.
     pub(super) fn may_take_over(&self, others: Vec<Address>) {
         let mut known = lock(&self.others);
         if *known != others {
@@ -418,12 +418,12 @@ impl Router {
         }
     }
 
-    /// Returns the servers that may take over from those in charge.
+    /// Returns the servers that may take over from the present masters.
     pub(super) fn others(&self) -> Vec<Address> {
         lock(&self.others).clone()
     }
 
-    /// Takes in what a look has found.
+    /// Records the result of a look.
     pub(super) fn found(&self, shards: &[Shard]) {
         let (changed, gone) = self.routes().replace(shards);
         self.news.change(|news| {
@@ -438,7 +438,7 @@ impl Router {
         }
     }
 
-    /// Takes in why a look has found nothing. What was known before still holds.
+    /// Records why a look has found nothing. The earlier routes stay valid.
     pub(super) fn found_nothing(&self, why: Error) {
         tracing::debug!(target: "redlatch", error = %why, "nobody tells who is in charge");
         self.news.change(|news| {

@@ -1,4 +1,4 @@
-//! Which node serves which slot. No await in here.
+//! The node of each slot. This module never awaits.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,34 +11,34 @@ use std::{
 use super::{Link, LinkClass};
 use crate::{protocol::slot::SLOTS, runtime::Address};
 
-/// A server in charge of slots, and the links to it.
+/// A server that serves slots, and the links to it.
 #[derive(Debug)]
 pub(super) struct Node {
     address: Address,
     command: OnceLock<Arc<Link>>,
     durable: OnceLock<Arc<Link>>,
     renewal: OnceLock<Arc<Link>>,
-    /// The most replicas it was ever seen to have.
+    /// The largest number of replicas that the server ever had.
     replicas: Arc<AtomicU32>,
 }
 
-/// A range of slots and who is in charge of it, as somebody told.
+/// A range of slots and its master, as a server reported them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shard {
     pub(super) first: u16,
     pub(super) last: u16,
     pub(super) master: Address,
-    /// How many replicas it has.
+    /// The number of replicas.
     pub(super) replicas: u32,
 }
 
-/// The node of every slot, as far as it is known.
+/// The node of every slot, as far as known.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    /// First slot of each range → its node. A slot before the first range, and one of a `None`, is
-    /// nobody's.
+    /// First slot of each range → its node. No known node serves a slot before the first range, or
+    /// in a range with `None`.
     ranges: BTreeMap<u16, Option<Arc<Node>>>,
-    /// All nodes that are in charge of slots or were named in a redirection.
+    /// All nodes that serve slots or were named in a redirection.
     nodes: BTreeMap<Address, Arc<Node>>,
 }
 
@@ -57,7 +57,7 @@ impl Node {
         &self.address
     }
 
-    /// Returns the link of `class`, made by `start` when it is first asked for.
+    /// Returns the link of `class`, which `start` creates at the first use.
     pub(super) fn link(
         &self,
         class: LinkClass,
@@ -71,24 +71,24 @@ impl Node {
         link.get_or_init(|| start(&self.address))
     }
 
-    /// Returns the most replicas it was ever seen to have, which whoever sees more may raise.
+    /// Returns the largest number of replicas that the server ever had. Each observer may raise it.
     pub(super) const fn replicas(&self) -> &Arc<AtomicU32> {
         &self.replicas
     }
 
-    /// Returns the links that have been made.
+    /// Returns the existing links.
     pub(super) fn links(&self) -> impl Iterator<Item = &Arc<Link>> {
         self.needed_links().chain(self.renewal.get())
     }
 
-    /// Returns those of them that no other link stands in for.
+    /// Returns the existing links that no other link can replace.
     pub(super) fn needed_links(&self) -> impl Iterator<Item = &Arc<Link>> {
         self.command.get().into_iter().chain(self.durable.get())
     }
 }
 
 impl Routes {
-    /// Routes every slot to `address`.
+    /// Creates routes from every slot to `address`.
     pub(super) fn whole(address: Address) -> Self {
         let mut routes = Self::default();
         let shard = Shard {
@@ -101,19 +101,19 @@ impl Routes {
         routes
     }
 
-    /// Returns who is in charge of `slot`.
+    /// Returns the node that serves `slot`.
     pub(super) fn node(&self, slot: u16) -> Option<&Arc<Node>> {
         self.ranges.range(..=slot).next_back()?.1.as_ref()
     }
 
-    /// Returns the node at `address`, in charge of slots or not.
+    /// Returns the node at `address`, even if it serves no slots.
     pub(super) fn node_at(&mut self, address: &Address) -> &Arc<Node> {
         self.nodes
             .entry(address.clone())
             .or_insert_with_key(|address| Node::new(address.clone()))
     }
 
-    /// Puts the node at `address` in charge of `slot`; returns whether it was not.
+    /// Assigns `slot` to the node at `address`. Returns whether this is a change.
     pub(super) fn assign(&mut self, slot: u16, address: &Address) -> bool {
         let before = self.node(slot).cloned();
         if before.as_ref().is_some_and(|node| node.address == *address) {
@@ -127,8 +127,8 @@ impl Routes {
         true
     }
 
-    /// Takes in what somebody told of all slots; returns whether it is news, and the nodes that are
-    /// in charge of nothing any more.
+    /// Replaces all routes. Returns whether any route changed, and the nodes that serve no slots
+    /// any more.
     pub(super) fn replace(&mut self, shards: &[Shard]) -> (bool, Vec<Arc<Node>>) {
         let mut ranges = BTreeMap::new();
         let mut shards: Vec<_> = shards.iter().collect();
@@ -138,8 +138,8 @@ impl Routes {
             if shard.first > next {
                 ranges.insert(next, None);
             }
-            // Whoever takes over from another has a replica less, which does not make a majority of
-            // fewer.
+            // A promoted replica has one replica less, but the majority is still counted with the
+            // former number.
             let before = self.node(shard.first);
             let before = before.map_or(0, |node| node.replicas.load(Ordering::Relaxed));
             let node = self.node_at(&shard.master);
@@ -166,7 +166,7 @@ impl Routes {
         (changed, gone)
     }
 
-    /// Returns the addresses of all nodes in charge of slots, in order.
+    /// Returns the addresses of all nodes that serve slots, in order.
     pub(super) fn masters(&self) -> Vec<Address> {
         let masters = self.ranges.values().flatten();
         let masters: BTreeSet<&Address> = masters.map(|node| &node.address).collect();
@@ -178,7 +178,7 @@ impl Routes {
         self.nodes.values()
     }
 
-    /// Returns one slot of every node in charge.
+    /// Returns one slot of every node that serves slots.
     pub(super) fn one_slot_per_node(&self) -> Vec<u16> {
         let mut seen = BTreeMap::new();
         for (&slot, node) in &self.ranges {
@@ -189,7 +189,7 @@ impl Routes {
         seen.into_values().collect()
     }
 
-    /// Tells whether every slot has somebody in charge.
+    /// Returns whether every slot has a node.
     pub(super) fn is_complete(&self) -> bool {
         self.ranges.contains_key(&0) && self.ranges.values().all(Option::is_some)
     }

@@ -1,4 +1,4 @@
-//! The one place that sends scripts.
+//! The only place that sends scripts.
 
 use super::{
     Limit, Session,
@@ -10,16 +10,16 @@ use crate::{
     runtime::{Command, Outcome},
 };
 
-/// Whether a node is asked for what it is not in charge of yet, as `ASK` tells to.
+/// Whether `ASKING` precedes the commands, as an `ASK` redirection demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Asking {
     No,
     Yes,
 }
 
-/// Sends the calls of `request` as one pipeline of EVALSHA, and behind them the `WAIT` for its
-/// replicas. Calls whose script the server does not have go again to the same node, with the text
-/// where it first occurs, and another `WAIT` behind them.
+/// Sends the calls of `request` as one pipeline of `EVALSHA`, followed by the `WAIT` for its
+/// replicas. If the server lacks a script, the affected calls are sent again to the same node, with
+/// the script text in the first call of each script, and followed by another `WAIT`.
 pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
     let calls = request.calls.iter();
     let batch = calls.map(|call| call.evalsha(request.act_before));
@@ -41,8 +41,8 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
     }
 }
 
-/// Sends those of which `outcomes` says that the server lacks the script, with the script, and the
-/// `WAIT` for replicas behind them; returns the outcome of that.
+/// Sends the calls again whose script the server lacks according to `outcomes`, with the script
+/// text and followed by the `WAIT` for replicas. Returns the outcome of that `WAIT`.
 async fn send_missing(
     session: &Session,
     request: &Request<'_>,
@@ -74,7 +74,7 @@ fn wait(request: &Request<'_>) -> Option<Command> {
     request.replication.map(Replication::command)
 }
 
-/// Classifies outcomes and takes in the time that the server has told last.
+/// Classifies outcomes, and records the last reported time of the server.
 fn classified(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
     let outcomes: Vec<_> = outcomes.into_iter().map(CallOutcome::of).collect();
     if let Some(millis) = outcomes.iter().rev().find_map(replied_millis) {
@@ -83,8 +83,8 @@ fn classified(session: &Session, outcomes: Vec<Outcome>) -> Vec<CallOutcome> {
     outcomes
 }
 
-/// An `ASKING` goes before each command it is for, in the same pipeline: over a shared connection
-/// nothing may come between them.
+/// Sends `batch` as one pipeline, with an `ASKING` before each command if necessary. Both are in
+/// the same pipeline, because on a shared connection no other command may come between them.
 pub(super) async fn pipeline(
     session: &Session,
     batch: Vec<Command>,

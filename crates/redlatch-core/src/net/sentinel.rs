@@ -1,4 +1,4 @@
-//! Sentinels: asks them where the master is, and listens for their word that it has changed.
+//! Sentinels: asks them for the master, and listens for their failover messages.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,18 +16,18 @@ use crate::{
     runtime::{Address, Command, Conn, Dialed, Outcome, Purpose, Push, Value},
 };
 
-/// What a sentinel says about the master.
+/// A sentinel's information about the master.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Watched {
     pub(super) master: HostPort,
-    /// Rises with each failover.
+    /// The configuration epoch, which increases with each failover.
     pub(super) epoch: u64,
     pub(super) replicas: u32,
-    /// Where the replicas are, as far as the sentinel tells.
+    /// The addresses of the replicas, as far as the sentinel knows them.
     pub(super) followers: Vec<HostPort>,
 }
 
-/// Asks one sentinel.
+/// Asks one sentinel for the master.
 pub(super) async fn ask(
     router: &Router,
     sentinels: &Sentinels,
@@ -41,7 +41,7 @@ pub(super) async fn ask(
     ];
     let (world, timeout) = (&router.world, router.connect_timeout);
     let mut replies = query::send(world, address, &sentinels.login, commands, timeout).await?;
-    // A user may lack the right to this one.
+    // The user may lack the right to this command.
     let followers = replies.pop().and_then(Result::ok);
     let state = replies.pop().transpose();
     let master = replies.pop().transpose()?.unwrap_or(Value::Nil);
@@ -79,14 +79,14 @@ fn read(master: &Value, state: &Value) -> Option<Watched> {
     })
 }
 
-/// Returns the value of a field, where names and values take turns.
+/// Returns the value of a field in a list of alternating names and values.
 fn field<'a>(state: &'a [Value], name: &str) -> Option<&'a Value> {
     let mut pairs = state.chunks_exact(2);
     let pair = pairs.find(|pair| pair[0].as_str() == Some(name))?;
     Some(&pair[1])
 }
 
-/// Reads where the replicas are.
+/// Returns the addresses of the replicas.
 fn read_followers(reply: &Value) -> Vec<HostPort> {
     let followers = reply.as_array().unwrap_or_default().iter();
     followers
@@ -99,8 +99,8 @@ fn read_followers(reply: &Value) -> Vec<HostPort> {
         .collect()
 }
 
-/// Listens to one sentinel until shutdown, and makes the router look when the master has changed or
-/// may have.
+/// Listens to one sentinel until shutdown. Makes the router look for the master after each failover
+/// message, and after each new connection.
 pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Address) {
     let world = router.world.clone();
     let mut dialer = Dialer::new(
@@ -119,7 +119,7 @@ pub(super) async fn watch(router: Arc<Router>, sentinels: Sentinels, address: Ad
             },
             Err(error) => error,
         };
-        // That this one is away is no reason to doubt what it said.
+        // The loss of this sentinel does not invalidate its earlier information.
         tracing::debug!(target: "redlatch", sentinel = %address, %error, "a sentinel is not heard");
     }
 }
@@ -130,7 +130,7 @@ async fn live(router: &Router, service: &str, dialed: Dialed) -> Result<Infallib
     } = dialed;
     let world = &router.world;
     send(router, conn.as_ref(), Command::new("SUBSCRIBE").arg(SWITCH)).await?;
-    // What was said before nobody heard.
+    // Messages before the subscription are lost.
     router.stale.notify_one();
     let mut ping_at = world.now() + timeouts::HEALTH_CHECK;
     loop {
@@ -169,7 +169,8 @@ async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), 
     }
 }
 
-/// The payload is `<name> <old host> <old port> <new host> <new port>`; a name has no blanks.
+/// Returns whether a message is about `service`. The payload is `<name> <old host> <old port> <new
+/// host> <new port>`, and a name contains no blanks.
 fn is_about(payload: &[u8], service: &str) -> bool {
     payload.split(|&byte| byte == b' ').next() == Some(service.as_bytes())
 }

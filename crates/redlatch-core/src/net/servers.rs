@@ -1,4 +1,4 @@
-//! Where the servers are, as the user says it.
+//! The servers of a client, as the user configures them.
 
 use std::{
     fmt,
@@ -15,32 +15,32 @@ use crate::{
 pub(crate) struct Servers {
     pub(crate) topology: Topology,
     pub(crate) login: Login,
-    /// Addresses as servers announce them → as they are reached from here.
+    /// Addresses as servers announce them → addresses as this client reaches them.
     pub(crate) aliases: Vec<(HostPort, HostPort)>,
 }
 
-/// Who knows where the master is, or the masters.
+/// How to find the master or the masters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// It is here.
+    /// One fixed server.
     Single(Address),
-    /// The nodes of a cluster, any of which tells about all.
+    /// The nodes of a cluster. Any of them knows all others.
     Cluster(Vec<Address>),
-    /// Sentinels, which watch over a master and its replicas.
+    /// Sentinels, which monitor a master and its replicas.
     Sentinel(Sentinels),
-    /// One of these is the master, the others are its replicas.
+    /// One of these servers is the master, and the others are its replicas.
     Replicas(Vec<Address>),
 }
 
-/// Sentinels and what they watch over.
+/// Sentinels and the master that they monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sentinels {
-    /// The name they know the master by.
+    /// The name of the master in the sentinels' configuration.
     pub(crate) service: String,
     pub(crate) addresses: Vec<Address>,
-    /// As whom the sentinels are asked.
+    /// The credentials for the sentinels.
     pub(crate) login: Login,
-    /// How the servers are spoken to, unless in the clear.
+    /// The TLS options for the servers, or `None` for plain TCP.
     pub(crate) server_tls: Option<TlsOptions>,
 }
 
@@ -48,7 +48,8 @@ pub(crate) struct Sentinels {
 pub(crate) type HostPort = (String, u16);
 
 impl fmt::Display for Topology {
-    /// What two clients of the same servers have in common, if they name the same nodes.
+    /// Writes a text that is equal for two clients of the same servers, if both name the same
+    /// nodes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, addresses) = match self {
             Self::Single(address) => return address.fmt(f),
@@ -63,8 +64,8 @@ impl fmt::Display for Topology {
 }
 
 impl Servers {
-    /// Returns the address of the server that calls itself `host` and `port`, spoken to as `like`
-    /// is.
+    /// Returns the address of the server that announces itself as `host` and `port`, with the
+    /// protocol of `like`.
     pub(super) fn address(&self, like: &Address, host: &str, port: u16) -> Option<Address> {
         let (host, port) = self.reached(host, port);
         match like {
@@ -78,7 +79,7 @@ impl Servers {
         }
     }
 
-    /// Returns the address of a server that a sentinel tells of.
+    /// Returns the address of a server that a sentinel names.
     pub(super) fn watched(&self, sentinels: &Sentinels, host: &str, port: u16) -> Address {
         let (host, port) = self.reached(host, port);
         match &sentinels.server_tls {
@@ -100,15 +101,16 @@ impl Servers {
     }
 }
 
-/// Splits `host:port` as servers write it, IPv6 addresses without brackets; the host may be empty.
+/// Splits `host:port` as servers write it, with IPv6 addresses without brackets. The host may be
+/// empty.
 pub(crate) fn host_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.rsplit_once(':')?;
-    // Behind an `@` is the port of the cluster's bus.
+    // The port of the cluster bus follows an `@`.
     let port = port.split('@').next()?.parse().ok()?;
     Some((host.trim_start_matches('[').trim_end_matches(']'), port))
 }
 
-/// As whom servers are dialled; what is changed holds from the next connection on.
+/// The credentials for dialling. A change takes effect with the next connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials(Arc<Mutex<Login>>);
 
@@ -117,12 +119,12 @@ impl Credentials {
         Self(Arc::new(Mutex::new(login)))
     }
 
-    /// Returns what holds now.
+    /// Returns the present credentials.
     pub(crate) fn login(&self) -> Login {
         lock(&self.0).clone()
     }
 
-    /// Changes user and password.
+    /// Changes the user and the password.
     pub(crate) fn change(&self, username: Option<&str>, password: Option<&str>) {
         let mut login = lock(&self.0);
         login.username = username.map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Calls to waiters that this client does not have.
+//! Notifications for waiters that this client does not have.
 
 use std::{
     collections::BTreeSet,
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 use crate::base::sync::lock;
 
-/// Messages that nobody of this client listened for, each once, until somebody takes them.
+/// Messages without a listener in this client. Each message is stored once, until a task takes it.
 ///
-/// A server sends such a message when it remembers a waiter that has gone: its undo is under way,
-/// or the server has forgotten it.
+/// A server sends such a message if it still has a waiter that has gone. Either the waiter's undo
+/// is under way, or the server has lost it.
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
     state: Mutex<State>,
@@ -22,13 +22,13 @@ pub(crate) struct Strays {
 #[derive(Debug, Default)]
 struct State {
     messages: BTreeSet<Arc<str>>,
-    /// A connection was made since anybody looked.
+    /// Whether a connection was made since the last [`taken`](Strays::taken).
     connected: bool,
 }
 
 impl Strays {
-    /// Takes in a message. While very many wait to be taken it is dropped: another look calls
-    /// again.
+    /// Adds a message. Drops it if very many messages are stored. Another re-check causes another
+    /// notification.
     pub(crate) fn add(&self, message: Arc<str>) {
         let mut state = lock(&self.state);
         if state.messages.len() < MOST {
@@ -38,14 +38,13 @@ impl Strays {
         }
     }
 
-    /// A connection was made: what the server remembers may be older than what this client knows.
+    /// Records a new connection. The server's state may be older than this client's.
     pub(super) fn connected(&self) {
         lock(&self.state).connected = true;
         self.nudge.notify_one();
     }
 
-    /// Waits for messages or a connection; takes all messages, and tells whether a connection was
-    /// made.
+    /// Waits for messages or a connection. Returns all messages, and whether a connection was made.
     pub(crate) async fn taken(&self) -> (BTreeSet<Arc<str>>, bool) {
         loop {
             let state = std::mem::take(&mut *lock(&self.state));
@@ -57,5 +56,5 @@ impl Strays {
     }
 }
 
-/// Messages kept at a time.
+/// Maximum number of stored messages.
 const MOST: usize = 4096;

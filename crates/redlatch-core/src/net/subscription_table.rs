@@ -1,4 +1,4 @@
-//! Who listens on which channel, and what the server has confirmed. No await in here.
+//! The listeners of each channel, and the confirmations of the server. This module never awaits.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,25 +24,26 @@ use crate::{
 pub(crate) enum MessageFilter {
     /// Any message.
     Any,
-    /// A message that says just this.
+    /// A message with exactly this text.
     Exact(Arc<str>),
 }
 
-/// How a listener is reached.
+/// The connection between the table and one listener.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    /// A message came, or may have been missed.
+    /// Notified when a message came, or may have been missed.
     pub(crate) wake: Notify,
-    /// It was a message.
+    /// Whether a message came.
     pub(crate) called: AtomicBool,
-    /// The number of the last message, for those who take any.
+    /// The number of the last message, for listeners that take any message.
     said: Mutex<Option<u64>>,
-    /// The standing of its channel changed.
+    /// Notified when the standing of the channel changes.
     pub(crate) settled: Notify,
 }
 
 impl Inbox {
-    /// Takes the number of the last message, unless it was taken before or no message came.
+    /// Takes the number of the last message. Returns `None` if it was taken before, or if no
+    /// message came.
     pub(super) fn take(&self) -> Option<u64> {
         self.called.store(false, Ordering::Relaxed);
         self.said().take()
@@ -61,18 +62,18 @@ impl Inbox {
     }
 }
 
-/// Whether messages on a channel reach us.
+/// Whether messages on a channel reach the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// They do.
+    /// Messages reach the client.
     Heard,
-    /// Not yet.
+    /// The subscription is not yet confirmed.
     Pending,
-    /// Not until something changes.
+    /// Messages do not reach the client until the connection or the subscription changes.
     Deaf,
 }
 
-/// What to ask the server for next.
+/// The next request to the server.
 #[derive(Debug)]
 pub(crate) enum Change {
     Subscribe(Vec<Arc<str>>),
@@ -83,19 +84,19 @@ pub(crate) enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct SubscriptionTable {
     channels: BTreeMap<Arc<str>, Subscription>,
-    /// Channels to be asked for.
+    /// Channels to subscribe.
     wanted: BTreeSet<Arc<str>>,
-    /// Confirmed channels that nobody listens on.
+    /// Confirmed channels without listeners.
     unused: BTreeSet<Arc<str>>,
-    /// How many are asked for and not confirmed.
+    /// The number of channels that are requested and not yet confirmed.
     asked: usize,
     next_id: u64,
-    /// How many messages have come.
+    /// The number of messages so far.
     messages: u64,
     started: bool,
     rules: Rules,
     phase: Phase,
-    /// Messages that nobody listened for.
+    /// Messages without a listener.
     strays: Vec<Arc<str>>,
 }
 
@@ -103,7 +104,7 @@ pub(crate) struct SubscriptionTable {
 enum Phase {
     #[default]
     Connecting,
-    /// Connected; `restoring` until everything of before is confirmed again.
+    /// Connected. `restoring` is set until all earlier channels are confirmed again.
     Up {
         restoring: bool,
     },
@@ -113,7 +114,7 @@ enum Phase {
 #[derive(Debug, Default)]
 struct Subscription {
     inboxes: BTreeMap<(MessageFilter, u64), Arc<Inbox>>,
-    /// Stays subscribed without listeners.
+    /// Whether the channel stays subscribed without listeners.
     pinned: bool,
     stage: Stage,
 }
@@ -135,12 +136,12 @@ impl SubscriptionTable {
         }
     }
 
-    /// Notes that the hub runs; returns whether it did not before.
+    /// Records that the hub runs. Returns whether it did not run before.
     pub(super) const fn start(&mut self) -> bool {
         !std::mem::replace(&mut self.started, true)
     }
 
-    /// Keeps `channel` subscribed without listeners; returns whether it is new.
+    /// Keeps `channel` subscribed without listeners. Returns whether the channel is new.
     pub(super) fn pin(&mut self, channel: &Arc<str>) -> bool {
         let fresh = self.open(channel);
         self.unused.remove(channel);
@@ -150,7 +151,7 @@ impl SubscriptionTable {
         fresh
     }
 
-    /// Adds a listener; returns its id, its inbox, and whether the channel is new.
+    /// Adds a listener. Returns its id, its inbox, and whether the channel is new.
     pub(super) fn listen(
         &mut self,
         channel: &Arc<str>,
@@ -167,7 +168,7 @@ impl SubscriptionTable {
         (id, inbox, fresh)
     }
 
-    /// Removes a listener; returns whether the channel is to be left.
+    /// Removes a listener. Returns whether the channel is to be unsubscribed.
     pub(super) fn unlisten(&mut self, channel: &Arc<str>, filter: &MessageFilter, id: u64) -> bool {
         let Some(entry) = self.channels.get_mut(channel) else {
             return false;
@@ -178,7 +179,7 @@ impl SubscriptionTable {
         }
         match entry.stage {
             Stage::Confirmed => self.unused.insert(Arc::clone(channel)),
-            // It is left when its confirmation comes.
+            // The channel is unsubscribed when its confirmation arrives.
             Stage::Asked => false,
             Stage::Wanted | Stage::Refused(_) => {
                 self.wanted.remove(channel);
@@ -188,7 +189,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Tells whether there is a connection.
+    /// Returns whether the connection is up.
     pub(super) const fn is_up(&self) -> bool {
         matches!(self.phase, Phase::Up { .. })
     }
@@ -204,7 +205,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns why the server refused `channel`, if it did.
+    /// Returns the refusal of `channel`, if the server refused it.
     pub(super) fn refusal(&self, channel: &str) -> Option<Error> {
         match &self.channels.get(channel)?.stage {
             Stage::Refused(error) => Some(error.clone()),
@@ -219,15 +220,16 @@ impl SubscriptionTable {
             .sum()
     }
 
-    /// A new connection is up: nothing is subscribed on it.
+    /// Records a new connection, which has no subscriptions yet.
     pub(super) fn connected(&mut self) {
-        // Before the first connection nothing can have been missed.
+        // No message can be missed before the first connection.
         self.phase = Phase::Up {
             restoring: matches!(self.phase, Phase::Down),
         };
     }
 
-    /// The connection is gone: everybody looks for himself.
+    /// Records the end of the connection. All listeners are woken, so that they ask the server
+    /// themselves.
     pub(super) fn disconnected(&mut self) {
         self.phase = Phase::Down;
         self.asked = 0;
@@ -241,7 +243,8 @@ impl SubscriptionTable {
         self.wake_all();
     }
 
-    /// Returns what to ask for next, at most `chunk` channels; nothing while answers are due.
+    /// Returns the next request, with at most `chunk` channels. Returns `None` while confirmations
+    /// are pending.
     pub(super) fn next_change(&mut self, chunk: usize) -> Option<Change> {
         if !self.unused.is_empty() {
             let channels: Vec<_> = self.unused.iter().take(chunk).cloned().collect();
@@ -269,19 +272,19 @@ impl SubscriptionTable {
         Some(Change::Subscribe(channels))
     }
 
-    /// Tells whether nothing is left to be confirmed.
+    /// Returns whether no confirmation is pending.
     pub(super) const fn is_settled(&self) -> bool {
         self.asked == 0
     }
 
-    /// The server refused these channels.
+    /// Records that the server refused these channels.
     pub(super) fn refused(&mut self, channels: &[Arc<str>], why: &Error) {
         for channel in channels {
             self.settle(channel, Stage::Refused(why.clone()));
         }
     }
 
-    /// Takes in a push; returns whether nothing is left to be confirmed.
+    /// Handles a push. Returns whether no confirmation is pending.
     pub(super) fn take(&mut self, push: Push) -> bool {
         match push {
             Push::Message { channel, payload } => self.message(&channel, &payload),
@@ -320,7 +323,8 @@ impl SubscriptionTable {
         }
     }
 
-    /// A subscription has ended. If nobody asked for that, it is asked for again.
+    /// Records the end of a subscription. If the client did not request it, the channel is
+    /// subscribed again.
     fn unsubscribed(&mut self, channel: &Arc<str>) {
         let Some(entry) = self.channels.get_mut(channel) else {
             return;
@@ -333,12 +337,12 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns the messages that nobody listened for, since it was last asked.
+    /// Returns the messages without a listener since the last call.
     pub(super) fn take_strays(&mut self) -> Vec<Arc<str>> {
         std::mem::take(&mut self.strays)
     }
 
-    /// Wakes who listens. Keeps a message that nobody listens for.
+    /// Wakes the listeners for a message. Stores a message without a listener.
     fn message(&mut self, channel: &[u8], payload: &[u8]) {
         let (Ok(channel), Ok(payload)) =
             (std::str::from_utf8(channel), std::str::from_utf8(payload))
@@ -369,7 +373,8 @@ impl SubscriptionTable {
         }
     }
 
-    /// Everything is confirmed: what was published before that may have been missed.
+    /// Ends the restoration. All channels are confirmed, and messages before that may have been
+    /// missed.
     fn restored(&mut self) {
         if let Phase::Up {
             restoring: restoring @ true,

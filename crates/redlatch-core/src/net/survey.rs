@@ -1,4 +1,4 @@
-//! Compares the clocks of servers that may take over from each other, before they do.
+//! Compares the clocks of servers that may replace each other, before a failover.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::{
     runtime::{Address, Command, Login, Value},
 };
 
-/// Compares clocks until shutdown: when it is known which servers there are, after changes, and now
-/// and then.
+/// Compares clocks until shutdown: when the servers are known, after changes, and at regular
+/// intervals.
 pub(super) async fn run(router: Arc<Router>) {
     let world = &router.world;
     loop {
@@ -36,7 +36,7 @@ pub(super) async fn run(router: Arc<Router>) {
     }
 }
 
-/// Reads the clocks of all servers at about the same time. One that does not answer is passed over.
+/// Reads the clocks of all servers at about the same time. Ignores a server that does not answer.
 async fn compare(router: &Router) {
     let deadline = router.world.now() + timeouts::CLOCK_READING;
     let sessions = router.sessions();
@@ -50,8 +50,8 @@ async fn compare(router: &Router) {
     }
 }
 
-/// Sends commands and `TIME` behind them over a connection of their own, and takes in what the
-/// clock showed. Returns the answers to the commands.
+/// Sends commands followed by `TIME` over a new connection, and records the server's clock. Returns
+/// the answers to the commands.
 pub(super) async fn ask_and_read_clock(
     router: &Router,
     address: &Address,
@@ -68,5 +68,5 @@ pub(super) async fn ask_and_read_clock(
     Ok(answers)
 }
 
-/// Servers that are dialled at a time.
+/// Maximum number of servers that are dialled at the same time.
 const AT_A_TIME: usize = 4;

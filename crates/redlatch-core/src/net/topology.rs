@@ -1,5 +1,4 @@
-//! Finds out who is in charge: asks the nodes of a cluster, sentinels, or a master and its
-//! replicas.
+//! Finds the masters: asks the nodes of a cluster, the sentinels, or a master and its replicas.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,7 +22,8 @@ use crate::{
     runtime::{Address, Command, Login, Value},
 };
 
-/// Makes the router of a client, and starts to find out which node serves what unless that is said.
+/// Creates the router of a client, and starts to look for the servers unless the one server is
+/// configured.
 pub(crate) fn start_router(
     world: &World,
     servers: Servers,
@@ -36,7 +36,7 @@ pub(crate) fn start_router(
     router
 }
 
-/// Starts to look, and goes on until shutdown.
+/// Starts the tasks that look for the servers until shutdown.
 fn start(router: &Arc<Router>) {
     let life = &router.world.life;
     life.spawn("discovery", run(Arc::clone(router)));
@@ -49,8 +49,8 @@ fn start(router: &Arc<Router>) {
     }
 }
 
-/// Looks once, and again whenever there is reason to doubt what was found; never twice within a
-/// tenth of a second or so.
+/// Looks for the servers once, and again at each sign of a change. Pauses for about a tenth of a
+/// second between two looks, and longer after failures.
 async fn run(router: Arc<Router>) {
     let world = router.world.clone();
     let mut discovery = Discovery {
@@ -88,9 +88,9 @@ async fn run(router: Arc<Router>) {
 
 struct Discovery {
     router: Arc<Router>,
-    /// Counts the looks, so that each starts somewhere else.
+    /// The number of looks. Each look starts at another node.
     round: u64,
-    /// Of the latest failover that any sentinel told of.
+    /// The epoch of the latest failover that any sentinel reported.
     epoch: u64,
 }
 
@@ -105,7 +105,7 @@ impl Discovery {
         }
     }
 
-    /// Asks several nodes at a time and believes the first that tells.
+    /// Asks several nodes at a time and uses the first answer.
     async fn ask_cluster(&self, seeds: &[Address]) -> Result<Vec<Shard>, Error> {
         let candidates = self.candidates(seeds);
         let mut trouble = None;
@@ -125,8 +125,8 @@ impl Discovery {
         Err(trouble.unwrap_or_else(|| Error::unavailable("no node of the cluster is named")))
     }
 
-    /// Who was named last, who is up, who was in charge, and who was named at the start; none
-    /// twice.
+    /// Returns the nodes to ask, without duplicates: the node of the last redirection, connected
+    /// nodes, present masters, and configured nodes.
     fn candidates(&self, seeds: &[Address]) -> Vec<Address> {
         let mut candidates: Vec<Address> = self.router.take_hint().into_iter().collect();
         let up = self.router.sessions();
@@ -145,7 +145,7 @@ impl Discovery {
         candidates
     }
 
-    /// Asks one node, over its link if that is up. The replicas that it names come second.
+    /// Asks one node for its shards and their replicas. Uses the link if that is up.
     async fn slots(&self, address: &Address) -> Result<(Vec<Shard>, Vec<Address>), Error> {
         let command = Command::new("CLUSTER").arg("SLOTS");
         let world = &self.router.world;
@@ -187,7 +187,7 @@ impl Discovery {
         Ok((shards, read_replicas(&reply, address_of)))
     }
 
-    /// Asks all sentinels and believes the one that has seen the latest failover.
+    /// Asks all sentinels and uses the answer with the latest failover.
     async fn ask_sentinels(&mut self, sentinels: &Sentinels) -> Result<Vec<Shard>, Error> {
         let asked = sentinels
             .addresses
@@ -210,9 +210,10 @@ impl Discovery {
         let Some(watched) = best else {
             return Err(trouble.unwrap_or_else(|| Error::unavailable("no sentinel is named")));
         };
-        // The epoch falls when sentinels are set up anew: believe it of more than half of them.
+        // The epoch falls if sentinels are set up anew. A lower epoch counts only if more than half
+        // of them have answered.
         if watched.epoch < self.epoch && answers <= sentinels.addresses.len() / 2 {
-            // Those that know better do not answer. What they said before still holds.
+            // The better informed sentinels do not answer. Their earlier answer stays valid.
             return Err(Error::unavailable(
                 "the sentinels that answer have not heard of the latest failover",
             ));
@@ -227,7 +228,7 @@ impl Discovery {
         Ok(vec![all_slots(master, watched.replicas)])
     }
 
-    /// Asks all servers for their role; there has to be one master.
+    /// Asks all servers for their role. Exactly one of them has to be a master.
     async fn ask_roles(&self, addresses: &[Address]) -> Result<Vec<Shard>, Error> {
         let login = self.router.credentials.login();
         let asked = addresses.iter().map(|address| self.role(address, &login));
@@ -240,7 +241,8 @@ impl Discovery {
                 Err(error) => prefer(&mut trouble, error),
             }
         }
-        // A master that came back from the dead has no replicas; they follow another by now.
+        // A former master that has restarted has no replicas, because they follow another master by
+        // now.
         if masters.len() > 1 {
             masters.retain(|(_, replicas)| *replicas > 0);
         }
@@ -263,7 +265,7 @@ impl Discovery {
         }
     }
 
-    /// Returns the number of replicas of a master, `None` for a server that is none.
+    /// Returns the number of replicas of a master, or `None` for any other server.
     async fn role(&self, address: &Address, login: &Login) -> Result<Option<usize>, Error> {
         let ask = vec![Command::new("ROLE")];
         let reply = survey::ask_and_read_clock(&self.router, address, login, ask)
@@ -278,15 +280,15 @@ impl Discovery {
     }
 }
 
-/// Keeps the error that says most: one that does not pass.
+/// Keeps the more informative error. A permanent error takes precedence.
 fn prefer(kept: &mut Option<Error>, error: Error) {
     if kept.as_ref().is_none_or(|kept| kept.is_transient()) {
         *kept = Some(error);
     }
 }
 
-/// Reads the reply to `CLUSTER SLOTS`; `None` if it is none. Whose address cannot be told serves
-/// nothing.
+/// Reads the reply to `CLUSTER SLOTS`. Returns `None` for any other reply. Skips nodes without a
+/// usable address.
 fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Option<Vec<Shard>> {
     let mut shards = Vec::new();
     for range in reply.as_array()? {
@@ -302,7 +304,7 @@ fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> 
             return None;
         };
         let port = u16::try_from(port.as_int()?).ok()?;
-        // Without a host the one that was asked is meant.
+        // An empty host means the node that was asked.
         if let Some(master) = address(host.as_str().unwrap_or_default(), port)
             && first <= last
         {
@@ -319,7 +321,7 @@ fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> 
     (!overlap).then_some(shards)
 }
 
-/// Reads the replicas in the reply to `CLUSTER SLOTS`, none twice.
+/// Reads the replicas in the reply to `CLUSTER SLOTS`, without duplicates.
 fn read_replicas(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Vec<Address> {
     let ranges = reply.as_array().unwrap_or_default().iter();
     let nodes = ranges.flat_map(|range| range.as_array().unwrap_or_default().iter().skip(3));
@@ -344,7 +346,7 @@ const fn all_slots(master: Address, replicas: u32) -> Shard {
     }
 }
 
-/// Nodes asked at a time.
+/// Maximum number of nodes that are asked at the same time.
 const AT_A_TIME: usize = 3;
 
 #[cfg(test)]

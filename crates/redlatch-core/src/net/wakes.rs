@@ -1,4 +1,4 @@
-//! Where the wakes of this client go: over the whole cluster, or by shard.
+//! The channels for this client's notifications: one for the whole cluster, or one per shard.
 
 use std::{
     fmt::Write,
@@ -15,7 +15,7 @@ use crate::{
     protocol::{name::Prefix, slot::tag_in, time::Moment},
 };
 
-/// One channel that wakes for this client are sent to, and who hears it.
+/// One channel for notifications of this client, and the hub that receives them.
 #[derive(Debug)]
 pub(crate) struct Wakes {
     hub: Arc<Hub>,
@@ -25,7 +25,7 @@ pub(crate) struct Wakes {
 }
 
 impl Wakes {
-    /// Returns the command that publishes.
+    /// Returns the command that publishes to the channel.
     pub(crate) const fn verb(&self) -> &'static str {
         match self.slot {
             None => "PUBLISH",
@@ -33,47 +33,49 @@ impl Wakes {
         }
     }
 
-    /// Returns the channel. What it says before a brace is the same for all channels of a client:
-    /// by that the scripts know whose waiter it is.
+    /// Returns the channel. All channels of a client have the same text before the brace, by which
+    /// the scripts recognise the client of a waiter.
     pub(crate) const fn channel(&self) -> &Arc<str> {
         &self.channel
     }
 
-    /// Tells whether wakes reach this client.
+    /// Returns whether notifications reach this client.
     pub(crate) fn are_heard(&self) -> bool {
         self.hub.hears(&self.channel)
     }
 
-    /// Makes wakes reach this client from now on, for as long as it lives.
+    /// Subscribes to the notifications for the lifetime of the client.
     pub(crate) fn pin(&self) {
         self.hub.pin(&self.channel);
     }
 
-    /// Listens for the messages that `filter` names.
+    /// Listens for messages that match `filter`.
     pub(crate) fn listen(&self, filter: MessageFilter) -> Listener {
         self.hub.listen(&self.channel, filter)
     }
 
-    /// Waits until the server has confirmed or refused the channel; fails when it refuses or cannot
-    /// be reached.
+    /// Waits until the server has confirmed or refused the channel. Fails if the server refuses it
+    /// or cannot be reached.
     ///
     /// # Cancel safety
     ///
-    /// It goes on subscribing only if somebody else listens, or it is pinned.
+    /// The subscription continues only if the channel has another listener or is pinned.
     pub(crate) async fn confirm(&self, deadline: Moment) -> Result<(), Error> {
         self.hub.confirm(&self.channel, deadline).await
     }
 }
 
-/// Whereby a waiter is called, unless it wants no wake: it asks on its own account.
+/// How the server notifies a waiter.
 #[derive(Clone, Debug)]
 pub(crate) struct CalledBy {
+    /// The channel for the notification.
     pub(crate) wakes: Arc<Wakes>,
+    /// Whether the waiter wants no notification, because it polls.
     pub(crate) silent: bool,
 }
 
 impl CalledBy {
-    /// Returns where a wake for attempt `number` goes.
+    /// Returns the address for the notification of attempt `number`.
     pub(crate) fn address(&self, number: u64) -> String {
         let verb = if self.silent {
             "NONE"
@@ -82,22 +84,27 @@ impl CalledBy {
         };
         let channel = self.wakes.channel();
         let mut address = String::with_capacity(verb.len() + channel.len() + 22);
-        // A string takes whatever is written to it.
+        // Writing to a `String` cannot fail.
         let _ = write!(address, "{verb} {channel} {number}");
         address
     }
 }
 
-/// All channels that wakes for one client may be sent to.
+/// All channels for the notifications of one client.
 ///
-/// A message that is published in a cluster goes to all its nodes, unless its channel belongs to a
-/// slot (`SPUBLISH`, Redis 7.0): then it stays within the shard of that slot, and only that shard
-/// may publish it. So there is a channel for each shard, and a connection for each that the client
-/// has waited on. When the shard's slots go to another node (a failover), its channel goes with
-/// them. When only the channel's slot does, or only the name's (slots are spread anew), who waits
-/// under the old address is woken no more and looks by the clock. With that look it takes the
-/// channel that the name's shard has now, unless its address is its ticket in a queue: then it
-/// looks by the clock until its acquisition ends. New ones get the new channel.
+/// A cluster sends a published message to all its nodes, unless the channel belongs to a slot
+/// (`SPUBLISH`, Redis 7.0). Such a message stays within the shard of that slot, and only that shard
+/// may publish it. So there is one channel per shard, and one connection per shard that the client
+/// has waited on.
+///
+/// * If all slots of the shard move to another node (a failover), the channel moves with them.
+/// * If only the channel's slot moves, or only the name's (a resharding), a waiter with the old
+///   address gets no more notifications. It re-checks by timer, and its next re-check takes over
+///   the present channel of the name's shard.
+/// * A waiter whose address is its ticket in a queue keeps the address. It re-checks by timer until
+///   its acquisition ends.
+///
+/// New waiters get the new channel.
 #[derive(Debug)]
 pub(crate) struct WakeRoutes {
     router: Arc<Router>,
@@ -122,9 +129,9 @@ impl WakeRoutes {
         }
     }
 
-    /// Returns where wakes go for those who wait for what is in `slot`.
+    /// Returns the channel for waiters for objects in `slot`.
     pub(crate) fn of(&self, slot: u16) -> Arc<Wakes> {
-        // A slot that nobody serves has no shard.
+        // A slot without a node has no shard.
         if !self.by_shard.load(Ordering::Relaxed) || !self.router.is_served(slot) {
             return Arc::clone(&self.everywhere);
         }
@@ -144,8 +151,8 @@ impl WakeRoutes {
         wakes
     }
 
-    /// Sends wakes by shard from now on, or over the whole cluster. Addresses of before stay what
-    /// they are.
+    /// Switches between channels per shard and one channel for the whole cluster. Existing
+    /// addresses do not change.
     pub(crate) fn go_by_shard(&self, by_shard: bool) {
         self.by_shard.store(by_shard, Ordering::Relaxed);
         if !by_shard {
@@ -154,7 +161,7 @@ impl WakeRoutes {
         }
     }
 
-    /// Returns what all channels of this client begin with.
+    /// Returns the common beginning of all channels of this client.
     pub(crate) fn channel(&self) -> &Arc<str> {
         &self.everywhere.channel
     }
@@ -167,7 +174,7 @@ impl WakeRoutes {
             .sum()
     }
 
-    /// Leaves channels that nobody uses and whose shard has another one by now.
+    /// Retires unused channels whose shard has another channel by now.
     fn tidy_up(&self, shards: &mut Vec<Arc<Wakes>>) {
         let mut kept: Vec<Arc<Wakes>> = Vec::with_capacity(shards.len() + 1);
         for wakes in shards.drain(..) {

@@ -1,4 +1,4 @@
-//! Clock, tasks, transport and timers of a client.
+//! The clock, tasks, transport and timers of a client.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     runtime::{Runtime, Transport},
 };
 
-/// What everything below the engine needs of the world.
+/// The environment of all code below the engine.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) runtime: Arc<dyn Runtime>,
@@ -17,7 +17,7 @@ pub(crate) struct World {
     pub(crate) life: Arc<Life>,
     alarms: Arc<Alarms>,
     pub(crate) clocks: Arc<Clocks>,
-    /// Calls to waiters that nobody listened for.
+    /// Notifications without a listener.
     pub(crate) strays: Arc<Strays>,
 }
 
@@ -39,13 +39,14 @@ impl World {
         }
     }
 
-    /// Returns the alarms, for what is to outlive the rest.
+    /// Returns the alarms, for tasks that outlive the rest of the client.
     pub(crate) const fn alarms(&self) -> &Arc<Alarms> {
         &self.alarms
     }
 
-    /// Returns what resolves at `at`, or when all background work has ended. For what may be polled
-    /// outside of the client's runtime, and for what is mostly over before.
+    /// Returns a future that resolves at `at`, or when all background work has ended. It suits
+    /// futures that may be polled outside of the client's runtime, and time-outs that rarely
+    /// expire.
     pub(crate) fn alarm(&self, at: Moment) -> Alarm {
         self.alarms.at(at)
     }
@@ -54,7 +55,7 @@ impl World {
         self.runtime.now()
     }
 
-    /// Resolves when all background work shall end.
+    /// Resolves when all background work has to end.
     pub(crate) async fn ended(&self) {
         self.life.stopped().await;
     }

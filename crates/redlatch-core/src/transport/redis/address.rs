@@ -1,4 +1,4 @@
-//! From an address and a login to a `redis::Client`.
+//! Converts an address and a login to a `redis::Client`.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use redis::{
 use super::error;
 use crate::runtime::{Address, Dial, DialError, DialErrorKind, Login, Purpose, TlsOptions};
 
-/// Builds the client that connects to `dial.address`.
+/// Creates the client that connects to `dial.address`.
 ///
-/// Over RESP3 the crate's own handshake is `HELLO` with the credentials. Over RESP2 it is nothing
-/// for commands (see [`super::login`]) and `AUTH`, `SELECT` for pub/sub, where nothing else can
-/// send them.
+/// Over RESP3 the crate's own handshake is `HELLO` with the credentials. Over RESP2 a command
+/// connection has no handshake in the crate (see [`super::login`]). A pub/sub connection over RESP2
+/// uses the crate's `AUTH` and `SELECT`, because it offers no other way to send them.
 pub(super) fn client(dial: &Dial, protocol: ProtocolVersion) -> Result<Client, DialError> {
     let settings = redis_settings(&dial.login, protocol, dial.purpose);
     match &dial.address {
@@ -92,10 +92,10 @@ fn tls_client(
 ) -> Result<Client, DialError> {
     use redis::{ClientTlsConfig, TlsCertificates};
 
-    // The crate builds its rustls configuration from the process's default provider and takes no
-    // other.
+    // The crate builds its rustls configuration from the default provider of the process and
+    // accepts no other one.
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error says that somebody else has just installed theirs.
+        // An error says that another part of the process has just installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
     let address = ConnectionAddr::TcpTls {
@@ -136,7 +136,7 @@ fn unsupported(message: &str) -> DialError {
 
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 
-/// How long bytes may stay unacknowledged before the kernel gives the connection up.
+/// Time for which sent bytes may stay unacknowledged before the kernel closes the connection.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const USER_TIMEOUT: Duration = Duration::from_secs(20);
 

@@ -1,4 +1,4 @@
-//! Requests that are sent together.
+//! Combines concurrent requests into pipelines.
 
 use std::{
     future::poll_fn,
@@ -27,12 +27,12 @@ use super::{
 };
 use crate::runtime::Outcome;
 
-/// Counts what is under way.
+/// A counter of calls under way.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicUsize);
 
 impl Count {
-    /// Counts one more, until what is returned is dropped.
+    /// Increments the counter until the returned guard is dropped.
     pub(super) fn begin(&self) -> Counted<'_> {
         self.0.fetch_add(1, Relaxed);
         Counted(self)
@@ -42,13 +42,13 @@ impl Count {
         self.0.load(Relaxed) > 0
     }
 
-    /// Tells whether another call is likely to be ready as well.
+    /// Returns whether another call is likely to be ready as well.
     pub(super) fn is_many(&self) -> bool {
         self.0.load(Relaxed) >= MANY
     }
 }
 
-/// One of what is counted.
+/// A guard that decrements the counter.
 #[derive(Debug)]
 pub(super) struct Counted<'a>(&'a Count);
 
@@ -60,11 +60,12 @@ impl Drop for Counted<'_> {
 
 /// Sends the commands of many tasks that are ready at the same time as one pipeline.
 ///
-/// Each command by itself would be a message to the crate's task, a system call, a packet and at
-/// the server a read, and the future that waits for its answer has more than a kilobyte. Here that
-/// is had once for as many as are ready when the combining task has let all others run. It begins
-/// with the first command, on the runtime that the connection was dialled on, and ends with the
-/// connection's owner.
+/// A separate command costs a message to the crate's task, a system call, a packet, and a read at
+/// the server. The future for its answer is larger than a kilobyte. The combiner pays these costs
+/// once for all commands that are ready after its task has yielded to the others.
+///
+/// The combining task starts with the first command, on the runtime on which the connection was
+/// dialled. It ends when the connection's owner drops it.
 #[derive(Debug)]
 pub(super) struct Combiner {
     conn: MultiplexedConnection,
@@ -80,7 +81,8 @@ struct Request {
 }
 
 impl Combiner {
-    /// Combines what is sent over `conn`. Inside of the tokio runtime that it was dialled on.
+    /// Creates a combiner for `conn`. The caller is on the tokio runtime on which `conn` was
+    /// dialled.
     pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
         Self {
             conn,
@@ -118,8 +120,8 @@ impl Combiner {
     }
 }
 
-/// Marks the connection as gone when dropped: without its combining task it is of no use, however
-/// that ended.
+/// A guard in the combining task that marks the connection as gone when dropped. Without that task
+/// the connection is useless, however the task ended.
 #[derive(Debug)]
 struct End(Gone);
 
@@ -146,7 +148,7 @@ async fn combine(mut requests: UnboundedReceiver<Request>, conn: MultiplexedConn
                 {
                     batch.push(request);
                 }
-                // Whoever asked may have gone.
+                // The caller of a request may have been dropped.
                 batch.retain(|request| !request.answer.is_closed());
                 if !batch.is_empty() {
                     under_way.push(send(conn.clone(), end.0.clone(), batch));
@@ -156,7 +158,7 @@ async fn combine(mut requests: UnboundedReceiver<Request>, conn: MultiplexedConn
     }
 }
 
-/// Goes behind all tasks that are ready to run, once.
+/// Yields once to all tasks that are ready to run.
 async fn step_back() {
     let mut stepped = false;
     poll_fn(|context| {
@@ -177,16 +179,17 @@ async fn send(mut conn: MultiplexedConnection, gone: Gone, batch: Vec<Request>) 
         .unzip();
     let outcomes = exchange_all(&mut conn, &gone, cmds.into_iter()).await;
     for (answer, outcome) in answers.into_iter().zip(outcomes) {
-        // As above.
+        // The caller may have been dropped here, too.
         let _ = answer.send(outcome);
     }
 }
 
-/// With so many calls under way, another is likely to be ready as well.
+/// Number of calls under way from which another call is likely to be ready.
 const MANY: usize = 4;
 
-/// The answers of a pipeline are told together, and if the connection ends before the last of them,
-/// none is; and while the server is at the first of several pipelines, the next is made.
+/// Maximum number of commands in one pipeline. The replies of a pipeline are delivered together,
+/// and none is delivered if the connection ends before the last one. Several smaller pipelines also
+/// let the server work on one of them while the client builds the next.
 const MOST: usize = 16;
 
 #[cfg(test)]
@@ -218,15 +221,15 @@ mod tests {
         transport::redis::{connection_config, wire::Wire},
     };
 
-    /// A connection to a server that says what it is told to, and a channel that tells when it has
-    /// ended.
+    /// Returns a connection to a scripted server, and a channel that receives a message when the
+    /// server has ended.
     fn wire(runtime: &Runtime) -> (Wire, mpsc::Receiver<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let (ended, has_ended) = mpsc::channel();
         thread::spawn(move || {
             serve(&listener.accept().unwrap().0);
-            // A test that does not want to know has ended.
+            // A test that ignores the end may be over.
             let _ = ended.send(());
         });
         let client = Client::open(url).unwrap();
@@ -238,8 +241,8 @@ mod tests {
         (wire, has_ended)
     }
 
-    /// `SAY` is answered with its argument, `FAIL` with an error, `HANG` not at all, and `END` ends
-    /// it.
+    /// Answers `SAY` with its argument, `FAIL` with an error, and `HANG` not at all. `END` ends the
+    /// connection.
     fn serve(stream: &TcpStream) {
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         while let Some(head) = lines.next() {
@@ -278,7 +281,7 @@ mod tests {
     fn every_caller_gets_the_answer_to_its_command() {
         let runtime = runtime();
         let (wire, _) = wire(&runtime);
-        // Whoever asks need not be on any runtime.
+        // The caller need not be on a runtime.
         for calls in [1, MANY - 1] {
             let outcomes = join_all((0..calls).map(|n| call(&wire, "SAY", n)));
             let outcomes = block_on(outcomes);
@@ -324,7 +327,7 @@ mod tests {
         let call = |n| Box::pin(maybe_done(call(&wire, "SAY", n)));
         let mut calls: Vec<_> = (0..40).map(call).collect();
         for call in &mut calls {
-            // Some are answered while others are not sent yet, if the machine wills.
+            // Depending on the machine, some commands are answered before others are sent.
             call.now_or_never();
         }
         let mut number = 0;
@@ -380,7 +383,7 @@ mod tests {
         has_ended.recv_timeout(SOON).unwrap();
     }
 
-    /// Runs it on no runtime.
+    /// Runs a future without a runtime.
     fn block_on<T>(future: impl Future<Output = T>) -> T {
         struct Unpark(Thread);
         impl Wake for Unpark {

@@ -27,8 +27,7 @@ impl Conn for CommandConn {
                 self.wire.exchange(batch).await
             };
         }
-        // A server never answers an empty command, so one among others would shift all later
-        // replies.
+        // A server never answers an empty command, which would shift all later replies.
         let empty: Vec<bool> = batch
             .iter()
             .map(|command| command.args().len() == 0)

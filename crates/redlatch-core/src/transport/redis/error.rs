@@ -1,4 +1,4 @@
-//! What went wrong, in the transport's classes.
+//! Maps errors of the `redis` crate to the transport's classes.
 
 use std::{error::Error, io, sync::Arc};
 
@@ -7,31 +7,31 @@ use redis::{ErrorKind, RedisError};
 use super::value;
 use crate::runtime::{Address, DialError, DialErrorKind, Login, Outcome, ServerError};
 
-/// The outcome of a command that is not even tried, because the connection is known to be gone.
+/// Returns the outcome of a command that was not tried, because the connection is known to be gone.
 pub(super) fn closed() -> Outcome {
     Outcome::NotSent("the connection is closed".to_owned())
 }
 
-/// Returns the server's own words, if the error is an answer of the server.
+/// Returns the server's error, if the failure is an error reply of the server.
 pub(super) fn server_error(failed: &RedisError) -> Option<ServerError> {
     let errors = failed.clone().into_server_errors()?;
     errors.first().map(|(_, error)| value::server_error(error))
 }
 
-/// Makes a dial error.
+/// Creates a dial error.
 pub(super) fn dial(kind: DialErrorKind, message: String) -> DialError {
     DialError { kind, message }
 }
 
-/// Whether `HELLO 3`, sent with the credentials of `login`, was refused in a way that leaves RESP2
-/// to be tried.
+/// Returns whether the refusal of `HELLO 3`, sent with the credentials of `login`, allows a try
+/// with RESP2.
 pub(super) fn refuses_resp3(failed: &RedisError, login: &Login) -> bool {
     if failed.kind() == ErrorKind::RESP3NotSupported {
         return true;
     }
     server_error(failed).is_some_and(|error| match error.code.as_str() {
         "NOPROTO" | "NOPERM" => true,
-        // Valkey asks for a login before it says that it does not know a command; `HELLO` was one.
+        // Valkey demands a login before it reports an unknown command. `HELLO` contained the login.
         "NOAUTH" => login.password.is_some(),
         "ERR" => error
             .message
@@ -41,7 +41,7 @@ pub(super) fn refuses_resp3(failed: &RedisError, login: &Login) -> bool {
     })
 }
 
-/// Classifies a failure to connect or of the crate's own handshake.
+/// Classifies a failure to connect, or a failure of the crate's own handshake.
 pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
     if let Some(error) = server_error(failed) {
         return of_server(&error, Step::Login);
@@ -50,7 +50,7 @@ pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
     let kind = match failed.kind() {
         ErrorKind::Io if tls && is_tls_failure(failed) => DialErrorKind::Tls,
         ErrorKind::AuthenticationFailed => DialErrorKind::Auth,
-        // With TLS a bad configuration, without it a name without addresses.
+        // With TLS this is a bad configuration, without TLS a name without addresses.
         ErrorKind::Client | ErrorKind::InvalidClientConfig if tls => DialErrorKind::Tls,
         ErrorKind::Io | ErrorKind::InvalidClientConfig => DialErrorKind::Unreachable,
         ErrorKind::Parse if ends_early(failed) => DialErrorKind::Unreachable,
@@ -59,18 +59,18 @@ pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
     dial(kind, failed.to_string())
 }
 
-/// Whether the connection ended within a reply. The crate has the same kind of error for that as
-/// for bytes that are no reply at all, and tells them apart in words only.
+/// Returns whether the connection ended within a reply. The crate uses the same kind of error for
+/// bytes that are no reply, and distinguishes the two by the text only.
 fn ends_early(failed: &RedisError) -> bool {
     failed.to_string().contains("end of input")
 }
 
-/// What the server was asked for when it refused.
+/// The part of the handshake that the server refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// `HELLO` or `AUTH`.
     Login,
-    /// Anything after it.
+    /// Any later command.
     Setup,
 }
 
@@ -80,12 +80,12 @@ pub(super) fn of_server(error: &ServerError, step: Step) -> DialError {
         "WRONGPASS" | "NOAUTH" => DialErrorKind::Auth,
         "LOADING" | "MASTERDOWN" | "BUSY" => DialErrorKind::Busy,
         "ERR" if error.message.contains("max number of clients") => DialErrorKind::Busy,
-        // `ERR` is all that servers before 6 have for it, and what 6 and later say to a password
-        // that is not needed.
+        // Servers before version 6 have only `ERR` for this. Version 6 and later use it for a
+        // password that is not needed.
         "ERR" if step == Step::Login && speaks_of_password(&error.message) => DialErrorKind::Auth,
         _ => DialErrorKind::Refused,
     };
-    // A server echoes the arguments of a command it does not know; those of a login are secret.
+    // A server echoes the arguments of an unknown command, and those of a login are secret.
     let shown = error
         .message
         .split(", with args")
@@ -99,7 +99,7 @@ fn speaks_of_password(message: &str) -> bool {
     message.contains("password") || message.contains("auth")
 }
 
-/// Whether an I/O error comes from the TLS layer and not from the socket below it.
+/// Returns whether an I/O error comes from the TLS layer, and not from the socket below it.
 fn is_tls_failure(failed: &RedisError) -> bool {
     let Some(source) = failed.source() else {
         return false;
@@ -107,7 +107,7 @@ fn is_tls_failure(failed: &RedisError) -> bool {
     let io_error = source
         .downcast_ref::<Arc<dyn Error + Send + Sync>>()
         .and_then(|shared| shared.downcast_ref::<io::Error>());
-    // An error of another type is about certificates or the server's name.
+    // An error of another type concerns certificates or the server's name.
     io_error.is_none_or(|error| {
         error.kind() == io::ErrorKind::InvalidData || error.kind() == io::ErrorKind::InvalidInput
     })

@@ -1,4 +1,4 @@
-//! Commands to the server over one connection, and the outcomes of those that are not answered.
+//! Sends commands over one connection, and produces outcomes for unanswered ones.
 
 use std::{future::Future, pin::pin};
 
@@ -9,7 +9,7 @@ use tokio::select;
 use super::{error, pushes::Gone, value};
 use crate::runtime::{Outcome, Reply};
 
-/// Sends commands as one pipeline and returns one outcome each.
+/// Sends commands as one pipeline and returns one outcome for each.
 pub(super) async fn exchange_all(
     conn: &mut MultiplexedConnection,
     gone: &Gone,
@@ -34,15 +34,16 @@ pub(super) async fn exchange_all(
     }
 }
 
-/// The outcome of a command whose connection ended before its answer.
+/// Returns the outcome of a command whose connection ended before its answer.
 pub(super) fn unanswered() -> Outcome {
     Outcome::Unknown("the connection closed before the answer".to_owned())
 }
 
-/// Waits for an answer of the server or for the end of the connection, and marks the latter.
+/// Waits for an answer of the server or for the end of the connection, and marks the connection as
+/// gone in the latter case.
 ///
-/// A call of the crate need not end with its connection: one that queues its message just while the
-/// task that drives the socket ends waits for ever.
+/// A call of the crate does not always end with its connection. A call that queues its message
+/// while the socket task ends waits for ever.
 pub(super) async fn answer<T>(
     gone: &Gone,
     mut call: impl Future<Output = Result<T, RedisError>> + Unpin,
@@ -50,7 +51,7 @@ pub(super) async fn answer<T>(
     let answer = select! {
         biased;
         answer = &mut call => Some(answer),
-        // The answer may have come between the two looks.
+        // The answer may have arrived between the two checks.
         () = gone.wait() => call.now_or_never(),
     };
     let Some(answer) = answer else {

@@ -1,4 +1,5 @@
-//! The part of the handshake that the crate does not do, or does without telling why it failed.
+//! The part of the handshake that the crate does not do, or does without reporting the cause of a
+//! failure.
 
 use super::{
     error::{self, Step},
@@ -6,17 +7,16 @@ use super::{
 };
 use crate::runtime::{Command, DialError, DialErrorKind, Login, Outcome, Reply, ServerError};
 
-/// Whether the credentials have been given.
+/// Whether the server already has the credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Auth {
-    /// `HELLO` carried them.
+    /// `HELLO` contained the credentials.
     Done,
-    /// They go with the rest of the handshake.
+    /// The rest of the handshake sends the credentials.
     Pending,
 }
 
-/// Logs in, selects the database, names the connection and asks for a sign of life, in one round
-/// trip.
+/// Logs in, selects the database, names the connection and sends `PING`, in one round trip.
 pub(super) async fn finish(wire: &Wire, login: &Login, auth: Auth) -> Result<(), DialError> {
     let (steps, commands): (Vec<Handshake>, Vec<Command>) =
         handshake(login, auth).into_iter().unzip();
@@ -33,12 +33,12 @@ pub(super) async fn finish(wire: &Wire, login: &Login, auth: Auth) -> Result<(),
     Ok(())
 }
 
-/// Takes the answer to a `PING` that was sent without [`finish`].
+/// Checks the answer to a `PING` that was sent without [`finish`].
 pub(super) fn check_ping(pong: Reply) -> Result<(), DialError> {
     pong.map_or_else(|refused| Handshake::Ping.check(&refused), |_| Ok(()))
 }
 
-/// One command of the handshake, by what its refusal means.
+/// One command of the handshake, classified by the effect of its refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handshake {
     Auth,
@@ -52,9 +52,9 @@ impl Handshake {
         match self {
             Self::Auth => Err(error::of_server(refused, Step::Login)),
             Self::Select => Err(error::of_server(refused, Step::Setup)),
-            // The connection is as good without a name.
+            // The connection works without a name.
             Self::Courtesy => Ok(()),
-            // A user without the right to ping may still have all it needs.
+            // A user without the right to `PING` may have all necessary rights.
             Self::Ping if refused.code == "NOPERM" => Ok(()),
             Self::Ping => Err(error::of_server(refused, Step::Setup)),
         }

@@ -1,5 +1,5 @@
-//! The transport over the `redis` crate, used as codec and multiplexed socket only: no retries, no
-//! reconnects, no timeouts of its own.
+//! The transport over the `redis` crate, which serves as codec and multiplexed socket only: no
+//! retries, no reconnects, no time-outs of its own.
 
 mod address;
 mod combine;
@@ -29,26 +29,27 @@ use crate::runtime::{Conn, Dial, DialError, Dialed, Protocol, Purpose, Pushes, T
 
 /// Connects to Redis or Valkey servers over TCP, TLS or a unix socket.
 ///
-/// Speaks RESP3, and RESP2 where the server refuses that. The two differ in what is known when:
+/// The transport uses RESP3, and RESP2 if the server refuses RESP3. The protocols differ in the
+/// detection of a closed connection and in pub/sub:
 ///
-/// - Over RESP3 the end of a connection shows at once, by the end of its [`Pushes`] and by
-///   [`Outcome::NotSent`](crate::runtime::Outcome::NotSent) for whatever is sent later.
-/// - Over RESP2 a connection for commands notices its end only when something is sent over it, so
-///   the owner's health check finds it; one for pub/sub notices at once.
-/// - Over RESP2 there is no sharded pub/sub, and a pub/sub connection has no name.
+/// * Over RESP3 the end of a connection shows at once: its [`Pushes`] end, and later commands get
+///   [`Outcome::NotSent`](crate::runtime::Outcome::NotSent).
+/// * Over RESP2 a command connection notices its end only when a command is sent over it, so the
+///   owner's health check finds it. A pub/sub connection notices its end at once.
+/// * Over RESP2 there is no sharded pub/sub, and a pub/sub connection has no name.
 ///
-/// Addresses with TLS need the Cargo feature `tls`. Where the application has not installed a
-/// default crypto provider for rustls, the first such dial installs ring.
+/// Addresses with TLS need the Cargo feature `tls`. If the application has not installed a default
+/// crypto provider for rustls, the first TLS dial installs ring.
 ///
-/// Requests that are ready at the same time are written together, once several are under way.
+/// Requests that are ready at the same time share one pipeline, once several calls are under way.
 ///
-/// A connection lives on the tokio runtime it was dialled on and ends with it.
+/// A connection belongs to the tokio runtime on which it was dialled, and ends with it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RedisTransport {}
 
 impl RedisTransport {
-    /// Makes the transport. It holds nothing but the settings common to all connections.
+    /// Creates the transport, which has no settings.
     pub const fn new() -> Self {
         Self {}
     }
@@ -56,25 +57,26 @@ impl RedisTransport {
 
 #[async_trait]
 impl Transport for RedisTransport {
-    /// Connects, logs in and asks for a sign of life.
+    /// Connects, logs in and sends `PING`.
     ///
-    /// Resolved addresses are tried all at once and the first that answers is taken. A server that
-    /// refuses RESP3 is dialled a second time. A refused `CLIENT SETNAME` or `CLIENT SETINFO` is no
-    /// failure.
+    /// The transport tries all resolved addresses at the same time and uses the first that answers.
+    /// It dials a server that refuses RESP3 a second time. A refused `CLIENT SETNAME` or `CLIENT
+    /// SETINFO` is no failure.
     ///
     /// # Errors
     ///
-    /// See [`DialErrorKind`](crate::runtime::DialErrorKind). A server whose answer to `PING` says that it is loading
-    /// its data, is cut off from its primary or is stuck in a script is `Busy`.
+    /// See [`DialErrorKind`](crate::runtime::DialErrorKind). The kind is `Busy` if the answer to
+    /// `PING` says that the server is loading its data, is disconnected from its primary, or is
+    /// stuck in a script.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes what was opened. Only a name resolution goes on to its end, on
-    /// tokio's blocking threads.
+    /// Dropping the future closes all sockets that it opened. Only a name resolution continues to
+    /// its end, on tokio's blocking threads.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with I/O enabled.
+    /// Panics outside of a tokio runtime with I/O enabled.
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError> {
         let client = address::client(dial, ProtocolVersion::RESP3)?;
         match dial_resp3(dial, &client).await {
@@ -85,7 +87,8 @@ impl Transport for RedisTransport {
     }
 }
 
-/// The outer error is that of connecting and `HELLO`, which decides about RESP2.
+/// Dials with RESP3. The outer error comes from connecting and from `HELLO`, and decides whether
+/// RESP2 is tried.
 async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialError>, RedisError> {
     let gone = Gone::default();
     let (sink, queue) = match dial.purpose {
@@ -99,7 +102,7 @@ async fn dial_resp3(dial: &Dial, client: &Client) -> Result<Result<Dialed, DialE
     let conn = client
         .get_multiplexed_async_connection_with_config(&config)
         .await?;
-    // It has the sink, whose end is the end of the connection.
+    // The connection has its own copy of the sink, whose drop signals the end of the connection.
     drop(config);
     let wire = Wire::new(conn, gone);
     if let Err(failed) = login::finish(&wire, &dial.login, login::Auth::Done).await {
@@ -156,7 +159,8 @@ async fn dial_resp2(dial: &Dial) -> Result<Dialed, DialError> {
     })
 }
 
-/// Deadlines are the caller's: the crate's own would answer for commands that still run.
+/// Returns a configuration without time-outs. The caller sets deadlines. A time-out of the crate
+/// would report a result for commands that still run.
 fn connection_config() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(None)
@@ -164,5 +168,5 @@ fn connection_config() -> AsyncConnectionConfig {
         .set_pipeline_buffer_size(PIPELINE_BUFFER)
 }
 
-/// How many sends may wait for the socket before further ones wait for room.
+/// Number of requests that may wait for the socket before further ones wait for room.
 const PIPELINE_BUFFER: usize = 1024;

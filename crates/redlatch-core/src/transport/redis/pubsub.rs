@@ -1,4 +1,4 @@
-//! Connections for pub/sub over RESP3.
+//! Pub/sub connections over RESP3.
 
 use std::pin::pin;
 
@@ -8,13 +8,12 @@ use futures_util::future;
 use super::{error, wire::Wire};
 use crate::runtime::{Command, Conn, Outcome, Value};
 
-/// A RESP3 connection that carries nothing but subscriptions and pings.
+/// A RESP3 connection for subscriptions and pings only.
 ///
-/// What became of a subscription is told by the pushes. An outcome here only says that the server
-/// has dealt with the command: when a server ends subscriptions on its own (a slot changes its
-/// owner), the crate takes that push for the answer to the oldest command under way, and a refusal
-/// may then be answered to a later command or to none. Nothing stays shifted once no command is
-/// under way.
+/// The pushes report the result of a subscription. An outcome only says that the server has
+/// processed the command. If a server ends subscriptions by itself (a slot changes its owner), the
+/// crate takes that push for the answer to the oldest command under way. A refusal may then reach a
+/// later command, or none. The shift ends as soon as no command is under way.
 #[derive(Debug)]
 pub(super) struct PubSubConn {
     wire: Wire,
@@ -42,8 +41,8 @@ impl PubSubConn {
                 changed(self.wire.answer(call).await)
             }
             Ok(Request::Sharded(verb, channels)) => {
-                // The crate expects one answer for a command it has no method for, and the server
-                // gives one per channel: so one command per channel.
+                // The crate expects one answer for a command that it has no method for. The server
+                // sends one per channel, so each command names one channel.
                 let commands = channels
                     .into_iter()
                     .map(|channel| Command::new(verb).arg(channel))
@@ -58,12 +57,12 @@ impl PubSubConn {
 #[async_trait]
 impl Conn for PubSubConn {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
-        // All are polled in order, which is the order they are written in.
+        // `join_all` polls the commands in order, and so they are written in order.
         future::join_all(batch.into_iter().map(|command| self.run(command))).await
     }
 }
 
-/// What may be sent over a connection for pub/sub.
+/// The commands that a pub/sub connection accepts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// `PING`, without an argument.
@@ -72,12 +71,12 @@ pub(super) enum Request {
     Subscribe(Vec<Vec<u8>>),
     /// `UNSUBSCRIBE` from these channels.
     Unsubscribe(Vec<Vec<u8>>),
-    /// `SSUBSCRIBE` or `SUNSUBSCRIBE`, these channels.
+    /// `SSUBSCRIBE` or `SUNSUBSCRIBE` with these channels.
     Sharded(&'static str, Vec<Vec<u8>>),
 }
 
 impl Request {
-    /// Recognises a command; the error says why it must not be sent.
+    /// Parses a command. The error says why the command must not be sent.
     pub(super) fn parse(command: &Command) -> Result<Self, &'static str> {
         let mut args = command.args();
         let name = args.next().unwrap_or_default();
@@ -97,7 +96,7 @@ impl Request {
         } else {
             return Err("not a command for a connection for pub/sub");
         };
-        // Without channels the number of answers would depend on what the server believes.
+        // Without channels, the number of answers would depend on the server's subscriptions.
         if channels.is_empty() {
             Err("no channel is named")
         } else {
@@ -106,12 +105,13 @@ impl Request {
     }
 }
 
-/// The outcome of a change of subscriptions, which says no more than that it was confirmed.
+/// Returns the outcome of a change of subscriptions, which contains nothing but its confirmation.
 pub(super) fn changed(answer: Result<(), Outcome>) -> Outcome {
     answer.map_or_else(|outcome| outcome, |()| Outcome::Replied(Ok(Value::Nil)))
 }
 
-/// Folds the outcomes of one command's parts: whatever went wrong with any of them goes for all.
+/// Combines the outcomes of one command's parts. The failure of one part is the failure of the
+/// whole.
 fn one(parts: Vec<Outcome>) -> Outcome {
     let mut whole = None;
     for part in parts {

@@ -1,4 +1,4 @@
-//! Connections for pub/sub over RESP2.
+//! Pub/sub connections over RESP2.
 
 use std::{
     collections::VecDeque,
@@ -32,11 +32,11 @@ use crate::{
     runtime::{BoxFuture, Command, Conn, Outcome, Push, Pushes, ServerError, Value},
 };
 
-/// Splits a RESP2 connection into what the transport wants.
+/// Splits a RESP2 connection into a sending and a receiving half.
 ///
-/// The crate keeps confirmations to itself, so they are told when the command that asked has
-/// succeeded. A confirmation is not lost with a dropped `send`, and it is told before every message
-/// that came after it; messages that come while a command is under way wait for its answer.
+/// The crate does not deliver confirmations, so the receiving half reports them when the command
+/// has succeeded. A dropped `send` loses no confirmation. A confirmation precedes every message
+/// that arrived after it, because messages that arrive during a command wait for its answer.
 pub(super) fn split(pubsub: PubSub) -> (PubSub2Conn, PubSub2Pushes) {
     let (sink, stream) = pubsub.split();
     let socket = Socket(Arc::new(Mutex::new(Some(stream))));
@@ -75,7 +75,8 @@ impl PubSub2Conn {
     fn start(&self, command: &Command) -> Change {
         let request = match Request::parse(command) {
             _ if self.gone.is() => return settled(error::closed()),
-            // The crate has no method for it: for us it is as if the server did not know it.
+            // The crate has no method for sharded pub/sub. The answer is that of a server without
+            // the command.
             Ok(Request::Sharded(verb, _)) => {
                 let refusal = format!("ERR unknown command {verb}, over RESP2");
                 return settled(Outcome::Replied(Err(ServerError::parse(&refusal))));
@@ -85,12 +86,13 @@ impl PubSub2Conn {
         };
         let change: BoxFuture<_> = Box::pin(run(self.sink.clone(), self.gone.clone(), request));
         let change = change.shared();
-        // The lock makes one step of sending and telling the pushes, which would else meet a
+        // The lock makes sending and reporting atomic. Otherwise the receiving half might see a
         // message first.
         let _locked = self.socket.lock();
-        // The first poll queues the command; if `send` is dropped the pushes see to the rest.
+        // The first poll queues the command. If `send` is dropped, the receiving half completes the
+        // command.
         let _ = change.clone().now_or_never();
-        // An error says that nobody listens any more: then nobody needs the confirmation.
+        // An error says that the receiving half is gone, and then the confirmation is not needed.
         let _ = self.changes.send(change.clone());
         change
     }
@@ -173,7 +175,7 @@ impl Pushes for PubSub2Pushes {
 
 impl Drop for PubSub2Pushes {
     fn drop(&mut self) {
-        // Without a reader the crate would queue messages for ever.
+        // Without a reader the crate would queue messages without limit.
         self.gone.mark();
         self.socket.close();
     }
@@ -187,7 +189,7 @@ impl fmt::Debug for PubSub2Pushes {
     }
 }
 
-/// A command under way. Both halves drive it; whoever is left brings it to its end.
+/// A command under way. Both halves drive it, and the remaining one completes it.
 type Change = Shared<BoxFuture<Told>>;
 
 #[derive(Clone, Debug)]
@@ -220,7 +222,7 @@ async fn run(mut sink: PubSubSink, gone: Gone, request: Request) -> Told {
 async fn ping(sink: &mut PubSubSink, gone: &Gone) -> Outcome {
     let call = pin!(sink.ping::<redis::Value>());
     match answer(gone, call).await.map(value::reply) {
-        // What a connection with subscriptions answers over RESP2.
+        // The format of the answer on a RESP2 connection with subscriptions.
         Ok(Ok(Value::Array(_))) => Outcome::Replied(Ok(Value::Status("PONG".to_owned()))),
         Ok(reply) => Outcome::Replied(reply),
         Err(outcome) => outcome,
@@ -243,7 +245,7 @@ fn to_push(message: &Msg) -> Option<Push> {
     })
 }
 
-/// The stream whose end of life is that of the socket. Either half closes it.
+/// The stream that keeps the socket open. Either half closes it.
 #[derive(Clone)]
 struct Socket(Arc<Mutex<Option<PubSubStream>>>);
 

@@ -1,4 +1,4 @@
-//! What a server sends unasked, and how the end of a connection shows.
+//! Pushes of a server, and the detection of a connection's end.
 
 use async_trait::async_trait;
 use redis::{
@@ -13,12 +13,12 @@ use tokio::sync::{
 use super::value;
 use crate::runtime::{Push, Pushes};
 
-/// Whether a connection is known to be gone. Clones share the knowledge.
+/// Whether a connection is known to be gone. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gone(watch::Sender<bool>);
 
 impl Gone {
-    /// Once marked, nothing more is handed to the connection.
+    /// Marks the connection as gone. No further command is sent over it.
     pub(super) fn mark(&self) {
         self.0.send_replace(true);
     }
@@ -28,21 +28,21 @@ impl Gone {
     }
 
     pub(super) async fn wait(&self) {
-        // There is no error: `self` is a sender.
+        // This wait cannot fail, because `self` is a sender.
         let _ = self.0.subscribe().wait_for(|gone| *gone).await;
     }
 }
 
-/// Where the crate delivers pushes. It lives in the task that drives the socket: its end is the end
-/// of the connection, also where the crate reports no disconnection (a write that timed out, an
-/// aborted task).
+/// The receiver of the crate's pushes. It lives in the socket task, and its drop shows the end of
+/// the connection. That includes cases in which the crate reports no disconnection: a write that
+/// timed out, or an aborted task.
 pub(super) struct PushSink {
     gone: Gone,
     queue: Option<UnboundedSender<Push>>,
 }
 
 impl PushSink {
-    /// Without a `queue` only the end of the connection is noticed.
+    /// Creates a sink. Without a `queue` it only detects the end of the connection.
     pub(super) fn new(gone: Gone, queue: Option<UnboundedSender<Push>>) -> Self {
         Self { gone, queue }
     }
@@ -55,7 +55,7 @@ impl AsyncPushSender for PushSink {
         } else if let Some(queue) = &self.queue
             && let Some(push) = value::push(info)
         {
-            // Nobody listens any more: that is not the connection's business.
+            // A missing receiver is no error of the connection.
             let _ = queue.send(push);
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Drop for PushSink {
     }
 }
 
-/// Pushes of a connection for commands: none, and then its end.
+/// The pushes of a command connection: none, followed by the end.
 #[derive(Debug)]
 pub(super) struct CommandPushes {
     gone: watch::Receiver<bool>,
@@ -91,9 +91,9 @@ impl Pushes for CommandPushes {
     }
 }
 
-/// Pushes of a RESP3 connection for pub/sub, in the order they came.
+/// The pushes of a RESP3 pub/sub connection, in order of arrival.
 ///
-/// The queue has no bound: the task that fills it must not wait, and what it drops would be lost.
+/// The queue has no bound. The task that fills it must not wait, and a dropped push would be lost.
 #[derive(Debug)]
 pub(super) struct QueuedPushes {
     queue: UnboundedReceiver<Push>,

@@ -1,10 +1,10 @@
-//! Our commands and values in terms of the crate's.
+//! Conversions between this crate's commands and values and those of the `redis` crate.
 
 use redis::{Cmd, PushInfo, PushKind, RedisWrite, ToRedisArgs};
 
 use crate::runtime::{Command, Push, Reply, ServerError, Value};
 
-/// Copies a command into the crate's, allocating once for each of its two buffers.
+/// Converts a command, with one allocation for each of the two buffers.
 pub(super) fn cmd(command: &Command) -> Cmd {
     let args = command.args();
     let mut cmd = Cmd::with_capacity(args.len(), command.payload_len());
@@ -14,7 +14,7 @@ pub(super) fn cmd(command: &Command) -> Cmd {
     cmd
 }
 
-/// Takes a top-level value as the answer to one command.
+/// Converts a top-level value to the reply to one command.
 pub(super) fn reply(raw: redis::Value) -> Reply {
     match raw {
         redis::Value::ServerError(error) => Err(server_error(&error)),
@@ -23,7 +23,8 @@ pub(super) fn reply(raw: redis::Value) -> Reply {
     }
 }
 
-/// Folds RESP3 into RESP2's types as [`Value`] says; attributes are dropped.
+/// Converts a value, and maps RESP3 types to RESP2 types as [`Value`] describes. Attributes are
+/// dropped.
 pub(super) fn value(raw: redis::Value) -> Value {
     match raw {
         redis::Value::Nil => Value::Nil,
@@ -32,8 +33,8 @@ pub(super) fn value(raw: redis::Value) -> Value {
         redis::Value::BulkString(bytes) => Value::Bulk(bytes),
         redis::Value::VerbatimString { text, .. } => Value::Bulk(text.into_bytes()),
         redis::Value::Double(double) => Value::Bulk(double_text(double).into_bytes()),
-        // Its type depends on a feature that the application may switch on; both types write their
-        // digits.
+        // The type of a big number depends on a feature that the application may enable. Both types
+        // write their digits.
         redis::Value::BigNumber(number) => Value::Bulk(number.to_redis_args().concat()),
         redis::Value::Okay => Value::Status("OK".to_owned()),
         redis::Value::SimpleString(text) => Value::Status(text),
@@ -51,7 +52,7 @@ pub(super) fn value(raw: redis::Value) -> Value {
     }
 }
 
-/// The server's error line, split where the crate split it: at the first space.
+/// Converts an error. The crate has split the error line at the first space.
 pub(super) fn server_error(error: &redis::ServerError) -> ServerError {
     ServerError {
         code: error.code().to_owned(),
@@ -59,7 +60,7 @@ pub(super) fn server_error(error: &redis::ServerError) -> ServerError {
     }
 }
 
-/// Takes a push as what it says about a subscription; `None` if it says nothing about one.
+/// Converts a push. Returns `None` if it is not about a subscription.
 pub(super) fn push(info: PushInfo) -> Option<Push> {
     let mut data = info.data.into_iter().map(bytes);
     let channel = data.next().flatten()?;

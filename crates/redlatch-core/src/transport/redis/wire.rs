@@ -1,4 +1,4 @@
-//! One multiplexed connection and whether it still lives.
+//! One multiplexed connection and the knowledge whether it lives.
 
 use std::{future::Future, pin::pin};
 
@@ -12,19 +12,20 @@ use super::{
 };
 use crate::runtime::{Command, Outcome};
 
-/// A multiplexed connection. It closes when this and the last [`handle`](Self::handle) have been dropped.
+/// A multiplexed connection. It closes when the `Wire` and the last [`handle`](Self::handle) are
+/// dropped.
 #[derive(Debug)]
 pub(super) struct Wire {
     conn: MultiplexedConnection,
     gone: Gone,
     calls: Count,
-    /// Calls that are in the hands of the combiner.
+    /// Calls that the combiner handles.
     combined: Count,
     combiner: Combiner,
 }
 
 impl Wire {
-    /// Inside of the tokio runtime that `conn` was dialled on.
+    /// Creates the wire. The caller is on the tokio runtime on which `conn` was dialled.
     pub(super) fn new(conn: MultiplexedConnection, gone: Gone) -> Self {
         Self {
             combiner: Combiner::new(conn.clone(), gone.clone()),
@@ -39,26 +40,28 @@ impl Wire {
         &self.gone
     }
 
-    /// Returns a handle of its own for calls that the crate offers as methods.
+    /// Returns a separate handle for calls that the crate offers as methods.
     pub(super) fn handle(&self) -> MultiplexedConnection {
         self.conn.clone()
     }
 
-    /// Tells whether commands were ever combined.
+    /// Returns whether commands were ever combined.
     #[cfg(test)]
     pub(super) fn combines(&self) -> bool {
         self.combiner.is_running()
     }
 
-    /// Sends commands, with nothing between them, and returns one outcome each. None of them may be
-    /// empty.
+    /// Sends commands with no other command between them, and returns one outcome for each. None of
+    /// them may be empty.
     ///
-    /// A single command may go in one pipeline with those of others, and then several others that
-    /// come later at once go before it. A single one never goes before a single one that was polled
-    /// before.
+    /// A single command may share a pipeline with those of other callers. Several commands that are
+    /// sent together may then overtake it. A single command never overtakes a single command that
+    /// was polled earlier.
     ///
-    /// A dropped call leaves its place in the queue of replies, so that the replies of others stay
-    /// theirs.
+    /// # Cancel safety
+    ///
+    /// A dropped call keeps its place in the queue of replies, so that the replies of other callers
+    /// do not shift.
     pub(super) async fn exchange(&self, commands: Vec<Command>) -> Vec<Outcome> {
         if self.gone.is() {
             return vec![error::closed(); commands.len()];
@@ -73,13 +76,14 @@ impl Wire {
             let _combined = self.combined.begin();
             self.combiner.exchange(cmd).await
         } else {
-            // Few calls are never held up.
+            // A small number of calls is never delayed.
             Box::pin(self.exchange_one(cmd)).await
         };
         vec![outcome]
     }
 
-    /// As [`exchange`](Self::exchange), behind everything that was polled before if that went by this, too.
+    /// Sends commands as [`exchange`](Self::exchange) does, but never overtakes an earlier call of
+    /// this method.
     pub(super) async fn exchange_in_order(&self, commands: Vec<Command>) -> Vec<Outcome> {
         let cmds = commands.iter().map(value::cmd);
         exchange::exchange_all(&mut self.conn.clone(), &self.gone, cmds).await
@@ -94,7 +98,7 @@ impl Wire {
         }
     }
 
-    /// Waits for an answer of the server; without one the error is the outcome.
+    /// Waits for an answer of the server. Without an answer, the error is the outcome.
     pub(super) async fn answer<T>(
         &self,
         call: impl Future<Output = Result<T, RedisError>> + Unpin,

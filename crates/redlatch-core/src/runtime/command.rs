@@ -1,22 +1,22 @@
-//! What goes over a connection and what comes back.
+//! Commands to a server and their replies.
 
 use std::{error, fmt};
 
 use super::Strings;
 
-/// One command to a server: binary-safe arguments in one buffer.
+/// One command to a server, with binary-safe arguments in one buffer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
     args: Strings,
 }
 
 impl Command {
-    /// Starts a command with its name as first argument.
+    /// Creates a command with its name as first argument.
     pub fn new(name: &str) -> Self {
         Self::with_capacity(8, 128).arg(name)
     }
 
-    /// Starts an empty command with room for `args` arguments of `bytes` bytes in all.
+    /// Creates an empty command with room for `args` arguments of `bytes` bytes in total.
     pub fn with_capacity(args: usize, bytes: usize) -> Self {
         Self {
             args: Strings::with_capacity(args, bytes),
@@ -35,17 +35,17 @@ impl Command {
         self.args.push(arg.as_ref());
     }
 
-    /// Appends one argument in place, as it is displayed.
+    /// Appends the `Display` text of one argument in place.
     pub fn write(&mut self, arg: impl fmt::Display) {
         self.args.write(arg);
     }
 
-    /// Iterates over the arguments, the command's name first.
+    /// Returns an iterator over the arguments, the command's name first.
     pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.args.iter()
     }
 
-    /// Returns the bytes of all arguments together.
+    /// Returns the total length of all arguments in bytes.
     pub fn payload_len(&self) -> usize {
         self.args.payload_len()
     }
@@ -53,30 +53,31 @@ impl Command {
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // AUTH and HELLO carry secrets; a transport sends them itself and never through here.
+        // AUTH and HELLO contain secrets. A transport sends them by itself and never as a `Command`
+        // to be logged.
         self.args.fmt(f)
     }
 }
 
-/// A reply's value, the types of RESP2 with those of RESP3 folded into them.
+/// The value of a reply. It has the types of RESP2, and the types of RESP3 are mapped to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// No value (also RESP3's null).
+    /// No value, also RESP3's null.
     Nil,
-    /// An integer (RESP3's booleans are 1 and 0).
+    /// An integer. RESP3's booleans are 1 and 0.
     Int(i64),
-    /// A bulk string (RESP3's doubles and big numbers come as their text).
+    /// A bulk string. RESP3's doubles and big numbers arrive as text.
     Bulk(Vec<u8>),
     /// A status line such as `OK`.
     Status(String),
-    /// An array (RESP3's sets as they are, its maps as key, value, key, value).
+    /// An array. RESP3's sets become arrays, and its maps become key, value, key, value.
     Array(Vec<Self>),
     /// An error inside an array.
     Error(ServerError),
 }
 
 impl Value {
-    /// Returns the integer, if this is one or a bulk string that spells one.
+    /// Returns the integer, also if a bulk string or a status spells one.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -85,7 +86,7 @@ impl Value {
         }
     }
 
-    /// Returns the text of a bulk string or status, if it is UTF-8.
+    /// Returns the text of a bulk string or a status, if it is UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Bulk(bytes) => std::str::from_utf8(bytes).ok(),
@@ -94,7 +95,7 @@ impl Value {
         }
     }
 
-    /// Returns the bytes of a bulk string or status.
+    /// Returns the bytes of a bulk string or a status.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bulk(bytes) => Some(bytes),
@@ -141,16 +142,16 @@ impl fmt::Display for ServerError {
 
 impl error::Error for ServerError {}
 
-/// What the server answered to one command.
+/// The server's answer to one command.
 pub type Reply = Result<Value, ServerError>;
 
-/// What became of one command.
+/// The outcome of one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The server answered.
     Replied(Reply),
-    /// The command surely never left this process; the text says why.
+    /// The command never left this process. The text says why.
     NotSent(String),
-    /// The command may or may not have run, or may still run; the text says what went wrong.
+    /// The command may or may not have run, or may still run. The text says what went wrong.
     Unknown(String),
 }

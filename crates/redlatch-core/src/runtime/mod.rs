@@ -1,7 +1,8 @@
-//! What redlatch takes from outside: a transport, and a runtime with clock, tasks and randomness.
+//! The external dependencies of redlatch: a transport, and a runtime with clock, tasks and
+//! randomness.
 //!
-//! Everything above it (links, router, script sender, hub, engine) is the same code in production,
-//! over the embedded engine and in the simulator. Everything below it is replaceable.
+//! All code above these traits (links, router, script sender, hub, engine) is the same in
+//! production, over the embedded engine and in the simulator. All code below them is replaceable.
 
 mod command;
 mod strings;

@@ -1,6 +1,6 @@
-//! Replies as a server might send them, right and wrong, for tests of what decodes them.
+//! Valid and invalid replies of a server, for tests of decoders.
 //!
-//! The sibling crates include this file in their tests too, below a module that has `Value` in
+//! The tests of the sibling crates include this file as well, below a module that has `Value` in
 //! scope.
 
 use std::cell::Cell;
@@ -9,9 +9,9 @@ use proptest::{prelude::*, sample::select, test_runner::TestRunner};
 
 use super::Value;
 
-/// Hands many replies to a decoder. Their second item is mostly one of `words`, the answers that
-/// the decoder knows. None may make it panic, and some of them have to be understood, or the
-/// property would show nothing.
+/// Passes many replies to a decoder. Their second item is mostly one of `words`, the answers that
+/// the decoder knows. No reply may cause a panic. At least one must be decoded successfully, since
+/// the test would show nothing otherwise.
 pub(super) fn decodes_anything<R, E>(words: &[&str], decode: impl Fn(&Value) -> Result<R, E>) {
     let mut config = ProptestConfig::default();
     config.cases = config.cases.max(CASES);
@@ -82,5 +82,5 @@ fn bulk(text: &str) -> Value {
     Value::Bulk(text.as_bytes().to_vec())
 }
 
-/// Few replies get through all of a decoder. Of so many, dozens do.
+/// Number of replies. Few of them pass a whole decoder, and of this many, dozens do.
 const CASES: u32 = 1024;

@@ -2,8 +2,8 @@
 
 use std::{fmt, io::Write};
 
-/// Byte strings one behind the other, each behind its length: one allocation, however many they
-/// are.
+/// A sequence of byte strings, each preceded by its length. One allocation holds any number of
+/// them.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Strings {
     bytes: Vec<u8>,
@@ -11,7 +11,7 @@ pub(crate) struct Strings {
 }
 
 impl Strings {
-    /// Starts with room for `count` strings of `bytes` bytes in all.
+    /// Creates an empty sequence with room for `count` strings of `bytes` bytes in total.
     pub(crate) fn with_capacity(count: usize, bytes: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(bytes + count * HEAD),
@@ -26,11 +26,11 @@ impl Strings {
         self.count += 1;
     }
 
-    /// Appends one string, as it is displayed.
+    /// Appends the `Display` text of one string.
     pub(crate) fn write(&mut self, string: impl fmt::Display) {
         let head = self.bytes.len();
         self.bytes.extend_from_slice(&[0; HEAD]);
-        // A vector takes whatever is written to it.
+        // Writing to a vector cannot fail.
         let _ = write!(self.bytes, "{string}");
         let start = head + HEAD;
         let len = self.bytes.len() - start;
@@ -38,17 +38,17 @@ impl Strings {
         self.count += 1;
     }
 
-    /// Returns how many there are.
+    /// Returns the number of strings.
     pub(crate) const fn len(&self) -> usize {
         self.count
     }
 
-    /// Returns the bytes of all together.
+    /// Returns the total length of all strings in bytes.
     pub(crate) const fn payload_len(&self) -> usize {
         self.bytes.len() - self.count * HEAD
     }
 
-    /// Iterates over them.
+    /// Returns an iterator over the strings.
     pub(crate) fn iter(&self) -> Iter<'_> {
         Iter {
             rest: &self.bytes,
@@ -64,7 +64,7 @@ impl fmt::Debug for Strings {
     }
 }
 
-/// The strings from one on.
+/// An iterator over the remaining strings.
 pub(crate) struct Iter<'a> {
     rest: &'a [u8],
     count: usize,
@@ -88,7 +88,7 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Bytes of a length.
+/// Length of a length field in bytes.
 const HEAD: usize = size_of::<usize>();
 
 #[cfg(test)]

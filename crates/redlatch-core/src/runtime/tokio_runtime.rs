@@ -17,58 +17,59 @@ use uuid::Uuid;
 
 use crate::protocol::time::Moment;
 
-/// An owned future of any type.
+/// A boxed future with a static lifetime.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 
-/// Clock, timers, tasks and randomness, all that redlatch takes from the world besides connections.
+/// Clock, timers, tasks and randomness: all external services of redlatch except connections.
 pub trait Runtime: Send + Sync + fmt::Debug + 'static {
-    /// Reads the clock. It never goes back.
+    /// Returns the time of the clock. The clock never goes back.
     fn now(&self) -> Moment;
 
-    /// Sleeps until the clock has reached `until`; may wake a little late, and early only if the
-    /// runtime that has the timers has ended.
+    /// Sleeps until the clock has reached `until`. The sleep may end a little late. It ends early
+    /// only if the runtime with the timers has ended.
     fn sleep_until(&self, until: Moment) -> BoxFuture<()>;
 
     /// Runs `future` in the background. `task` names it in logs and traces.
     fn spawn(&self, task: &'static str, future: BoxFuture<()>);
 
-    /// Draws 64 random bits. Not for secrets, and not for what has to be unique: for jitter.
+    /// Returns 64 random bits for jitter. They are not suitable for secrets or unique identifiers.
     fn random(&self) -> u64;
 
-    /// Draws 128 bits that no other process and no copy of this one draws, 122 of them random:
-    /// identities are made of them.
+    /// Returns 128 bits for identities, 122 of them random. No other process and no copy of this
+    /// process gets the same bits.
     ///
-    /// By default they come from the operating system, and differ in forked processes.
+    /// The default implementation uses the operating system, so the bits differ in forked
+    /// processes.
     ///
     /// # Panics
     ///
-    /// By default, if the operating system has no entropy to give.
+    /// The default implementation panics if the operating system provides no entropy.
     fn entropy(&self) -> u128 {
         Uuid::new_v4().as_u128()
     }
 }
 
-/// The production runtime: tokio's tasks and timers, and a clock that counts suspend where there is
-/// one.
+/// The production runtime: tokio's tasks and timers, and a clock that counts suspended time if the
+/// platform offers one.
 ///
 /// On Linux the clock is `CLOCK_BOOTTIME`. Elsewhere it is the platform's monotonic clock, which
-/// may stand still while the machine is suspended: there a holder can believe in its lease for as
-/// long as it slept.
+/// may stop while the machine is suspended. A holder may then rely on an expired lease for as long
+/// as the machine was suspended.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
     handle: Handle,
 }
 
 impl TokioRuntime {
-    /// Uses the runtime behind `handle` for background work.
+    /// Creates a runtime that uses the tokio runtime behind `handle` for background work.
     ///
-    /// Give it the handle of a runtime of its own when the main one may be blocked by other code
-    /// for long: renewals then go on.
+    /// Pass the handle of a separate tokio runtime if other code may block the main one for a long
+    /// time. Renewals then continue.
     pub const fn new(handle: Handle) -> Self {
         Self { handle }
     }
 
-    /// Uses the runtime this is called from; `None` outside of one.
+    /// Creates a runtime from the current tokio runtime. Returns `None` outside of one.
     pub fn current() -> Option<Self> {
         Handle::try_current().ok().map(Self::new)
     }
@@ -100,10 +101,10 @@ impl Runtime for TokioRuntime {
     }
 }
 
-/// A sleep that may be polled anywhere, also when the runtime of its timer has ended.
+/// A sleep that may be polled anywhere, even after the runtime of its timer has ended.
 ///
-/// A timer of tokio must not be polled outside of its runtime, since it panics once that has ended.
-/// So it is polled there, by a task, unless this is polled there.
+/// A tokio timer panics if it is polled outside of its runtime after that runtime has ended. If the
+/// sleep is polled outside of that runtime, a task inside the runtime polls the timer instead.
 struct TokioSleep {
     handle: Handle,
     until: Moment,
@@ -112,9 +113,9 @@ struct TokioSleep {
 
 enum Timer {
     Unset,
-    /// Polled in its runtime.
+    /// The sleep polls the timer itself, inside the runtime of the timer.
     Inside(Pin<Box<Sleep>>),
-    /// Polled by a task of its runtime.
+    /// A task of the timer's runtime polls the timer.
     Outside(JoinHandle<()>),
 }
 
@@ -128,8 +129,8 @@ impl Future for TokioSleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let here = Handle::try_current().is_ok_and(|here| here.id() == self.handle.id());
         loop {
-            // A tokio timer stands still during suspend and the clock does not, so the clock
-            // decides after each.
+            // A tokio timer stops during suspend, and the clock does not. So the clock decides
+            // after each timer.
             let rest = self.until.since(now()).min(LONGEST_SLEEP);
             if rest.is_zero() {
                 self.timer = Timer::Unset;
@@ -143,7 +144,7 @@ impl Future for TokioSleep {
                 Timer::Outside(task) => {
                     let slept = ready!(Pin::new(task).poll(context));
                     self.timer = Timer::Unset;
-                    // The runtime has ended, and nothing wakes this any more.
+                    // The runtime has ended, and no timer wakes this sleep any more.
                     if slept.is_err() {
                         return Poll::Ready(());
                     }
@@ -166,8 +167,8 @@ impl Drop for TokioSleep {
     }
 }
 
-/// After a suspend a timer is late by the time slept; this bounds how long nobody looks at the
-/// clock.
+/// Maximum length of one timer. After a suspend a timer is late by the suspended time, and this
+/// bounds the time until the next look at the clock.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -1,4 +1,4 @@
-//! How connections are made and used.
+//! The traits for connections.
 
 use std::{error, fmt, path::PathBuf, sync::Arc};
 
@@ -6,63 +6,71 @@ use async_trait::async_trait;
 
 use super::{Command, Outcome};
 
-/// Makes connections. One implementation stands over the `redis` crate, one over the embedded
-/// engine, one over the simulator's network.
+/// A factory for connections. There are implementations over the `redis` crate, over the embedded
+/// engine, and over the simulator's network.
 #[async_trait]
 pub trait Transport: Send + Sync + fmt::Debug + 'static {
     /// Connects, authenticates, selects the database and names the connection.
     ///
-    /// Has no deadline of its own: the caller drops the future when it has waited long enough,
-    /// which must leave no connection behind.
+    /// The method has no deadline. A caller that has waited long enough drops the future, which
+    /// must leave no connection behind.
     async fn dial(&self, dial: &Dial) -> Result<Dialed, DialError>;
 }
 
-/// A connection that takes commands. Dropping the last handle closes it.
+/// A connection for commands. Dropping the last handle closes it.
 #[async_trait]
 pub trait Conn: Send + Sync + fmt::Debug + 'static {
     /// Sends `batch` as one pipeline and returns one outcome per command, in order.
     ///
-    /// Concurrent calls are multiplexed over the one connection. Has no deadline of its own. When
-    /// the future is dropped the outcome of every command of the batch is unknown; later calls are
-    /// not disturbed. On a connection dialled for [`Purpose::PubSub`] only `SUBSCRIBE`,
-    /// `UNSUBSCRIBE`, `SSUBSCRIBE`, `SUNSUBSCRIBE` and `PING` may be sent, and what they did is
-    /// told by [`Pushes`], not by their outcome.
+    /// Concurrent calls share the connection. The method has no deadline.
+    ///
+    /// A connection dialled for [`Purpose::PubSub`] accepts only `SUBSCRIBE`, `UNSUBSCRIBE`,
+    /// `SSUBSCRIBE`, `SUNSUBSCRIBE` and `PING`. [`Pushes`] report the results of subscriptions, and
+    /// not the outcomes.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the outcome of every command of the batch is unknown. Later calls
+    /// are not affected.
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome>;
 }
 
-/// What a server sends unasked.
+/// The messages that a server sends without a request.
 #[async_trait]
 pub trait Pushes: Send + fmt::Debug + 'static {
-    /// Waits for the next push; `None` once the connection is gone, then and for ever.
+    /// Waits for the next push. Returns `None` once the connection is gone, and at every later
+    /// call.
     ///
-    /// Cancel safe: a push is lost only if this object is dropped.
+    /// # Cancel safety
+    ///
+    /// A push is lost only if this object is dropped.
     async fn next(&mut self) -> Option<Push>;
 }
 
-/// A message or a change of subscription, told by the server on a pub/sub connection.
+/// A message or a change of subscription on a pub/sub connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Push {
-    /// A message on a channel this connection is subscribed to.
+    /// A message on a subscribed channel.
     Message {
-        /// The channel it was published to.
+        /// The channel of the message.
         channel: Vec<u8>,
-        /// What was published.
+        /// The content of the message.
         payload: Vec<u8>,
     },
     /// The server confirms the subscription to this channel.
     Subscribed(Vec<u8>),
-    /// The subscription to this channel has ended, whether asked for or not.
+    /// The subscription to this channel has ended, whether the client asked for that or not.
     Unsubscribed(Vec<u8>),
 }
 
-/// Everything a transport needs to make one connection.
+/// The parameters of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dial {
-    /// Where to.
+    /// The address of the server.
     pub address: Address,
-    /// As whom.
+    /// The credentials and the setup of the connection.
     pub login: Login,
-    /// For what.
+    /// The purpose of the connection.
     pub purpose: Purpose,
 }
 
@@ -79,17 +87,16 @@ pub enum Address {
     },
     /// TLS over TCP.
     Tls {
-        /// Host name or IP address, without brackets; also the name that the certificate must
-        /// carry.
+        /// Host name or IP address, without brackets. The certificate must be valid for this name.
         host: String,
         /// Port.
         port: u16,
-        /// What to trust and what to show.
+        /// The certificates to trust and to present.
         options: TlsOptions,
     },
     /// A unix domain socket.
     Unix(PathBuf),
-    /// An engine inside this process, by a name its transport knows.
+    /// An engine inside this process, under a name that its transport knows.
     Embedded(String),
 }
 
@@ -104,15 +111,16 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a TLS connection trusts and shows. The default trusts the system's roots and shows nothing.
+/// The certificates that a TLS connection trusts and presents. The default trusts the system's
+/// roots and presents no certificate.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct TlsOptions {
-    /// Root certificates in PEM that are trusted instead of the system's.
+    /// Root certificates in PEM that replace the system's.
     pub root_pem: Option<Vec<u8>>,
-    /// Certificate chain and private key in PEM that the client shows.
+    /// Certificate chain and private key in PEM that the client presents.
     pub client_pem: Option<(Vec<u8>, Vec<u8>)>,
-    /// Accept any certificate. For tests only: anybody can be the server then.
+    /// Accepts any certificate. For tests only, because any host can then impersonate the server.
     pub insecure: bool,
 }
 
@@ -126,16 +134,16 @@ impl fmt::Debug for TlsOptions {
     }
 }
 
-/// Who the connection is.
+/// The credentials and the setup of a connection.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
-    /// ACL user; the server's `default` if absent.
+    /// ACL user. `None` means the server's `default`.
     pub username: Option<String>,
-    /// Password, of the user or of the server as a whole.
+    /// Password of the user, or of the server as a whole.
     pub password: Option<String>,
     /// Database number, 0 by default.
     pub database: u32,
-    /// What `CLIENT LIST` shows.
+    /// The name that `CLIENT LIST` shows.
     pub client_name: Option<String>,
 }
 
@@ -150,8 +158,8 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What a connection is for. The two never mix (a subscription's confirmations would be taken for
-/// replies).
+/// The purpose of a connection. One connection never serves both, because confirmations of
+/// subscriptions would be taken for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
     /// Commands and their replies; no subscriptions.
@@ -160,32 +168,32 @@ pub enum Purpose {
     PubSub,
 }
 
-/// A connection just made.
+/// A new connection.
 #[derive(Debug)]
 pub struct Dialed {
-    /// Where commands go.
+    /// The connection for commands.
     pub conn: Arc<dyn Conn>,
-    /// What comes unasked; its end is the end of the connection.
+    /// The pushes of the connection. Their end is the end of the connection.
     pub pushes: Box<dyn Pushes>,
-    /// The protocol that was agreed.
+    /// The negotiated protocol.
     pub protocol: Protocol,
 }
 
 /// The version of the wire protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, spoken when the server refuses RESP3.
+    /// RESP2, used when the server refuses RESP3.
     Resp2,
     /// RESP3.
     Resp3,
 }
 
-/// Why no connection could be made.
+/// The error of a failed dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialError {
     /// The class of the failure.
     pub kind: DialErrorKind,
-    /// What happened, in words.
+    /// The description of the failure.
     pub message: String,
 }
 
@@ -193,18 +201,19 @@ pub struct DialError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DialErrorKind {
-    /// Nobody answers there (refused, unreachable, reset, unknown host): may pass.
+    /// No server answers at the address (refused, unreachable, reset, unknown host). May be
+    /// temporary.
     Unreachable,
     /// The TLS handshake failed.
     Tls,
-    /// The server refuses user or password, or asks for one.
+    /// The server refuses the user or the password, or demands a login.
     Auth,
-    /// The server refuses the database, the user may not run a command of the handshake, or answers
-    /// something that is not the protocol.
+    /// The server refuses the database, denies a command of the handshake to the user, or sends an
+    /// answer outside of the protocol.
     Refused,
-    /// The server is not ready yet (loading its data, too many clients): passes.
+    /// The server is not ready (loading its data, too many clients). Temporary.
     Busy,
-    /// This build has no support for that kind of address.
+    /// This build does not support that kind of address.
     Unsupported,
 }
 

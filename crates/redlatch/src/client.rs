@@ -1,4 +1,4 @@
-//! The client with a constructor per primitive.
+//! The client with one constructor per primitive.
 
 use std::ops::Deref;
 
@@ -11,18 +11,19 @@ use redlatch_reentrant::{Lock, StripedLock};
 use redlatch_rwlock::ReadWriteLock;
 use redlatch_semaphore::Semaphore;
 
-/// Builds a [`Client`].
+/// A builder for a [`Client`].
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 
-/// A connection to one server and everything held through it. Cheap to clone; the last clone,
-/// handle or guard that goes ends its background work, after what guards left behind has been
-/// released.
+/// A client of one server, with all holds that the process has through it.
 ///
-/// One client per process and server is right: all locks share its connections, its watchdog and
-/// its subscription.
+/// The client is cheap to clone. Dropping the last clone, handle or guard ends its background work.
+/// Holds of dropped guards are released before.
 ///
-/// It derefs to the core's [`Client`](redlatch_core::Client), which has what all primitives share: owners, [`close`](redlatch_core::Client::close), the
-/// tables.
+/// One client per process and server is the intended use. All locks share its connections, its
+/// watchdog and its subscription.
+///
+/// The client derefs to the core's [`Client`](redlatch_core::Client), which has the common
+/// functions of all primitives: owners, [`close`](redlatch_core::Client::close), and the tables.
 ///
 /// # Examples
 ///
@@ -52,47 +53,53 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for an address that cannot be understood; otherwise as
+    /// `InvalidOption` for an invalid address. Otherwise as
     /// [`ClientBuilder::connect`](redlatch_core::ClientBuilder::connect).
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves no connection behind.
+    /// A dropped call leaves no connection behind.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder(url).connect().await
     }
 
-    /// Starts to build a client for `url`, to set options.
+    /// Returns a builder of a client for `url`, to set options.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
     }
 
-    /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that
-    /// is not allowed is told by the first call.
+    /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn lock(&self, name: &str) -> Lock {
         Lock::new(&self.0, name)
     }
 
-    /// Returns `stripes` locks under `name` that stand for any number of keys: each key belongs to
-    /// one of them, the same in every process. Does no I/O.
+    /// Returns `stripes` locks under `name` that serve any number of keys. Each key belongs to one
+    /// of the locks, which is the same in every process.
+    ///
+    /// Does no I/O.
     ///
     /// # Errors
     ///
-    /// `InvalidOption` for no stripes.
+    /// `InvalidOption` if `stripes` is zero.
     pub fn striped_lock(&self, name: &str, stripes: u32) -> Result<StripedLock, Error> {
         StripedLock::new(&self.0, name, stripes)
     }
 
-    /// Returns a lock over several things, which may be of several clients:
-    /// `client.multi_lock(&[&a, &b])`. Does no I/O; what is wrong with it is told by the first
-    /// acquisition.
+    /// Returns a lock over several members, which may belong to several clients:
+    /// `client.multi_lock(&[&a, &b])`.
+    ///
+    /// Does no I/O. The first acquisition reports invalid members.
     pub fn multi_lock(&self, members: &[&dyn Lockable]) -> MultiLock {
         MultiLock::new(members)
     }
 
-    /// Returns the lock called `name` over a majority of independent servers: this client's and
-    /// those of `others`, two at least. Does no I/O; what is wrong with it is told by the first
-    /// acquisition. [`RedLock::builder`] has more settings.
+    /// Returns the lock called `name` over a majority of independent servers: this client's server
+    /// and those of `others`, which has at least two clients.
+    ///
+    /// Does no I/O. The first acquisition reports invalid arguments. [`RedLock::builder`] has more
+    /// settings.
     pub fn red_lock(&self, name: &str, others: &[Self]) -> RedLock {
         let locks: Vec<_> = std::iter::once(self)
             .chain(others)
@@ -102,47 +109,52 @@ impl Client {
         RedLock::new(&nodes)
     }
 
-    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that
-    /// is not allowed is told by the first call.
+    /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
     }
 
-    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is
-    /// not allowed is told by the first call.
+    /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn semaphore(&self, name: &str) -> Semaphore {
         Semaphore::new(&self.0, name)
     }
 
-    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8. Does no I/O;
-    /// a name that is not allowed is told by the first call.
+    /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn permit_expirable_semaphore(&self, name: &str) -> PermitExpirableSemaphore {
         PermitExpirableSemaphore::new(&self.0, name)
     }
 
-    /// Finds the locks that somebody holds and whose name matches `pattern` (`*`, `?`, `[a-z]`, `\`
-    /// to escape), with holder, age and time left.
+    /// Returns a stream of the held locks whose name matches `pattern` (`*`, `?`, `[a-z]`, `\` to
+    /// escape), with holder, age and remaining lease.
     ///
-    /// A stream that looks at a bounded number of keys per step, and costs what [`Locks`] says: it
-    /// walks over all keys of the server. It is what a monitor of long-held locks needs; see the
-    /// example `monitor`.
+    /// Each step of the stream reads a bounded number of keys. The whole stream visits all keys of
+    /// the server, at the cost that [`Locks`] describes. It suits a monitor of long-held locks; see
+    /// the example `monitor`.
     pub fn locks(&self, pattern: &str) -> Locks {
         redlatch_reentrant::locks(&self.0, pattern)
     }
 
-    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that is
-    /// not allowed is told by the first call.
+    /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn fair_lock(&self, name: &str) -> FairLock {
         FairLock::new(&self.0, name)
     }
 
-    /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8. Does no I/O; a name that
-    /// is not allowed is told by the first call.
+    /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
     }
 
-    /// Finds the fair locks that somebody holds, as [`locks`](Self::locks) finds plain ones.
+    /// Returns a stream of the held fair locks, as [`locks`](Self::locks) does for plain locks.
     pub fn fair_locks(&self, pattern: &str) -> Locks {
         redlatch_fair::fair_locks(&self.0, pattern)
     }
@@ -154,7 +166,7 @@ impl From<redlatch_core::Client> for Client {
     }
 }
 
-/// What every primitive's client can do: owners, closing, a look at the tables.
+/// Gives access to the common functions of all primitives: owners, `close`, and the tables.
 impl Deref for Client {
     type Target = redlatch_core::Client;
 

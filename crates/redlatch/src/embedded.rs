@@ -1,9 +1,9 @@
-//! A server inside this process: the same client and the same scripts as over a network, without
-//! one. Needs the feature `embedded`.
+//! A server inside this process: the same client and the same scripts, but no network.
+//! Needs the feature `embedded`.
 //!
-//! It is for programs that run alone, and above all for tests: of what your service does when it
-//! waits, when the server is slow or gone, and when it loses a lock. Its clock is tokio's, so in a
-//! test with `start_paused` leases end at once.
+//! It serves programs that run alone, and above all tests of a service: its behaviour while it
+//! waits, when the server is slow or unreachable, and when it loses a lock. The server uses tokio's
+//! clock, so that leases end at once in a test with `start_paused`.
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,15 +17,15 @@
 //! let guard = client.lock("orders:42").lock().await?;
 //!
 //! server.stop_for(Duration::from_secs(3));
-//! guard.extend(Duration::from_secs(60)).await?; // a short outage is waited for
+//! guard.extend(Duration::from_secs(60)).await?; // waits until the short outage is over
 //!
 //! server.lose("orders:42");
-//! assert_eq!(guard.lost().await, LossCause::Forgotten); // told by the next renewal
+//! assert_eq!(guard.lost().await, LossCause::Forgotten); // reported by the next renewal
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Locks in it exclude the tasks of this process only, and nothing outlives the process.
+//! Its locks exclude only the tasks of this process, and no data outlives the process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -40,8 +40,8 @@ pub use redlatch_embedded::{
 
 use crate::{Client, ClientBuilder};
 
-/// A server inside this process. Cheap to clone; it lives as long as a clone or a client of it
-/// does.
+/// A server inside this process. The handle is cheap to clone. The server lives as long as one of
+/// its handles or clients.
 #[derive(Clone, Debug)]
 pub struct Server {
     engine: EmbeddedServer,
@@ -53,7 +53,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// Clients of it panic outside of a tokio runtime.
+    /// Clients of the server panic outside of a tokio runtime.
     pub fn start() -> Self {
         let runtime: Arc<dyn Runtime> = Arc::new(SteppedRuntime::new());
         Self {
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    /// Starts to build a client of this server, on the same clock.
+    /// Returns a builder of a client of this server, on the same clock.
     pub fn builder(&self) -> ClientBuilder {
         let transport = EmbeddedTransport::new().serve(NAME, self.engine.clone());
         ClientBuilder::at(Address::Embedded(NAME.to_owned()), Login::default())
@@ -74,24 +74,24 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`Client::connect`], when the server has been told to make trouble.
+    /// As [`Client::connect`], if a failure is injected into the server.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves no connection behind.
+    /// A dropped call leaves no connection behind.
     pub async fn client(&self) -> Result<Client, Error> {
         self.builder().connect().await
     }
 
-    /// Makes the server forget the object called `name` under the default prefix, as a flush or a
-    /// restart without persistence would; tells whether there was one. Its holder is told by its
-    /// next renewal.
+    /// Deletes the object called `name` under the default prefix, as a flush or a restart without
+    /// persistence would. Returns whether the object existed. The holder learns of it with its next
+    /// renewal.
     pub fn lose(&self, name: &str) -> bool {
         let key = Name::parse(name).map(|name| Key::new(&Prefix::default(), &name));
         key.is_ok_and(|key| self.engine.delete_key(key.as_str()))
     }
 
-    /// Answers the next renewal of a plain lock with an error, without running it.
+    /// Answers the next renewal of a plain lock with an error and does not execute it.
     pub fn fail_next_renewal(&self) {
         let text = redlatch_reentrant::renewal_script();
         self.engine.fail_next(
@@ -100,44 +100,47 @@ impl Server {
         );
     }
 
-    /// Loses the next reply: the command runs, and its connection says no more.
+    /// Drops the next reply. The server executes the command, and its connection sends no further
+    /// replies.
     pub fn drop_next_reply(&self) {
         self.engine.drop_next_reply();
     }
 
-    /// Stops the server for `span`: connections stay, nothing is answered, and what is sent
-    /// meanwhile runs afterwards.
+    /// Stops the server for `span`. Connections stay open, and the server answers no request. It
+    /// executes the requests of that time afterwards.
     pub fn stop_for(&self, span: Duration) {
         self.engine.stop_for(span);
     }
 
-    /// Sets the server's clock forward, as an administrator would. The clients' clocks stay: leases
-    /// end early and nobody knows. To let time pass for everybody, pause tokio's clock and sleep.
+    /// Sets the server's clock forward, as an administrator would. The clients' clocks do not
+    /// change, so leases end early without the holders' knowledge. To let time pass for server and
+    /// clients, pause tokio's clock and sleep.
     pub fn advance(&self, span: Duration) {
         self.engine.advance(span);
     }
 
-    /// Returns the handle to everything else: what is stored, more trouble, snapshots and restarts.
+    /// Returns the handle to all other functions: stored data, further failures, snapshots and
+    /// restarts.
     pub const fn engine(&self) -> &EmbeddedServer {
         &self.engine
     }
 }
 
 impl Client {
-    /// Connects to a server of its own inside this process. Needs the feature `embedded`; see
+    /// Connects to a new server inside this process. Needs the feature `embedded`; see
     /// [`embedded`](self).
     ///
     /// # Errors
     ///
-    /// None that can be expected.
+    /// No error is expected.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves nothing behind.
+    /// A dropped call leaves no connection behind.
     pub async fn embedded() -> Result<Self, Error> {
         Server::start().client().await
     }
 }
 
-/// What the transport calls the only server it knows.
+/// The name under which the transport knows its only server.
 const NAME: &str = "this process";

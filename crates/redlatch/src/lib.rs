@@ -14,7 +14,7 @@ pub use redlatch_core::{
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
-/// Permits with an id: what [`Client::permit_expirable_semaphore`] gives, and what belongs to it.
+/// The types of permits with an id, for [`Client::permit_expirable_semaphore`].
 pub mod permits {
     pub use redlatch_permits::{
         AcquireId, AcquireIds, ParsePermitIdError, PermitHolder, PermitRelease, SetPermits, Totals,
@@ -25,7 +25,7 @@ pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
 pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
-/// What belongs to [`Semaphore`].
+/// The types of [`Semaphore`].
 pub mod semaphore {
     pub use redlatch_semaphore::{
         AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,

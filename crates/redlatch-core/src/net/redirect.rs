@@ -44,6 +44,7 @@ pub(super) async fn follow(
     let mut acknowledged: Option<Acknowledged> = None;
     let mut calls: Vec<ScriptCall> = request.calls.iter().map(|&call| call.clone()).collect();
     for _ in 0..MAX_HOPS {
+        // Each round sends the redirected calls, grouped by target.
         let mut again: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
         for (at, outcome) in outcomes.iter().enumerate() {
             if let Some(place) = next_place(router, session, &mut calls[at], outcome) {

@@ -121,6 +121,7 @@ impl Routes {
         }
         let node = Arc::clone(self.node_at(address));
         if slot + 1 < SLOTS {
+            // The rest of the range keeps its node.
             self.ranges.entry(slot + 1).or_insert(before);
         }
         self.ranges.insert(slot, Some(node));
@@ -151,6 +152,7 @@ impl Routes {
         if next < SLOTS {
             ranges.insert(next, None);
         }
+        // The old and the new routes can differ only from the first slot of some range on.
         let changed = (0..SLOTS)
             .filter(|slot| ranges.contains_key(slot) || self.ranges.contains_key(slot))
             .any(|slot| address_of(&ranges, slot) != address_of(&self.ranges, slot));

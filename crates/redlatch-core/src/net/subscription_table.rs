@@ -246,6 +246,7 @@ impl SubscriptionTable {
     /// Returns the next request, with at most `chunk` channels. Returns `None` while confirmations
     /// are pending.
     pub(super) fn next_change(&mut self, chunk: usize) -> Option<Change> {
+        // Unsubscriptions wait for no confirmation. Subscriptions go one chunk at a time.
         if !self.unused.is_empty() {
             let channels: Vec<_> = self.unused.iter().take(chunk).cloned().collect();
             for channel in &channels {

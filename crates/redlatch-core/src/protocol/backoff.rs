@@ -16,7 +16,7 @@ use std::time::Duration;
 /// let ms = Duration::from_millis;
 /// // 100 ms each time.
 /// Backoff::constant(ms(100));
-/// // 10, 15, 22.5 … 500 ms, each drawn between zero and that; no more than twenty tries.
+/// // A random pause between zero and 10, 15, 22.5 … 500 ms; at most twenty tries.
 /// Backoff::exponential(ms(10), ms(500))
 ///     .factor(1.5)
 ///     .jitter(Jitter::Full)

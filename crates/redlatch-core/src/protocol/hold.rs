@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn local_lease() -> LocalLease {
-        // 1,000 ms less 2 % and 4 ms: valid for 976 ms, told at 974 ms.
+        // 1,000 ms less 2 % and 4 ms: valid for 976 ms, reported as lost at 974 ms.
         LocalLease::new(trust(), at(0), 1000 * MS)
     }
 

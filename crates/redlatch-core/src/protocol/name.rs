@@ -206,7 +206,7 @@ pub enum NameError {
         /// Its length in bytes.
         len: usize,
     },
-    /// The prefix is empty, too long or has a character that it may not have.
+    /// The prefix is empty, is too long, or contains a forbidden character.
     Prefix,
 }
 

@@ -81,6 +81,7 @@ impl Reading {
             .max(other.received - self.received);
         let drift = age.mul_f64(DRIFT);
         let (a, b) = (self.offset(), other.offset());
+        // The gap between the two intervals, negative if they overlap.
         let apart = (a.0 - b.1).max(b.0 - a.1);
         let apart = Duration::from_millis(u64::try_from(apart).unwrap_or(0));
         apart.saturating_sub(drift)

@@ -167,6 +167,8 @@ impl Waiter {
             State::Done => return Step::End(End::Busy),
         };
         let behind = queue.turn == Turn::Others && self.waits_for_turn(phase);
+        // A prompt takes effect only in a state that would otherwise wait. In any other state it
+        // stays pending.
         let prompt = self.prompt.filter(|_| behind || phase.is_waiting());
         let phase = match prompt {
             Some(prompt) => self.heed(prompt, phase),
@@ -295,6 +297,7 @@ impl Waiter {
             Phase::Waiting { remaining } => self.wait(remaining, now, queue, random),
             Phase::RecheckDue => {
                 let at = limiter.book(now);
+                // After the caller's deadline, `Asking` ends the acquisition.
                 let phase = if at > now && !over {
                     Phase::RecheckBooked { at }
                 } else {

@@ -141,6 +141,7 @@ impl PubSub2Pushes {
             while let Poll::Ready(Some(change)) = self.incoming.poll_recv(cx) {
                 self.changes.push_back(change);
             }
+            // Confirmations come first, and messages that arrived during a command follow them.
             match self.changes.poll_next_unpin(cx) {
                 Poll::Ready(Some(told)) => {
                     self.ready.extend(told.pushes);

@@ -6,8 +6,8 @@ use super::time::Moment;
 
 /// How long a hold lasts.
 ///
-/// The deadlines on the server follow the server's clock. The holder keeps a shorter deadline of
-/// its own, see [`Trust`].
+/// The deadlines on the server follow the server's clock. The holder keeps a deadline of its own,
+/// which is shorter by a margin for clock drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     millis: u64,

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::{EmbeddedServer, engine::SessionId, shared};
 
-/// The client's end of a connection; dropping it closes the connection.
+/// The client's end of a connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub(crate) struct EmbeddedConn {
     server: EmbeddedServer,
@@ -42,7 +42,7 @@ impl Drop for EmbeddedConn {
     }
 }
 
-/// What the server pushes over one connection.
+/// The pushes of the server over one connection.
 #[derive(Debug)]
 pub(crate) struct EmbeddedPushes(pub(crate) mpsc::UnboundedReceiver<Push>);
 
@@ -53,8 +53,10 @@ impl Pushes for EmbeddedPushes {
     }
 }
 
-/// Gives way once, so that a task that only talks to embedded servers cannot keep others from
-/// running, and so that a call can be dropped after its command was handed over, as over a network.
+/// Yields once to the runtime.
+///
+/// A task that only talks to embedded servers can then not starve other tasks. A call can also be
+/// dropped after its command was handed over, as over a network.
 async fn breathe() {
     let mut again = true;
     poll_fn(|context| {

@@ -1,4 +1,4 @@
-//! The handle through which tests and users look after a server.
+//! The handle through which tests and users inspect and control a server.
 
 use std::{
     collections::BTreeMap,
@@ -15,11 +15,12 @@ use crate::{
     trouble::{Failure, Loss, LostReply, calls},
 };
 
-/// A server inside this process: a cloneable handle to look into it, step its clock and make
+/// A server inside this process: a cloneable handle to inspect it, to step its clock and to cause
 /// trouble.
 ///
-/// Clients reach it through an [`EmbeddedTransport`](crate::EmbeddedTransport); any number of them may. The server lives
-/// as long as a handle, a transport or a connection does. All methods act at once and never wait.
+/// Any number of clients connect to it through an [`EmbeddedTransport`](crate::EmbeddedTransport).
+/// The server lives as long as a handle, a transport or a connection. All methods take effect at
+/// once and never wait.
 #[derive(Clone, Debug)]
 pub struct EmbeddedServer {
     inner: Arc<Inner>,
@@ -28,19 +29,20 @@ pub struct EmbeddedServer {
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Told when a stopped server goes on, for those who wait to connect.
+    /// Notified when a stopped server resumes, for tasks that wait to connect.
     resumed: Notify,
 }
 
 impl EmbeddedServer {
-    /// Starts an empty server that takes after Redis 7.0, with the system's wall clock.
+    /// Starts an empty server that behaves as Redis 7.0, with the system's wall clock.
     ///
-    /// From here on its clock follows `runtime`, so it stands still where that one does.
+    /// From then on its clock follows `runtime`. The clock stands still while that of `runtime`
+    /// does.
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
         Self::starting_at(runtime, Model::default(), wall_clock())
     }
 
-    /// Starts an empty server that takes after `model` and whose clock says `time` now.
+    /// Starts an empty server that behaves as `model` and whose clock shows `time` now.
     pub fn starting_at(runtime: Arc<dyn Runtime>, model: Model, time: ServerTime) -> Self {
         let clock = ServerClock::starting_at(runtime, time);
         let state = Mutex::new(State::new(Engine::new(model, time), clock));
@@ -57,8 +59,8 @@ impl EmbeddedServer {
         self.state().now()
     }
 
-    /// Steps the server's clock forward, as an administrator or NTP would; the clients' clocks
-    /// stay.
+    /// Steps the server's clock forward, as an administrator or NTP would. The clients' clocks do
+    /// not change.
     pub fn advance(&self, span: Duration) {
         self.state().clock.advance(span);
     }
@@ -68,17 +70,18 @@ impl EmbeddedServer {
         self.state().clock.set_back(span);
     }
 
-    /// Stops the server as `SIGSTOP` does: connections stay, nothing is answered, its clock runs
-    /// on.
+    /// Stops the server as `SIGSTOP` does: connections stay open, nothing is answered, and its
+    /// clock runs on.
     ///
-    /// What is sent meanwhile runs after [`resume`](Self::resume), even if its sender has gone by then.
+    /// Requests that are sent meanwhile run after [`resume`](Self::resume), even if their senders
+    /// are gone by then.
     pub fn stop(&self) {
         let mut state = self.state();
         state.stopped = true;
         state.stops += 1;
     }
 
-    /// Stops the server and lets it go on after `span` by the runtime's clock.
+    /// Stops the server and resumes it after `span` by the runtime's clock.
     pub fn stop_for(&self, span: Duration) {
         self.stop();
         let state = self.state();
@@ -97,7 +100,7 @@ impl EmbeddedServer {
         runtime.spawn("embedded server resumes", wake);
     }
 
-    /// Lets a stopped server go on: what was sent meanwhile runs now, in order.
+    /// Resumes a stopped server. The requests that were sent meanwhile run now, in order.
     pub fn resume(&self) {
         let mut state = self.state();
         state.stopped = false;
@@ -107,20 +110,20 @@ impl EmbeddedServer {
         self.inner.resumed.notify_waiters();
     }
 
-    /// Loses the next reply to a command, whichever it is: the command runs, the connection hangs
-    /// from then on.
+    /// Loses the reply to the next command. The command runs, and the connection hangs from then
+    /// on.
     pub fn drop_next_reply(&self) {
         self.drop_reply(calls::any(), LostReply::Hangs);
     }
 
-    /// Loses the next `count` replies to commands; the commands run.
+    /// Loses the next `count` replies to commands. The commands run.
     pub fn drop_replies(&self, count: usize, how: LostReply) {
         (0..count).for_each(|_| self.drop_reply(calls::any(), how));
     }
 
-    /// Loses the reply to the next command for which `when` is true; the command runs.
+    /// Loses the reply to the next command for which `when` is true. The command runs.
     ///
-    /// Several orders wait side by side; each serves once, the oldest first.
+    /// Several orders may be pending. Each applies once, the oldest first.
     pub fn drop_reply(&self, when: impl Fn(&Command) -> bool + Send + 'static, how: LostReply) {
         self.state().losses.push(Loss {
             when: Box::new(when),
@@ -128,15 +131,15 @@ impl EmbeddedServer {
         });
     }
 
-    /// Loses the next `count` messages on their way to subscribers. Replaces an earlier order.
+    /// Loses the next `count` messages to subscribers. Replaces an earlier order.
     pub fn drop_messages(&self, count: usize) {
         self.state().lost_messages = count;
     }
 
     /// Answers the next command for which `when` is true with `error`, without running it.
     ///
-    /// Several orders wait side by side; each serves once, the oldest first. See [`calls`](crate::calls) for
-    /// predicates.
+    /// Several orders may be pending. Each applies once, the oldest first. See
+    /// [`calls`](crate::calls) for predicates.
     pub fn fail_next(&self, when: impl Fn(&Command) -> bool + Send + 'static, error: ServerError) {
         self.state().failures.push(Failure {
             when: Box::new(when),
@@ -144,7 +147,7 @@ impl EmbeddedServer {
         });
     }
 
-    /// Takes back all orders for failures and losses that have not been served.
+    /// Withdraws all pending orders for failures and losses.
     pub fn clear_trouble(&self) {
         let mut state = self.state();
         state.failures.clear();
@@ -157,45 +160,45 @@ impl EmbeddedServer {
         self.state().cut_all();
     }
 
-    /// Refuses new connections, or takes them again. Those there are stay.
+    /// Refuses new connections, or accepts them again. Open connections stay.
     pub fn refuse_connections(&self, refuse: bool) {
         self.state().refuses = refuse;
     }
 
-    /// Forgets all scripts, as `SCRIPT FLUSH` does.
+    /// Removes all scripts, as `SCRIPT FLUSH` does.
     pub fn flush_scripts(&self) {
         self.state().engine.flush_scripts();
     }
 
-    /// Sets whether the server's memory is used up: commands that need some are refused with `OOM`.
+    /// Sets whether the server's memory is used up. Commands that need memory are then refused with
+    /// `OOM`.
     pub fn set_full(&self, full: bool) {
         self.set_condition(Condition::Full, full);
     }
 
-    /// Sets whether replicas are missing: writes are refused with `NOREPLICAS`.
+    /// Sets whether replicas are missing. Writes are then refused with `NOREPLICAS`.
     pub fn set_short_of_replicas(&self, short: bool) {
         self.set_condition(Condition::ShortOfReplicas, short);
     }
 
-    /// Sets how many replicas there are and acknowledge what they are sent: what `WAIT` answers.
-    /// None by default.
+    /// Sets the number of replicas that acknowledge writes, which `WAIT` returns. The default is 0.
     pub fn set_replicas(&self, replicas: u32) {
         self.state().engine.set_replicas(replicas);
     }
 
-    /// Sets whether this state holds, in which the server refuses commands.
+    /// Sets or clears a condition under which the server refuses commands.
     pub fn set_condition(&self, condition: Condition, on: bool) {
         self.state().engine.set_condition(condition, on);
     }
 
-    /// Removes a key as an administrator would; tells whether it was there.
+    /// Removes a key as an administrator would. Returns whether it was there.
     pub fn delete_key(&self, key: impl AsRef<[u8]>) -> bool {
         let mut state = self.state();
         let now = state.now();
         state.engine.delete(key.as_ref(), now)
     }
 
-    /// Returns the keys there are, in order.
+    /// Returns all keys, in order.
     pub fn keys(&self) -> Vec<Vec<u8>> {
         let state = self.state();
         state.engine.keys(state.now())
@@ -207,20 +210,20 @@ impl EmbeddedServer {
         state.engine.dump(state.now())
     }
 
-    /// Returns how long a key still exists, in whole milliseconds as `PTTL` does: `None` if there
-    /// is no such key, `Some(None)` for ever.
+    /// Returns the remaining time of a key, in whole milliseconds as `PTTL` does. It is `None` for
+    /// a missing key and `Some(None)` for a key without expiry.
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Option<Option<Duration>> {
         let state = self.state();
         state.engine.ttl(key.as_ref(), state.now())
     }
 
-    /// Returns how often clients have sent each command that was let through; names are in lower
+    /// Returns how often clients have sent each command that was admitted. The names are in lower
     /// case.
     pub fn command_counts(&self) -> BTreeMap<&'static str, u64> {
         self.state().engine.command_counts()
     }
 
-    /// Returns how often clients have sent the command `name` and it was let through.
+    /// Returns how often clients have sent the command `name` and it was admitted.
     pub fn command_count(&self, name: &str) -> u64 {
         let counts = self.command_counts();
         counts
@@ -239,15 +242,14 @@ impl EmbeddedServer {
         self.state().engine.snapshot()
     }
 
-    /// Puts the data of `snapshot` in the place of what is there, as a failover to a replica that
-    /// lags does.
+    /// Replaces the data by those of `snapshot`, as a failover to a lagging replica does.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.state().engine.restore(snapshot);
     }
 
-    /// Restarts as a new process with the data of `snapshot`: no connections, no scripts, no
-    /// conditions, no uptime. What was sent to a stopped server is lost with the old process; the
-    /// new one is not stopped.
+    /// Restarts as a new process with the data of `snapshot`. Connections, scripts, conditions and
+    /// the uptime are gone. Requests that were sent to a stopped server are lost with the old
+    /// process; the new one is not stopped.
     pub fn restart(&self, snapshot: &Snapshot) {
         let mut state = self.state();
         let now = state.now();
@@ -257,17 +259,17 @@ impl EmbeddedServer {
         self.resume();
     }
 
-    /// Restarts as a new process that had saved nothing.
+    /// Restarts as a new process without saved data.
     pub fn restart_empty(&self) {
         self.restart(&Snapshot::empty());
     }
 
-    /// Runs one command as a client with a connection of its own would, past every trouble but the
-    /// conditions.
+    /// Runs one command as a client with its own connection would. No trouble but the conditions
+    /// affects it.
     ///
     /// # Errors
     ///
-    /// What the server answers with an error.
+    /// Returns the error reply of the server.
     pub fn execute(&self, command: &Command) -> redlatch_core::runtime::Reply {
         let mut state = self.state();
         let session = state.engine.open(SessionKind::Command);
@@ -278,7 +280,7 @@ impl EmbeddedServer {
         reply
     }
 
-    /// Connects; waits while the server is stopped. `None` if it refuses.
+    /// Connects, and waits while the server is stopped. Returns `None` if it refuses.
     pub(crate) async fn connect(
         &self,
         kind: SessionKind,

@@ -19,7 +19,7 @@ use crate::{
     trouble::{Failure, Loss, LostReply},
 };
 
-/// Everything of a server that its lock protects. No method waits.
+/// The state of a server that its lock protects. No method waits.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) engine: Engine,
@@ -27,11 +27,11 @@ pub(crate) struct State {
     pub(crate) links: BTreeMap<SessionId, Link>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) losses: Vec<Loss>,
-    /// How many messages are lost from here on.
+    /// The number of messages that are still to be lost.
     pub(crate) lost_messages: usize,
     pub(crate) refuses: bool,
     pub(crate) stopped: bool,
-    /// Counts stops, so that a timer of an older one resumes nothing.
+    /// The number of stops so far. A timer of an older stop then resumes nothing.
     pub(crate) stops: u64,
     backlog: VecDeque<Request>,
 }
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// Opens a connection; pushes to it go to `pusher`, which is dropped at its end.
+    /// Opens a connection. Pushes to it go to `pusher`, which is dropped when the connection ends.
     pub(crate) fn open(
         &mut self,
         kind: SessionKind,
@@ -75,7 +75,7 @@ impl State {
         session
     }
 
-    /// Makes a connection one for commands or one for subscriptions.
+    /// Changes the purpose of a connection to commands or to subscriptions.
     #[cfg(feature = "listen")]
     pub(crate) fn turn(&mut self, session: SessionId, kind: SessionKind) {
         if let Some(link) = self.links.get_mut(&session) {
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Ends a connection. What it sent before still runs.
+    /// Ends a connection. The requests that it sent before still run.
     pub(crate) fn cut(&mut self, session: SessionId) {
         self.links.remove(&session);
         self.engine.close(session);
@@ -102,14 +102,14 @@ impl State {
         sessions.into_iter().for_each(|session| self.cut(session));
     }
 
-    /// Forgets all connections and all that came over them, as a process that ends does.
+    /// Forgets all connections and their pending requests, as the end of a process does.
     pub(crate) fn forget_clients(&mut self) {
         self.cut_all();
         self.backlog.clear();
     }
 
-    /// Hands a batch over; it runs now, or when the server goes on. `None` if the connection has
-    /// ended.
+    /// Submits a batch. It runs now, or when the server resumes. Returns `None` if the connection
+    /// has ended.
     pub(crate) fn submit(
         &mut self,
         session: SessionId,
@@ -130,7 +130,7 @@ impl State {
         });
     }
 
-    /// Runs what has been sent, in order, unless the server is stopped.
+    /// Runs the pending requests in order, unless the server is stopped.
     pub(crate) fn run_backlog(&mut self) {
         while !self.stopped {
             let Some(request) = self.backlog.pop_front() else {
@@ -161,7 +161,7 @@ impl State {
         for command in &batch {
             let outcome = Outcome::Replied(self.execute(session, command));
             self.deliver();
-            // After the first lost reply nothing of the batch can arrive any more.
+            // After the first lost reply, no later reply of the batch can arrive.
             lost = lost.or_else(|| self.lose_reply(session, command));
             outcomes.push(if lost.is_some() { unknown() } else { outcome });
         }
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    /// Lets a connection hang: no reply comes over it any more.
+    /// Lets a connection hang: no further reply arrives over it.
     pub(crate) fn hang(&mut self, session: SessionId) {
         if let Some(link) = self.links.get_mut(&session) {
             link.hangs = true;
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    /// Tells whether, and how, the reply to this command is lost.
+    /// Returns how the reply to this command is lost, or `None` if it is not lost.
     pub(crate) fn lose_reply(
         &mut self,
         session: SessionId,
@@ -235,27 +235,27 @@ impl State {
 pub(crate) struct Link {
     pub(crate) pusher: Pusher,
     takes_commands: bool,
-    /// Whether a reply was lost, so that none can follow.
+    /// Whether a reply was lost. No reply can follow it.
     hangs: bool,
-    /// Calls whose replies never come: their senders live as long as the connection.
+    /// Calls whose replies never arrive. Their senders live as long as the connection.
     hanging: Vec<oneshot::Sender<Vec<Outcome>>>,
 }
 
-/// Where the pushes over a connection go.
+/// The destination of the pushes of a connection.
 #[derive(Debug)]
 pub(crate) enum Pusher {
-    /// To a client in this process.
+    /// A client in this process.
     Queue(mpsc::UnboundedSender<Push>),
-    /// To a client over the network, as do the replies.
+    /// A client over the network, whose replies take the same queue.
     #[cfg(feature = "listen")]
     Wire(Outlet),
 }
 
 impl Pusher {
-    /// Tells whether the connection can go on.
+    /// Passes a push on. Returns whether the connection can continue.
     fn push(&mut self, push: Push) -> bool {
         match self {
-            // A receiver that has gone is a connection about to be closed.
+            // A dropped receiver means that the connection is about to close.
             Self::Queue(queue) => drop(queue.send(push)),
             #[cfg(feature = "listen")]
             Self::Wire(outlet) => return outlet.push(&push),
@@ -264,7 +264,7 @@ impl Pusher {
     }
 }
 
-/// A batch on its way.
+/// A submitted batch.
 #[derive(Debug)]
 struct Request {
     session: SessionId,
@@ -272,19 +272,20 @@ struct Request {
     answer: Answer,
 }
 
-/// Who waits for the outcomes of a batch.
+/// The receiver of the outcomes of a batch.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A caller, for all of them.
+    /// A caller that receives all outcomes at once.
     Whole(oneshot::Sender<Vec<Outcome>>),
-    /// A client over the network, for one after the other, in one order with its pushes.
+    /// A client over the network, which receives each reply by itself, in one order with its
+    /// pushes.
     #[cfg(feature = "listen")]
     InOrder,
-    /// Nobody any more.
+    /// No receiver is left.
     Nobody,
 }
 
-/// The server's wall clock: the runtime's clock from another origin, which can be stepped.
+/// The server's wall clock: the runtime's clock with another origin. It can be stepped.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerClock {
     runtime: Arc<dyn Runtime>,
@@ -293,7 +294,7 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Makes a clock that says `base` now.
+    /// Creates a clock that shows `base` now.
     pub(crate) fn starting_at(runtime: Arc<dyn Runtime>, base: ServerTime) -> Self {
         let origin = runtime.now();
         Self {

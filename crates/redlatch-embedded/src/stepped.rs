@@ -1,4 +1,4 @@
-//! A runtime whose clock is tokio's, so that a paused test steps it.
+//! A runtime with tokio's clock, which a paused test steps.
 
 use std::{
     sync::{
@@ -14,12 +14,12 @@ use redlatch_core::{
 };
 use tokio::time::Instant;
 
-/// Clock and timers of the tokio runtime it is used in: in a test with `start_paused`, time passes
-/// only while everybody waits.
+/// Clock and timers of the current tokio runtime. In a test with `start_paused`, time passes only
+/// while all tasks wait.
 ///
-/// Give it to an [`EmbeddedServer`](crate::EmbeddedServer) and to its clients, and waits and leases of any length take a
-/// test no time. Its random numbers are not random: they differ between instances, and repeat from
-/// run to run.
+/// Give it to an [`EmbeddedServer`](crate::EmbeddedServer) and to its clients: waits and leases of
+/// any length then take a test no time. Its random numbers are not random. They differ between
+/// instances and repeat from run to run.
 #[derive(Debug)]
 pub struct SteppedRuntime {
     origin: Instant,
@@ -27,11 +27,11 @@ pub struct SteppedRuntime {
 }
 
 impl SteppedRuntime {
-    /// Starts a clock. Inside of a tokio runtime.
+    /// Starts a clock inside of a tokio runtime.
     ///
     /// # Panics
     ///
-    /// Its timers and tasks panic outside of one.
+    /// Its timers and tasks panic outside of a tokio runtime.
     #[expect(
         clippy::disallowed_methods,
         reason = "it is a runtime: tokio's clock is what it is for"
@@ -64,7 +64,7 @@ impl Runtime for SteppedRuntime {
     }
 
     fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        // "Never" is further away than tokio's timers reach.
+        // A deadline of "never" is beyond the range of tokio's timers.
         let rest = until
             .since(self.now())
             .min(Duration::from_secs(10 * 365 * 86_400));

@@ -1,4 +1,4 @@
-//! The transport over servers in this process.
+//! The transport to servers in this process.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,21 +15,21 @@ use crate::{
     shared::Pusher,
 };
 
-/// Connects to servers in this process by the names given to them here.
+/// Connects to servers in this process by the names that they have in this transport.
 ///
-/// User and password are not looked at. Only database 0 is there.
+/// User and password are ignored. Only database 0 exists.
 #[derive(Clone, Debug, Default)]
 pub struct EmbeddedTransport {
     servers: BTreeMap<String, EmbeddedServer>,
 }
 
 impl EmbeddedTransport {
-    /// Makes a transport to nowhere; see [`serve`](Self::serve).
+    /// Creates a transport without any server; see [`serve`](Self::serve).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes `server` answer under `Address::Embedded(name)`.
+    /// Makes `server` reachable under `Address::Embedded(name)`.
     #[must_use]
     pub fn serve(mut self, name: impl Into<String>, server: EmbeddedServer) -> Self {
         self.servers.insert(name.into(), server);
@@ -82,7 +82,7 @@ impl Transport for EmbeddedTransport {
         Ok(Dialed {
             conn: Arc::new(EmbeddedConn::new(server, session)),
             pushes: Box::new(EmbeddedPushes(pushes)),
-            // Replies have RESP2's shapes.
+            // Replies have the types of RESP2.
             protocol: Protocol::Resp2,
         })
     }

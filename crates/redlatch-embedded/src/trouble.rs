@@ -1,17 +1,17 @@
-//! Orders for trouble: which call fails, what becomes of a reply.
+//! Orders for trouble: calls that fail, and replies that are lost.
 
 use std::fmt;
 
 use redlatch_core::runtime::{Command, ServerError};
 
-/// What becomes of a connection on which a reply is lost.
+/// The fate of a connection on which a reply is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostReply {
-    /// It hangs: neither this reply nor a later one comes until it is cut. What is sent over it
-    /// still runs.
+    /// The connection hangs: neither this reply nor a later one arrives until it is cut. Requests
+    /// that are sent over it still run.
     Hangs,
-    /// It breaks at once.
+    /// The connection breaks at once.
     Cuts,
 }
 
@@ -68,7 +68,7 @@ pub mod calls {
         |command| SCRIPT_CALLS.iter().any(|name| is_named(command, name))
     }
 
-    /// Matches calls of the script with this text, by text or by digest.
+    /// Matches calls of the script with this source, whether by source or by digest.
     pub fn of_script(source: &str) -> impl Fn(&Command) -> bool + Send + 'static {
         let (source, sha) = (source.to_owned(), sha1_hex(source.as_bytes()));
         move |command| {

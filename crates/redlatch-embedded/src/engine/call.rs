@@ -1,4 +1,4 @@
-//! One command on its way through the engine, and what handlers share.
+//! The state of one command while it runs, and the helpers that command handlers share.
 
 use redlatch_core::runtime::{Reply, ServerError, Value};
 
@@ -12,7 +12,7 @@ use super::{
     zset::SortedSet,
 };
 
-/// A command being run: its arguments, its clock and all that it may change.
+/// A running command: its arguments, its clock and the state that it may change.
 pub(super) struct Call<'a> {
     pub(super) core: &'a mut Core,
     pub(super) session: SessionId,
@@ -25,17 +25,17 @@ impl<'a> Call<'a> {
         self.core.model
     }
 
-    /// The first key, which every command with keys has in the second place.
+    /// Returns the first key, which is the second argument of every command with keys.
     pub(super) const fn key(&self) -> &'a [u8] {
         self.args[1]
     }
 
-    /// The live entry under `key`.
+    /// Returns the live entry under `key`.
     pub(super) fn entry(&mut self, key: &[u8]) -> Option<&mut Entry> {
         self.core.data.live(key, self.clock.expiry)
     }
 
-    /// The string under the first key.
+    /// Returns the string under the first key.
     pub(super) fn string(&mut self) -> Result<Option<&mut Vec<u8>>, ServerError> {
         match self.entry(self.args[1]).map(|entry| &mut entry.object) {
             None => Ok(None),
@@ -44,7 +44,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The hash under the first key.
+    /// Returns the hash under the first key.
     pub(super) fn hash(&mut self) -> Result<Option<&mut Hash>, ServerError> {
         match self.entry(self.args[1]).map(|entry| &mut entry.object) {
             None => Ok(None),
@@ -53,7 +53,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The hash under the first key, made if there is none.
+    /// Returns the hash under the first key, and creates it if there is none.
     pub(super) fn hash_or_new(&mut self) -> Result<&mut Hash, ServerError> {
         self.entry(self.args[1]);
         let new = || Object::Hash(Hash::default());
@@ -63,7 +63,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The sorted set under the first key.
+    /// Returns the sorted set under the first key.
     pub(super) fn sorted_set(&mut self) -> Result<Option<&mut SortedSet>, ServerError> {
         match self.entry(self.args[1]).map(|entry| &mut entry.object) {
             None => Ok(None),
@@ -72,7 +72,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The sorted set under the first key, made if there is none.
+    /// Returns the sorted set under the first key, and creates it if there is none.
     pub(super) fn sorted_set_or_new(&mut self) -> Result<&mut SortedSet, ServerError> {
         self.entry(self.args[1]);
         let new = || Object::SortedSet(SortedSet::default());
@@ -82,7 +82,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Removes the first key if nothing is left in it, as Redis does with every collection.
+    /// Removes the first key if its collection is empty, as Redis does with every collection.
     pub(super) fn drop_if_empty(&mut self) {
         let is_empty = match self.core.data.get(self.args[1]).map(|entry| &entry.object) {
             Some(Object::Hash(hash)) => hash.is_empty(),
@@ -94,23 +94,22 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The integer in this place.
+    /// Reads the argument at index `at` as an integer.
     pub(super) fn int(&self, at: usize) -> Result<i64, ServerError> {
         number::parse_int(self.args[at]).ok_or_else(not_an_integer)
     }
 
-    /// A score as a reply.
+    /// Returns a score as a reply.
     pub(super) fn score(&self, score: f64) -> Value {
         Value::Bulk(number::score_text(self.model(), score).into_bytes())
     }
 
-    /// The error for a wrong number of arguments.
+    /// Returns the error for a wrong number of arguments.
     pub(super) fn wrong_arity(&self) -> ServerError {
         wrong_arity(&lower(self.args[0]))
     }
 
-    /// Wants the arguments of a container command such as `CLIENT` to be this many, itself
-    /// included.
+    /// Checks the number of arguments of a container command such as `CLIENT`, its name included.
     pub(super) fn want_sub_args(&self, ok: impl Fn(usize) -> bool) -> Result<(), ServerError> {
         if ok(self.args.len()) {
             return Ok(());
@@ -125,7 +124,7 @@ impl<'a> Call<'a> {
         )))
     }
 
-    /// The error for a subcommand that is not there.
+    /// Returns the error for an unknown subcommand.
     pub(super) fn unknown_subcommand(&self) -> ServerError {
         let sub = String::from_utf8_lossy(self.args[1]);
         let command = upper(self.args[0]);
@@ -138,7 +137,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The error for an expiry no clock can reach.
+    /// Returns the error for an expiry beyond the range of the clock.
     pub(super) fn invalid_expire(&self) -> ServerError {
         let command = lower(self.args[0]);
         error(&if self.model().is_seven() {
@@ -184,12 +183,12 @@ pub(super) fn ok() -> Reply {
     Ok(Value::Status("OK".to_owned()))
 }
 
-/// A count or a length as a reply.
+/// Returns a count or a length as a reply.
 pub(super) fn count(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// One for yes, zero for no.
+/// Returns one for true and zero for false.
 pub(super) fn flag(flag: bool) -> Value {
     Value::Int(i64::from(flag))
 }
@@ -198,12 +197,12 @@ pub(super) fn bulk(bytes: &[u8]) -> Value {
     Value::Bulk(bytes.to_vec())
 }
 
-/// A bulk string, or nil for nothing.
+/// Returns a bulk string, or nil for `None`.
 pub(super) fn bulk_or_nil(bytes: Option<&[u8]>) -> Value {
     bytes.map_or(Value::Nil, bulk)
 }
 
-/// Tells whether an option is this word, in any case.
+/// Tells whether an argument is this word, in any case.
 pub(super) fn is(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }

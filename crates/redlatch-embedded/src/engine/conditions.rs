@@ -1,25 +1,26 @@
-//! States of a server in which it refuses commands.
+//! Conditions of a server under which it refuses commands.
 
 use std::collections::BTreeSet;
 
-/// A state in which a server refuses some or all commands.
+/// A condition under which a server refuses some or all commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Condition {
-    /// Memory is used up: commands that may need more are refused with `OOM`; in a script only
-    /// until its first write that was let through.
+    /// The memory is used up. Commands that may need memory are refused with `OOM`. In a script
+    /// they are refused only until the first write that was admitted.
     Full,
-    /// Fewer replicas than configured: every write is refused with `NOREPLICAS`.
+    /// Fewer replicas are connected than configured. Every write is refused with `NOREPLICAS`.
     ShortOfReplicas,
-    /// The server is a replica: every write is refused with `READONLY`.
+    /// The server is a replica. Every write is refused with `READONLY`.
     ReadOnly,
-    /// The server reads its data in: nearly everything is refused with `LOADING`.
+    /// The server is loading its data. Nearly all commands are refused with `LOADING`.
     Loading,
-    /// Another client's script runs for too long: nearly everything is refused with `BUSY`.
+    /// A script of another client exceeds its time limit. Nearly all commands are refused with
+    /// `BUSY`.
     Busy,
 }
 
-/// The conditions that hold now.
+/// The conditions that are set now.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conditions(BTreeSet<Condition>);
 

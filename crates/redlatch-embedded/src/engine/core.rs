@@ -1,4 +1,4 @@
-//! What commands read and change: data, sessions, conditions, the script that runs.
+//! The state that commands read and change: data, sessions, conditions and the running script.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
     time::Clock,
 };
 
-/// The state of an engine besides its Lua.
+/// The state of an engine without its Lua.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) model: Model,
@@ -28,7 +28,7 @@ pub(super) struct Core {
     pub(super) script: Option<ScriptRun>,
     pub(super) started: ServerTime,
     pub(super) replicas: u32,
-    /// What each command of a script adds to the time it sees.
+    /// The time that each command of a script adds to the clock that the script sees.
     pub(super) script_step: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Core {
         }
     }
 
-    /// Runs a command of the script that runs now.
+    /// Runs a command of the running script.
     pub(super) fn execute_in_script(&mut self, command: &Command) -> Result<Value, Refused> {
         let args: Vec<_> = command.args().collect();
         let spec = gate::admit_in_script(self, &args).map_err(Refused::ByGate)?;
@@ -90,24 +90,24 @@ impl Core {
     }
 }
 
-/// Who refused a command of a script; 6.2 words the two apart.
+/// The stage that refused a command of a script. Redis 6.2 words the two errors differently.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It was not run at all.
+    /// The command was not run.
     ByGate(ServerError),
-    /// It was run and failed.
+    /// The command was run and failed.
     ByCommand(ServerError),
 }
 
-/// What a connection is to the server.
+/// The state of a connection in the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Session {
     pub(super) name: Option<String>,
-    /// Whether it may subscribe, and nothing else but `PING`.
+    /// Whether the session is for subscriptions, and may send nothing else but `PING`.
     pub(super) subscribes: bool,
 }
 
-/// The script that runs now.
+/// The running script.
 #[derive(Debug)]
 pub(super) struct ScriptRun {
     pub(super) sha: String,
@@ -115,10 +115,11 @@ pub(super) struct ScriptRun {
     pub(super) keys: Vec<Vec<u8>>,
     pub(super) clock: Clock,
     pub(super) read_only: bool,
-    /// Whether a write command was let through: from then on a full server refuses nothing.
+    /// Whether a write command was admitted. From then on a full server refuses no command of the
+    /// script.
     pub(super) wrote: bool,
     /// Whether the server was full when the script began.
     pub(super) was_full: bool,
-    /// State of `math.random`, the same at the start of every script.
+    /// The state of `math.random`, which is the same at the start of every script.
     pub(super) random: u64,
 }

@@ -1,5 +1,4 @@
-//! What stands before a command: does it exist, are its arguments enough, does the server take it
-//! now?
+//! The checks before a command: whether it exists, has enough arguments, and is admitted now.
 
 use redlatch_core::runtime::ServerError;
 
@@ -10,7 +9,7 @@ use super::{
     table::{self, Spec},
 };
 
-/// Lets a command of a client through, or says why not, in the order in which servers check.
+/// Admits a command of a client, or returns the error. The checks run in the order of real servers.
 pub(super) fn admit(
     core: &Core,
     session: SessionId,
@@ -44,7 +43,7 @@ pub(super) fn admit(
     Ok(spec)
 }
 
-/// Lets a command of the running script through, or says why not; notes the first write.
+/// Admits a command of the running script, or returns the error. Records the first write.
 pub(super) fn admit_in_script(
     core: &mut Core,
     args: &[&[u8]],
@@ -83,7 +82,7 @@ pub(super) fn admit_in_script(
     Ok(spec)
 }
 
-/// Tells whether the server is full, by order or by its own count against `maxmemory`.
+/// Tells whether the server is full, by its condition or by its memory against `maxmemory`.
 pub(super) fn is_full(core: &Core) -> bool {
     core.conditions.has(Condition::Full) || super::commands::is_over_maxmemory(core)
 }
@@ -181,5 +180,5 @@ fn wrong_purpose(spec: &Spec) -> ServerError {
     ))
 }
 
-/// How much of its arguments the error for an unknown command shows.
+/// The number of bytes of the arguments that the error for an unknown command shows.
 const ECHO_LIMIT: usize = 128;

@@ -1,9 +1,10 @@
 //! Redis's glob patterns.
 
-/// Tells whether `text` matches `pattern`: `*`, `?`, `[a-z]`, `[^x]` and `\` as Redis reads them.
+/// Tells whether `text` matches `pattern`. The syntax is that of Redis: `*`, `?`, `[a-z]`, `[^x]`
+/// and `\`.
 pub(super) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
-    // Where to go on when a guess about the last star was wrong: only the last one need be tried
-    // again.
+    // The position to retry from when a guess about the length of a star was wrong. Only the last
+    // star needs a retry.
     let mut retry = None;
     loop {
         if let [b'*', rest @ ..] = pattern {
@@ -25,7 +26,7 @@ pub(super) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte; returns what follows in the pattern.
+/// Matches one byte. Returns the rest of the pattern.
 fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     match pattern {
         [] => None,
@@ -38,7 +39,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     }
 }
 
-/// Reads a class after its `[`; returns whether `byte` is in it and what follows its `]`.
+/// Reads a class after its `[`. Returns whether `byte` is in it, and the pattern after its `]`.
 fn class(mut pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     let negated = pattern.first() == Some(&b'^');
     if negated {

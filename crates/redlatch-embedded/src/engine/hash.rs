@@ -1,8 +1,8 @@
-//! The hash type: fields in the order in which they came.
+//! The hash type, with its fields in order of insertion.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A hash. Iterates in order of first insertion, as small hashes of real servers do.
+/// A hash. It iterates in order of first insertion, as small hashes of real servers do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hash {
     places: BTreeMap<Arc<[u8]>, u64>,
@@ -11,7 +11,7 @@ pub(super) struct Hash {
 }
 
 impl Hash {
-    /// Sets a field; tells whether it is new.
+    /// Sets a field. Returns whether the field is new.
     pub(super) fn set(&mut self, name: &[u8], value: Vec<u8>) -> bool {
         if let Some(place) = self.places.get(name) {
             if let Some((_, old)) = self.fields.get_mut(place) {
@@ -26,7 +26,7 @@ impl Hash {
         true
     }
 
-    /// Removes a field; tells whether there was one.
+    /// Removes a field. Returns whether the field was there.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
         let Some(place) = self.places.remove(name) else {
             return false;

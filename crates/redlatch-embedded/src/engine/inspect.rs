@@ -1,4 +1,4 @@
-//! Looking at the data from outside, and copies of them.
+//! Inspection of the data from outside, and copies of the data.
 
 use std::{fmt, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
 pub struct Snapshot(Keyspace);
 
 impl Snapshot {
-    /// The data of a server that has none.
+    /// Returns the data of an empty server.
     pub fn empty() -> Self {
         Self::default()
     }
@@ -33,14 +33,14 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-/// One key, what is under it and until when.
+/// One key, its value and its expiry.
 #[derive(Clone, PartialEq)]
 pub struct KeyDump {
     /// The key.
     pub key: Vec<u8>,
-    /// What is under it.
+    /// The value under the key.
     pub contents: Contents,
-    /// The last millisecond at which it still exists; `None` for ever.
+    /// The last millisecond at which the key still exists; `None` for a key without expiry.
     pub expires: Option<ServerTime>,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Debug for KeyDump {
     }
 }
 
-/// What is under a key.
+/// The value under a key.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Contents {
@@ -125,7 +125,7 @@ impl Engine {
             .collect()
     }
 
-    /// Returns all that exists at `now`, in order of the keys.
+    /// Returns all data that exists at `now`, in order of the keys.
     pub fn dump(&self, now: ServerTime) -> Vec<KeyDump> {
         let core = self.core();
         core.data
@@ -134,8 +134,8 @@ impl Engine {
             .collect()
     }
 
-    /// Returns how long `key` still exists, in whole milliseconds as `PTTL` does: `None` if there
-    /// is no such key, `Some(None)` for ever.
+    /// Returns the remaining time of `key`, in whole milliseconds as `PTTL` does. It is `None` for
+    /// a missing key and `Some(None)` for a key without expiry.
     pub fn ttl(&self, key: &[u8], now: ServerTime) -> Option<Option<Duration>> {
         let mut core = self.core();
         let entry = core.data.live(key, now.millis())?;
@@ -146,7 +146,7 @@ impl Engine {
         )
     }
 
-    /// Removes `key` as an administrator would; tells whether it was there at `now`.
+    /// Removes `key` as an administrator would. Returns whether it existed at `now`.
     pub fn delete(&mut self, key: &[u8], now: ServerTime) -> bool {
         let mut core = self.core();
         let existed = core.data.live(key, now.millis()).is_some();

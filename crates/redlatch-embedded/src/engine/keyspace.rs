@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use super::{hash::Hash, zset::SortedSet};
 
-/// All data of a server: a plain value, in the order of the keys.
+/// All data of a server, as a plain value in the order of the keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Keyspace {
     entries: BTreeMap<Vec<u8>, Entry>,
-    /// Where the next [`sweep`](Self::sweep) looks.
+    /// The key from which the next [`sweep`](Self::sweep) searches.
     hand: Vec<u8>,
 }
 
 impl Keyspace {
-    /// Returns the entry under `key`, having removed it first if it has expired.
+    /// Returns the entry under `key`, after removing it if it has expired.
     pub(super) fn live(&mut self, key: &[u8], now: u64) -> Option<&mut Entry> {
         if self
             .entries
@@ -30,10 +30,10 @@ impl Keyspace {
         self.entries.get(key)
     }
 
-    /// Returns what is under `key`, put there by `make` if nothing is. The caller has asked
-    /// [`live`](Self::live) before.
+    /// Returns the entry under `key`, and inserts the result of `make` if there is none. The caller
+    /// must have called [`live`](Self::live) before.
     pub(super) fn or_insert(&mut self, key: &[u8], make: impl FnOnce() -> Object) -> &mut Entry {
-        // Looking first spares the copy of the key in the common case.
+        // The lookup avoids a copy of the key in the common case.
         if !self.entries.contains_key(key) {
             self.entries.insert(key.to_vec(), Entry::new(make()));
         }
@@ -62,9 +62,9 @@ impl Keyspace {
         live.map(|(key, entry)| (key.as_slice(), entry))
     }
 
-    /// Looks at the next key in turn and removes it if it has expired.
+    /// Inspects the next key in order and removes it if it has expired.
     ///
-    /// Called once per command, so that keys nobody asks for again go too.
+    /// The engine calls it once per command, so that expired keys without further requests go too.
     pub(super) fn sweep(&mut self, now: u64) {
         let next = self.entries.range(std::mem::take(&mut self.hand)..).next();
         let Some((key, entry)) = next else { return };
@@ -107,7 +107,7 @@ impl Entry {
     }
 }
 
-/// A value of one of the types the engine has.
+/// A value of one of the types that the engine supports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Object {
     String(Vec<u8>),
@@ -116,7 +116,7 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// The name that `TYPE` gives it.
+    /// Returns the name of the type, as `TYPE` reports it.
     pub(super) const fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "string",
@@ -137,7 +137,7 @@ impl Object {
     }
 }
 
-/// What an item costs besides its bytes, about.
+/// The approximate overhead of an item besides its bytes.
 const OVERHEAD: usize = 48;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The engine: a server's data, rules and Lua as a plain synchronous object.
+//! The engine: data, rules and Lua of a server as a plain synchronous object.
 //!
-//! Nothing in here reads a clock, draws a random number or iterates in an order that could differ
-//! between two runs: the same calls give the same replies. Time is an argument.
+//! The engine reads no clock, draws no random number and never iterates in an order that could
+//! differ between two runs. The same calls give the same replies. Time is an argument.
 
 mod call;
 mod commands;
@@ -45,34 +45,38 @@ use self::{
     time::Clock,
 };
 
-/// A Redis-compatible server without a network: commands in, replies and pushes out.
+/// A Redis-compatible server without a network: commands are its input, replies and pushes its
+/// output.
 ///
-/// Inputs: [`open`](Self::open) and [`close`](Self::close) for connections, [`execute`](Self::execute) for commands,
-/// [`set_condition`](Self::set_condition) and [`restore`](Self::restore) for trouble. Outputs: the reply of `execute`,
-/// then what [`take_deliveries`](Self::take_deliveries) returns, in this order. The caller brings the time, which should
-/// not go back unless that is what is being tested.
+/// [`open`](Self::open) and [`close`](Self::close) manage connections, and
+/// [`execute`](Self::execute) runs a command. [`set_condition`](Self::set_condition) and
+/// [`restore`](Self::restore) cause trouble.
+///
+/// The reply of `execute` comes first, and then the pushes from
+/// [`take_deliveries`](Self::take_deliveries), in this order. The caller passes the time, which
+/// should not go back unless a test wants that.
 pub struct Engine {
-    /// Shared with `redis.call` and nobody else, so the lock is never contended.
+    /// Only `redis.call` shares the state, so the lock is never contended.
     core: Arc<Mutex<Core>>,
     host: ScriptHost,
     sessions: u64,
 }
 
-/// The number of a connection, as `CLIENT ID` tells it. Never used twice.
+/// The number of a connection, as `CLIENT ID` reports it. A number is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub(crate) u64);
 
-/// What a connection may do.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionKind {
-    /// All commands but subscriptions.
+    /// All commands except subscriptions.
     Command,
     /// Subscriptions and `PING`.
     PubSub,
 }
 
 impl Engine {
-    /// Starts an empty server that takes after `model` at its time `now`.
+    /// Starts an empty server that behaves as `model`, at its time `now`.
     pub fn new(model: Model, now: ServerTime) -> Self {
         let core = Arc::new(Mutex::new(Core::new(model, now)));
         let host = ScriptHost::new(Arc::clone(&core), model);
@@ -102,17 +106,18 @@ impl Engine {
         }
     }
 
-    /// Changes what a connection may do, as `SUBSCRIBE` and the last `UNSUBSCRIBE` do over RESP2.
+    /// Changes the purpose of a connection, as `SUBSCRIBE` and the last `UNSUBSCRIBE` do over
+    /// RESP2.
     pub fn turn(&mut self, session: SessionId, kind: SessionKind) {
         if let Some(session) = self.core().sessions.get_mut(&session) {
             session.subscribes = kind == SessionKind::PubSub;
         }
     }
 
-    /// Closes a connection: its subscriptions end, what was on its way to it is lost.
+    /// Closes a connection: its subscriptions end, and pushes that were not taken are lost.
     ///
-    /// Commands that come in its name afterwards still run, as those do that a real server finds in
-    /// the socket of a client that has gone.
+    /// Later commands of this connection still run. On a real server, commands that wait in the
+    /// socket of a vanished client run in the same way.
     pub fn close(&mut self, session: SessionId) {
         let mut core = self.core();
         core.sessions.remove(&session);
@@ -123,7 +128,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// What a server answers with an error is an error here, text for text where texts are stable.
+    /// Returns the error reply of a server, with the same text where texts are stable.
     pub fn execute(&mut self, session: SessionId, command: &Command, now: ServerTime) -> Reply {
         let args: Vec<_> = command.args().collect();
         let mut core = self.core();
@@ -144,35 +149,34 @@ impl Engine {
         self.core().pubsub.take()
     }
 
-    /// Sets or ends a state in which the server refuses commands.
+    /// Sets or clears a condition under which the server refuses commands.
     pub fn set_condition(&mut self, condition: Condition, on: bool) {
         self.core().conditions.set(condition, on);
     }
 
-    /// Sets how many replicas acknowledge what they are sent, which is what `WAIT` answers. None by
-    /// default.
+    /// Sets the number of replicas that acknowledge writes, which `WAIT` returns. The default is 0.
     pub fn set_replicas(&mut self, replicas: u32) {
         self.core().replicas = replicas;
     }
 
-    /// Forgets all scripts.
+    /// Removes all scripts.
     pub fn flush_scripts(&mut self) {
         self.host.flush();
     }
 
-    /// Sets what each command of a script adds to the time the script sees, if time moves in
-    /// scripts. 1 µs by default.
+    /// Sets the time that each command of a script adds to the clock that the script sees, if time
+    /// moves in scripts. The default is 1 µs.
     pub fn set_script_step(&mut self, step: Duration) {
         self.core().script_step = step;
     }
 
-    /// Puts the data of `snapshot` in the place of what is there. Connections and scripts stay.
+    /// Replaces the data by those of `snapshot`. Connections and scripts stay.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.core().data = snapshot.data();
     }
 
-    /// Starts again as a new process with the data of `snapshot`: no connections, no scripts, no
-    /// conditions, no counts.
+    /// Restarts as a new process with the data of `snapshot`. Connections, scripts, conditions and
+    /// counts are gone.
     pub fn restart(&mut self, snapshot: &Snapshot, now: ServerTime) {
         self.host.flush();
         let mut core = self.core();
@@ -184,8 +188,8 @@ impl Engine {
         };
     }
 
-    /// Becomes what [`new`](Self::new) makes, at less cost: scripts that were compiled need not be again.
-    /// Nothing else of what was can be seen.
+    /// Resets to the state that [`new`](Self::new) creates, at a lower cost, because compiled
+    /// scripts are kept. Nothing else of the former state is visible.
     pub fn start_over(&mut self, now: ServerTime) {
         self.host.flush();
         self.sessions = 0;
@@ -198,12 +202,13 @@ impl Engine {
         Snapshot::of(&self.core().data)
     }
 
-    /// Returns how often each command came from outside; those of scripts do not count.
+    /// Returns how many calls of each command came from clients. Commands inside scripts do not
+    /// count.
     pub fn command_counts(&self) -> BTreeMap<&'static str, u64> {
         self.core().counts.clone()
     }
 
-    /// Returns the server this engine takes after.
+    /// Returns the server whose behaviour this engine has.
     pub fn model(&self) -> Model {
         self.core().model
     }
@@ -221,8 +226,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Locks the state. A panic in a handler leaves it whole enough for the next test to say something
-/// sensible.
+/// Locks the state. A panic in a handler leaves the state usable, so the lock ignores poisoning and
+/// the next test reports a sensible error.
 fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
     core.lock().unwrap_or_else(PoisonError::into_inner)
 }

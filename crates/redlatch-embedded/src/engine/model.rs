@@ -1,8 +1,8 @@
-//! Which server the engine takes after.
+//! The server whose behaviour the engine has.
 
 /// The server whose rules and texts the engine follows where servers differ.
 ///
-/// Each is compared with the real thing by the crate's differential tests.
+/// The crate's differential tests compare each model with the real server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Model {
@@ -19,7 +19,8 @@ impl Model {
     /// All models, oldest first.
     pub const ALL: [Self; 3] = [Self::Redis6_2, Self::Redis7_0, Self::Valkey9_1];
 
-    /// Tells whether `TIME`, and the clock that `PEXPIRE` counts from, move on while a script runs.
+    /// Tells whether the clock moves on while a script runs. `TIME` reads this clock, and `PEXPIRE`
+    /// counts from it.
     pub const fn time_moves_in_scripts(self) -> bool {
         !matches!(self, Self::Valkey9_1)
     }
@@ -29,13 +30,13 @@ impl Model {
         matches!(self, Self::Redis6_2)
     }
 
-    /// Tells whether this server has what came with Redis 7.0: `SPUBLISH`, `EVAL_RO`,
-    /// `PEXPIRE … NX`.
+    /// Tells whether this server has the additions of Redis 7.0: `SPUBLISH`, `EVAL_RO`, `PEXPIRE …
+    /// NX`.
     pub const fn is_seven(self) -> bool {
         !matches!(self, Self::Redis6_2)
     }
 
-    /// The name that errors and `INFO` call the server by.
+    /// Returns the name of the server in errors and in `INFO`.
     pub(crate) const fn product(self) -> &'static str {
         match self {
             Self::Redis6_2 | Self::Redis7_0 => "Redis",
@@ -43,7 +44,7 @@ impl Model {
         }
     }
 
-    /// The version lines of `INFO server`.
+    /// Returns the version lines of `INFO server`.
     pub(crate) const fn version_info(self) -> &'static str {
         match self {
             Self::Redis6_2 => "redis_version:6.2.14\r\n",

@@ -2,7 +2,8 @@
 
 use super::Model;
 
-/// Reads an integer in the one spelling Redis takes: no sign but `-`, no leading zeros, no spaces.
+/// Reads an integer in the only spelling that Redis accepts: no sign but `-`, no leading zeros, no
+/// spaces.
 pub(super) fn parse_int(bytes: &[u8]) -> Option<i64> {
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     let canonical = match digits {
@@ -16,8 +17,8 @@ pub(super) fn parse_int(bytes: &[u8]) -> Option<i64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-/// Reads a score. Not a number is refused, and what is too large or too small for a double; so is
-/// hexadecimal, which real servers take.
+/// Reads a score. NaN is refused, and so is a number beyond the range of a double. Hexadecimal
+/// numbers are refused too, although real servers accept them.
 pub(super) fn parse_float(bytes: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(bytes).ok()?;
     let value: f64 = text.parse().ok()?;
@@ -27,8 +28,8 @@ pub(super) fn parse_float(bytes: &[u8]) -> Option<f64> {
     (!value.is_nan() && !out_of_range).then_some(value)
 }
 
-/// Reads an end of a range of scores, about which servers are laxer: nothing at all, any size, on
-/// older ones spaces in front.
+/// Reads an end of a range of scores. Servers are more lenient here: the empty text and numbers of
+/// any size are valid, and older servers skip leading spaces.
 pub(super) fn parse_range_end(model: Model, bytes: &[u8]) -> Option<f64> {
     let text = std::str::from_utf8(bytes).ok()?;
     if text.is_empty() {
@@ -58,19 +59,20 @@ pub(super) fn argument_text(model: Model, number: f64) -> String {
     match (model, whole(number)) {
         (Model::Valkey9_1, Some(whole)) => whole.to_string(),
         (Model::Valkey9_1, None) => shortest(number),
-        // The same text, sooner.
+        // This branch is a faster way to the same text.
         (_, Some(whole)) if whole != 0 && whole.abs() < 1_000_000_000_000_000 => whole.to_string(),
         _ => seventeen_digits(number),
     }
 }
 
-/// The number as an integer, if it is one in the range in which newer servers print it so.
+/// Returns the number as an integer, if it is one in the range that newer servers print as an
+/// integer.
 fn whole(number: f64) -> Option<i64> {
     let whole = number as i64;
     (number.abs() <= WHOLE_LIMIT && whole as f64 == number).then_some(whole)
 }
 
-/// C's `%.17g`.
+/// Formats a number as C's `%.17g`.
 fn seventeen_digits(number: f64) -> String {
     if let Some(text) = special(number) {
         return text;
@@ -93,7 +95,7 @@ fn seventeen_digits(number: f64) -> String {
     format!("{sign}{}", plain(digits, exponent))
 }
 
-/// The shortest text that reads back as the same number, laid out as newer servers do.
+/// Returns the shortest text that reads back as the same number, in the layout of newer servers.
 fn shortest(number: f64) -> String {
     if let Some(text) = special(number) {
         return text;
@@ -133,7 +135,7 @@ fn special(number: f64) -> Option<String> {
     Some(format!("{sign}{text}"))
 }
 
-/// Takes Rust's `d.ddde±x` apart: sign, digits, exponent of the first digit.
+/// Splits Rust's `d.ddde±x` into the sign, the digits and the exponent of the first digit.
 fn split(text: &str) -> (bool, String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let negative = mantissa.starts_with('-');
@@ -156,10 +158,10 @@ fn plain(digits: &str, exponent: i32) -> String {
     }
 }
 
-/// What C's `strtod` skips.
+/// The characters that C's `strtod` skips.
 const C_SPACES: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
-/// Half of the largest integer, as in the servers' check.
+/// Half of the largest integer, as in the check of the servers.
 const WHOLE_LIMIT: f64 = (i64::MAX / 2) as f64;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who listens to which channel, and what is on its way to them.
+//! The subscriptions of each channel, and the pushes that wait for delivery.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use redlatch_core::runtime::Push;
 
 use super::SessionId;
 
-/// A push on its way to one session, in the order in which the engine made them.
+/// A push for one session. The engine returns deliveries in the order in which it made them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Whose connection it goes to.
+    /// The session that receives the push.
     pub session: SessionId,
-    /// What is told.
+    /// The push.
     pub push: Push,
 }
 
-/// The two kinds of channels; their names are apart.
+/// The two kinds of channels. Each has its own names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChannelKind {
     /// `PUBLISH` and `SUBSCRIBE`.
@@ -24,7 +24,7 @@ pub(super) enum ChannelKind {
     Sharded,
 }
 
-/// All subscriptions, and the pushes not yet taken.
+/// All subscriptions, and the pushes that were not taken yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PubSub {
     channels: BTreeMap<(ChannelKind, Vec<u8>), Vec<SessionId>>,
@@ -32,7 +32,7 @@ pub(super) struct PubSub {
 }
 
 impl PubSub {
-    /// Sends a message to all who listen; returns how many.
+    /// Sends a message to all subscribers. Returns their number.
     pub(super) fn publish(&mut self, kind: ChannelKind, channel: &[u8], payload: &[u8]) -> usize {
         let Some(listeners) = self.channels.get(&(kind, channel.to_vec())) else {
             return 0;
@@ -69,7 +69,7 @@ impl PubSub {
         });
     }
 
-    /// The channels of this kind that a session listens to.
+    /// Returns the channels of this kind to which a session is subscribed.
     pub(super) fn channels_of(&self, session: SessionId, kind: ChannelKind) -> Vec<Vec<u8>> {
         let own = self
             .channels
@@ -80,7 +80,7 @@ impl PubSub {
             .collect()
     }
 
-    /// Forgets a session that has gone, with what was on its way to it.
+    /// Forgets a closed session and the pushes for it.
     pub(super) fn close(&mut self, session: SessionId) {
         for kind in [ChannelKind::Global, ChannelKind::Sharded] {
             for channel in self.channels_of(session, kind) {
@@ -90,7 +90,7 @@ impl PubSub {
         self.pending.retain(|delivery| delivery.session != session);
     }
 
-    /// Takes what is on its way.
+    /// Takes the waiting pushes.
     pub(super) fn take(&mut self) -> Vec<Delivery> {
         std::mem::take(&mut self.pending)
     }

@@ -1,6 +1,6 @@
-//! The slot of a key in a cluster.
+//! The cluster slot of a key.
 
-/// Returns the slot of `key`, by its hash tag if it has one.
+/// Returns the slot of `key`, from its hash tag if it has one.
 pub(super) fn of(key: &[u8]) -> u16 {
     crc16(tag(key).unwrap_or(key)) % 16384
 }
@@ -12,7 +12,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     (close > 0).then(|| &rest[..close])
 }
 
-/// CRC-16/XMODEM.
+/// Computes CRC-16/XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {

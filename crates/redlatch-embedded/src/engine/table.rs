@@ -9,10 +9,10 @@ use super::{
     time::Clock,
 };
 
-/// A command: its name, what it takes and who runs it.
+/// A command: its name, its number of arguments, its flags and its handler.
 pub(super) struct Spec {
     pub(super) name: &'static str,
-    /// The number of arguments with the name; negative for "at least".
+    /// The number of arguments, the name included; negative for "at least".
     arity: i32,
     pub(super) flags: u8,
     keys: Keys,
@@ -20,11 +20,11 @@ pub(super) struct Spec {
 }
 
 impl Spec {
-    /// Tells whether this many arguments, the name included, can be right.
+    /// Tells whether this number of arguments, the name included, can be right.
     pub(super) fn takes(&self, model: Model, args: usize) -> bool {
         let args = i32::try_from(args).unwrap_or(i32::MAX);
         let arity = match (self.name, model) {
-            // These took no options yet.
+            // On these servers the commands had no options yet.
             ("expire" | "pexpire" | "pexpireat", Model::Redis6_2) => 3,
             ("zrank", Model::Redis6_2 | Model::Redis7_0) => 3,
             _ => self.arity,
@@ -36,7 +36,7 @@ impl Spec {
         }
     }
 
-    /// The keys among the arguments.
+    /// Returns the keys among the arguments.
     pub(super) fn keys_of<'a>(&self, args: &'a [&'a [u8]]) -> &'a [&'a [u8]] {
         match self.keys {
             Keys::None => &[],
@@ -46,7 +46,7 @@ impl Spec {
     }
 }
 
-/// Where a command has its keys.
+/// The position of the keys in the arguments of a command.
 #[derive(Clone, Copy)]
 enum Keys {
     None,
@@ -54,7 +54,7 @@ enum Keys {
     All,
 }
 
-/// Who runs a command.
+/// The handler of a command.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     /// A function over the state alone.
@@ -63,7 +63,7 @@ pub(super) enum Run {
     Script(fn(&mut Engine, SessionId, &[&[u8]], Clock) -> Reply),
 }
 
-/// Finds a command by its name in any case, if this server has it.
+/// Finds a command by its name in any case; `None` if this server does not have it.
 pub(super) fn find(name: &[u8], model: Model) -> Option<&'static Spec> {
     let at = TABLE.binary_search_by(|spec| {
         let known = spec.name.bytes();
@@ -73,12 +73,12 @@ pub(super) fn find(name: &[u8], model: Model) -> Option<&'static Spec> {
     (model.is_seven() || spec.flags & SEVEN == 0).then_some(spec)
 }
 
-/// How many commands there are.
+/// Returns the number of commands.
 pub(super) const fn len() -> usize {
     TABLE.len()
 }
 
-/// The error for a command that scripts may not use.
+/// Returns the error for a command that scripts may not call.
 pub(super) fn not_from_scripts(model: Model) -> ServerError {
     error(match model {
         Model::Redis6_2 => "ERR This Redis command is not allowed from scripts",
@@ -87,19 +87,19 @@ pub(super) fn not_from_scripts(model: Model) -> ServerError {
     })
 }
 
-/// Changes data.
+/// The command changes data.
 pub(super) const WRITE: u8 = 1;
-/// May need memory.
+/// The command may need memory.
 pub(super) const DENYOOM: u8 = 2;
-/// Not for scripts.
+/// Scripts may not call the command.
 pub(super) const NOSCRIPT: u8 = 4;
-/// Answered while the server loads.
+/// The command runs while the server loads its data.
 pub(super) const LOADING: u8 = 8;
-/// Only for connections that subscribe.
+/// The command is only for connections with subscriptions.
 pub(super) const PUBSUB: u8 = 16;
-/// Publishes.
+/// The command publishes messages.
 pub(super) const PUBLISHES: u8 = 32;
-/// Came with Redis 7.0.
+/// The command came with Redis 7.0.
 pub(super) const SEVEN: u8 = 64;
 
 const GROWS: u8 = WRITE | DENYOOM;

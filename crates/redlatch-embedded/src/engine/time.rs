@@ -36,7 +36,7 @@ impl ServerTime {
         )
     }
 
-    /// Returns the instant `span` earlier, not before the epoch.
+    /// Returns the instant `span` earlier, or the epoch if that would be before it.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(
@@ -45,23 +45,25 @@ impl ServerTime {
         )
     }
 
-    /// Returns the time from `earlier` to `self`, zero if `earlier` is the later one.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is the later one.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// The two clocks a command sees: they differ inside a script on servers whose time moves there.
+/// The two clocks that a command sees. They differ inside a script on servers whose time moves
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// What `TIME` says and what relative expiries count from.
+    /// The time that `TIME` returns, and from which relative expiries count.
     pub(super) now: ServerTime,
-    /// What decides whether a key has expired, in milliseconds: the script's start.
+    /// The time in milliseconds that decides whether a key has expired. In a script it is the
+    /// script's start.
     pub(super) expiry: u64,
 }
 
 impl Clock {
-    /// The clocks of a command outside of scripts.
+    /// Returns the clocks of a command outside of scripts.
     pub(super) const fn at(now: ServerTime) -> Self {
         Self {
             now,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-/// A sorted set: members by score, equal scores by bytes.
+/// A sorted set: members in order of their scores, and in byte order where scores are equal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SortedSet {
     scores: BTreeMap<Arc<[u8]>, f64>,
@@ -15,7 +15,7 @@ pub(super) struct SortedSet {
 }
 
 impl SortedSet {
-    /// Gives `member` this score, whatever it had.
+    /// Sets the score of `member`.
     pub(super) fn set(&mut self, member: &[u8], score: f64) {
         self.remove(member);
         let member: Arc<[u8]> = member.into();
@@ -23,7 +23,7 @@ impl SortedSet {
         self.order.insert((Score(score), member));
     }
 
-    /// Removes a member; tells whether there was one.
+    /// Removes a member. Returns whether it was there.
     pub(super) fn remove(&mut self, member: &[u8]) -> bool {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
@@ -36,18 +36,18 @@ impl SortedSet {
         self.scores.get(member).copied()
     }
 
-    /// Returns the member's place from the lowest. Takes time in proportion to it.
+    /// Returns the member's rank from the lowest score. The time is proportional to the rank.
     pub(super) fn rank(&self, member: &[u8]) -> Option<usize> {
         self.scores.get(member)?;
         self.order.iter().position(|(_, other)| &**other == member)
     }
 
-    /// Iterates from the lowest.
+    /// Iterates from the lowest score.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
         self.order.iter().map(pair)
     }
 
-    /// Iterates over the members whose scores lie in `range`, from the lowest.
+    /// Iterates over the members whose scores are in `range`, from the lowest.
     pub(super) fn within(
         &self,
         range: ScoreRange,
@@ -65,8 +65,8 @@ impl SortedSet {
                     .filter(move |(_, score)| range.contains(*score)),
             );
         }
-        // The smallest number above the maximum bounds the range from above, so that it can be
-        // walked backwards too.
+        // The next number above the maximum is the upper bound. It allows a walk in both
+        // directions.
         let end = (Score(range.max.next_up()), Arc::from(&b""[..]));
         let start = (Score(range.min), Arc::from(&b""[..]));
         let items = self
@@ -121,7 +121,7 @@ impl ScoreRange {
     }
 }
 
-/// A score, never not-a-number; the two zeros are equal, as they are to C.
+/// A score, never NaN. The two zeros are equal, as they are in C.
 #[derive(Clone, Copy, Debug)]
 struct Score(f64);
 

@@ -1,4 +1,4 @@
-//! One connection: a task that reads requests and writes what becomes of them.
+//! One connection: a task that reads requests and writes replies and pushes.
 
 use std::pin::pin;
 
@@ -22,9 +22,9 @@ use crate::{
     shared::Pusher,
 };
 
-/// Serves a client until either side has had enough.
+/// Serves a client until the client or the server ends the connection.
 pub(super) async fn serve(server: EmbeddedServer, mut stream: TcpStream) {
-    // Replies are small and somebody waits for them; without it the socket works as well, only
+    // Replies are small and a client waits for each. Without the option the socket still works, but
     // slower.
     let _ = stream.set_nodelay(true);
     let (outlet, outflow) = outlet::pair();
@@ -40,12 +40,12 @@ pub(super) async fn serve(server: EmbeddedServer, mut stream: TcpStream) {
         () = &mut write => return,
         () = read(&session, &outflow, reader) => {}
     }
-    // The client will send no more, but may still read what it has asked for.
+    // The client will send no more, but it may still read the replies to its requests.
     session.server.finish(session.session);
     write.await;
 }
 
-/// A connection of the server; dropping it ends that.
+/// A session of the server. Dropping it ends the connection.
 struct Session {
     server: EmbeddedServer,
     session: SessionId,
@@ -57,13 +57,14 @@ impl Drop for Session {
     }
 }
 
-/// Hands requests over, one at a time and in order, until the client or the server ends that.
+/// Passes requests on, one at a time and in order, until the client or the server ends the
+/// connection.
 async fn read(session: &Session, outflow: &Outflow, mut reader: ReadHalf<'_>) {
     let Session { server, session } = session;
     let mut parser = RequestParser::default();
     let mut chunk = vec![0; CHUNK];
     loop {
-        // A failure of the socket is the end of what the client says, as much as an orderly one.
+        // A failure of the socket ends the requests of the client, as an orderly end does.
         let Ok(count @ 1..) = reader.read(&mut chunk).await else {
             return;
         };
@@ -76,7 +77,7 @@ async fn read(session: &Session, outflow: &Outflow, mut reader: ReadHalf<'_>) {
             };
             match server.submit_in_order(*session, command) {
                 Submitted::Ran => outflow.room().await,
-                // The rest stays in the socket, as before a process that is stopped.
+                // The remaining bytes stay in the socket, as with a stopped process.
                 Submitted::Waits => server.running().await,
                 Submitted::Closed => return,
             }
@@ -84,7 +85,8 @@ async fn read(session: &Session, outflow: &Outflow, mut reader: ReadHalf<'_>) {
     }
 }
 
-/// Writes what comes until the end, which does not wait for a client if the connection is cut.
+/// Writes what is queued until the end of the connection. If the server cuts the connection, it
+/// does not wait for the client.
 async fn write(outflow: &Outflow, mut writer: WriteHalf<'_>) {
     while let Next::Write(bytes) = outflow.next().await {
         select! {
@@ -97,5 +99,5 @@ async fn write(outflow: &Outflow, mut writer: WriteHalf<'_>) {
     }
 }
 
-/// How much is read at once.
+/// The number of bytes of one read.
 const CHUNK: usize = 16 << 10;

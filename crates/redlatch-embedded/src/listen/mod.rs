@@ -1,4 +1,4 @@
-//! The server over TCP: what other processes of this machine connect to.
+//! The server over TCP, for other processes of this machine.
 
 mod connection;
 mod outlet;
@@ -17,25 +17,25 @@ use tokio::{
 pub(crate) use self::outlet::Outlet;
 use crate::EmbeddedServer;
 
-/// A server that listens. Dropping this stops it from listening and closes the connections made
-/// here.
+/// A listening server. Dropping this value ends the listener and closes its connections.
 ///
-/// What a client has sent by then may still run; clients in this process and the data are not
-/// touched.
+/// Requests that clients have sent by then may still run. Clients in this process and the data are
+/// not affected.
 #[must_use = "dropping it stops listening"]
 pub struct Listening {
     local_addr: SocketAddr,
-    /// Its end is the word to all tasks.
+    /// Dropping the sender ends all tasks.
     _open: watch::Sender<()>,
 }
 
 impl Listening {
-    /// Returns where it listens: with the port that the system chose, if 0 was asked for.
+    /// Returns the address on which the server listens. If port 0 was requested, it has the port
+    /// that the system chose.
     pub const fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Returns the address for a client of this machine, such as `redis://127.0.0.1:40123`.
+    /// Returns the URL for a client of this machine, such as `redis://127.0.0.1:40123`.
     pub fn url(&self) -> String {
         format!("redis://{}", self.local_addr)
     }
@@ -50,14 +50,16 @@ impl fmt::Debug for Listening {
 }
 
 impl EmbeddedServer {
-    /// Listens on a TCP address, for several processes of one machine: `127.0.0.1:0` takes a free
+    /// Listens on a TCP address, for several processes of one machine. `127.0.0.1:0` takes a free
     /// port.
     ///
-    /// It speaks RESP2 to any client, with inline requests and pub/sub; `HELLO` is refused, sharded
-    /// pub/sub too. All trouble made through this handle acts on these connections too. There is no
-    /// password and no encryption, so whoever reaches the address can do everything: listen on the
-    /// loopback only. A client that sends faster than it reads is made to wait, and a subscriber
-    /// that falls 8 MiB behind is disconnected.
+    /// The listener speaks RESP2 to any client, with inline requests and pub/sub. It refuses
+    /// `HELLO` and sharded pub/sub. Trouble that is caused through this handle affects these
+    /// connections too.
+    ///
+    /// There is no password and no encryption: every client that reaches the address can do
+    /// everything. Listen on the loopback only. A client that sends faster than it reads must wait.
+    /// A subscriber that falls 8 MiB behind is disconnected.
     ///
     /// # Cancel safety
     ///
@@ -65,11 +67,11 @@ impl EmbeddedServer {
     ///
     /// # Errors
     ///
-    /// If the address cannot be had.
+    /// Returns an error if the address cannot be bound.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime with I/O enabled.
+    /// Panics outside of a tokio runtime with I/O enabled.
     ///
     /// # Examples
     ///
@@ -108,7 +110,7 @@ async fn accept(server: EmbeddedServer, listener: TcpListener, mut closing: watc
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {
-            // The one that lasts is a lack of file descriptors, which only time can mend.
+            // The lasting error is a lack of file descriptors, which only time can resolve.
             runtime.sleep_until(runtime.now() + PAUSE).await;
             continue;
         };
@@ -124,5 +126,5 @@ async fn serve(server: EmbeddedServer, stream: TcpStream, mut closing: watch::Re
     }
 }
 
-/// How long no connection is taken after one could not be.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! What is on its way to one client: replies and pushes in one order.
+//! The queue of replies and pushes to one client, in one order.
 
 use std::{
     collections::BTreeSet,
@@ -10,23 +10,23 @@ use tokio::sync::Notify;
 
 use super::reply;
 
-/// The server's end. Dropping it ends the connection.
+/// The server's end of the queue. Dropping it ends the connection.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     shared: Arc<Shared>,
     channels: BTreeSet<Vec<u8>>,
 }
 
-/// The socket's end.
+/// The socket's end of the queue.
 #[derive(Debug)]
 pub(super) struct Outflow(Arc<Shared>);
 
-/// What the socket is to do next.
+/// The next step of the socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Write these bytes.
     Write(Vec<u8>),
-    /// Nothing is left, and nothing will come.
+    /// Nothing is left and nothing will follow.
     End,
 }
 
@@ -44,7 +44,7 @@ struct Buffer {
     ended: bool,
 }
 
-/// Makes the two ends.
+/// Creates the two ends.
 pub(super) fn pair() -> (Outlet, Outflow) {
     let shared = Arc::<Shared>::default();
     let outlet = Outlet {
@@ -55,18 +55,18 @@ pub(super) fn pair() -> (Outlet, Outflow) {
 }
 
 impl Outlet {
-    /// Queues a reply. Readers wait for room before they ask for another, so nothing bounds it
-    /// here.
+    /// Queues a reply. The reader waits for room before its next request, so this queue needs no
+    /// limit here.
     pub(super) fn reply(&self, reply: &Reply) {
         self.write(|bytes| reply::reply(bytes, reply));
     }
 
-    /// Queues the answer to an `UNSUBSCRIBE` that had nothing to end.
+    /// Queues the reply to an `UNSUBSCRIBE` without any subscription.
     pub(super) fn unsubscribed_from_nothing(&self) {
         self.write(reply::unsubscribed_from_nothing);
     }
 
-    /// Queues a push; tells whether there was room for it.
+    /// Queues a push. Returns whether there was room for it.
     #[must_use]
     pub(crate) fn push(&mut self, push: &Push) -> bool {
         match push {
@@ -82,7 +82,7 @@ impl Outlet {
         has_room
     }
 
-    /// Whether any channel is listened to.
+    /// Tells whether the client is subscribed to any channel.
     pub(super) fn subscribes(&self) -> bool {
         !self.channels.is_empty()
     }
@@ -110,7 +110,7 @@ impl Drop for Outlet {
 }
 
 impl Outflow {
-    /// Waits for something to write, or for the end.
+    /// Waits for bytes to write, or for the end.
     pub(super) async fn next(&self) -> Next {
         loop {
             if let Some(next) = self.take() {
@@ -120,14 +120,14 @@ impl Outflow {
         }
     }
 
-    /// Waits until so little is queued that another request may be answered.
+    /// Waits until the queue is short enough for the reply to another request.
     pub(super) async fn room(&self) {
         while self.0.buffer().bytes.len() > MOST_REPLIED {
             self.0.drained.notified().await;
         }
     }
 
-    /// Waits for an end of the connection that does not wait for the client.
+    /// Waits until the server cuts the connection. Such an end does not wait for the client.
     pub(super) async fn cut(&self) {
         self.0.cut.notified().await;
     }
@@ -148,8 +148,8 @@ impl Shared {
     }
 }
 
-/// How much may wait for a subscriber that does not read before its connection is closed.
+/// The limit in bytes for a subscriber that does not read. Above it the connection is closed.
 const MOST_PUSHED: usize = 8 << 20;
 
-/// How much may wait for a client before its further requests do.
+/// The number of queued bytes above which a client's further requests wait.
 const MOST_REPLIED: usize = 256 << 10;

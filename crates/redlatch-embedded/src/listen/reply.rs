@@ -10,7 +10,7 @@ pub(super) fn reply(out: &mut Vec<u8>, reply: &Reply) {
     }
 }
 
-/// Appends a push; `subscriptions` is how many channels are listened to after it.
+/// Appends a push; `subscriptions` is the number of the client's subscriptions after it.
 pub(super) fn push(out: &mut Vec<u8>, push: &Push, subscriptions: usize) {
     match push {
         Push::Message { channel, payload } => {
@@ -24,7 +24,7 @@ pub(super) fn push(out: &mut Vec<u8>, push: &Push, subscriptions: usize) {
     }
 }
 
-/// Appends the answer to an `UNSUBSCRIBE` that had nothing to end.
+/// Appends the reply to an `UNSUBSCRIBE` without any subscription.
 pub(super) fn unsubscribed_from_nothing(out: &mut Vec<u8>) {
     change(out, b"unsubscribe", None, 0);
 }
@@ -71,7 +71,8 @@ fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
     line(out, kind, &count.to_string());
 }
 
-/// The text may be a client's, by way of a script; an end of line in it would begin another reply.
+/// Appends a line without line ends in its text. The text may be a client's, by way of a script,
+/// and a line end in it would begin another reply.
 fn line(out: &mut Vec<u8>, kind: u8, text: &str) {
     out.push(kind);
     let clean = |byte| match byte {

@@ -1,12 +1,12 @@
-//! Requests as they come over a socket: arrays of bulk strings, or a line of plain words.
+//! Requests as they arrive over a socket: arrays of bulk strings, or lines of plain words.
 
 use redlatch_core::runtime::Command;
 
-/// Reads requests out of bytes, however these are cut into pieces.
+/// Reads requests from bytes that arrive in pieces of any size.
 ///
-/// Inputs: [`feed`](Self::feed). Outputs: [`next`](Self::next) until it has no more. After an error the bytes that follow
-/// mean nothing, and every later call returns the error again. What is kept is bounded by
-/// [`MAX_REQUEST`] and what was fed since.
+/// [`feed`](Self::feed) takes the bytes, and [`next`](Self::next) returns requests until it needs
+/// more bytes. After an error the following bytes have no meaning, and every later call returns the
+/// error again. The memory is bounded by [`MAX_REQUEST`] and the bytes that were fed since.
 #[derive(Debug, Default)]
 pub(super) struct RequestParser {
     bytes: Vec<u8>,
@@ -15,17 +15,18 @@ pub(super) struct RequestParser {
     broken: Option<ProtocolError>,
 }
 
-/// What is wrong with a request, in a server's words.
+/// The error in a request, in a server's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProtocolError(pub(super) &'static str);
 
-/// How far the request at hand has come.
+/// The progress of the current request.
 #[derive(Debug, Default)]
 enum Progress {
-    /// Nothing of it is there.
+    /// No part of it has arrived.
     #[default]
     Start,
-    /// So many arguments are to come; without `length` that of the next one is not known yet.
+    /// The number of arguments that are still missing. Without `length`, the length of the next one
+    /// is not known yet.
     Array {
         command: Command,
         missing: usize,
@@ -34,7 +35,7 @@ enum Progress {
 }
 
 impl RequestParser {
-    /// Takes in what came next.
+    /// Takes the next bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         if self.at > 0 {
             self.bytes.drain(..self.at);
@@ -43,11 +44,11 @@ impl RequestParser {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next whole request; `None` if more bytes are needed.
+    /// Returns the next complete request; `None` if more bytes are needed.
     ///
     /// # Errors
     ///
-    /// If what came is not the protocol, or greater than is taken.
+    /// Returns an error if the bytes are not the protocol, or if the request is too large.
     pub(super) fn next(&mut self) -> Result<Option<Command>, ProtocolError> {
         if let Some(error) = self.broken {
             return Err(error);
@@ -98,7 +99,7 @@ impl RequestParser {
         }
     }
 
-    /// Takes one step within an array; tells whether there were the bytes for it.
+    /// Takes one step within an array. Returns whether the bytes for it were there.
     fn argument(
         &mut self,
         mut command: Command,
@@ -134,7 +135,7 @@ impl RequestParser {
         Ok((progress, whole))
     }
 
-    /// Takes a line without its end, if it is there.
+    /// Takes a complete line without its end; `None` if the line is not complete.
     fn line(&mut self, too_long: ProtocolError) -> Result<Option<&[u8]>, ProtocolError> {
         let rest = &self.bytes[self.at..];
         let window = &rest[..rest.len().min(MAX_LINE)];
@@ -156,7 +157,7 @@ fn start(count: &[u8]) -> Result<Progress, ProtocolError> {
     let count = number(count).filter(|count| *count <= MAX_ARGUMENTS);
     let count = count.ok_or(ProtocolError("invalid multibulk length"))?;
     let Ok(missing @ 1..) = usize::try_from(count) else {
-        // Servers pass over requests of nothing.
+        // Servers ignore empty requests.
         return Ok(Progress::Start);
     };
     Ok(Progress::Array {
@@ -176,7 +177,7 @@ fn bulk_length(line: &[u8], before: usize) -> Result<usize, ProtocolError> {
         .ok_or(ProtocolError("invalid bulk length"))
 }
 
-/// Reads an integer of few enough digits to be far from any overflow.
+/// Reads an integer with so few digits that it cannot overflow.
 fn number(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     if digits.is_empty() || digits.len() > 10 || !digits.iter().all(u8::is_ascii_digit) {
@@ -185,7 +186,7 @@ fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Splits an inline request; `None` if there is nothing in the line.
+/// Splits an inline request into words; `None` for an empty line.
 fn words(line: &[u8]) -> Result<Option<Command>, ProtocolError> {
     if line.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
         return Err(ProtocolError("quotes are not taken in inline requests"));
@@ -201,7 +202,7 @@ fn words(line: &[u8]) -> Result<Option<Command>, ProtocolError> {
 const TOO_BIG_INLINE: ProtocolError = ProtocolError("too big inline request");
 const TOO_BIG_COUNT: ProtocolError = ProtocolError("too big count string");
 
-/// What the arguments of one request may come to.
+/// The limit in bytes for all arguments of one request.
 pub(super) const MAX_REQUEST: usize = 64 << 20;
 const MAX_ARGUMENTS: i64 = 1 << 20;
 const MAX_LINE: usize = 64 << 10;

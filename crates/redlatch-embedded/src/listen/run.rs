@@ -1,5 +1,5 @@
-//! Requests of network clients: run like those of this process, answered in one order with the
-//! pushes.
+//! Requests of network clients. They run like requests of this process, and replies and pushes go
+//! out in one order.
 
 use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 
@@ -11,19 +11,19 @@ use crate::{
     trouble::LostReply,
 };
 
-/// What became of a request that was handed over.
+/// The result of submitting a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Submitted {
-    /// It has run.
+    /// The request has run.
     Ran,
-    /// It runs when the server goes on.
+    /// The request runs when the server resumes.
     Waits,
     /// The connection has ended.
     Closed,
 }
 
 impl EmbeddedServer {
-    /// Hands over one request, whose answer goes the way of the pushes.
+    /// Submits one request. Its reply takes the same queue as the pushes.
     pub(super) fn submit_in_order(&self, session: SessionId, command: Command) -> Submitted {
         let mut state = self.state();
         if !state.links.contains_key(&session) {
@@ -38,7 +38,7 @@ impl EmbeddedServer {
         }
     }
 
-    /// Answers what is not a request, and ends the connection.
+    /// Answers bytes that are not a request, and ends the connection.
     pub(super) fn refuse(&self, session: SessionId, error: ProtocolError) {
         let mut state = self.state();
         if let Some(outlet) = state.outlet(session) {
@@ -47,7 +47,7 @@ impl EmbeddedServer {
         state.finish(session);
     }
 
-    /// Ends the connection after what is on its way to the client.
+    /// Ends the connection after the queued bytes are written.
     pub(super) fn finish(&self, session: SessionId) {
         self.state().finish(session);
     }
@@ -72,7 +72,7 @@ impl State {
             Verb::Auth => auth(command),
             Verb::Courtesy | Verb::Quit => Ok(Value::Status("OK".to_owned())),
             Verb::Sharded => fail("ERR sharded pub/sub is not served over a network"),
-            // Nothing to end, which no push says.
+            // There is no subscription to end, so no push can be the reply.
             Verb::Unsubscribe if command.args().len() == 1 && !self.subscribes(session) => {
                 Ok(Value::Nil)
             }
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// Queues the reply, unless pushes have said it all.
+    /// Queues the reply, unless pushes were the reply.
     fn tell(&mut self, session: SessionId, verb: Verb, reply: &Reply) {
         let Some(outlet) = self.outlet(session) else {
             return;
@@ -128,12 +128,13 @@ impl State {
     }
 }
 
-/// What a network client's command is to the layer above the engine.
+/// The kind of a network client's command, for the layer above the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Hello,
     Auth,
-    /// What clients tell about themselves and nobody here asks for.
+    /// Commands in which clients describe themselves, such as `CLIENT SETINFO`. This server ignores
+    /// them.
     Courtesy,
     Quit,
     Subscribe,
@@ -162,7 +163,7 @@ impl Verb {
     }
 }
 
-/// Answers as a server without users of its own and without a password.
+/// Answers `AUTH` as a server without a password and without additional users.
 fn auth(command: &Command) -> Reply {
     let args: Vec<_> = command.args().skip(1).collect();
     match args[..] {

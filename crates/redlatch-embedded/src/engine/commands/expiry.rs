@@ -38,7 +38,7 @@ pub(in crate::engine) fn persist(call: &mut Call<'_>) -> Reply {
     Ok(flag(had.is_some()))
 }
 
-/// Turns a span into the millisecond at which it ends; `None` if no clock gets there.
+/// Returns the millisecond at which a span ends; `None` if it is beyond the range of the clock.
 pub(super) fn deadline(call: &Call<'_>, span: i64, unit: i64) -> Option<i64> {
     let now = i64::try_from(call.clock.now.millis()).ok()?;
     span.checked_mul(unit)?.checked_add(now)
@@ -51,7 +51,8 @@ fn expire_in(call: &mut Call<'_>, unit: i64) -> Reply {
     expire_at(call, at)
 }
 
-/// Sets the expiry to `at` if the options allow it. Options are read first, as servers do.
+/// Sets the expiry to `at` if the options allow it. The options are read before `at` is checked, as
+/// servers do.
 fn expire_at(call: &mut Call<'_>, at: Result<i64, ServerError>) -> Reply {
     let options = Options::parse(&call.args[3..])?;
     let at = at?;
@@ -71,7 +72,8 @@ fn expire_at(call: &mut Call<'_>, at: Result<i64, ServerError>) -> Reply {
     Ok(flag(true))
 }
 
-/// What is left of the first key in milliseconds; -1 for ever, -2 for no key.
+/// Returns the remaining time of the first key in milliseconds: -1 for a key without expiry, -2 for
+/// a missing key.
 fn remaining(call: &mut Call<'_>) -> i64 {
     let now = call.clock.now.millis();
     match call.entry(call.key()) {
@@ -121,8 +123,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Tells whether `entry` may get the expiry `at`. A key without expiry counts as one that lives
-    /// for ever.
+    /// Tells whether `entry` may get the expiry `at`. A key without expiry counts as one with an
+    /// infinite expiry.
     fn allow(&self, entry: &Entry, at: i64) -> bool {
         let current = entry
             .expires

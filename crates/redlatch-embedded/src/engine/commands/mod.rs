@@ -1,4 +1,4 @@
-//! The commands, by what they work on.
+//! The commands, grouped by the type of data.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) mod strings;
 mod zrange;
 pub(super) mod zsets;
 
-/// The parameters that `CONFIG` knows, with their defaults.
+/// Returns the parameters that `CONFIG` knows, with their defaults.
 pub(super) fn default_config() -> BTreeMap<String, String> {
     let pairs = [
         ("appendfsync", "everysec"),
@@ -34,7 +34,7 @@ pub(super) fn default_config() -> BTreeMap<String, String> {
         .into()
 }
 
-/// Tells whether the data have outgrown `maxmemory`.
+/// Tells whether the data exceed `maxmemory`.
 pub(super) fn is_over_maxmemory(core: &Core) -> bool {
     match server::maxmemory(core) {
         0 => false,

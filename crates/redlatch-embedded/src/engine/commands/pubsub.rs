@@ -1,4 +1,4 @@
-//! `PUBLISH`, `SUBSCRIBE` and their sharded twins.
+//! `PUBLISH`, `SUBSCRIBE` and their sharded counterparts.
 
 use redlatch_core::runtime::Reply;
 

@@ -1,4 +1,4 @@
-//! `SCAN` and `HSCAN`. Both answer everything at once, which their contract allows.
+//! `SCAN` and `HSCAN`. Both return all items in one reply, which their contract allows.
 
 use redlatch_core::runtime::{Reply, ServerError, Value};
 
@@ -35,8 +35,9 @@ pub(in crate::engine) fn hscan(call: &mut Call<'_>) -> Reply {
     ))
 }
 
-/// Any number is a cursor, in the spellings that each server's parser takes; each answers
-/// everything.
+/// Checks that a cursor is a number, in a spelling that the parser of this server accepts.
+///
+/// Every number is a valid cursor, because every reply holds all items.
 fn check_cursor(model: Model, cursor: &[u8]) -> Result<(), ServerError> {
     let is_valkey = model == Model::Valkey9_1;
     let negative = is_valkey && number::parse_int(cursor).is_some_and(|number| number < 0);

@@ -1,4 +1,4 @@
-//! `EVAL`, `EVALSHA`, their read-only twins, and `SCRIPT`.
+//! `EVAL`, `EVALSHA`, their read-only counterparts, and `SCRIPT`.
 
 use redlatch_core::runtime::{Reply, ServerError, Value};
 
@@ -82,7 +82,7 @@ pub(in crate::engine) fn script(
     }
 }
 
-/// Ends the script of another client, if there is said to be one.
+/// Ends the script of another client if the condition for one is set.
 fn kill(engine: &Engine) -> Reply {
     let mut core = engine.core();
     if !core.conditions.has(Condition::Busy) {
@@ -117,7 +117,8 @@ fn eval_known(
     args: &[&[u8]],
     clock: Clock,
 ) -> Reply {
-    // A text of another length cannot be a digest, and is answered before anything else is read.
+    // An argument of another length cannot be a digest. The server answers it before it reads the
+    // other arguments.
     if args[1].len() != SHA_LEN {
         return Err(no_script(engine.model()));
     }
@@ -194,5 +195,5 @@ fn unknown_subcommand(seven: bool, sub: &[u8]) -> ServerError {
     })
 }
 
-/// Letters of a SHA-1 digest in hexadecimal.
+/// The number of hexadecimal digits of a SHA-1 digest.
 const SHA_LEN: usize = 40;

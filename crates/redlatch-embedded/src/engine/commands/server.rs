@@ -130,7 +130,7 @@ pub(in crate::engine) fn info(call: &mut Call<'_>) -> Reply {
     Ok(bulk(text.join("\r\n").as_bytes()))
 }
 
-/// The parameter `maxmemory`, zero for no limit.
+/// Returns the parameter `maxmemory`, with zero for no limit.
 pub(in crate::engine) fn maxmemory(core: &Core) -> usize {
     core.config
         .get("maxmemory")
@@ -138,7 +138,7 @@ pub(in crate::engine) fn maxmemory(core: &Core) -> usize {
         .unwrap_or(0)
 }
 
-/// An estimate of the bytes in use, with something for the server itself.
+/// Estimates the bytes in use, including a constant for the server itself.
 pub(in crate::engine) fn used_memory(core: &Core) -> usize {
     core.data.size() + SERVER_ITSELF
 }
@@ -202,5 +202,6 @@ fn unknown_parameter(call: &Call<'_>, name: &[u8]) -> ServerError {
     })
 }
 
-/// What an empty server uses, so that `CONFIG SET maxmemory 1` fills it as it fills a real one.
+/// The memory of an empty server in bytes. With it, `CONFIG SET maxmemory 1` makes the server full,
+/// as it does with a real one.
 const SERVER_ITSELF: usize = 1_000_000;

@@ -47,7 +47,7 @@ pub(in crate::engine) fn decrby(call: &mut Call<'_>) -> Reply {
     if by == i64::MIN && call.model().is_seven() {
         return Err(error("ERR decrement would overflow"));
     }
-    // Older servers let the negation wrap.
+    // On older servers the negation wraps.
     let by = by.wrapping_neg();
     add(call, by)
 }
@@ -106,7 +106,7 @@ struct SetOptions<'a> {
     if_present: bool,
     keep_ttl: bool,
     get: bool,
-    /// The argument of the option, and which one it was. The same one may come twice; the last
+    /// The argument of the option, and the option. The same option may occur twice; the last one
     /// counts.
     expiry: Option<(&'a [u8], ExpiryKind)>,
 }
@@ -156,12 +156,12 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// How an expiry is given.
+/// The form in which an expiry is given.
 #[derive(Clone, Copy, PartialEq)]
 struct ExpiryKind {
-    /// In milliseconds.
+    /// The unit in milliseconds.
     unit: i64,
-    /// Whether it is an instant rather than a span.
+    /// Whether the argument is an instant rather than a span.
     instant: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::engine::{
 
 pub(in crate::engine) fn zrange(call: &mut Call<'_>) -> Reply {
     let options = Options::parse(call, 4)?;
-    // Servers cannot tell the limit -1 from none.
+    // Servers do not distinguish the limit -1 from no limit.
     if options.limit.is_some_and(|(_, take)| take != -1) && !options.by_score {
         return Err(error(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
@@ -59,7 +59,7 @@ pub(super) fn score_range(model: Model, min: &[u8], max: &[u8]) -> Result<ScoreR
     })
 }
 
-/// Which members, in which order, how many of them.
+/// A query: the members, their order and their number.
 pub(super) struct Query {
     pub(super) pick: Pick,
     pub(super) reversed: bool,
@@ -67,16 +67,17 @@ pub(super) struct Query {
     pub(super) take: usize,
 }
 
-/// Which members a query looks at.
+/// The members that a query selects.
 pub(super) enum Pick {
-    /// From this rank to that, both included; negative ones count from the end.
+    /// The members from the first rank to the second, both included. Negative ranks count from the
+    /// end.
     Ranks(i64, i64),
-    /// Those with scores in this interval.
+    /// The members whose scores are in this interval.
     Scores(ScoreRange),
 }
 
 impl Query {
-    /// All members.
+    /// Returns the selection of all members.
     pub(super) const fn all() -> Self {
         Self::by_rank(0, -1)
     }
@@ -120,7 +121,7 @@ impl Query {
     }
 }
 
-/// Turns ranks as users give them into a start and a length.
+/// Converts ranks as users write them into a start and a length.
 fn ranks(start: i64, stop: i64, len: usize) -> Option<(usize, usize)> {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let absolute = |rank: i64| {
@@ -143,7 +144,7 @@ fn ranks(start: i64, stop: i64, len: usize) -> Option<(usize, usize)> {
 fn by_score(call: &mut Call<'_>, range: ScoreRange, options: &Options) -> Reply {
     let (skip, take) = options.limit.unwrap_or((0, -1));
     let Ok(skip) = usize::try_from(skip) else {
-        // A wrong type is told even where nothing can come back.
+        // A wrong type is an error even if the reply would be empty.
         call.sorted_set()?;
         return Ok(Value::Array(Vec::new()));
     };

@@ -17,7 +17,8 @@ pub(in crate::engine) fn zadd(call: &mut Call<'_>) -> Reply {
     add(call, &options, rest)
 }
 
-/// Takes the options of `ZADD` too, as servers do; there is no room for them in its arguments.
+/// Runs `ZINCRBY`. It parses the options of `ZADD` too, as servers do, although its number of
+/// arguments leaves no room for them.
 pub(in crate::engine) fn zincrby(call: &mut Call<'_>) -> Reply {
     let (options, rest) = AddOptions::parse(call.model(), &call.args[2..]);
     add(
@@ -111,7 +112,7 @@ pub(in crate::engine) fn zpopmin(call: &mut Call<'_>) -> Reply {
     }
     let how_many = usize::try_from(how_many).unwrap_or(0);
     if how_many == 0 && !call.model().is_seven() {
-        // Answered before anybody looks at what is under the key.
+        // The reply does not depend on the value under the key, so the type is not checked.
         return Ok(Value::Array(Vec::new()));
     }
     let query = Query {
@@ -136,7 +137,8 @@ pub(in crate::engine) fn zremrangebyscore(call: &mut Call<'_>) -> Reply {
     Ok(count(remove(call, &query)?.0.len()))
 }
 
-/// Servers since 7.0 read this count in a way that words its error otherwise.
+/// Returns the error for a count that is not positive. Servers since 7.0 parse this count
+/// differently, and their error has another text.
 fn positive_only(call: &Call<'_>, error: ServerError) -> ServerError {
     match call.model() {
         Model::Redis6_2 => error,
@@ -144,7 +146,7 @@ fn positive_only(call: &Call<'_>, error: ServerError) -> ServerError {
     }
 }
 
-/// Members taken out, with their scores.
+/// The removed members, with their scores.
 struct Removed(Vec<(Vec<u8>, f64)>);
 
 impl Removed {
@@ -176,12 +178,12 @@ struct AddOptions {
     if_less: bool,
     count_changed: bool,
     incr: bool,
-    /// Small sorted sets of newer servers keep whole scores as integers, which know no negative
-    /// zero.
+    /// Whether a negative zero stays negative. Small sorted sets of newer servers store whole
+    /// scores as integers, which have no negative zero.
     keeps_negative_zero: bool,
 }
 
-/// What became of all members.
+/// The results of all members of one command.
 #[derive(Default)]
 struct Tally {
     added: i64,
@@ -189,7 +191,7 @@ struct Tally {
     last: Option<f64>,
 }
 
-/// What became of one member.
+/// The result of one member.
 enum Put {
     Skipped,
     Added(f64),
@@ -197,7 +199,7 @@ enum Put {
 }
 
 impl AddOptions {
-    /// Reads the options in front; returns them and what follows.
+    /// Reads the options at the front. Returns them and the arguments that follow.
     fn parse<'a, 'b>(model: Model, args: &'b [&'a [u8]]) -> (Self, &'b [&'a [u8]]) {
         let keeps_negative_zero = !model.is_seven();
         let mut options = Self {

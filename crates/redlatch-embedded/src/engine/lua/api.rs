@@ -12,7 +12,7 @@ use crate::engine::{
     lock,
 };
 
-/// Makes the table of functions that the prelude builds the scripts' world from.
+/// Creates the table of host functions from which the prelude builds the environment of scripts.
 pub(super) fn table(lua: &Lua, core: &Arc<Mutex<Core>>, model: Model) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     commands(lua, &table, core, model)?;
@@ -35,7 +35,7 @@ pub(super) fn table(lua: &Lua, core: &Arc<Mutex<Core>>, model: Model) -> mlua::R
     Ok(table)
 }
 
-/// `redis.call` and `redis.pcall`.
+/// Adds `redis.call` and `redis.pcall`.
 fn commands(lua: &Lua, table: &Table, core: &Arc<Mutex<Core>>, model: Model) -> mlua::Result<()> {
     let shared = Arc::clone(core);
     let call = move |lua: &Lua, args: MultiValue| match execute(lua, &shared, &args, model) {
@@ -68,7 +68,7 @@ fn execute(
     })
 }
 
-/// The functions that make replies or tell something about one value.
+/// Adds the functions that make a reply or inspect one value.
 fn replies(lua: &Lua, table: &Table, model: Model) -> mlua::Result<()> {
     let error_reply = move |lua: &Lua, args: MultiValue| match one_string(&args) {
         Some(text) => convert::field(lua, "err", &error_text(model, text)),
@@ -103,7 +103,7 @@ fn replies(lua: &Lua, table: &Table, model: Model) -> mlua::Result<()> {
     table.set("setresp", lua.create_function(setresp)?)
 }
 
-/// Takes the version that is there already, and no other.
+/// Runs `redis.setresp`, which accepts the current version of the protocol only.
 fn setresp(model: Model, args: &MultiValue) -> mlua::Result<()> {
     let version = args.front().and_then(LuaValue::as_f64);
     match (args.len(), version.map(f64::trunc)) {
@@ -117,7 +117,7 @@ fn setresp(model: Model, args: &MultiValue) -> mlua::Result<()> {
     }
 }
 
-/// Checks its arguments as servers do, and logs nothing.
+/// Runs `redis.log`: checks the arguments as servers do, and logs nothing.
 fn log(model: Model, args: &MultiValue) -> mlua::Result<()> {
     if args.len() < 2 {
         let text = format!("{}.log() requires two arguments or more.", library(model));
@@ -137,7 +137,7 @@ fn log(model: Model, args: &MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-/// What this server calls its library in errors.
+/// Returns the name of the library in the errors of this server.
 fn library(model: Model) -> &'static str {
     if model == Model::Valkey9_1 {
         "server"
@@ -178,7 +178,7 @@ fn one_string(args: &MultiValue) -> Option<Vec<u8>> {
     }
 }
 
-/// The text of `redis.error_reply`: newer servers see to it that there is a code in front.
+/// Returns the text of `redis.error_reply`. Newer servers make sure that it starts with a code.
 fn error_text(model: Model, text: Vec<u8>) -> Vec<u8> {
     if model.wraps_script_errors() {
         return text;

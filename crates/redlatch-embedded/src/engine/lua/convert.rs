@@ -1,11 +1,11 @@
-//! Replies to Lua and back.
+//! Conversion of replies to Lua values and back.
 
 use mlua::{Lua, MultiValue, Table, Value as LuaValue};
 use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 
 use crate::engine::{Model, call::error, number};
 
-/// Turns the arguments of `redis.call` into a command.
+/// Converts the arguments of `redis.call` into a command.
 pub(super) fn to_command(args: &MultiValue, model: Model) -> Result<Command, ServerError> {
     if args.is_empty() {
         return Err(error(match model {
@@ -18,7 +18,7 @@ pub(super) fn to_command(args: &MultiValue, model: Model) -> Result<Command, Ser
     for arg in args {
         match arg {
             LuaValue::String(text) => command.push(&*text.as_bytes()),
-            // Lua 5.1 has doubles only; the integer is a convenience of the binding.
+            // Lua 5.1 has doubles only; the integer variant comes from the binding.
             LuaValue::Integer(number) => command.push(number::argument_text(model, *number as f64)),
             LuaValue::Number(number) => command.push(number::argument_text(model, *number)),
             _ => return Err(wrong_argument(model)),
@@ -27,7 +27,7 @@ pub(super) fn to_command(args: &MultiValue, model: Model) -> Result<Command, Ser
     Ok(command)
 }
 
-/// Turns a reply into what a script gets to see.
+/// Converts a reply into the Lua value that a script receives.
 pub(super) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     Ok(match value {
         Value::Nil => LuaValue::Boolean(false),
@@ -48,7 +48,7 @@ pub(super) fn to_lua(lua: &Lua, value: &Value) -> mlua::Result<LuaValue> {
     })
 }
 
-/// Makes a table of strings.
+/// Creates a table of strings.
 pub(super) fn list(lua: &Lua, items: &[&[u8]]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(items.len(), 0)?;
     for item in items {
@@ -57,8 +57,8 @@ pub(super) fn list(lua: &Lua, items: &[&[u8]]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// Appends a string. Text goes into the table without a handle to it being made and dropped, which
-/// halves the price.
+/// Appends a string. Valid UTF-8 goes into the table without a handle to a Lua string, which halves
+/// the cost.
 fn push(lua: &Lua, table: &Table, bytes: &[u8]) -> mlua::Result<()> {
     match std::str::from_utf8(bytes) {
         Ok(text) => table.raw_push(text),
@@ -66,14 +66,14 @@ fn push(lua: &Lua, table: &Table, bytes: &[u8]) -> mlua::Result<()> {
     }
 }
 
-/// Makes a table of one field, as statuses and errors are in Lua.
+/// Creates a table of one field, the form of statuses and errors in Lua.
 pub(super) fn field(lua: &Lua, name: &str, text: &[u8]) -> mlua::Result<LuaValue> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(name, lua.create_string(text)?)?;
     Ok(LuaValue::Table(table))
 }
 
-/// Turns what a script returned into a reply.
+/// Converts the result of a script into a reply.
 pub(super) fn to_reply(value: &LuaValue) -> Reply {
     match from_lua(value, 0)? {
         Value::Error(error) => Err(error),
@@ -81,7 +81,7 @@ pub(super) fn to_reply(value: &LuaValue) -> Reply {
     }
 }
 
-/// Reads an error line as a script makes it: the first word is the code, whatever it is.
+/// Reads an error line that a script has made. The first word is the code, whatever it is.
 pub(super) fn error_line(line: &[u8]) -> ServerError {
     let line = until_nul(line);
     let end = line
@@ -129,8 +129,8 @@ fn string_field(table: &Table, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Converts as C does on the servers' machines: out of range, and not a number, become the smallest
-/// integer.
+/// Converts a number as C does on the servers' machines. NaN and values out of range become the
+/// smallest integer.
 fn truncate(number: f64) -> i64 {
     if number.is_nan() || !(-TWO_TO_63..TWO_TO_63).contains(&number) {
         return i64::MIN;
@@ -138,12 +138,12 @@ fn truncate(number: f64) -> i64 {
     number as i64
 }
 
-/// Makes a line of a text: up to its first NUL, without line ends inside.
+/// Makes one line of a text: cuts it at its first NUL, and replaces the line ends in it.
 fn one_line(text: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(text)).replace(['\r', '\n'], " ")
 }
 
-/// What C sees of a text.
+/// Returns the text up to its first NUL, where C ends it.
 pub(super) fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
@@ -158,5 +158,6 @@ fn wrong_argument(model: Model) -> ServerError {
 
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// Replies nested deeper are refused; a table that contains itself would never end.
+/// The limit of nesting in a reply. A deeper reply is refused; a table that contains itself would
+/// never end.
 const DEEPEST: usize = 100;

@@ -1,4 +1,4 @@
-//! Errors inside scripts, in the words of each server.
+//! Errors inside scripts, in the wording of each server.
 
 use std::{error, fmt};
 
@@ -8,7 +8,7 @@ use redlatch_core::runtime::ServerError;
 use super::{CHUNK, convert};
 use crate::engine::{Model, call};
 
-/// An error that a function of the host raises in a script.
+/// An error that a host function raises in a script.
 #[derive(Clone, Debug)]
 pub(super) struct Raised(pub(super) String);
 
@@ -18,7 +18,7 @@ impl Raised {
         Err(LuaError::external(Self(line)))
     }
 
-    /// Finds the raised line in an error that came back through Lua.
+    /// Finds the raised error inside an error that came back through Lua.
     fn within(mut error: &LuaError) -> Option<&Self> {
         while let LuaError::CallbackError { cause, .. } = error {
             error = cause;
@@ -35,7 +35,7 @@ impl fmt::Display for Raised {
 
 impl error::Error for Raised {}
 
-/// The error for a text that is not Lua.
+/// Returns the error for a script that does not compile.
 pub(super) fn compile(error: &LuaError) -> ServerError {
     let text = match error {
         LuaError::SyntaxError { message, .. } => message.clone(),
@@ -54,13 +54,14 @@ pub(super) fn refusal(lua: &Lua, model: Model, error: &ServerError) -> String {
     let (source, line) = caller(lua);
     let text = match error.code.as_str() {
         "ERR" => error.message.clone(),
-        // These are whole protocol lines inside the server, and stay so.
+        // Inside the server these errors are whole protocol lines, and a script sees them so.
         _ => format!("-{error}\r\n"),
     };
     format!("{source}: {line}: {text}")
 }
 
-/// What a script's `pcall` returns for an error: newer servers make a string of an error table.
+/// Returns the error value that a script's `pcall` returns. Newer servers convert an error table to
+/// a string.
 pub(super) fn caught(lua: &Lua, model: Model, value: LuaValue) -> mlua::Result<LuaValue> {
     match &value {
         LuaValue::Error(error) => Ok(LuaValue::String(lua.create_string(host_line(error))?)),
@@ -74,7 +75,7 @@ pub(super) fn caught(lua: &Lua, model: Model, value: LuaValue) -> mlua::Result<L
     }
 }
 
-/// What the handler of a script's `xpcall` gets to see of an error.
+/// Returns the error value that the handler of a script's `xpcall` receives.
 pub(super) fn raised(lua: &Lua, model: Model, value: LuaValue) -> mlua::Result<LuaValue> {
     match &value {
         LuaValue::Error(error) if model.wraps_script_errors() => {
@@ -127,7 +128,7 @@ fn host_line(error: &LuaError) -> String {
     }
 }
 
-/// The text of an error value up to its first NUL, where C ends it.
+/// Returns the text of an error value up to its first NUL, where C ends it.
 fn text(value: &LuaValue) -> String {
     let text = match value {
         LuaValue::Error(error) => host_line(error),
@@ -137,12 +138,12 @@ fn text(value: &LuaValue) -> String {
     text.split('\0').next().unwrap_or_default().to_owned()
 }
 
-/// The function that called the host, as 6.2 names it.
+/// Returns the function that called the host, as 6.2 names it.
 fn caller(lua: &Lua) -> (String, String) {
     frame(lua, 1).unwrap_or_else(|| ("=[C]".to_owned(), "-1".to_owned()))
 }
 
-/// The nearest line of the script itself.
+/// Returns the nearest line of the script itself.
 fn script_frame(lua: &Lua) -> (String, String) {
     let frames = (1..DEEPEST_FRAME).map_while(|level| frame(lua, level));
     let mut scripts = frames.filter(|(source, _)| source == CHUNK);
@@ -165,5 +166,6 @@ fn frame(lua: &Lua, level: usize) -> Option<(String, String)> {
     })
 }
 
-/// A script that fails deeper than this is said to have failed in its first line.
+/// The limit of the search for a frame of the script. An error that was raised deeper is reported
+/// at the first line.
 const DEEPEST_FRAME: usize = 64;

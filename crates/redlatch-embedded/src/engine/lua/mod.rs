@@ -1,4 +1,4 @@
-//! Lua: the cache of scripts and how one is run.
+//! Lua: the cache of scripts, and the execution of a script.
 
 mod api;
 mod convert;
@@ -15,7 +15,7 @@ use redlatch_core::runtime::{Reply, ServerError};
 
 use super::{Model, call::error, core::Core};
 
-/// A script's name: the SHA-1 of its text in lower-case hexadecimal.
+/// The digest of a script: the SHA-1 of its text in lower-case hexadecimal.
 pub(crate) type Sha = String;
 
 /// The Lua state and the scripts compiled in it.
@@ -23,19 +23,19 @@ pub(super) struct ScriptHost {
     lua: Lua,
     env: Table,
     run: Function,
-    /// The scripts that were compiled.
+    /// The compiled scripts.
     scripts: BTreeMap<Sha, Compiled>,
-    /// The compiled scripts. They are kept on Lua's side, where any number fits; handles to them
-    /// would not.
+    /// The functions of the compiled scripts. They are kept on Lua's side, because the number of
+    /// handles to Lua values is limited.
     bodies: Table,
 }
 
-/// A script that was compiled.
+/// A compiled script.
 struct Compiled {
-    /// Where in `bodies` it is.
+    /// The index in `bodies`.
     place: usize,
-    /// Whether the server has it; one that was flushed need not be compiled again, since a script
-    /// leaves nothing in its function.
+    /// Whether the server knows the script. A flushed script need not be compiled again, because a
+    /// script leaves no state in its function.
     known: bool,
 }
 
@@ -48,7 +48,7 @@ impl ScriptHost {
         Self::build(core, model).expect("the prelude runs")
     }
 
-    /// Compiles a script unless it is known; returns its name.
+    /// Compiles a script unless it is known. Returns its digest.
     pub(super) fn load(&mut self, source: &[u8]) -> Result<Sha, ServerError> {
         let sha = sha1_hex(source);
         if let Some(script) = self.scripts.get_mut(&sha) {
@@ -73,7 +73,7 @@ impl ScriptHost {
             .for_each(|script| script.known = false);
         if self.scripts.len() > KEPT {
             self.scripts.clear();
-            // Clearing a table takes an error only from a metamethod, and this one has none.
+            // Clearing a table fails only by a metamethod, and this table has none.
             drop(self.bodies.clear());
         }
     }
@@ -137,13 +137,13 @@ impl ScriptHost {
     }
 }
 
-/// The SHA-1 of some bytes in lower-case hexadecimal.
+/// Returns the SHA-1 of some bytes in lower-case hexadecimal.
 pub(crate) fn sha1_hex(bytes: &[u8]) -> Sha {
     sha1_smol::Sha1::from(bytes).digest().to_string()
 }
 
-/// What Lua calls the text of every script, as servers do.
+/// The chunk name of every script in Lua, as on servers.
 const CHUNK: &str = "@user_script";
 
-/// With more scripts than this a flush drops what was compiled.
+/// The number of scripts above which a flush drops the compiled functions.
 const KEPT: usize = 256;

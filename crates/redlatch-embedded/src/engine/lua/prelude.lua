@@ -1,5 +1,5 @@
--- The world of a script: protected globals, sealed libraries, and the function that runs one.
--- Takes: a table of functions of the host. Returns: the environment, and run(body, keys, argv).
+-- The environment of a script: protected globals, sealed libraries, and the function that runs a
+-- script. Takes a table of host functions. Returns the environment and run(body, keys, argv).
 local host = ...
 
 local error, pcall, setmetatable, tostring, xpcall = error, pcall, setmetatable, tostring, xpcall
@@ -30,8 +30,8 @@ local globals = {
   ARGV = {},
 }
 
--- An error of the host is an object; what a script catches is what it would catch on a server: with
--- pcall a string, with xpcall what was raised.
+-- An error of the host is an object. A script must catch the same value as on a server: pcall
+-- returns a string, and xpcall passes the raised value.
 local function caught(ok, ...)
   if ok then
     return true, ...

@@ -1,11 +1,11 @@
-//! Calls of scripts that take something, give it back, and mark an attempt as undone.
+//! Script calls that acquire, release, and mark an attempt as undone.
 
 use redlatch_lua::{FAIR, POOL, REENTRANT, RWLOCK, Source};
 
 /// A server time that no test reaches, in ms.
 pub const FAR: u64 = 9_999_999_999_999;
 
-/// What scripts take.
+/// The object that a call acquires.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Lock,
@@ -16,13 +16,13 @@ pub enum Kind {
     Permits,
 }
 
-/// What a script does with an attempt.
+/// The action of a call on an attempt.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
-    /// Takes the name until somebody gives it back.
+    /// Acquires the name until another call releases it.
     Acquire,
     Release,
-    /// Gives back, and marks the attempt until this server time, in ms.
+    /// Releases, and marks the attempt as undone until this server time, in ms.
     Undo(u64),
 }
 

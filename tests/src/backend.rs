@@ -1,5 +1,5 @@
-//! What a behaviour is tested on. A behaviour is written once, over [`Backend`], and run once per
-//! backend; see `redlatch-behaviours`.
+//! The servers on which a behaviour is tested. A behaviour is written once, over [`Backend`], and
+//! runs once per backend; see `redlatch-behaviours`.
 
 use std::{
     collections::BTreeMap,
@@ -17,32 +17,32 @@ use redlatch::{
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// A server to test on, with nothing on it.
+/// An empty server to test on.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a test has one or two of them")]
 pub enum Backend {
-    /// The engine inside this process, on a clock that a paused test steps.
+    /// The engine inside this process, with a clock that a paused test steps.
     Embedded {
-        /// Its handle, to make trouble with.
+        /// The handle with which a test causes trouble.
         server: EmbeddedServer,
-        /// Its clock.
+        /// The clock of the engine.
         runtime: Arc<dyn Runtime>,
-        /// Its address, different from every other's.
+        /// The address, which is unique.
         name: String,
     },
     /// A real server.
     #[cfg(unix)]
     Real(crate::server::Server),
-    /// Several real servers, shared with the other tests of this process, one after the other.
+    /// Several real servers. The tests of this process share them, one test at a time.
     #[cfg(unix)]
     Shared(crate::shared::Shared),
 }
 
-/// How many embedded servers have been started.
+/// The number of embedded servers that have been started.
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl Backend {
-    /// Starts an embedded server. Inside of a tokio runtime, best a paused one.
+    /// Starts an embedded server inside of a tokio runtime, preferably a paused one.
     pub fn embedded() -> Self {
         let runtime: Arc<dyn Runtime> = Arc::new(SteppedRuntime::new());
         Self::Embedded {
@@ -61,13 +61,13 @@ impl Backend {
         ))
     }
 
-    /// Takes the cluster of three masters of this process.
+    /// Takes the shared cluster of three masters of this process.
     #[cfg(unix)]
     pub async fn cluster(binary: &crate::server::ServerBinary) -> Self {
         Self::Shared(crate::shared::Shared::cluster(binary).await)
     }
 
-    /// Takes the sentinels of this process, with a master and a replica.
+    /// Takes the shared sentinels of this process, with a master and a replica.
     #[cfg(unix)]
     pub async fn sentinel(binary: &crate::server::ServerBinary) -> Self {
         Self::Shared(crate::shared::Shared::sentinel(binary).await)
@@ -77,7 +77,7 @@ impl Backend {
     ///
     /// # Panics
     ///
-    /// If this is the embedded one, or several.
+    /// Panics if this is the embedded server or several servers.
     #[cfg(unix)]
     pub fn server(&self) -> &crate::server::Server {
         match self {
@@ -86,7 +86,7 @@ impl Backend {
         }
     }
 
-    /// Returns the real server that is in charge of `key`.
+    /// Returns the real server that serves `key`.
     #[cfg(unix)]
     fn owner(&self, key: &str) -> &crate::server::Server {
         match self {
@@ -95,7 +95,7 @@ impl Backend {
         }
     }
 
-    /// Starts to build a client of this server.
+    /// Returns a builder of a client of this server.
     pub fn builder(&self) -> ClientBuilder {
         match self {
             Self::Embedded {
@@ -124,7 +124,7 @@ impl Backend {
     ///
     /// # Panics
     ///
-    /// If this is a real one.
+    /// Panics if this is a real server.
     pub fn embedded_server(&self) -> &EmbeddedServer {
         match self {
             Self::Embedded { server, .. } => server,
@@ -133,8 +133,8 @@ impl Backend {
         }
     }
 
-    /// Lets a lease pass that nobody renews, until the server has ended it: where there are several
-    /// servers, that is later by what is allowed for their clocks.
+    /// Waits until the server has ended a lease that nobody renews. With several servers this is
+    /// later by the allowance for their clocks.
     pub async fn pass_lease(&self, lease: Duration) {
         let allowance = match self {
             Self::Embedded { .. } => Duration::ZERO,
@@ -152,8 +152,8 @@ impl Backend {
         tokio::time::sleep(span).await;
     }
 
-    /// Returns `span` for a wait that has to hear from the server: on a real one some seconds more,
-    /// since a busy machine may not answer before.
+    /// Returns `span` for a wait that needs an answer of the server. On a real server it is some
+    /// seconds longer, because a busy machine may answer late.
     pub fn at_leisure(&self, span: Duration) -> Duration {
         match self {
             Self::Embedded { .. } => span,
@@ -162,9 +162,10 @@ impl Backend {
         }
     }
 
-    /// Asserts that a bounded wait, for what another held all the time, ended without a grant.
+    /// Asserts that a bounded wait ended without a grant, for a name that another client held all
+    /// the time.
     ///
-    /// On a real server the answer to the last look may not have come when the time is up. The wait
+    /// On a real server the answer to the last attempt may be missing when the time is up. The wait
     /// then ends with `OutcomeUnknown`, as documented, and never with a grant.
     pub fn assert_not_granted(&self, granted: Result<bool, Error>) {
         match granted {
@@ -177,7 +178,7 @@ impl Backend {
         }
     }
 
-    /// Asserts that what began at `start` took as long as `span`, and not much longer where time is
+    /// Asserts that at least `span` has passed since `start`, and not much more where time is
     /// stepped.
     pub fn assert_took(&self, span: Duration, start: tokio::time::Instant) {
         let took = start.elapsed();
@@ -187,9 +188,9 @@ impl Backend {
         }
     }
 
-    /// Returns how many make a crowd here: ten thousand on servers, as in the findings; in the
-    /// engine of a test build what takes a second or two. On real servers only one test at a time
-    /// has a crowd, until it drops the second item.
+    /// Returns the number of waiters that make a crowd: ten thousand on real servers, and two
+    /// thousand in the engine of a test build, which takes a second or two. On real servers only
+    /// one test at a time has a crowd, until it drops the second item.
     pub async fn crowd(&self) -> (usize, Option<OwnedMutexGuard<()>>) {
         static TURN: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
         match self {
@@ -201,13 +202,13 @@ impl Backend {
         }
     }
 
-    /// Connects a client that bears with a busy machine, and takes a crowd.
+    /// Connects a client that tolerates a busy machine and allows a crowd of waiters.
     pub async fn patient_client(&self) -> Client {
         let builder = self.builder().patience(Duration::from_secs(60));
         builder.max_waiters(20_000).connect().await.unwrap()
     }
 
-    /// Returns all keys but the clients' records.
+    /// Returns all keys except the clients' records.
     pub fn keys(&self) -> Vec<String> {
         let mut keys = match self {
             Self::Embedded { server, .. } => {
@@ -264,7 +265,7 @@ impl Backend {
         u64::try_from(count).unwrap()
     }
 
-    /// Returns the remaining life of `key`; `None` if it has no end or is not there.
+    /// Returns the remaining time of `key`; `None` if it has no expiry or does not exist.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
         let millis = match self {
             Self::Embedded { server, .. } => server
@@ -278,13 +279,14 @@ impl Backend {
         u64::try_from(millis).ok().map(Duration::from_millis)
     }
 
-    /// Tells whether `key`, of those that [`keys`](Self::keys) told of, has an end or has come to it since.
+    /// Tells whether `key`, which [`keys`](Self::keys) has returned, has an expiry or has expired
+    /// since.
     pub fn ends(&self, key: &str) -> bool {
         self.ttl(key).is_some() || !self.keys().iter().any(|there| there == key)
     }
 
-    /// Sends a command past redlatch, where there are several servers to the one in charge of its
-    /// first argument, without any to all. Errors of the server are failures of the test.
+    /// Sends a command without redlatch. With several servers it goes to the server of its first
+    /// argument, or to all servers if it has no argument. An error of the server fails the test.
     pub fn command(&self, args: &[&str]) {
         match self {
             Self::Embedded { server, .. } => {
@@ -310,7 +312,7 @@ impl Backend {
         }
     }
 
-    /// Returns how many scripts clients have called, by EVALSHA and EVAL.
+    /// Returns the number of EVALSHA and EVAL calls of all clients.
     pub fn script_calls(&self) -> u64 {
         match self {
             Self::Embedded { server, .. } => {
@@ -323,8 +325,7 @@ impl Backend {
         }
     }
 
-    /// Puts all scripts on all servers in charge, so that what is counted or lost is the call
-    /// itself.
+    /// Loads all scripts on all masters, so that only the call itself is counted or lost.
     pub fn preload(&self) {
         let scripts = redlatch_lua::all().map(|script| ["SCRIPT", "LOAD", script.text]);
         match self {
@@ -343,8 +344,8 @@ impl Backend {
         }
     }
 
-    /// Returns how many connections are subscribed to `channel`. On the embedded server by a
-    /// message that says nothing.
+    /// Returns the number of connections that are subscribed to `channel`. On the embedded server
+    /// it publishes an empty message to count them.
     pub fn subscribers(&self, channel: &str) -> u64 {
         let count = match self {
             Self::Embedded { server, .. } => {
@@ -362,7 +363,7 @@ impl Backend {
         u64::try_from(count).unwrap()
     }
 
-    /// Returns the time of the server in charge of `key`, in milliseconds since 1970.
+    /// Returns the time of the server of `key`, in milliseconds since 1970.
     fn server_millis(&self, key: &str) -> u64 {
         let parts: Vec<u64> = match self {
             Self::Embedded { server, .. } => {
@@ -381,9 +382,9 @@ impl Backend {
         parts[0] * 1000 + parts[1] / 1000
     }
 
-    /// Checks that nothing is left on the server but counters, marks of undone attempts and the
-    /// record of a hold that ended badly, all with an end. A hold whose lease is over has ended
-    /// badly.
+    /// Checks that the server holds only three kinds of data, all with an expiry: counters, marks
+    /// of undone attempts, and the record of a hold that ended badly. A hold whose lease is over
+    /// has ended badly.
     pub fn assert_only_counters_left(&self) {
         for key in self.keys() {
             let hash = self.hash(&key);
@@ -416,7 +417,7 @@ fn subscribers(server: &crate::server::Server, channel: &str) -> i64 {
     reply.remove(1).int()
 }
 
-/// Checks that `client` has nothing in its tables once its releases are answered.
+/// Checks that the tables of `client` are empty once its releases are answered.
 pub async fn assert_tables_empty(client: &Client) {
     client.settled().await;
     let tables = client.tables();

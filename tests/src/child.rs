@@ -1,4 +1,4 @@
-//! Processes that a test has started.
+//! Suspends and resumes child processes of a test.
 
 use std::process::Child;
 
@@ -6,12 +6,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::wait::{GENEROUS, eventually_blocking};
 
-/// Suspends a child, and returns when all of it stands still: a signal alone takes its time where
-/// much runs, and some threads go on meanwhile.
+/// Suspends a child, and returns when all its threads are stopped. A signal alone takes time on a
+/// busy machine, and some threads run on meanwhile.
 ///
 /// # Panics
 ///
-/// If the child has ended, or does not stop.
+/// Panics if the child has ended, or does not stop.
 pub fn suspend(child: &Child) {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::STOP).expect("a child of this process takes signals");
@@ -21,11 +21,11 @@ pub fn suspend(child: &Child) {
     });
 }
 
-/// Lets a suspended child go on.
+/// Resumes a suspended child.
 ///
 /// # Panics
 ///
-/// If the child has ended.
+/// Panics if the child has ended.
 pub fn resume(child: &Child) {
     let pid = Pid::from_child(child);
     kill_process(pid, Signal::CONT).expect("a child of this process takes signals");

@@ -1,4 +1,5 @@
-//! Late copies: what clients sent to an embedded server, delivered once more whenever a test likes.
+//! Late copies: requests of clients to an embedded server, delivered again at a time that the test
+//! chooses.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,10 +7,10 @@ use redlatch::runtime::{Command, Reply};
 use redlatch_core::family::listed;
 use redlatch_embedded::{EmbeddedServer, calls};
 
-/// Copies of every call of one script that clients have sent since this began to watch.
+/// Copies of every call of one script that clients have sent since the start of the recording.
 ///
-/// Nothing bounds how late a request may act: one that a stopped server had in its socket runs
-/// after its client has closed.
+/// There is no limit to the lateness of a request: one in the socket of a stopped server runs after
+/// its client has closed.
 #[derive(Debug)]
 pub struct Copies {
     server: EmbeddedServer,
@@ -17,8 +18,8 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Begins to watch calls of the script with this text. [`EmbeddedServer::clear_trouble`] ends
-    /// it.
+    /// Starts to record calls of the script with this source. [`EmbeddedServer::clear_trouble`]
+    /// ends the recording.
     pub fn of_script(server: &EmbeddedServer, source: &str) -> Self {
         let sent = Arc::<Mutex<Vec<Command>>>::default();
         let (is_it, log) = (calls::of_script(source), Arc::clone(&sent));
@@ -35,22 +36,22 @@ impl Copies {
         }
     }
 
-    /// Returns how many calls there were, those that the server did not know the script of counted.
+    /// Returns the number of calls, including those for which the server did not know the script.
     pub fn len(&self) -> usize {
         self.sent.lock().unwrap().len()
     }
 
-    /// Tells whether there was none.
+    /// Tells whether there was no call.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Delivers a copy of each call, in order; returns the verdict of each, the second item of its
-    /// reply.
+    /// Delivers a copy of each call, in order. Returns the verdict of each, which is the second
+    /// item of its reply.
     ///
     /// # Panics
     ///
-    /// If the server answers with an error.
+    /// Panics if the server answers with an error.
     pub fn deliver(&self) -> Vec<String> {
         let sent = self.sent.lock().unwrap().clone();
         sent.iter()

@@ -1,4 +1,4 @@
-//! What the fault tests have in common.
+//! Helpers that the fault tests share.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,31 +15,31 @@ use crate::{
 pub const MS: Duration = Duration::from_millis(1);
 pub const SECOND: Duration = Duration::from_secs(1);
 
-/// The key of a name without a hash tag.
+/// Returns the key of a name without a hash tag.
 pub fn key(name: &str) -> String {
     format!("redlatch:{{{name}}}")
 }
 
-/// The clock that servers on this machine read, in milliseconds.
+/// Returns the wall clock of this machine, which its servers read too, in milliseconds.
 pub fn wall_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// Until when the server gives `name` to its holder, in milliseconds of its clock.
+/// Returns the end of the hold of `name`, in milliseconds of the server's clock.
 pub fn held_until(server: &Server, name: &str) -> u64 {
     let until = server.command(&["HGET", &key(name), "u"]).text();
     until.parse().unwrap()
 }
 
-/// Puts all scripts on the server, so that clients' EVALSHA are what runs them.
+/// Loads all scripts on the server, so that clients run them with EVALSHA.
 pub fn preload(server: &Server) {
     for script in redlatch_lua::all() {
         sha(server, script);
     }
 }
 
-/// Picks calls of `script` for `name`, which the server must have.
+/// Picks calls of `script` for `name`. The server must know the script.
 pub fn call(server: &Server, script: &Source, name: &str) -> Pick {
     let (sha, key) = (sha(server, script), key(name));
     Pick::matching(move |request: &Request| request.contains(&sha) && request.contains(&key))
@@ -49,7 +49,7 @@ fn sha(server: &Server, script: &Source) -> String {
     server.command(&["SCRIPT", "LOAD", script.text]).text()
 }
 
-/// Waits until the server knows that somebody waits for `name`.
+/// Waits until a waiter for `name` is registered on the server.
 pub async fn registered(backend: &Backend, name: &str) {
     let queue = format!("{}:q", key(name));
     eventually("a waiter to register", GENEROUS, async || {
@@ -58,13 +58,12 @@ pub async fn registered(backend: &Backend, name: &str) {
     .await;
 }
 
-/// Starts to wait for a lock in a task of its own.
+/// Starts a task that waits for a lock.
 pub fn waiting(lock: Lock) -> tokio::task::JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.lock().await.unwrap() })
 }
 
-/// Waits until the clients have nothing in their tables, then checks that nothing but counters is
-/// on the server.
+/// Waits until the clients' tables are empty, then checks that the server holds only counters.
 pub async fn assert_nothing_left(backend: &Backend, clients: &[&Client]) {
     for client in clients {
         eventually("the client's tables to be empty", GENEROUS, async || {

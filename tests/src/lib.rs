@@ -1,39 +1,38 @@
-//! Support for redlatch's integration tests: real servers, a proxy that misbehaves on request, and
-//! patience.
+//! Support for redlatch's integration tests: real servers, a proxy with faults on request, and
+//! polling with generous limits.
 //!
-//! [`server`] and [`proxy`] know nothing of redlatch. They look at servers from outside, through a
-//! client of their own, so that what a test asserts does not pass through the code under test.
+//! [`server`] and [`proxy`] do not depend on redlatch. They inspect servers from outside, through a
+//! client of their own, so that an assertion does not pass through the code under test.
 //!
-//! * [`backend`]: what a behaviour is tested on, the embedded engine or a real server, from one
-//!   text.
-//! * [`copies`]: delivers once more what was sent to an embedded server.
-//! * [`fixture`]: what tests of faults have in common.
+//! * [`backend`]: the servers of a behaviour, the embedded engine or a real server, for one source.
+//! * [`copies`]: delivers copies of requests to an embedded server.
+//! * [`fixture`]: helpers that the fault tests share.
 //! * [`server`]: finds server binaries, starts, stops, kills and inspects servers, clusters and
 //!   sentinels.
 //! * [`shared`]: clusters and sentinels that live as long as the test process.
 //! * [`proxy`]: a TCP proxy that delays, stalls, drops, holds and cuts.
 //! * [`matrix`]: runs a test on every server at once.
-//! * [`attempts`]: calls of scripts, as of a client that undoes them.
+//! * [`attempts`]: script calls, as of a client that undoes them.
 //! * [`saboteur`]: a runtime in which one task of a client panics.
-//! * [`split`], [`skewed`]: a client whose messages go another way than its commands, and one whose
-//!   clock is wrong.
-//! * [`stall`]: tells how long the machine did not let this process run.
-//! * [`slow`]: a transport to a server that is slow and not gone.
-//! * [`wait`]: polls for a condition with a generous ceiling.
+//! * [`split`], [`skewed`]: a client with separate ways for messages and commands, and one with a
+//!   wrong clock.
+//! * [`stall`]: measures how long the machine did not schedule this process.
+//! * [`slow`]: transports to a server that is slow but alive.
+//! * [`wait`]: polls for a condition with a generous limit.
 //!
 //! # Where tests go
 //!
-//! * `redlatch-behaviours`, in `tests/behaviours`: what every server has to do, embedded or real.
-//!   Each test binary runs it.
-//! * `tests/hermetic`: what needs nothing but this process.
-//! * `tests/server`: what needs a real server.
-//! * `tests/servers`: what needs several real servers that belong together.
+//! * `redlatch-behaviours`, in `tests/behaviours`: the behaviours of every server, embedded or
+//!   real. Each test binary runs them.
+//! * `tests/hermetic`: tests that need only this process.
+//! * `tests/server`: tests that need a real server.
+//! * `tests/servers`: tests that need a group of real servers.
 //!
-//! The last two are built with the feature `servers`. There is no skipping: with the feature on and
-//! no server to be found, [`server::ServerBinary::all`] panics and says what to do.
+//! The last two are built with the feature `servers`. No test is skipped: if the feature is on and
+//! no server is found, [`server::ServerBinary::all`] panics and says how to get one.
 
-// Support code of tests: a failed expectation is a failed test, and real servers need real clocks
-// and tasks.
+// This is support code of tests: a failed expectation is a failed test, and real servers need real
+// clocks and tasks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 pub mod attempts;

@@ -1,15 +1,15 @@
-//! One test, every server, all at once.
+//! Runs one test on all servers at once.
 
 use std::{future::Future, panic::resume_unwind};
 
 use crate::server::ServerBinary;
 
-/// Runs `test` on every server at the same time, each in a task of its own, and says on which it
-/// failed.
+/// Runs `test` on every server at the same time, each in its own task, and prints the servers on
+/// which it failed.
 ///
 /// # Panics
 ///
-/// When it does on one of them, after all have ended.
+/// Panics after all runs have ended if one of them failed.
 pub async fn on_every_server<F>(test: impl Fn(ServerBinary) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -17,13 +17,13 @@ where
     run(ServerBinary::all(), test).await;
 }
 
-/// Runs `test` as [`on_every_server`] does on those that have a `feature`, as `has` tells, and says
-/// which they are.
+/// Runs `test` as [`on_every_server`] does, but only on the servers that have a `feature` according
+/// to `has`, and prints their names.
 ///
 /// # Panics
 ///
-/// When it does on one of them, after all have ended; and when no server of the list has it: such a
-/// test run would prove nothing.
+/// Panics after all runs have ended if one of them failed. Panics also if no server of the list has
+/// the feature, because such a test run would prove nothing.
 pub async fn on_servers_with<F>(
     feature: &str,
     has: impl Fn(&ServerBinary) -> bool,
@@ -40,7 +40,7 @@ pub async fn on_servers_with<F>(
     run(with, test).await;
 }
 
-/// Returns the servers that have a feature, of which there is one, and the others.
+/// Returns the servers with a feature, of which there is at least one, and the others.
 fn sorted(
     feature: &str,
     all: Vec<ServerBinary>,
@@ -84,12 +84,12 @@ where
     }
 }
 
-/// Runs `test` on every server at the same time, all in this task, and says on which it failed. For
-/// futures that stay on a thread.
+/// Runs `test` on every server at the same time in this task, and prints the server on which it
+/// failed. It is for futures that must stay on one thread.
 ///
 /// # Panics
 ///
-/// As soon as it does on one of them.
+/// Panics as soon as one of the runs fails.
 pub async fn beside_each_other(test: impl AsyncFn(ServerBinary)) {
     let runs = ServerBinary::all().into_iter().map(|binary| {
         let test = &test;
@@ -101,7 +101,7 @@ pub async fn beside_each_other(test: impl AsyncFn(ServerBinary)) {
     futures_util::future::join_all(runs).await;
 }
 
-/// Says its name if it is dropped by a failure.
+/// Prints the name of its server if a panic drops it.
 struct Name(ServerBinary);
 
 impl Drop for Name {
@@ -112,7 +112,7 @@ impl Drop for Name {
     }
 }
 
-/// Makes a test of each `async fn(ServerBinary)`, on every server at the same time.
+/// Generates a test of each `async fn(ServerBinary)`, which runs on every server at the same time.
 #[macro_export]
 macro_rules! on_every_server {
     ($($test:ident),+ $(,)?) => {
@@ -125,9 +125,9 @@ macro_rules! on_every_server {
     };
 }
 
-/// Makes a test of each `async fn(ServerBinary)`, on every server that has a feature at the same
-/// time: what it is called, and a function that tells whether a server has it. The tests fail where
-/// no server has it.
+/// Generates a test of each `async fn(ServerBinary)`, which runs on every server with a feature at
+/// the same time. The arguments are the name of the feature, and a function that tells whether a
+/// server has it. The tests fail if no server has it.
 ///
 /// ```text
 /// on_servers_with!("TLS", ServerBinary::supports_tls; locks_work_in_a_cluster_with_tls);

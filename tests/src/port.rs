@@ -1,4 +1,4 @@
-//! Ports that stay ours while nobody listens on them.
+//! Ports that stay reserved while nobody listens on them.
 
 use std::{
     io,
@@ -7,22 +7,24 @@ use std::{
 
 use tokio::net::{TcpListener, TcpSocket};
 
-/// A free port of 127.0.0.1, kept from others.
+/// A free port of 127.0.0.1, reserved for this process.
 ///
-/// On Linux a bound socket that does not listen keeps the port: nobody else is given it by the
-/// system, a connection to it is refused, and a listener with `SO_REUSEADDR` (servers and tokio set
-/// it) may still take it. So a server can be killed and come back on its port, however long that
-/// takes. Elsewhere the port is only known to have been free.
+/// On Linux a bound socket that does not listen reserves the port. The system gives the port to no
+/// other process, and refuses connections to it. A listener with `SO_REUSEADDR`, which servers and
+/// tokio set, may still take it.
+///
+/// A killed server can thus return to its port after any time. On other systems the port was only
+/// free when it was taken.
 #[derive(Debug)]
 pub(crate) struct ReservedPort {
     port: u16,
     _placeholder: Option<TcpSocket>,
-    /// Keeps the port of a cluster's bus.
+    /// Reserves the port of a cluster's bus.
     _bus: Option<Box<Self>>,
 }
 
 impl ReservedPort {
-    /// Takes a port that was free.
+    /// Takes a free port.
     pub(crate) fn take() -> io::Result<Self> {
         let socket = placeholder(0)?;
         let port = socket.local_addr()?.port();
@@ -34,8 +36,8 @@ impl ReservedPort {
         })
     }
 
-    /// Takes a port that was free for a node of a cluster, together with the one 10,000 above it,
-    /// on which nodes talk to each other.
+    /// Takes a free port for a node of a cluster, together with the port 10,000 above it. That one
+    /// is for the bus between the nodes.
     pub(crate) fn take_for_cluster() -> io::Result<Self> {
         for _ in 0..TRIES {
             let port = Self::take()?;
@@ -68,8 +70,8 @@ impl ReservedPort {
     }
 }
 
-/// Binds a port that nobody else has, not even one who does not listen on it, and lets who listens
-/// have it after that.
+/// Binds a port that nobody else has bound, even without listening. Afterwards a listener may take
+/// it.
 fn placeholder(port: u16) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
@@ -84,7 +86,7 @@ fn reusable_socket(port: u16) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// A node's bus is on the port so much above its own.
+/// The distance from a node's port to the port of its bus.
 pub(crate) const BUS: u16 = 10_000;
 
 const TRIES: u32 = 200;

@@ -16,19 +16,19 @@ use redlatch::{
     runtime::{BoxFuture, Runtime as Outside},
 };
 
-/// A runtime that makes one task panic when told to.
+/// A runtime in which one task panics on request.
 #[derive(Debug)]
 pub struct Saboteur {
-    /// What does the work.
+    /// The runtime that does the work.
     pub inner: Arc<dyn Outside>,
     /// The task that panics.
     pub task: &'static str,
-    /// Whether it shall.
+    /// Whether the task shall panic.
     pub armed: Arc<AtomicBool>,
 }
 
 std::thread_local! {
-    /// The task that is polled is the one that shall panic.
+    /// Whether the task that is being polled shall panic.
     static PANICS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -47,7 +47,7 @@ impl Future for Sabotaged {
 
 impl Outside for Saboteur {
     fn now(&self) -> Moment {
-        // Within the task, and not in what its end does to others.
+        // The panic must occur within the task, and not in other code that its end runs.
         assert!(!PANICS.replace(false), "planted");
         self.inner.now()
     }

@@ -1,5 +1,5 @@
-//! Clusters and sentinels that take too long to start for each test: one of each and for each
-//! server program, used by one test at a time.
+//! Clusters and sentinels that take too long to start for each test. There is one of each per
+//! server program, and one test at a time uses it.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, OnceCell, OwnedMutexGuard};
 
 use crate::server::{Cluster, ClusterOptions, SentinelGroup, Server, ServerBinary, ServerOptions};
 
-/// Servers that are this test's until it is dropped. Nothing is on them at first.
+/// Servers that belong to one test until this value is dropped. They are empty at first.
 #[derive(Debug)]
 pub struct Shared(OwnedMutexGuard<Group>);
 
@@ -28,7 +28,7 @@ static CLUSTERS: Pool = LazyLock::new(Default::default);
 static SENTINELS: Pool = LazyLock::new(Default::default);
 
 impl Shared {
-    /// Takes the cluster of three masters, once nobody else has it.
+    /// Takes the cluster of three masters, once no other test has it.
     pub async fn cluster(binary: &ServerBinary) -> Self {
         Self::take(&CLUSTERS, binary, |binary| {
             let options = ClusterOptions {
@@ -40,17 +40,17 @@ impl Shared {
         .await
     }
 
-    /// Takes the sentinels, once nobody else has them.
+    /// Takes the sentinels, once no other test has them.
     pub async fn sentinel(binary: &ServerBinary) -> Self {
         Self::take(&SENTINELS, binary, |binary| {
-            // Nothing fails here: the time is for machines that do not run for a while.
+            // No server fails here: the long time-out is for machines that stall for a while.
             let (down_after, options) = (Duration::from_secs(20), ServerOptions::new().shared());
             Group::Sentinel(SentinelGroup::start(binary, 1, down_after, &options))
         })
         .await
     }
 
-    /// Returns the address of all of them.
+    /// Returns the URL of the group.
     pub fn url(&self) -> String {
         match &*self.0 {
             Group::Cluster(cluster) => cluster.url(),
@@ -58,7 +58,7 @@ impl Shared {
         }
     }
 
-    /// Returns all servers but sentinels.
+    /// Returns all servers except sentinels.
     pub fn servers(&self) -> &[Server] {
         match &*self.0 {
             Group::Cluster(cluster) => cluster.nodes(),
@@ -66,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// Returns the servers in charge.
+    /// Returns the masters.
     pub fn masters(&self) -> Vec<&Server> {
         match &*self.0 {
             Group::Cluster(cluster) => cluster.masters(),
@@ -74,7 +74,7 @@ impl Shared {
         }
     }
 
-    /// Returns the server in charge of `key`.
+    /// Returns the master of `key`.
     pub fn owner(&self, key: &str) -> &Server {
         match &*self.0 {
             Group::Cluster(cluster) => cluster.owner(key),
@@ -86,7 +86,7 @@ impl Shared {
     ///
     /// # Panics
     ///
-    /// If this is something else.
+    /// Panics if the group is not a cluster.
     pub fn as_cluster(&self) -> &Cluster {
         match &*self.0 {
             Group::Cluster(cluster) => cluster,
@@ -105,7 +105,7 @@ impl Shared {
         };
         let group = cell.get_or_init(|| async {
             let binary = binary.clone();
-            // Others of this task have to go on meanwhile.
+            // Other futures of this task must make progress meanwhile.
             let starting = tokio::task::spawn_blocking(move || {
                 let began = Instant::now();
                 let group = start(&binary);

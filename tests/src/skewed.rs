@@ -1,11 +1,11 @@
-//! A runtime whose clock is wrong.
+//! A runtime with a wrong clock.
 
 use std::time::Duration;
 
 use redlatch::runtime::{BoxFuture, Runtime, TokioRuntime};
 use redlatch_core::Moment;
 
-/// The production runtime with a clock that starts elsewhere and runs at another rate.
+/// The production runtime with a clock of another origin and another rate.
 #[derive(Debug)]
 pub struct SkewedRuntime {
     inner: TokioRuntime,
@@ -17,11 +17,12 @@ pub struct SkewedRuntime {
 }
 
 impl SkewedRuntime {
-    /// Starts a clock that says `origin` and gains `rate` seconds per second, 1.0 being right.
+    /// Starts a clock that shows `origin` and gains `rate` seconds per second; 1.0 is the correct
+    /// rate.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn new(origin: Duration, rate: f64) -> Self {
         let inner = TokioRuntime::current().expect("a tokio runtime");
         Self {
@@ -39,8 +40,8 @@ impl Runtime for SkewedRuntime {
     }
 
     fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
-        // "Never" is further away than a float can divide; a microsecond on top makes up for
-        // rounding.
+        // A deadline of "never" is beyond the range of a float division. The added microsecond
+        // compensates for rounding.
         let rest = until
             .since(self.origin)
             .min(Duration::from_secs(10 * 365 * 86_400));

@@ -1,5 +1,5 @@
-//! Servers that are slow and not gone. One has much to do: commands wait in line, each takes its
-//! time, and all are answered in order. The other is far away.
+//! Servers that are slow but alive. One is busy: commands queue, each takes its time, and all are
+//! answered in order. The other is far away.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use tokio::{
     time::Instant,
 };
 
-/// A transport to a slow server, over one to a fast server. Messages are not slowed down.
+/// A transport to a busy server, on top of a transport to a fast one. Messages are not delayed.
 #[derive(Debug)]
 pub struct SlowTransport {
     inner: Arc<dyn Transport>,
@@ -31,13 +31,13 @@ impl SlowTransport {
         Self { inner, work }
     }
 
-    /// Returns a handle that changes how slow it is, and tells how much waits.
+    /// Returns a handle that changes the service time and reports the length of the queue.
     pub fn work(&self) -> Work {
         self.work.clone()
     }
 }
 
-/// What a slow server has to do. Clones are the same.
+/// The load of a slow server. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
     service: Arc<AtomicU64>,
@@ -52,7 +52,7 @@ impl Work {
         self.service.store(micros, Ordering::Relaxed);
     }
 
-    /// Returns how many commands were ever in line at once since this was last asked.
+    /// Returns the greatest number of commands that were queued at once since the last call.
     pub fn most_in_line(&self) -> usize {
         let now = self.in_line.load(Ordering::Relaxed);
         self.most.swap(now, Ordering::Relaxed)
@@ -86,8 +86,8 @@ impl Transport for SlowTransport {
     }
 }
 
-/// A transport to a server that is far away: each request and each answer takes its time, any
-/// number of them at once.
+/// A transport to a server that is far away. Each request and each reply is delayed, any number of
+/// them at once.
 #[derive(Debug)]
 pub struct FarTransport {
     inner: Arc<dyn Transport>,
@@ -95,8 +95,8 @@ pub struct FarTransport {
 }
 
 impl FarTransport {
-    /// Puts the server behind `inner` so far away that a message takes `way`. Messages of pub/sub
-    /// are not slowed down.
+    /// Delays each message to and from the server behind `inner` by `way`. Messages of pub/sub are
+    /// not delayed.
     pub fn new(inner: Arc<dyn Transport>, way: Duration) -> Self {
         Self { inner, way }
     }
@@ -125,7 +125,7 @@ impl Conn for FarConn {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
         let commands = batch.len();
         let (inner, way) = (Arc::clone(&self.inner), self.way);
-        // What is on its way arrives, whether its sender still waits or not.
+        // A request on the way arrives, even if its sender no longer waits.
         let journey = tokio::spawn(async move {
             tokio::time::sleep(way).await;
             let outcomes = inner.send(batch).await;
@@ -155,7 +155,7 @@ impl Conn for SlowConn {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
         let commands = batch.len();
         let (answer, answered) = oneshot::channel();
-        // What is in line is executed, whether its sender still waits or not.
+        // A queued request is executed, even if its sender no longer waits.
         let came_at = Instant::now();
         let request = Request {
             batch,
@@ -177,7 +177,8 @@ async fn serve(conn: Arc<dyn Conn>, mut requests: mpsc::UnboundedReceiver<Reques
     while let Some(request) = requests.recv().await {
         let commands = request.batch.len();
         let takes = work.service() * u32::try_from(commands).unwrap();
-        // By the clock and not by spans: timers are rounded up to milliseconds.
+        // The end is computed from the clock and not as a sum of sleeps, because timers are rounded
+        // up to milliseconds.
         done_at = done_at.max(request.came_at) + takes;
         tokio::time::sleep_until(done_at).await;
         let outcomes = conn.send(request.batch).await;

@@ -1,4 +1,4 @@
-//! A transport that sends messages another way than commands, so that one can be tormented without
+//! A transport with separate ways for messages and commands, so that a test can disturb one without
 //! the other.
 
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use redlatch_core::transport::RedisTransport;
 
 use crate::proxy::Proxy;
 
-/// The production transport, with pub/sub connections going through a proxy of their own.
+/// The production transport, with a separate proxy for pub/sub connections.
 #[derive(Debug)]
 pub struct SplitTransport {
     inner: RedisTransport,
@@ -15,7 +15,7 @@ pub struct SplitTransport {
 }
 
 impl SplitTransport {
-    /// Sends pub/sub connections through `messages`, whatever address they are for.
+    /// Sends pub/sub connections through `messages`, whatever their address.
     pub const fn new(messages: Proxy) -> Self {
         Self {
             inner: RedisTransport::new(),

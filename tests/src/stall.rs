@@ -1,4 +1,4 @@
-//! How long the machine did not let this process run.
+//! Measures how long the machine did not schedule this process.
 
 use std::{
     sync::{
@@ -10,8 +10,8 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-/// Watches how late timers of this runtime are. What is promised about time is promised to a
-/// process that runs: a test that compares times adds what this saw.
+/// Measures the lateness of this runtime's timers. Promises about time hold for a running process:
+/// a test that compares times adds this lateness.
 #[derive(Debug)]
 pub struct StallWatch {
     worst: Arc<AtomicU64>,
@@ -19,7 +19,7 @@ pub struct StallWatch {
 }
 
 impl StallWatch {
-    /// Starts to watch the tokio runtime this is called in.
+    /// Starts to measure the current tokio runtime.
     pub fn start() -> Self {
         let worst = Arc::new(AtomicU64::new(0));
         let task = tokio::spawn({

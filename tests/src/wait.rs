@@ -1,4 +1,4 @@
-//! Patience: conditions that become true, and names that nobody else uses.
+//! Waits for conditions, and unique names.
 
 use std::{
     future::Future,
@@ -9,20 +9,20 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// A ceiling for waits whose outcome is certain on a healthy machine, generous enough for a loaded
-/// one.
+/// A limit for waits whose outcome is certain on a healthy machine. It is generous enough for a
+/// loaded machine.
 ///
-/// It is how long a *failing* test takes to say so. A passing test never waits for it.
+/// Only a *failing* test takes this long. A passing test never waits for it.
 pub const GENEROUS: Duration = Duration::from_secs(30);
 
 /// Polls `condition` until it holds, at most for `ceiling`.
 ///
-/// Use this instead of sleeping for a fixed time: it ends as soon as the condition holds. `what`
+/// Use this instead of a sleep of a fixed time: it ends as soon as the condition holds. `what`
 /// completes the sentence "gave up waiting for …".
 ///
 /// # Panics
 ///
-/// When `ceiling` has passed and the condition still does not hold.
+/// Panics if `ceiling` has passed and the condition still does not hold.
 #[track_caller]
 pub fn eventually<C, F>(
     what: &str,
@@ -48,11 +48,11 @@ where
     }
 }
 
-/// Does what [`eventually`] does, on a blocked thread, and returns what `attempt` finds.
+/// Polls as [`eventually`] does, but blocks the thread, and returns the value that `attempt` finds.
 ///
 /// # Panics
 ///
-/// When `ceiling` has passed and `attempt` has found nothing.
+/// Panics if `ceiling` has passed and `attempt` has found nothing.
 #[track_caller]
 pub fn eventually_blocking<T>(
     what: &str,

@@ -1,4 +1,4 @@
-//! What the handle of a proxy and its connections share.
+//! The state that the handle of a proxy and its connections share.
 
 use std::{
     net::SocketAddr,
@@ -9,25 +9,25 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Direction, Flow, Held, Pick, Request, exchange::Tap};
 
-/// State of a proxy.
+/// The state of a proxy.
 #[derive(Debug)]
 pub(super) struct Shared {
     signals: watch::Sender<Signals>,
     state: Mutex<State>,
 }
 
-/// What live connections react to at once.
+/// The settings to which live connections react at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signals {
     flows: [Flow; 2],
     half_closes: [u64; 2],
-    /// How often all connections were reset.
+    /// The number of times that all connections were reset.
     pub(super) resets: u64,
-    /// How often all connections were closed.
+    /// The number of times that all connections were closed.
     pub(super) closes: u64,
 }
 
-/// Numbers for tests to look at.
+/// Counters for tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) accepted: u64,
@@ -36,27 +36,28 @@ pub(super) struct Counts {
     pub(super) vanished: u64,
 }
 
-/// An order to be carried out once.
+/// An order for one request.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) pick: Pick,
     pub(super) action: Action,
 }
 
-/// What a rule does with the request it picks.
+/// The action of a rule on the request that it picks.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Keeps it.
+    /// Holds the request.
     Hold(oneshot::Sender<Held>),
-    /// Forwards it and does something with its reply.
+    /// Forwards the request and acts on its reply.
     Tap(Tap),
 }
 
-/// One connection's view of the proxy. Dropping it counts the connection as gone.
+/// The view of the proxy that one connection has. Dropping it counts the connection as closed.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) shared: Arc<Shared>,
-    /// What was signalled before the connection was accepted is none of its business.
+    /// The signals at the time of acceptance. The connection ignores resets, closes and half-closes
+    /// up to then.
     pub(super) at_accept: Signals,
     pub(super) signals: watch::Receiver<Signals>,
 }
@@ -138,7 +139,7 @@ impl Shared {
         self.state().counts.vanished += 1;
     }
 
-    /// Returns what the first rule that picks `request` does with it, and forgets the rule.
+    /// Returns the action of the first rule that picks `request`, and removes the rule.
     pub(super) fn action_for(&self, request: &Request) -> Option<Action> {
         let mut state = self.state();
         state.rules.retain(|rule| !rule.action.is_withdrawn());
@@ -149,7 +150,7 @@ impl Shared {
         Some(state.rules.remove(index).action)
     }
 
-    /// A predicate of a test may have panicked; the state is whole nevertheless.
+    /// Locks the state. A predicate of a test may have panicked, but the state is still consistent.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

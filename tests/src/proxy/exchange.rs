@@ -1,4 +1,4 @@
-//! Requests that were taken out of the stream, and what can still be done with them.
+//! Requests that were taken out of the stream, and the actions on them.
 
 use std::{io, net::SocketAddr};
 
@@ -13,39 +13,39 @@ use super::{
     frame::{Frame, Framer, is_push},
 };
 
-/// A copy of a request, to be delivered whenever a test wants it to arrive.
+/// A copy of a request, which a test can deliver at any time.
 #[derive(Clone, Debug)]
 pub struct RequestCopy {
     request: Request,
-    /// What shaped the request's connection before it: user, protocol, database.
+    /// The earlier requests that set up the connection: user, protocol, database.
     session: Vec<Request>,
     upstream: SocketAddr,
 }
 
-/// The order to hold a request.
+/// An order to hold a request.
 #[derive(Debug)]
 #[must_use = "dropping it withdraws the order"]
 pub struct Hold {
     caught: oneshot::Receiver<Held>,
 }
 
-/// A request that the proxy keeps.
+/// A request that the proxy holds.
 ///
-/// Its connection is open, and what the client sends after it waits behind it, even the end of the
-/// connection. Dropping this value resets the connection: the request is lost.
+/// Its connection stays open. Later data of the client waits behind it, even the end of the
+/// connection. Dropping this value resets the connection, and the request is lost.
 #[derive(Debug)]
 pub struct Held {
     copy: RequestCopy,
     release: oneshot::Sender<Tap>,
 }
 
-/// The order to look at a request's reply.
+/// An order to observe the reply to a request.
 #[derive(Debug)]
 pub struct Answered {
     answer: oneshot::Receiver<Exchange>,
 }
 
-/// A request and the reply that the server gave.
+/// A request and the server's reply.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exchange {
@@ -53,22 +53,22 @@ pub struct Exchange {
     reply: Vec<u8>,
 }
 
-/// What to do with the reply to a forwarded request.
+/// The action on the reply to a forwarded request.
 #[derive(Debug)]
 pub(super) struct Tap {
-    /// Keep it from the client, and then?
+    /// The action after the reply is kept from the client; `None` if the reply is passed on.
     pub(super) drop: Option<Then>,
-    /// What the client is told instead.
+    /// The reply that the client gets instead.
     pub(super) told: Option<Told>,
-    /// Whom to give a copy.
+    /// The receiver of a copy.
     pub(super) answer: oneshot::Sender<Exchange>,
 }
 
-/// What a client is told instead of what the server says.
+/// A substitute for the server's reply.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) reply: Vec<u8>,
-    /// Whether the server gets the request all the same.
+    /// Whether the server still gets the request.
     pub(super) executed: bool,
 }
 
@@ -86,10 +86,10 @@ impl RequestCopy {
         &self.request
     }
 
-    /// Delivers a copy over a connection of its own and returns the server's raw reply.
+    /// Delivers a copy over a new connection and returns the server's raw reply.
     ///
-    /// The copy is preceded by what its first connection began with (`AUTH`, `HELLO`, `SELECT`), so
-    /// that it means the same.
+    /// The requests that set up its first connection (`AUTH`, `HELLO`, `SELECT`) precede the copy,
+    /// so that it has the same meaning.
     pub async fn deliver(&self) -> io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(self.upstream).await?;
         let mut framer = Framer::default();
@@ -105,11 +105,11 @@ impl Hold {
         Self { caught }
     }
 
-    /// Waits until the request has come.
+    /// Waits until the request has arrived.
     ///
     /// # Panics
     ///
-    /// When the order was withdrawn or the proxy is gone.
+    /// Panics if the order was withdrawn or the proxy is gone.
     pub async fn caught(self) -> Held {
         self.caught
             .await
@@ -122,25 +122,25 @@ impl Held {
         Self { copy, release }
     }
 
-    /// Returns a copy of the request, to deliver it again, elsewhere too.
+    /// Returns a copy of the request, to deliver it again, also to another server.
     pub const fn copy(&self) -> &RequestCopy {
         &self.copy
     }
 
-    /// Delivers it on a connection of its own and returns the server's raw reply; the original
-    /// stays held.
+    /// Delivers a copy on a new connection and returns the server's raw reply. The original stays
+    /// held.
     ///
-    /// This is the request of an attempt that everyone has given up: its bytes were under way all
-    /// the time.
+    /// This simulates a request of an attempt that its client has given up, while its bytes were
+    /// still on the way.
     pub async fn deliver(&self) -> io::Result<Vec<u8>> {
         self.copy.deliver().await
     }
 
-    /// Lets it go on, on its own connection, with all that waits behind it. Returns the server's
-    /// raw reply.
+    /// Releases the request on its own connection, with all data that waits behind it. Returns the
+    /// server's raw reply.
     ///
-    /// The reply goes to the client too, if it is still there. An error means that the connection
-    /// to the server is gone.
+    /// The client gets the reply too if it is still connected. An error means that the connection
+    /// to the server is closed.
     pub async fn let_go(self) -> io::Result<Vec<u8>> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let (answer, answered) = oneshot::channel();
@@ -163,19 +163,19 @@ impl Answered {
         Self { answer }
     }
 
-    /// Waits until the server has answered: until then it has executed the request.
+    /// Waits until the server has answered. By then it has executed the request.
     ///
     /// # Panics
     ///
-    /// When the connection went before the server answered, or the order was withdrawn.
+    /// Panics if the connection closed before the server answered, or if the order was withdrawn.
     pub async fn answered(self) -> Exchange {
         self.answered_or_gone()
             .await
             .expect("the connection lives and the order stands")
     }
 
-    /// Waits until the server has answered; `None` when the connection went before it did, or the
-    /// order was withdrawn.
+    /// Waits until the server has answered; `None` if the connection closed before, or if the order
+    /// was withdrawn.
     pub async fn answered_or_gone(self) -> Option<Exchange> {
         self.answer.await.ok()
     }
@@ -199,9 +199,9 @@ impl Exchange {
 }
 
 impl Tap {
-    /// Hands out the copy.
+    /// Sends the copy and the reply to the receiver.
     pub(super) fn answer(self, copy: RequestCopy, reply: &[u8]) {
-        // Whoever gave the order need not be interested in the answer.
+        // The caller may have dropped the receiver.
         let _ = self.answer.send(Exchange {
             copy,
             reply: reply.to_vec(),

@@ -1,7 +1,7 @@
-//! Where one request or reply ends and the next begins.
+//! The boundaries between requests and between replies.
 
-/// Cuts a stream of bytes into RESP values. Once something is not RESP, the rest comes out as it
-/// goes in.
+/// Splits a stream of bytes into RESP values. After the first bytes that are not RESP, the rest
+/// passes through unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Framer {
     buffer: Vec<u8>,
@@ -23,7 +23,7 @@ impl Framer {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Takes the next piece, if it is whole.
+    /// Takes the next piece, if it is complete.
     pub(super) fn next(&mut self) -> Option<Frame> {
         if self.buffer.is_empty() {
             return None;
@@ -40,14 +40,14 @@ impl Framer {
         Some(Frame::Opaque(std::mem::take(&mut self.buffer)))
     }
 
-    /// Takes what is left when the stream has ended in the middle of a value.
+    /// Takes the rest of a stream that has ended in the middle of a value.
     pub(super) fn rest(&mut self) -> Option<Frame> {
         let rest = std::mem::take(&mut self.buffer);
         (!rest.is_empty()).then_some(Frame::Opaque(rest))
     }
 }
 
-/// Returns the elements of an array of strings, which is what a request is.
+/// Returns the elements of an array of strings, the form of a request.
 pub(super) fn strings(value: &[u8]) -> Option<Vec<&[u8]>> {
     let (header, mut rest) = line(value)?;
     let count: usize = number(header.strip_prefix(b"*")?)?;
@@ -62,8 +62,8 @@ pub(super) fn strings(value: &[u8]) -> Option<Vec<&[u8]>> {
     Some(strings)
 }
 
-/// Says whether a value from the server answers no request: a RESP3 push, or what RESP2 sends in
-/// its place.
+/// Tells whether a value from the server is not a reply to a request: a RESP3 push, or its RESP2
+/// form.
 pub(super) fn is_push(value: &[u8]) -> bool {
     let first = || {
         let (header, rest) = line(value)?;
@@ -77,7 +77,7 @@ pub(super) fn is_push(value: &[u8]) -> bool {
 
 struct NotResp;
 
-/// Returns the length of the value at the start of `bytes`, if all of it is there.
+/// Returns the length of the value at the start of `bytes`, if it is complete.
 fn value_length(bytes: &[u8]) -> Result<Option<usize>, NotResp> {
     let mut at = 0;
     let mut missing = 1;
@@ -94,7 +94,7 @@ fn value_length(bytes: &[u8]) -> Result<Option<usize>, NotResp> {
             return Ok(None);
         };
         at += header.len() + 2;
-        // A length of -1 is RESP2's way to say that there is no value.
+        // In RESP2 a length of -1 means that there is no value.
         let length: usize = match number::<i64>(&header[1..]) {
             Some(length) => usize::try_from(length).unwrap_or(0),
             None if SIZED.contains(&kind) => return Err(NotResp),
@@ -104,7 +104,7 @@ fn value_length(bytes: &[u8]) -> Result<Option<usize>, NotResp> {
             b'$' | b'=' | b'!' if !header[1..].starts_with(b"-") => at += length + 2,
             b'*' | b'~' | b'>' => missing += length,
             b'%' => missing += 2 * length,
-            // Attributes stand before the value they describe.
+            // Attributes precede the value that they describe.
             b'|' => missing += 2 * length + 1,
             _ => {}
         }
@@ -115,7 +115,7 @@ fn value_length(bytes: &[u8]) -> Result<Option<usize>, NotResp> {
     Ok(Some(at))
 }
 
-/// Returns the first line and what follows it.
+/// Returns the first line and the bytes after it.
 fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     Some((&bytes[..end], &bytes[end + 2..]))

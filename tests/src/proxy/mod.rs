@@ -1,9 +1,9 @@
-//! A TCP proxy that stands between a client and a server and misbehaves on request.
+//! A TCP proxy between a client and a server, with faults on request.
 //!
-//! It knows as much of RESP as it takes to tell one request or reply from the next: enough to keep
-//! a reply back *after* the server has executed the request, or to keep a request and deliver it
-//! when nobody expects it any more. Where the bytes are not RESP (TLS) it passes them on as they
-//! come: delays, stalls and cuts work, what picks requests never matches.
+//! It parses RESP only to find the boundaries of requests and replies. This is enough to keep a
+//! reply back *after* the server has executed the request, or to hold a request and deliver it
+//! late. Bytes that are not RESP (TLS) pass through unchanged: delays, stalls and cuts work, but a
+//! [`Pick`] never matches.
 //!
 //! ```no_run
 //! # async fn example(server: std::net::SocketAddr) -> std::io::Result<()> {
@@ -47,15 +47,16 @@ use self::{
 };
 use crate::port::ReservedPort;
 
-/// A proxy in front of one server. A cheap handle: clones control the same proxy.
+/// A proxy in front of one server. It is a cheap handle: clones control the same proxy.
 ///
-/// It listens on a port of its own of 127.0.0.1. When the last handle goes, it resets its
-/// connections and listens no more.
+/// It listens on its own port of 127.0.0.1. When the last handle is dropped, it resets its
+/// connections and stops listening.
 ///
-/// Start it inside of a tokio runtime; its tasks live there. A test that blocks its thread
-/// (administration of a [`Server`](crate::server::Server) does, for moments) should have a runtime with several.
+/// Start it inside of a tokio runtime, which runs its tasks. A test that blocks its thread should
+/// have a runtime with several threads. The administration of a [`Server`](crate::server::Server)
+/// blocks for moments.
 ///
-/// What changes while connections are alive counts for what has not been forwarded yet.
+/// A change of the settings affects live connections too, for all data that is not forwarded yet.
 #[derive(Clone)]
 pub struct Proxy {
     inner: Arc<Inner>,
@@ -70,37 +71,38 @@ pub enum Direction {
     ToClient,
 }
 
-/// What happens to the bytes of one direction.
+/// The treatment of the bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Flow {
-    /// They go on at once.
+    /// The bytes pass at once.
     #[default]
     Pass,
-    /// They go on so much later. Requests sent together arrive together: latency, not bandwidth.
+    /// The bytes pass after this delay. Requests that are sent together arrive together: the delay
+    /// models latency, not bandwidth.
     Delay(Duration),
-    /// They wait, and go on once the flow is another: a partition that TCP survives.
+    /// The bytes wait, and pass once the flow changes. This is a partition that TCP survives.
     Stall,
-    /// They vanish. A connection that lost bytes is mute in that direction for good: a partition it
-    /// does not survive.
+    /// The bytes vanish. A connection that lost bytes stays silent in that direction for good. This
+    /// is a partition that the connection does not survive.
     BlackHole,
 }
 
-/// What happens after a reply was kept from the client.
+/// The action after a reply was kept from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// The connection stays open and nothing more reaches the client.
+    /// The connection stays open, and no further data reaches the client.
     Stall,
     /// The connection is reset.
     Cut,
 }
 
 impl Proxy {
-    /// Starts a proxy in front of the server at `upstream`, which need not be there yet.
+    /// Starts a proxy in front of the server at `upstream`, which need not be running yet.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, or when there is no port left.
+    /// Panics outside of a tokio runtime, or when no port is left.
     pub fn start(upstream: SocketAddr) -> Self {
         let port = ReservedPort::take().expect("a free port");
         let shared = Arc::new(Shared::new(upstream));
@@ -130,64 +132,62 @@ impl Proxy {
         format!("redis://{}", self.address())
     }
 
-    /// Passes everything on, from now on, in both directions.
+    /// Passes all data in both directions, from now on.
     pub fn pass(&self) {
         self.set_both(Flow::Pass);
     }
 
-    /// Delays everything by `delay`, each way.
+    /// Delays all data by `delay` in each direction.
     pub fn delay(&self, delay: Duration) {
         self.set_both(Flow::Delay(delay));
     }
 
-    /// Accepts connections and bytes, and lets them wait, in both directions.
+    /// Accepts connections and data, and lets the data wait, in both directions.
     pub fn stall(&self) {
         self.set_both(Flow::Stall);
     }
 
-    /// Accepts connections and bytes, and never answers: they vanish, in both directions.
+    /// Accepts connections and data, and never answers: the data vanish, in both directions.
     pub fn black_hole(&self) {
         self.set_both(Flow::BlackHole);
     }
 
-    /// Says what happens in one direction; with [`Flow::Stall`] or [`Flow::BlackHole`], a one-way
+    /// Sets the flow of one direction. With [`Flow::Stall`] or [`Flow::BlackHole`] it is a one-way
     /// partition.
     pub fn set_flow(&self, direction: Direction, flow: Flow) {
         self.shared()
             .signal(|signals| *signals.flow_mut(direction) = flow);
     }
 
-    /// Resets all connections there are (the client sees "connection reset"). What was on its way
-    /// is lost.
+    /// Resets all open connections (the client sees "connection reset"). Data on the way is lost.
     pub fn cut(&self) {
         self.shared().signal(|signals| signals.resets += 1);
     }
 
-    /// Closes all connections there are (both sides see the end of the stream). What was on its way
-    /// is lost.
+    /// Closes all open connections (both sides see the end of the stream). Data on the way is lost.
     pub fn close(&self) {
         self.shared().signal(|signals| signals.closes += 1);
     }
 
-    /// Ends one direction of all connections there are, behind what it is forwarding; the other
-    /// stays open.
+    /// Ends one direction of all open connections, after the data that is being forwarded. The
+    /// other direction stays open.
     pub fn half_close(&self, direction: Direction) {
         self.shared()
             .signal(|signals| *signals.half_closes_mut(direction) += 1);
     }
 
-    /// Closes a connection after exactly `bytes` more bytes in `direction`: of the first connection
-    /// that has some to forward.
+    /// Closes a connection after exactly `bytes` more bytes in `direction`. It is the first
+    /// connection that has data to forward.
     pub fn cut_after(&self, direction: Direction, bytes: usize) {
         self.shared().arm_cut(direction, bytes);
     }
 
-    /// Refuses new connections, and returns when it does. Those there are live on.
+    /// Refuses new connections, and returns when this is in effect. Open connections stay.
     pub async fn refuse(&self) {
         let accepting = self.inner.accepting().take();
         if let Some(task) = accepting {
             task.abort();
-            // The error is the cancellation just asked for.
+            // The only error is the requested cancellation.
             let _ = task.await;
         }
     }
@@ -196,7 +196,7 @@ impl Proxy {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime.
+    /// Panics outside of a tokio runtime.
     pub fn accept(&self) {
         let mut accepting = self.inner.accepting();
         if accepting.is_none() {
@@ -208,15 +208,15 @@ impl Proxy {
         }
     }
 
-    /// Sends new connections to another server. Those there are stay where they are.
+    /// Sends new connections to another server. Open connections keep their server.
     pub fn redirect(&self, upstream: SocketAddr) {
         self.shared().set_upstream(upstream);
     }
 
-    /// Holds the next request that `pick` picks: it is not delivered, and what follows it on its
-    /// connection waits behind it.
+    /// Holds the next request that `pick` matches. It is not delivered, and later requests of its
+    /// connection wait behind it.
     ///
-    /// Dropping the returned value unawaited withdraws the order.
+    /// Dropping the returned value before it is awaited withdraws the order.
     pub fn hold_request(&self, pick: Pick) -> Hold {
         let (caught, hold) = oneshot::channel();
         self.shared().add_rule(Rule {
@@ -226,57 +226,58 @@ impl Proxy {
         Hold::new(hold)
     }
 
-    /// Forwards the next request that `pick` picks and keeps its reply from the client.
+    /// Forwards the next request that `pick` matches and keeps its reply from the client.
     ///
-    /// The returned value may be dropped; the order stands.
+    /// The returned value may be dropped; the order stays.
     pub fn drop_reply(&self, pick: Pick, then: Then) -> Answered {
         self.tap(pick, Some(then), None)
     }
 
-    /// Forwards the next request that `pick` picks, and tells the client `line` instead of the
+    /// Forwards the next request that `pick` matches, and sends the client `line` instead of the
     /// server's reply, such as `-ERR no`.
     ///
-    /// The returned value may be dropped; the order stands.
+    /// The returned value may be dropped; the order stays.
     pub fn replace_reply(&self, pick: Pick, line: &str) -> Answered {
         self.tap(pick, None, Some(told(line, true)))
     }
 
-    /// Tells the client `line`, such as `-ERR no`, in reply to the next request that `pick` picks,
-    /// which the server never gets: only a `PING` in its place, so that replies keep their order.
+    /// Sends the client `line`, such as `-ERR no`, in reply to the next request that `pick`
+    /// matches. The server never gets the request. It gets a `PING` instead, so that replies keep
+    /// their order.
     ///
-    /// The returned value may be dropped; the order stands. What it says that the server replied is
-    /// the reply to the `PING`.
+    /// The returned value may be dropped; the order stays. Its reply of the server is the reply to
+    /// the `PING`.
     pub fn answer(&self, pick: Pick, line: &str) -> Answered {
         self.tap(pick, None, Some(told(line, false)))
     }
 
-    /// Forwards the next request that `pick` picks, and its reply, and returns a copy of both.
+    /// Forwards the next request that `pick` matches and its reply, and returns a copy of both.
     pub fn observe(&self, pick: Pick) -> Answered {
         self.tap(pick, None, None)
     }
 
-    /// Withdraws all orders that have not been carried out: held requests, dropped replies, cuts
-    /// after so many bytes.
+    /// Withdraws all pending orders: held requests, dropped replies, cuts after a number of bytes.
     pub fn withdraw_orders(&self) {
         self.shared().clear_rules();
     }
 
-    /// Returns how many connections were accepted so far.
+    /// Returns the number of connections that were accepted so far.
     pub fn connections(&self) -> u64 {
         self.shared().counts().accepted
     }
 
-    /// Returns how many connections are open.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> u64 {
         self.shared().counts().open
     }
 
-    /// Returns how many requests were forwarded so far, of all connections.
+    /// Returns the number of requests that were forwarded so far, over all connections.
     pub fn requests(&self) -> u64 {
         self.shared().counts().requests
     }
 
-    /// Returns how many requests, replies and messages vanished so far in a [`Flow::BlackHole`].
+    /// Returns the number of requests, replies and messages that vanished so far in a
+    /// [`Flow::BlackHole`].
     pub fn vanished(&self) -> u64 {
         self.shared().counts().vanished
     }
@@ -342,7 +343,7 @@ async fn accept_from(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
             Ok((client, _)) => drop(tokio::spawn(relay::relay(client, shared.open_connection()))),
-            // A connection that was gone before it was accepted is no reason to stop.
+            // A connection that closed before it was accepted is no reason to stop.
             Err(_) => tokio::task::yield_now().await,
         }
     }

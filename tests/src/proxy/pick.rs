@@ -1,4 +1,4 @@
-//! Which request is meant.
+//! The selection of requests.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ pub struct Request {
     bytes: Vec<u8>,
 }
 
-/// Says which request an order is about: the first that matches, unless [`nth`](Self::nth) says otherwise.
+/// Selects the request of an order: the first that matches, unless [`nth`](Self::nth) says
+/// otherwise.
 pub struct Pick {
     matches: Box<dyn Fn(&Request) -> bool + Send>,
     to_pass: usize,
@@ -38,18 +39,18 @@ impl Request {
         String::from_utf8_lossy(command).to_uppercase()
     }
 
-    /// Says whether `part` occurs in the raw bytes.
+    /// Tells whether `part` occurs in the raw bytes.
     pub fn contains(&self, part: impl AsRef<[u8]>) -> bool {
         let part = part.as_ref();
         part.is_empty() || self.bytes.windows(part.len()).any(|window| window == part)
     }
 
-    /// Subscriptions are answered by messages, not by replies.
+    /// Tells whether the server answers with a reply. It answers subscriptions with messages.
     pub(super) fn has_reply(&self) -> bool {
         !self.command().ends_with("SUBSCRIBE")
     }
 
-    /// Says whether the request shapes what later requests on its connection mean.
+    /// Tells whether the request changes the meaning of later requests on its connection.
     pub(super) fn is_session(&self) -> bool {
         matches!(self.command().as_str(), "AUTH" | "HELLO" | "SELECT")
     }
@@ -73,7 +74,7 @@ impl Pick {
         Self::matching(move |request| request.contains(&part))
     }
 
-    /// Picks requests that a predicate matches.
+    /// Picks requests for which a predicate is true.
     pub fn matching(predicate: impl Fn(&Request) -> bool + Send + 'static) -> Self {
         Self {
             matches: Box::new(predicate),
@@ -81,11 +82,11 @@ impl Pick {
         }
     }
 
-    /// Picks the `n`-th of those that match, counted from 1, over all connections.
+    /// Picks the `n`-th matching request, counted from 1, over all connections.
     ///
     /// # Panics
     ///
-    /// When `n` is zero.
+    /// Panics when `n` is zero.
     #[must_use]
     pub fn nth(mut self, n: usize) -> Self {
         assert!(n > 0, "requests are counted from 1");

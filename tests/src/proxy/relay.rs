@@ -22,7 +22,7 @@ use super::{
     writer::{Ending, Writer},
 };
 
-/// What arrived, and when.
+/// Data that arrived, and its time.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) at: Instant,
@@ -35,21 +35,21 @@ pub(super) enum What {
     End,
 }
 
-/// What the requests under way want done with their replies, oldest first.
+/// The actions on the replies to the pending requests, oldest first.
 pub(super) type Expected = VecDeque<Option<(Tap, RequestCopy)>>;
 
-/// Connects a client with the server until one of them, or the test, ends it.
+/// Connects a client with the server until one of them, or the test, ends the connection.
 ///
-/// All of it is one task: nothing is forwarded between the moment it sees a signal and the moment
+/// One task does all of it. Nothing is forwarded between the moment it sees a signal and the moment
 /// it obeys.
 pub(super) async fn relay(mut client: TcpStream, ticket: Ticket) {
     let Ok(mut server) = TcpStream::connect(ticket.shared.upstream()).await else {
-        // Without a server there is nobody to accept: the nearest thing to a refused connection.
+        // Without a server there is no connection. A reset is the closest to a refused connection.
         reset(&client);
         return;
     };
-    // Nagle's algorithm would add delays nobody asked for; without the option the proxy is slower
-    // and as right.
+    // Nagle's algorithm would add unwanted delays. Without the option the proxy is slower but still
+    // correct.
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
     let before = ticket.at_accept;
@@ -75,7 +75,7 @@ async fn exchange(client: &mut TcpStream, server: &mut TcpStream, ticket: &Ticke
     let to_client = Writer::new(Direction::ToClient, client_write, ticket, &expected);
     let requests = async {
         match until_written(read(client_read, from_client), to_server.run(requests)).await {
-            // The client has no more to say, and the server may still answer.
+            // The client will send no more, but the server may still answer.
             Ending::SourceEnded => pending().await,
             ending => ending,
         }
@@ -84,7 +84,7 @@ async fn exchange(client: &mut TcpStream, server: &mut TcpStream, ticket: &Ticke
     tokio::select! { ending = requests => ending, ending = replies => ending }
 }
 
-/// Reads for as long as what was read is of use.
+/// Reads until the data that was read is of no more use.
 async fn until_written(
     reading: impl Future<Output = ()>,
     writing: impl Future<Output = Ending>,
@@ -114,20 +114,20 @@ async fn read(mut source: ReadHalf<'_>, arrived: mpsc::UnboundedSender<Arrived>)
             }
         }
     }
-    // Nobody reads the channel once the connection is over.
+    // The channel has no receiver once the connection is over.
     let _ = framer.rest().map(|frame| pass_on(What::Piece(frame)));
     let _ = pass_on(What::End);
 }
 
-/// Waits until the signals are such; for ever, if nobody can give them any more.
+/// Waits until `such` is true for the signals. It waits for ever if no sender is left.
 async fn until(mut signals: watch::Receiver<Signals>, such: impl FnMut(&Signals) -> bool) {
     if signals.wait_for(such).await.is_err() {
         pending().await
     }
 }
 
-/// Makes the coming close a reset.
+/// Turns the coming close into a reset.
 fn reset(stream: &TcpStream) {
-    // A connection that is gone already cannot be reset.
+    // A connection that is closed already cannot be reset.
     let _ = stream.set_zero_linger();
 }

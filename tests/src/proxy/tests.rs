@@ -1,4 +1,4 @@
-//! The proxy in front of a toy server in this process.
+//! Tests of the proxy in front of a toy server in this process.
 
 use std::{
     io,
@@ -22,8 +22,8 @@ use super::{
 };
 use crate::wait::{GENEROUS, eventually};
 
-/// Answers each request with its last argument, except `SUBSCRIBE`, which it answers with a push.
-/// Counts them.
+/// A server that answers each request with its last argument, except `SUBSCRIBE`, which it answers
+/// with a push. It counts the requests.
 struct Toy {
     address: SocketAddr,
     executed: Arc<AtomicUsize>,
@@ -472,8 +472,8 @@ impl Client {
             .expect("an answer or an end")
     }
 
-    /// Says that nothing comes for a moment. What is certain to come has the other assertions of a
-    /// test to show it.
+    /// Tells whether nothing arrives for a moment. For data that is certain to arrive, a test has
+    /// other assertions.
     async fn is_silent(&mut self) -> bool {
         timeout(A_MOMENT, self.next()).await.is_err()
     }

@@ -1,4 +1,4 @@
-//! One direction of one connection: forwards what arrives, as the test wants it.
+//! One direction of one connection: forwards the data that arrives, as the test has ordered.
 
 use std::{
     ops::ControlFlow,
@@ -30,20 +30,20 @@ pub(super) struct Writer<'a> {
     half_closes: u64,
     expected: &'a Mutex<Expected>,
     session: Vec<Request>,
-    /// How many more bytes may pass before the connection is to be closed.
+    /// The number of bytes that may still pass before the connection is closed.
     budget: Option<usize>,
-    /// Nothing reaches the target any more.
+    /// Whether the rest of the data is discarded.
     mute: bool,
 }
 
-/// Why a connection, or one direction of it, is over.
+/// The reason why a connection, or one direction of it, is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Whoever sent has no more to send, and the target knows.
+    /// The source has no more data, and the target knows.
     SourceEnded,
-    /// The test wants the connection closed.
+    /// The test has closed the connection.
     Close,
-    /// The test wants the connection reset.
+    /// The test has reset the connection.
     Reset,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Writer<'a> {
                     at,
                     what: What::End,
                 }) => {
-                    // In a black hole the end of a stream is not seen either.
+                    // A black hole hides the end of a stream, too.
                     while !self.let_through(at).await {
                         changed(&mut self.signals).await;
                     }
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Waits until what arrived `at` that moment may pass; `false` if it is to vanish.
+    /// Waits until data that arrived at `at` may pass; `false` if it is to vanish.
     async fn let_through(&mut self, at: Instant) -> bool {
         loop {
             let flow = self.signals.borrow_and_update().flow(self.direction);
@@ -162,7 +162,7 @@ impl<'a> Writer<'a> {
         written
     }
 
-    /// Returns what is to be done with the reply, once the request may go on.
+    /// Carries out the action. Returns the action on the reply, once the request may pass.
     async fn carry_out(
         &self,
         action: Action,
@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
         let allowed = self
             .budget
             .map_or(bytes.len(), |budget| budget.min(bytes.len()));
-        // Whoever does not listen any more is noticed where his own bytes end.
+        // A closed target is noticed where its own data ends.
         self.mute = self.target.write_all(&bytes[..allowed]).await.is_err();
         match &mut self.budget {
             Some(budget) if *budget == allowed => return ControlFlow::Break(Ending::Close),
@@ -235,7 +235,7 @@ impl<'a> Writer<'a> {
     }
 
     async fn shut_down(&mut self) {
-        // Fails where the connection is gone, which is as well.
+        // An error means that the connection is closed already, which is harmless.
         let _ = self.target.shutdown().await;
     }
 

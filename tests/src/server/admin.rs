@@ -1,17 +1,17 @@
-//! What a test asks a server, from outside the library.
+//! Administration and inspection of a server by tests, from outside the library.
 
 use std::{collections::BTreeMap, io};
 
 use super::Server;
 use crate::wait::{GENEROUS, eventually_blocking};
 
-/// Whose connections [`Server::client_kill`] closes.
+/// The type of connections that [`Server::client_kill`] closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientType {
     /// Connections that send commands.
     Normal,
-    /// Connections that subscribed.
+    /// Connections with subscriptions.
     PubSub,
     /// The master's connection, at a replica.
     Master,
@@ -21,8 +21,8 @@ pub enum ClientType {
 
 /// Administration and inspection. All of it panics when the server answers with an error.
 ///
-/// Each call has a connection of its own, which the server's counters of connections and commands
-/// show.
+/// Each call uses its own connection, which the server's counters of connections and commands
+/// include.
 impl Server {
     /// Deletes all keys.
     #[track_caller]
@@ -30,19 +30,19 @@ impl Server {
         self.command(&["FLUSHALL"]).unwrap();
     }
 
-    /// Makes the server forget all scripts.
+    /// Removes all scripts from the server.
     #[track_caller]
     pub fn script_flush(&self) {
         self.command(&["SCRIPT", "FLUSH"]).unwrap();
     }
 
-    /// Changes a parameter of the running server. A restart forgets it.
+    /// Changes a parameter of the running server. A restart resets it.
     #[track_caller]
     pub fn config_set(&self, name: &str, value: &str) {
         self.command(&["CONFIG", "SET", name, value]).unwrap();
     }
 
-    /// Closes all connections of a type, this call's own excepted, and returns how many there were.
+    /// Closes all connections of a type except that of this call, and returns their number.
     #[track_caller]
     pub fn client_kill(&self, kind: ClientType) -> usize {
         let killed = self
@@ -52,8 +52,8 @@ impl Server {
         usize::try_from(killed).expect("a count")
     }
 
-    /// Returns how often each command was called, by its name in lower case; `calls["evalsha"]`
-    /// panics if it never was.
+    /// Returns the number of calls of each command, by its name in lower case. `calls["evalsha"]`
+    /// panics if there was none.
     ///
     /// Commands inside scripts count too.
     #[track_caller]
@@ -67,8 +67,8 @@ impl Server {
         self.command(&["CONFIG", "RESETSTAT"]).unwrap();
     }
 
-    /// Returns a section of `INFO`, field → value. Asks again over another connection if that was
-    /// closed: a sentinel that makes a server another's replica ends all its connections.
+    /// Returns a section of `INFO`, field → value. If the connection was closed, it asks again over
+    /// another one: a sentinel that makes a server a replica closes all its connections.
     #[track_caller]
     pub fn info(&self, section: &str) -> BTreeMap<String, String> {
         let info = || {
@@ -90,11 +90,11 @@ impl Server {
         parse_info(&reply.unwrap().text())
     }
 
-    /// Waits until this replica is in step and has all that `master` has at this moment.
+    /// Waits until this replica is in step and has all data that `master` has at this moment.
     ///
     /// # Panics
     ///
-    /// When it has not after [`GENEROUS`].
+    /// Panics if it does not catch up within [`GENEROUS`].
     #[track_caller]
     pub fn catch_up_with(&self, master: &Self) {
         let offset = |state: &BTreeMap<String, String>, field: &str| {
@@ -108,8 +108,8 @@ impl Server {
         });
     }
 
-    /// Returns all keys of database 0, sorted. Keys that are not UTF-8 have the replacement
-    /// character in them.
+    /// Returns all keys of database 0, sorted. In keys that are not UTF-8, the replacement
+    /// character stands for the invalid bytes.
     #[track_caller]
     pub fn keys(&self) -> Vec<String> {
         let keys = self.command(&["KEYS", "*"]).unwrap().array();
@@ -161,7 +161,7 @@ fn parse_commandstats(info: &BTreeMap<String, String>) -> BTreeMap<String, u64> 
         .collect()
 }
 
-/// How often a look is begun again over another connection.
+/// The number of times that one inspection is repeated, each over another connection.
 const REOPENED: usize = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which server binaries there are.
+//! The server binaries of this machine.
 
 use std::{
     env,
@@ -13,9 +13,9 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerBinary {
-    /// Where the program is.
+    /// The path of the program.
     pub path: PathBuf,
-    /// Which of the two families it belongs to.
+    /// The family of the server.
     pub kind: ServerKind,
     /// The version it reports.
     pub version: Version,
@@ -36,16 +36,15 @@ pub enum ServerKind {
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl ServerBinary {
-    /// Returns every server of this machine that tests are to run against, in the order of the
-    /// list.
+    /// Returns all servers of this machine that tests must run against, in the order of the list.
     ///
-    /// The list is `REDLATCH_TEST_SERVERS`, paths separated by commas or colons; without it,
-    /// `redis-server` and `valkey-server` of the `PATH`.
+    /// The list is `REDLATCH_TEST_SERVERS`, paths separated by commas or colons. Without it, the
+    /// list is `redis-server` and `valkey-server` of the `PATH`.
     ///
     /// # Panics
     ///
-    /// When there is none, or when one of the list does not say that it is a server: such a test
-    /// run would prove nothing.
+    /// Panics if there is none, or if a program of the list does not report itself as a server.
+    /// Such a test run would prove nothing.
     pub fn all() -> Vec<Self> {
         static FOUND: LazyLock<Result<Vec<ServerBinary>, String>> = LazyLock::new(find);
         match &*FOUND {
@@ -54,12 +53,12 @@ impl ServerBinary {
         }
     }
 
-    /// Returns the first of [`all`](Self::all): for tests where one server is as good as another.
+    /// Returns the first of [`all`](Self::all), for tests that any server can serve.
     pub fn any() -> Self {
         Self::all().swap_remove(0)
     }
 
-    /// Looks at the program at `path`; an error says why it is no server.
+    /// Inspects the program at `path`. An error says why it is not a server.
     pub fn inspect(path: impl Into<PathBuf>) -> Result<Self, String> {
         let path = path.into();
         let output = Command::new(&path)
@@ -76,7 +75,7 @@ impl ServerBinary {
         })
     }
 
-    /// Returns one that is not there.
+    /// Returns a binary that does not exist.
     #[cfg(test)]
     pub(crate) fn made_up(kind: ServerKind, version: Version) -> Self {
         Self {
@@ -86,8 +85,8 @@ impl ServerBinary {
         }
     }
 
-    /// Says whether the server was built with TLS, by asking it to listen with a certificate that
-    /// does not exist.
+    /// Tells whether the server was built with TLS. It asks the server to listen with a certificate
+    /// that does not exist.
     pub fn supports_tls(&self) -> bool {
         let output = Command::new(&self.path)
             .current_dir(env::temp_dir())
@@ -106,7 +105,7 @@ impl ServerBinary {
         })
     }
 
-    /// Says whether `DEBUG` has to be allowed in the configuration.
+    /// Tells whether the configuration must allow `DEBUG`.
     pub(crate) fn gates_debug(&self) -> bool {
         self.version >= Version(7, 0, 0)
     }
@@ -158,8 +157,8 @@ fn split_list(list: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The program is started under the path it was found by: Debian's `redis-server` is a link to a
-/// program that does several things and goes by its name.
+/// Returns the servers on a search path. A program is started under the path where it was found:
+/// Debian's `redis-server` is a link to a program that acts by its name.
 fn on_path(path: &OsStr) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for folder in env::split_paths(path) {

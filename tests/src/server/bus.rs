@@ -1,9 +1,7 @@
-//! The bus of a cluster, over which its nodes watch and tell each other, with a proxy before each
-//! node.
+//! The bus of a cluster, over which its nodes monitor each other, with a proxy before each node.
 //!
-//! Nodes announce the proxies' ports as those of their bus. What comes to a proxy says in its head
-//! who sends it, so that a proxy knows between which two nodes a connection is, and can let it pass
-//! or not.
+//! Nodes announce the proxies' ports as their bus ports. The head of a message names its sender. A
+//! proxy therefore knows the two nodes of each connection, and can pass or block it.
 
 use std::{
     collections::BTreeSet,
@@ -28,7 +26,7 @@ use tokio::{
 
 use crate::port::{BUS, ReservedPort};
 
-/// The bus, with a runtime of its own: a test that blocks its thread shall not hold it up.
+/// The bus, with its own runtime: a test that blocks its thread must not delay the bus.
 #[derive(Debug)]
 pub(super) struct Bus {
     runtime: Option<Runtime>,
@@ -36,26 +34,26 @@ pub(super) struct Bus {
     split: watch::Sender<Split>,
 }
 
-/// What stands before one node.
+/// The proxy in front of one node.
 #[derive(Debug)]
 struct Front {
     port: ReservedPort,
     id: Arc<OnceLock<NodeId>>,
 }
 
-/// Who cannot hear whom.
+/// The partition between the nodes.
 #[derive(Clone, Debug, Default)]
 struct Split {
-    /// These hear each other, and so do all others.
+    /// One part of the nodes. The nodes within it reach each other, and so do all other nodes.
     few: BTreeSet<NodeId>,
     heals: u64,
 }
 
-/// 40 hexadecimal digits.
+/// The id of a node: 40 hexadecimal digits.
 type NodeId = Vec<u8>;
 
 impl Bus {
-    /// Takes ports for the proxies of so many nodes.
+    /// Takes ports for the proxies of `nodes` nodes.
     pub(super) fn take(nodes: usize) -> io::Result<Self> {
         let mut runtime = Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_io().build()?;
@@ -73,12 +71,12 @@ impl Bus {
         })
     }
 
-    /// Returns what node `at` is to announce as the port of its bus.
+    /// Returns the bus port that node `at` must announce.
     pub(super) fn port(&self, at: usize) -> u16 {
         self.fronts[at].port.number()
     }
 
-    /// Begins to pass on to node `at`, which listens at `port` and is called `id`.
+    /// Starts to forward to node `at`, which listens at `port` and has the id `id`.
     pub(super) fn serve(&self, at: usize, port: u16, id: &str) -> io::Result<()> {
         let front = &self.fronts[at];
         let runtime = self.runtime.as_ref().expect("it runs until it is dropped");
@@ -91,13 +89,15 @@ impl Bus {
         Ok(())
     }
 
-    /// Lets nothing pass any more between the nodes called so and all others, until [`heal`](Self::heal).
+    /// Blocks all traffic between the nodes with the ids in `few` and all others, until
+    /// [`heal`](Self::heal).
     pub(super) fn split(&self, few: impl Iterator<Item = String>) {
         let few = few.map(String::into_bytes).collect();
         self.split.send_modify(|split| split.few = few);
     }
 
-    /// Lets everything pass again, over connections anew where bytes have been lost.
+    /// Passes all traffic again. Connections that have lost bytes are closed, so that nodes open
+    /// new ones.
     pub(super) fn heal(&self) {
         self.split.send_modify(|split| {
             split.few.clear();
@@ -128,7 +128,7 @@ async fn accept(
     split: watch::Receiver<Split>,
 ) {
     loop {
-        // A connection that was gone before it was accepted is no reason to stop, nor is one that
+        // A connection that closed before it was accepted is no reason to stop, nor is one that
         // breaks.
         if let Ok((from, _)) = listener.accept().await {
             let (id, split) = (Arc::clone(&id), split.clone());
@@ -140,7 +140,8 @@ async fn accept(
     }
 }
 
-/// Passes on between two nodes until one of them is done, or bytes were lost and can be sent again.
+/// Forwards between two nodes until one of them closes the connection, or until the partition heals
+/// after bytes were lost.
 async fn relay(
     mut from: TcpStream,
     node: SocketAddr,
@@ -150,7 +151,7 @@ async fn relay(
     let mut to = TcpStream::connect(node).await?;
     from.set_nodelay(true)?;
     to.set_nodelay(true)?;
-    // The first message on a connection is one with a full head.
+    // The first message on a connection has a full head.
     let mut head = [0; SENDER.end];
     from.read_exact(&mut head).await?;
     assert_eq!(&head[..4], b"RCmb", "it is the bus of a cluster");
@@ -177,7 +178,7 @@ async fn relay(
     }
 }
 
-/// The two directions of a connection.
+/// The state that both directions of a connection share.
 struct Way<'a> {
     between: [&'a NodeId; 2],
     split: watch::Receiver<Split>,
@@ -199,7 +200,7 @@ impl Way<'_> {
             if self.split.borrow().parts(one, other) {
                 self.lost.store(true, Ordering::Relaxed);
             }
-            // A stream of which some is missing is of no use, also when all is well again.
+            // A stream with missing bytes is of no use, even after the partition has healed.
             if !self.lost.load(Ordering::Relaxed) {
                 to.write_all(&buffer[..n]).await?;
             }
@@ -211,5 +212,5 @@ impl Way<'_> {
     }
 }
 
-/// Where the head of a message says who sends it.
+/// The bytes of a message's head that name its sender.
 const SENDER: Range<usize> = 40..80;

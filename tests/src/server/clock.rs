@@ -1,4 +1,4 @@
-//! A wall clock of a server's own, to be set while it runs.
+//! A wall clock for one server, which a test sets while the server runs.
 
 use std::{
     env,
@@ -16,12 +16,13 @@ use super::{Server, ServerBinary, ServerOptions};
 use crate::wait::{GENEROUS, eventually_blocking, unique_name};
 
 impl Server {
-    /// Sets its wall clock so many seconds ahead of the machine's, or behind it, and returns when
-    /// it shows that. Others' clocks stay as they are.
+    /// Sets the server's wall clock `ahead` seconds ahead of the machine's, or behind it if
+    /// negative. Returns when the server shows that time. The clocks of other servers do not
+    /// change.
     ///
     /// # Panics
     ///
-    /// Without [`ServerOptions::own_clock`].
+    /// Panics without [`ServerOptions::own_clock`].
     #[track_caller]
     pub fn set_clock(&self, ahead: i64) {
         self.write_clock(ahead);
@@ -30,7 +31,7 @@ impl Server {
         });
     }
 
-    /// Returns what its clock shows, in ms since 1970.
+    /// Returns the time of the server's clock, in ms since 1970.
     #[track_caller]
     pub fn millis(&self) -> u64 {
         let time = self.command(&["TIME"]).unwrap().array();
@@ -49,7 +50,8 @@ impl Server {
         written.expect("it was started with a clock of its own");
     }
 
-    /// Valkey looks at its clock now and then only: what it shows may be some ms old.
+    /// Tells whether the server shows this time. Valkey caches its clock, so the time that it shows
+    /// may be some ms old.
     fn shows(&self, ahead: i64) -> bool {
         let earliest = machine_millis() + ahead * 1000 - 1000;
         let shown = i64::try_from(self.millis()).expect("a time");
@@ -58,9 +60,9 @@ impl Server {
 }
 
 impl ServerBinary {
-    /// Says whether its clock can be set, by setting it. It cannot where the shim does not build or
-    /// the server does not heed it: where it is not Linux, there is no C compiler, or the program
-    /// is linked statically.
+    /// Tells whether the server's clock can be set, by setting it. It cannot if the shim does not
+    /// build or has no effect on the server: outside of Linux, without a C compiler, or with a
+    /// statically linked program.
     pub fn has_settable_clock(&self) -> bool {
         let server = match Server::try_start(self, &ServerOptions::new().own_clock()) {
             Ok(server) => server,
@@ -87,7 +89,8 @@ fn machine_millis() -> i64 {
     i64::try_from(since.expect("it is later than 1970").as_millis()).expect("and not by that much")
 }
 
-/// Makes the file for a server in `dir`, and returns what it has to find in its environment.
+/// Creates the clock file for a server in `dir`, and returns the variables for the server's
+/// environment.
 pub(super) fn environment(dir: &Path) -> Result<[(&'static str, OsString); 2], String> {
     let shim = SHIM.as_ref().map_err(Clone::clone)?;
     let file = dir.join(FILE);
@@ -95,12 +98,12 @@ pub(super) fn environment(dir: &Path) -> Result<[(&'static str, OsString); 2], S
     Ok([("LD_PRELOAD", shim.into()), ("REDLATCH_CLOCK", file.into())])
 }
 
-/// Built once per run, beside the program of the tests: nobody else can put another in its place.
+/// The shim, built once per run, beside the test program: no other user can replace it there.
 static SHIM: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
     let text = |error: std::io::Error| format!("the clock shim cannot be built: {error}");
     let beside = env::current_exe().map_err(text)?;
     let built = beside.with_file_name("redlatch_clock_shim.so");
-    // Several runs at a time: whoever is last has built the same.
+    // Several runs may build it at a time. All of them build the same, so the last rename may win.
     let (source, target) = (unique_name("clock"), unique_name("clock"));
     let source = beside.with_file_name(source).with_extension("c");
     let target = beside.with_file_name(target).with_extension("so");
@@ -125,5 +128,5 @@ const FILE: &str = "clock";
 
 const HOUR: i64 = 3600;
 
-/// After how long a clock that does not show it has not been set.
+/// The time limit until the server shows a clock that was set.
 const LONG: Duration = Duration::from_secs(10);

@@ -1,8 +1,10 @@
-/* Sets the clock of one server while it runs: preloaded into it, adds to what its wall clock shows the seconds in the file
- * that REDLATCH_CLOCK names, eight bytes in the machine's order. The file is mapped: what is written to it shows at once.
- * CLOCK_MONOTONIC is left alone, as it is where an administrator sets the clock.
+/* Sets the clock of one server while it runs. A server that preloads this library adds the seconds
+ * in the file named by REDLATCH_CLOCK (eight bytes in the machine's order) to its wall clock.
+ * The file is mapped, so a write to it takes effect at once. CLOCK_MONOTONIC does not change, as
+ * when an administrator sets the clock.
  *
- * Only system calls, no dlsym: an allocator may ask for the time before there is anything to look functions up with. */
+ * The library uses system calls only, and no dlsym: an allocator may ask for the time before
+ * functions can be looked up. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>

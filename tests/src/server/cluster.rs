@@ -13,25 +13,25 @@ use crate::wait::{GENEROUS, eventually_blocking};
 /// A cluster that belongs to a test: masters with an equal share of the slots each, and their
 /// replicas.
 ///
-/// Which node is a master is asked each time: failovers change it.
+/// The roles of the nodes are asked each time, because failovers change them.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
     bus: Option<Bus>,
 }
 
-/// How a cluster is to be started.
+/// The options of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// How many masters.
+    /// The number of masters.
     pub masters: usize,
-    /// How many replicas each of them has.
+    /// The number of replicas per master.
     pub replicas: usize,
-    /// After how long a node that does not answer is taken for dead.
+    /// The time after which a node that does not answer counts as dead.
     pub node_timeout: Duration,
-    /// Whether nodes can be kept from hearing each other: [`Cluster::split`].
+    /// Whether the nodes can be partitioned by [`Cluster::split`].
     pub splittable: bool,
-    /// How each node is to be started.
+    /// The options of each node.
     pub node: ServerOptions,
 }
 
@@ -48,11 +48,11 @@ impl Default for ClusterOptions {
 }
 
 impl Cluster {
-    /// Starts a cluster, and returns when all nodes agree and all replicas are in step.
+    /// Starts a cluster. Returns when all nodes agree and all replicas are in step.
     ///
     /// # Panics
     ///
-    /// When it does not come up.
+    /// Panics if the cluster does not come up.
     #[track_caller]
     pub fn start(binary: &ServerBinary, options: &ClusterOptions) -> Self {
         let node = options
@@ -109,7 +109,7 @@ impl Cluster {
         format!("redis+cluster://{}", nodes.join(","))
     }
 
-    /// Returns all nodes: first those that were masters at the start.
+    /// Returns all nodes: first the nodes that were masters at the start.
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
     }
@@ -123,7 +123,7 @@ impl Cluster {
         ports.into_iter().map(|port| self.at(port)).collect()
     }
 
-    /// Returns the master that is in charge of `key` now, as the first node that answers sees it.
+    /// Returns the current master of `key`, as the first node that answers sees it.
     #[track_caller]
     pub fn owner(&self, key: &str) -> &Server {
         let slot = slot_of(key.as_bytes());
@@ -135,7 +135,7 @@ impl Cluster {
         self.at(port)
     }
 
-    /// Returns the replicas of `master`, as it sees it.
+    /// Returns the replicas of `master`, as it sees them.
     #[track_caller]
     pub fn replicas_of(&self, master: &Server) -> Vec<&Server> {
         let id = id(master);
@@ -146,13 +146,13 @@ impl Cluster {
             .collect()
     }
 
-    /// Sends a command to the master in charge of its first key, `args[1]`.
+    /// Sends a command to the master of its first key, `args[1]`.
     #[track_caller]
     pub fn command(&self, args: &[&str]) -> Reply {
         self.owner(args[1]).command(args)
     }
 
-    /// Makes `replica` the master, with the old one's consent, and returns when it is.
+    /// Makes `replica` the master, with the old master's consent. Returns when it is the master.
     #[track_caller]
     pub fn fail_over_to(&self, replica: &Server) {
         replica.command(&["CLUSTER", "FAILOVER"]).unwrap();
@@ -161,7 +161,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until a replica has become master in place of the node at `port`, and returns it.
+    /// Waits until one of `replicas` has become a master, and returns it.
     #[track_caller]
     pub fn await_successor(&self, replicas: &[&Server]) -> &Server {
         let port = eventually_blocking("a replica to take over", GENEROUS, || {
@@ -187,7 +187,7 @@ impl Cluster {
             node.command(&command).unwrap();
         }
         for node in rest {
-            // With `tls-cluster yes` nodes know each other by their ports for TLS.
+            // With `tls-cluster yes` nodes know each other by their TLS ports.
             let port = node
                 .tls()
                 .map_or_else(|| node.port(), |(address, _)| address.port());
@@ -218,8 +218,8 @@ impl Cluster {
         self.await_agreement();
     }
 
-    /// Waits until all nodes say that all is well and know the same owners and replicas, which are
-    /// in step.
+    /// Waits until all nodes report a healthy cluster and know the same owners and replicas, and
+    /// until the replicas are in step.
     #[track_caller]
     pub fn await_agreement(&self) {
         let mut seen = Views::default();
@@ -235,8 +235,8 @@ impl Cluster {
         });
     }
 
-    /// Asks the first node that answers for first slot, last slot and the port of the master of
-    /// each range.
+    /// Returns the first slot, the last slot and the master's port of each range, as the first node
+    /// that answers sees it.
     fn slots(&self) -> Vec<(u16, u16, u16)> {
         let ranges = self.nodes.iter().find_map(slots_of);
         ranges.expect("a node that answers")
@@ -259,7 +259,7 @@ fn id(node: &Server) -> String {
     node.command(&["CLUSTER", "MYID"]).unwrap().text()
 }
 
-/// Reads `CLUSTER NODES`, a line per node, its words.
+/// Reads `CLUSTER NODES`: the words of each line, one line per node.
 fn nodes_of(node: &Server) -> Vec<Vec<String>> {
     let text = node.command(&["CLUSTER", "NODES"]).unwrap().text();
     text.lines()
@@ -274,7 +274,7 @@ fn port(address: &str) -> u16 {
     port.parse().expect("a number")
 }
 
-/// What each node knew last, told if nothing comes of it.
+/// The last view of each node. It is printed when a wait for agreement panics.
 #[derive(Debug, Default)]
 struct Views(Vec<Option<View>>);
 
@@ -288,7 +288,7 @@ impl Drop for Views {
 
 type View = BTreeMap<u16, (u16, usize)>;
 
-/// What a node that is well knows: owner and number of replicas of each range.
+/// Returns the view of a healthy node: owner and number of replicas of each range.
 fn view(node: &Server) -> Option<View> {
     let info = node.command(&["CLUSTER", "INFO"]).unwrap().text();
     let ranges = node.command(&["CLUSTER", "SLOTS"]).unwrap().array();

@@ -1,18 +1,18 @@
-//! Real servers, started, tormented and inspected from outside the library.
+//! Starts, disturbs and inspects real servers from outside the library.
 //!
-//! Every server is a child process of its own on 127.0.0.1, in a process group of its own and with
-//! a directory of its own. It ends with its [`Server`] value; should the test process die first, a
-//! small watchdog process ends it. Signals go to the server's own pid, never to a name.
+//! Every server is a child process on 127.0.0.1, with its own process group and directory. It ends
+//! when its [`Server`] value is dropped. If the test process dies first, a small watchdog process
+//! ends the server. Signals go to the server's own pid, never to a name.
 //!
 //! ```no_run
 //! use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
 //!
 //! for binary in ServerBinary::all() {
-//!     let server = Server::start(&binary, ServerOptions::new().append_only());
-//!     server.command(&["SET", "key", "value"]).unwrap();
-//!     server.kill();
-//!     server.restart();
-//!     assert_eq!(server.keys(), ["key"]);
+//!    let server = Server::start(&binary, ServerOptions::new().append_only());
+//!    server.command(&["SET", "key", "value"]).unwrap();
+//!    server.kill();
+//!    server.restart();
+//!    assert_eq!(server.keys(), ["key"]);
 //! }
 //! ```
 

@@ -1,10 +1,11 @@
-//! How a server is to be started.
+//! The options of a server.
 
 use std::{ffi::OsString, fmt::Write, path::Path};
 
 use super::{Certificates, ServerBinary};
 
-/// How a server is to be started. By default: no persistence, no password, TCP on 127.0.0.1 only.
+/// The options of a server. By default there is no persistence and no password, and TCP on
+/// 127.0.0.1 only.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
     pub(super) append_only: bool,
@@ -29,8 +30,8 @@ impl ServerOptions {
         Self::default()
     }
 
-    /// Keeps data in an append-only file, so that they outlive a kill. How often it is synced is
-    /// the server's default.
+    /// Keeps data in an append-only file, so that the data survive a kill. The sync policy is the
+    /// server's default.
     #[must_use]
     pub const fn append_only(mut self) -> Self {
         self.append_only = true;
@@ -47,62 +48,63 @@ impl ServerOptions {
     /// Listens with TLS on a second port, with certificates made for this server. The plain port
     /// stays, for administration.
     ///
-    /// Only where [`ServerBinary::supports_tls`]; elsewhere the start panics.
+    /// It requires [`ServerBinary::supports_tls`]; without TLS the start panics.
     #[must_use]
     pub const fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// Listens with TLS as [`tls`](Self::tls) does, with certificates that others have too: they trust each
-    /// other.
+    /// Listens with TLS as [`tls`](Self::tls) does, with certificates that other servers have too:
+    /// such servers trust each other.
     #[must_use]
     pub fn tls_with(mut self, certificates: &Certificates) -> Self {
         self.certificates = Some(certificates.clone());
         self.tls()
     }
 
-    /// Makes it a node of a cluster, alone for the time being.
+    /// Makes the server a node of a cluster, which has no other node yet.
     #[must_use]
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self.config("cluster-enabled yes")
     }
 
-    /// Makes it a sentinel. A restart finds the configuration as the sentinel left it.
+    /// Makes the server a sentinel. A restart uses the configuration as the sentinel left it.
     #[must_use]
     pub fn sentinel(mut self) -> Self {
         self.sentinel = true;
         self.keep_config().arg("--sentinel")
     }
 
-    /// Lets a restart find the configuration as the server left it, by `CONFIG REWRITE`, instead of
-    /// as these options say.
+    /// Makes a restart use the configuration that the server has written by `CONFIG REWRITE`,
+    /// instead of these options.
     #[must_use]
     pub const fn keep_config(mut self) -> Self {
         self.kept = true;
         self
     }
 
-    /// Says that nobody drops it: it lives as long as the test process, and its directory goes with
-    /// it.
+    /// Marks the server as shared: it is never dropped, it lives as long as the test process, and
+    /// its directory is removed with it.
     #[must_use]
     pub const fn shared(mut self) -> Self {
         self.shared = true;
         self
     }
 
-    /// Gives it a wall clock of its own, which [`Server::set_clock`](super::Server::set_clock) sets. A restart sets it right.
+    /// Gives the server its own wall clock, which [`Server::set_clock`](super::Server::set_clock)
+    /// sets. A restart resets it.
     ///
-    /// Only where [`ServerBinary::has_settable_clock`]; elsewhere it shows the machine's, or the
-    /// start fails.
+    /// It requires [`ServerBinary::has_settable_clock`]. Without it the server shows the machine's
+    /// clock, or the start fails.
     #[must_use]
     pub const fn own_clock(mut self) -> Self {
         self.own_clock = true;
         self
     }
 
-    /// Asks the default user for a password.
+    /// Sets a password for the default user.
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
@@ -123,7 +125,7 @@ impl ServerOptions {
         self
     }
 
-    /// Adds an argument to the command line, behind the configuration file's name.
+    /// Adds an argument to the command line, after the name of the configuration file.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
@@ -137,12 +139,12 @@ impl ServerOptions {
         self
     }
 
-    /// Says whether administration has to log in.
+    /// Tells whether administration must log in.
     pub(super) fn has_access_control(&self) -> bool {
         self.password.is_some() || !self.users.is_empty()
     }
 
-    /// Writes the configuration file's text.
+    /// Writes the text of the configuration file.
     pub(super) fn render(&self, binary: &ServerBinary, place: &Place<'_>) -> String {
         let mut text = format!(
             "bind 127.0.0.1\nport {}\ndir {}\nsave \"\"\nappendonly {}\ndaemonize no\n",
@@ -183,7 +185,7 @@ impl ServerOptions {
     }
 }
 
-/// Where one particular server lives.
+/// The ports and paths of one server.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) dir: &'a Path,
@@ -192,7 +194,7 @@ pub(super) struct Place<'a> {
     pub(super) tls: Option<(u16, &'a Certificates)>,
 }
 
-/// Name and password of the user through whom the harness administers servers with access control.
+/// Name and password of the harness's user on servers with access control.
 pub(super) const ADMIN: &str = "redlatch-harness";
 
 fn quoted(path: &Path) -> String {

@@ -1,4 +1,4 @@
-//! One run of a server program, and the watchdog that ends it should the tests die first.
+//! One run of a server program, and the watchdog that ends it if the test process dies first.
 
 use std::{
     ffi::OsString,
@@ -25,7 +25,7 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the program; its output goes to the end of the file [`LOG`] in `dir`.
+    /// Starts the program. Its output goes to the end of the file [`LOG`] in `dir`.
     pub(super) fn spawn(
         binary: &ServerBinary,
         options: &ServerOptions,
@@ -67,25 +67,25 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Returns how it ended, if it did.
+    /// Returns the exit status if the server has ended.
     pub(super) fn ended(&mut self) -> Option<ExitStatus> {
         self.child
             .try_wait()
             .expect("a child of this process can be waited for")
     }
 
-    /// Suspends it, and returns when it is suspended.
+    /// Suspends the server, and returns when it is suspended.
     pub(super) fn suspend(&mut self) {
         self.checked_pid();
         child::suspend(&self.child);
     }
 
-    /// Lets it go on.
+    /// Resumes the server.
     pub(super) fn resume(&mut self) {
         self.signal(Signal::CONT);
     }
 
-    /// Asks it to end, and returns when it has.
+    /// Asks the server to end, and returns when it has ended.
     pub(super) fn terminate(mut self) {
         self.signal(Signal::TERM);
         eventually_blocking("the server to end", GENEROUS, || self.ended());
@@ -96,7 +96,7 @@ impl ServerProcess {
         kill_process(pid, signal).expect("a child of this process takes signals");
     }
 
-    /// The pid is the server's for as long as its end has not been waited for.
+    /// Returns the pid. It is the server's as long as its end has not been waited for.
     fn checked_pid(&mut self) -> Pid {
         if let Some(status) = self.ended() {
             panic!("the server has ended by itself: {status}");
@@ -107,9 +107,9 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // The watchdog goes first: it must not outlive the server and kill whoever gets its pid
-        // next. Neither step fails for a child that is still to be waited for, and a drop has
-        // nobody to tell.
+        // The watchdog ends first: it must not outlive the server and kill the next process with
+        // its pid. Neither step fails for a child that was not waited for yet, and a drop cannot
+        // report errors.
         let _ = self.watchdog.kill();
         let _ = self.watchdog.wait();
         let _ = self.child.kill();
@@ -117,15 +117,16 @@ impl Drop for ServerProcess {
     }
 }
 
-/// The file with what a server logs.
+/// The name of the server's log file.
 pub(super) const LOG: &str = "server.log";
 
 /// Starts a process that kills `server` when this process ends, however it ends, and removes `dir`.
 ///
-/// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which safe code cannot do, and
-/// would fire at the end of the thread that forked, which in a test run is soon. The watchdog reads
-/// from a pipe that nobody writes to: it ends with this process. Its own process group keeps a
-/// Ctrl-C at the terminal from ending it early.
+/// `PR_SET_PDEATHSIG` would have to be set between fork and exec, which safe code cannot do. It
+/// would also fire at the end of the thread that forked, which comes soon in a test run.
+///
+/// The watchdog reads from a pipe to which nothing is written. The pipe ends with this process. Its
+/// own process group protects it from a Ctrl-C at the terminal.
 fn watch_over(server: &Child, dir: Option<&Path>) -> io::Result<Child> {
     Command::new("/bin/sh")
         .args(["-c", WATCHDOG, "redlatch-watchdog"])

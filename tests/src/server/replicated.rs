@@ -5,18 +5,18 @@ use std::thread;
 use super::{Server, ServerBinary, ServerOptions};
 use crate::wait::{GENEROUS, eventually_blocking};
 
-/// A master with replicas that belongs to a test. Nobody fails it over but the test.
+/// A master with replicas that belongs to a test. Only the test fails it over.
 #[derive(Debug)]
 pub struct Replicated {
     servers: Vec<Server>,
 }
 
 impl Replicated {
-    /// Starts a master and `replicas` replicas, and returns when these are in step.
+    /// Starts a master and `replicas` replicas, and returns when the replicas are in step.
     ///
     /// # Panics
     ///
-    /// When they do not come up.
+    /// Panics if they do not come up.
     #[track_caller]
     pub fn start(binary: &ServerBinary, replicas: usize, options: &ServerOptions) -> Self {
         let options = options.clone().config("repl-diskless-sync-delay 0");
@@ -38,7 +38,7 @@ impl Replicated {
         replicated
     }
 
-    /// Returns `redis+replicas://` with the addresses of all.
+    /// Returns `redis+replicas://` with the addresses of all servers.
     pub fn url(&self) -> String {
         let servers: Vec<_> = self
             .servers
@@ -53,7 +53,7 @@ impl Replicated {
         &self.servers
     }
 
-    /// Returns the one that says that it is the master, of those that answer.
+    /// Returns the server that reports itself as the master, of those that answer.
     #[track_caller]
     pub fn master(&self) -> &Server {
         let mut masters = self.servers.iter().filter(|server| {
@@ -65,7 +65,7 @@ impl Replicated {
         masters.next().expect("one of them is the master")
     }
 
-    /// Makes server number `to` the master and the others that answer its replicas, as an
+    /// Makes server number `to` the master, and the other servers that answer its replicas, as an
     /// administrator would.
     #[track_caller]
     pub fn promote(&self, to: usize) {
@@ -80,7 +80,7 @@ impl Replicated {
         }
     }
 
-    /// Waits until all replicas that run are in step with their master.
+    /// Waits until all running replicas are in step with their master.
     #[track_caller]
     pub fn await_in_step(&self) {
         eventually_blocking("the replicas to be in step", GENEROUS, || {

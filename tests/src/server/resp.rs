@@ -1,4 +1,4 @@
-//! A tiny blocking client, for administration and for looking on.
+//! A tiny blocking client, for administration and inspection.
 //!
 //! It shares no code with the library, on purpose.
 
@@ -32,7 +32,7 @@ pub enum Reply {
 }
 
 impl Connection {
-    /// Connects; every later read and write fails after `timeout`.
+    /// Connects. Every later read and write fails after `timeout`.
     pub fn open(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_nodelay(true)?;
@@ -56,11 +56,11 @@ impl Connection {
 }
 
 impl Reply {
-    /// Returns the reply, panics if it is an error: most administration must work.
+    /// Returns the reply if it is not an error, since most administration must succeed.
     ///
     /// # Panics
     ///
-    /// When the reply is an error.
+    /// Panics if the reply is an error.
     #[track_caller]
     pub fn unwrap(self) -> Self {
         match self {
@@ -73,7 +73,7 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// When the reply is something else.
+    /// Panics if the reply is something else.
     #[track_caller]
     pub fn int(self) -> i64 {
         match self {
@@ -86,7 +86,7 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// When the reply is something else.
+    /// Panics if the reply is something else.
     #[track_caller]
     pub fn text(self) -> String {
         match self {
@@ -100,7 +100,7 @@ impl Reply {
     ///
     /// # Panics
     ///
-    /// When the reply is something else.
+    /// Panics if the reply is something else.
     #[track_caller]
     pub fn array(self) -> Vec<Self> {
         match self {
@@ -109,7 +109,7 @@ impl Reply {
         }
     }
 
-    /// Returns the error's text, if it is one.
+    /// Returns the text of an error reply.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Error(error) => Some(error),

@@ -1,4 +1,4 @@
-//! A server's life: start, stop, kill, restart, end.
+//! The lifetime of a server: start, stop, kill, restart, end.
 
 use std::{
     env, fs, io,
@@ -21,8 +21,8 @@ use crate::{
 
 /// A server that belongs to a test. It ends when this value is dropped.
 ///
-/// All methods take `&self`: share it in an [`Arc`](std::sync::Arc) between a test and what torments the server.
-/// They block their thread, at most for [`GENEROUS`].
+/// All methods take `&self`: an [`Arc`](std::sync::Arc) can share it between a test and the code
+/// that disturbs the server. The methods block their thread, at most for [`GENEROUS`].
 #[derive(Debug)]
 pub struct Server {
     binary: ServerBinary,
@@ -38,7 +38,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When it does not start; the message holds the server's log.
+    /// Panics if it does not start; the message holds the server's log.
     #[track_caller]
     pub fn start(binary: &ServerBinary, options: ServerOptions) -> Self {
         match Self::try_start(binary, &options) {
@@ -47,11 +47,12 @@ impl Server {
         }
     }
 
-    /// Starts a server as [`start`](Self::start) does; an error holds the log of one that does not start.
+    /// Starts a server as [`start`](Self::start) does. If it does not start, the error holds its
+    /// log.
     ///
     /// # Errors
     ///
-    /// When the server ends by itself, or does not answer for [`GENEROUS`].
+    /// Returns an error if the server ends by itself, or does not answer for [`GENEROUS`].
     pub fn try_start(binary: &ServerBinary, options: &ServerOptions) -> Result<Self, String> {
         for _ in 0..START_ATTEMPTS {
             let server = Self::prepare(binary, options).expect("temporary files can be written");
@@ -66,21 +67,21 @@ impl Server {
 
     /// Suspends the server (`SIGSTOP`): connections stay open and nothing is answered.
     ///
-    /// Administration is not answered either: go on with [`cont`](Self::cont), [`kill`](Self::kill) or
-    /// [`restart`](Self::restart).
+    /// Administration is not answered either. Continue with [`cont`](Self::cont),
+    /// [`kill`](Self::kill) or [`restart`](Self::restart).
     #[track_caller]
     pub fn stop(&self) {
         self.process().as_mut().expect(NOT_RUNNING).suspend();
     }
 
-    /// Lets a suspended server go on (`SIGCONT`).
+    /// Resumes a suspended server (`SIGCONT`).
     #[track_caller]
     pub fn cont(&self) {
         self.process().as_mut().expect(NOT_RUNNING).resume();
     }
 
     /// Kills the server (`SIGKILL`), as a crash would, and returns when it is gone. Connections to
-    /// its port are refused.
+    /// its port are then refused.
     pub fn kill(&self) {
         drop(self.process().take());
     }
@@ -92,12 +93,12 @@ impl Server {
         process.expect(NOT_RUNNING).terminate();
     }
 
-    /// Starts the server anew on the same port and directory and returns when it answers; kills it
-    /// first if it runs.
+    /// Starts the server again on the same port and directory and returns when it answers. A
+    /// running server is killed first.
     ///
     /// # Panics
     ///
-    /// When it does not start.
+    /// Panics if it does not start.
     #[track_caller]
     pub fn restart(&self) {
         self.kill();
@@ -108,12 +109,12 @@ impl Server {
         }
     }
 
-    /// Sends one command over a connection of its own and returns the reply, an error reply as
+    /// Sends one command over its own connection and returns the reply. An error reply is a
     /// [`Reply::Error`].
     ///
     /// # Panics
     ///
-    /// When the server cannot be reached or does not answer for [`GENEROUS`].
+    /// Panics if the server cannot be reached or does not answer for [`GENEROUS`].
     #[track_caller]
     pub fn command<A: AsRef<[u8]>>(&self, args: &[A]) -> Reply {
         let command = || String::from_utf8_lossy(args[0].as_ref()).into_owned();
@@ -123,7 +124,7 @@ impl Server {
         reply.unwrap_or_else(|error| panic!("{} failed: {error}", command()))
     }
 
-    /// Opens a connection for administration, logged in where access is controlled.
+    /// Opens a connection for administration, logged in if there is access control.
     pub fn connect(&self) -> io::Result<Connection> {
         let mut connection = Connection::open(self.address(), GENEROUS)?;
         if self.options.has_access_control() {
@@ -132,17 +133,17 @@ impl Server {
         Ok(connection)
     }
 
-    /// Returns the program that runs.
+    /// Returns the running program.
     pub const fn binary(&self) -> &ServerBinary {
         &self.binary
     }
 
-    /// Returns the port, of plain TCP.
+    /// Returns the port of plain TCP.
     pub const fn port(&self) -> u16 {
         self.port.number()
     }
 
-    /// Returns the address, of plain TCP.
+    /// Returns the address of plain TCP.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port()))
     }
@@ -152,15 +153,15 @@ impl Server {
         format!("redis://{}", self.address())
     }
 
-    /// Returns the unix socket, where [`ServerOptions::unix_socket`] asked for one.
+    /// Returns the unix socket, if [`ServerOptions::unix_socket`] requested one.
     pub fn unix_socket(&self) -> Option<PathBuf> {
         self.options
             .unix_socket
             .then(|| self.dir.join("server.sock"))
     }
 
-    /// Returns the address of the TLS port and the certificates, where [`ServerOptions::tls`] asked
-    /// for them.
+    /// Returns the address of the TLS port and the certificates, if [`ServerOptions::tls`]
+    /// requested them.
     pub fn tls(&self) -> Option<(SocketAddr, &Certificates)> {
         let (port, certificates) = self.tls.as_ref()?;
         Some((
@@ -178,13 +179,13 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When the server has been killed.
+    /// Panics if the server has been killed.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.process().as_ref().expect(NOT_RUNNING).pid()
     }
 
-    /// Returns what the server has logged so far.
+    /// Returns the server's log so far.
     pub fn log(&self) -> String {
         fs::read(self.log_file())
             .map(|log| String::from_utf8_lossy(&log).into_owned())
@@ -289,7 +290,8 @@ impl Server {
         }
     }
 
-    /// While a server loads its data it answers, with an error.
+    /// Tells whether the server answers without an error. A server that loads its data answers with
+    /// an error.
     fn answers(&self) -> bool {
         let reply = self
             .connect()
@@ -301,7 +303,7 @@ impl Server {
         self.dir.join(LOG)
     }
 
-    /// A panic of another test thread leaves the process as usable as it was.
+    /// Locks the process. A panic of another test thread leaves it usable.
     fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -317,7 +319,7 @@ impl Drop for Server {
                 self.dir.display()
             );
         } else {
-            // A directory left behind in the system's temporary one does no harm.
+            // A directory that stays behind in the system's temporary directory is harmless.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }

@@ -13,14 +13,14 @@ pub struct SentinelGroup {
 }
 
 impl SentinelGroup {
-    /// The name that the sentinels know the master by.
+    /// The name of the master in the sentinels.
     pub const SERVICE: &str = "main";
 
-    /// Starts them, and returns when the sentinels know of each other and of the replicas.
+    /// Starts the servers, and returns when the sentinels know each other and the replicas.
     ///
     /// # Panics
     ///
-    /// When they do not come up.
+    /// Panics if they do not come up.
     #[track_caller]
     pub fn start(
         binary: &ServerBinary,
@@ -31,8 +31,8 @@ impl SentinelGroup {
         Self::launch(binary, replicas, down_after, options, ServerOptions::new())
     }
 
-    /// Starts them as [`start`](Self::start) does, with `password` for the sentinels; that of the servers is
-    /// among their options.
+    /// Starts the servers as [`start`](Self::start) does, with `password` for the sentinels. The
+    /// password of the other servers is in their options.
     #[track_caller]
     pub fn start_with_password(
         binary: &ServerBinary,
@@ -106,12 +106,12 @@ impl SentinelGroup {
         &self.sentinels
     }
 
-    /// Returns master and replicas.
+    /// Returns the master and its replicas.
     pub const fn replicated(&self) -> &Replicated {
         &self.replicated
     }
 
-    /// Returns the server that the first sentinel that answers takes for the master.
+    /// Returns the master according to the first sentinel that answers.
     #[track_caller]
     pub fn master(&self) -> &Server {
         let port = self.sentinels.iter().find_map(told_master);
@@ -121,11 +121,11 @@ impl SentinelGroup {
         master.expect("the master is one of ours")
     }
 
-    /// Orders a failover and returns when all sentinels tell of the new master.
+    /// Orders a failover and returns when all sentinels report the new master.
     #[track_caller]
     pub fn fail_over(&self) {
         let before = self.master().port();
-        // A sentinel refuses while it has no good replica to choose.
+        // A sentinel refuses while no replica is fit to be chosen.
         eventually_blocking("a sentinel to start a failover", GENEROUS, || {
             let reply = self.sentinels[0].command(&["SENTINEL", "FAILOVER", Self::SERVICE]);
             reply.error().is_none().then_some(())
@@ -133,7 +133,7 @@ impl SentinelGroup {
         self.await_other_than(before);
     }
 
-    /// Waits until all sentinels that run tell of another master than the one at `port`.
+    /// Waits until all running sentinels report another master than the one at `port`.
     #[track_caller]
     pub fn await_other_than(&self, port: u16) {
         eventually_blocking("another master", GENEROUS, || {

@@ -1,4 +1,4 @@
-//! Certificates for servers, made anew each time.
+//! Certificates for servers, created anew each time.
 
 use std::{
     fs, io,
@@ -7,14 +7,14 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-/// Files in PEM format: an authority, and a certificate and key from it for the server and for a
-/// client.
+/// Files in PEM format: a certificate authority, and a certificate and a key from it for the server
+/// and for a client.
 ///
 /// The server's certificate is for `localhost` and `127.0.0.1`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Certificates {
-    /// Certificate of the authority that signed the others.
+    /// Certificate of the authority that signed the other certificates.
     pub authority: PathBuf,
     /// The server's certificate.
     pub server_certificate: PathBuf,
@@ -29,7 +29,7 @@ pub struct Certificates {
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
 impl Certificates {
-    /// Makes them, in `dir`.
+    /// Creates the files in `dir`.
     pub fn make(dir: &Path) -> io::Result<Self> {
         let authority = authority().map_err(io::Error::other)?;
         let files = Self {

@@ -1,10 +1,10 @@
-//! Slots that move from node to node, all at once or key by key.
+//! Slots that move from node to node, as a whole or key by key.
 
 use super::{Cluster, id};
 use crate::server::{Connection, Reply, Server};
 
 impl Cluster {
-    /// Moves `slot` with all its keys from the node in charge to `target`, `batch` keys at a time,
+    /// Moves `slot` with all its keys from its current master to `target`, `batch` keys at a time,
     /// as administrators do.
     #[track_caller]
     pub fn migrate(&self, slot: u16, target: &Server, batch: usize) {
@@ -26,7 +26,7 @@ impl Cluster {
         self.end_to_move(&slot, source, target);
     }
 
-    /// Puts `slot` on the move from the node in charge, which is returned, to `target`. No key
+    /// Starts to move `slot` from its current master to `target`, and returns that master. No key
     /// moves yet.
     #[track_caller]
     pub fn begin_to_move(&self, slot: u16, target: &Server) -> &Server {
@@ -42,7 +42,7 @@ impl Cluster {
         source
     }
 
-    /// Moves one key of a slot on the move.
+    /// Moves one key of a slot that is being moved.
     #[track_caller]
     pub fn move_key(&self, key: &str, source: &Server, target: &Server) {
         let mut connection = source.connect().expect("the node is there");

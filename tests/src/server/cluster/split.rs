@@ -1,18 +1,16 @@
-//! Clusters whose nodes fall into two parts that know nothing of each other, while clients reach
-//! both.
+//! Clusters with a partition between two parts of their nodes, while clients reach both parts.
 
 use super::{Cluster, id, is_master};
 use crate::server::{ClientType, Server, ServerOptions};
 
 impl Cluster {
-    /// Keeps `few` nodes and all others from hearing each other: neither is there a bus between
-    /// them, nor do replicas of the one part get anything from masters of the other. Clients reach
-    /// all of them.
+    /// Partitions `few` nodes from all others. There is no bus between the parts, and replicas of
+    /// one part get no data from masters of the other. Clients reach all nodes.
     ///
     /// # Panics
     ///
-    /// Without [`ClusterOptions::splittable`](super::ClusterOptions::splittable), and where a master with replicas in the other part
-    /// has some in its own.
+    /// Panics without [`ClusterOptions::splittable`](super::ClusterOptions::splittable), and if a
+    /// master with replicas in the other part has replicas in its own part, too.
     #[track_caller]
     pub fn split(&self, few: &[&Server]) {
         let bus = self.bus.as_ref().expect("it is splittable");
@@ -30,7 +28,7 @@ impl Cluster {
         bus.split(few.iter().map(|node| id(node)));
     }
 
-    /// Lets all nodes hear each other again.
+    /// Ends the partition.
     #[track_caller]
     pub fn heal(&self) {
         for node in &self.nodes {
@@ -39,7 +37,8 @@ impl Cluster {
         self.bus.as_ref().expect("it is splittable").heal();
     }
 
-    /// Returns the port at which others are to talk to `node`, where that is not the usual one.
+    /// Returns the port at which other nodes connect to the bus of `node`, if it is not the usual
+    /// one.
     pub(super) fn bus_port(&self, node: &Server) -> Option<u16> {
         let mut nodes = self.nodes.iter();
         let at = nodes.position(|other| other.port() == node.port());
@@ -48,7 +47,7 @@ impl Cluster {
     }
 }
 
-/// Lets replicas log in by a name of their own, so that they can be shut out.
+/// Makes replicas log in with their own user, so that they can be shut out.
 pub(super) fn replicating_by_name(node: ServerOptions) -> ServerOptions {
     node.user(format!("{REPLICA} on >{REPLICA} ~* &* +@all"))
         .config(format!("masteruser {REPLICA}"))

@@ -1,4 +1,4 @@
-//! Many seeds on all cores.
+//! Runs many seeds on all cores.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,27 +21,27 @@ use crate::{
     world::{Options, Report, run},
 };
 
-/// What many runs came to.
+/// The results of many runs.
 #[derive(Debug, Default)]
 pub struct Sum {
-    /// Runs.
+    /// The number of runs.
     pub seeds: u64,
     /// Seeds with broken promises, the lowest first.
     pub broken: Vec<Report>,
-    /// Seeds in which two holders were seen where they are expected.
+    /// The number of seeds in which two holders were seen where they are expected.
     pub two_holders: u64,
     /// The sums of all runs.
     pub tally: Tally,
     /// Virtual time in µs.
     pub lasted: u64,
-    /// The longest that any run took, once all was healed, until everybody had got everything, in
-    /// µs.
+    /// The longest convergence of any run, in µs: the time from the end of all faults until every
+    /// worker had acquired every name.
     pub converged: u64,
     /// Wall time.
     pub took: Duration,
 }
 
-/// Runs `count` seeds from `first` on; until the first violation if `hunting`.
+/// Runs `count` seeds from `first` on; if `hunting`, only until the first violation.
 pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
     let began = Instant::now();
     let next = AtomicU64::new(0);
@@ -76,13 +76,14 @@ pub fn seeds(first: u64, count: u64, options: &Options, hunting: bool) -> Sum {
     sum
 }
 
-/// Hunts one mutant; returns the seed and the promise that gave it away.
+/// Hunts one mutant; returns the report of the seed that found it.
 ///
 /// # Panics
 ///
-/// If the script has no such text as the mutant replaces, or if this build cannot plant the mutant.
+/// Panics if the script does not contain the text that the mutant replaces, or if this build cannot
+/// plant the mutant.
 pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report> {
-    // Outside of the seeds, where a panic would count as a find.
+    // These checks are outside of the seeds, where a panic would count as a find.
     mutant.forgery();
     if let Err(message) = mutant.check() {
         panic!("{message}");
@@ -100,7 +101,7 @@ pub fn hunt(kind: Kind, mutant: Mutant, first: u64, count: u64) -> Option<Report
         .next()
 }
 
-/// Hunts mutants and tells of each; returns the names of those that survived.
+/// Hunts mutants and prints the result of each; returns the names of those that survived.
 pub fn hunt_all(
     which: impl Iterator<Item = (Kind, Mutant)>,
     first: u64,
@@ -134,7 +135,7 @@ pub fn hunt_all(
     survivors
 }
 
-/// A panic of the library is a violation too.
+/// Runs a seed. A panic of the library is a violation too.
 fn guarded(seed: u64, options: &Options) -> Report {
     panic::catch_unwind(panic::AssertUnwindSafe(|| run(seed, options))).unwrap_or_else(|_| Report {
         seed,

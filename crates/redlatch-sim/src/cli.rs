@@ -11,7 +11,7 @@ use crate::{
     world::{Options, Report, run},
 };
 
-/// What is asked for.
+/// The parsed arguments.
 #[derive(Clone, Debug)]
 pub struct Args {
     first: u64,
@@ -23,7 +23,7 @@ pub struct Args {
     mutant: Option<String>,
 }
 
-/// How to ask.
+/// The help text.
 pub const USAGE: &str = "\
 usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--mutant NAME | --mutants | --expected | --scenarios]
 
@@ -42,7 +42,7 @@ impl Args {
     ///
     /// # Errors
     ///
-    /// What is wrong with them.
+    /// Returns a description of the wrong argument.
     pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut parsed = Self {
             first: 0,
@@ -122,7 +122,7 @@ impl Args {
         self.mutants || self.expected || self.scenarios
     }
 
-    /// Returns the command that runs one seed of these again and tells its story.
+    /// Returns the command that runs one of these seeds again and prints its story.
     fn replay(&self, report: &Report) -> String {
         let mut command = format!(
             "cargo xtask sim --seed {} --kind {}",
@@ -141,7 +141,7 @@ impl Args {
     }
 }
 
-/// Does what is asked for.
+/// Runs the task of the arguments.
 pub fn main(args: &Args) -> ExitCode {
     let good = if args.mutants {
         hunt_mutants(args)

@@ -1,5 +1,5 @@
-//! The executor: tasks in seeded order, a virtual clock in microseconds, processes that pause and
-//! die.
+//! The executor: tasks in seeded order, a virtual clock in microseconds, and processes that pause
+//! and die.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::{rng::Rng, world::Event};
 /// The number of a process: one life of one client.
 pub type ProcId = usize;
 
-/// Runs tasks and keeps what is due. Nothing in here waits; [`Exec::step`] does one thing at a
+/// Runs tasks and holds pending events. No method waits; [`Exec::step`] performs one step at a
 /// time.
 pub struct Exec {
     now: AtomicU64,
@@ -26,8 +26,8 @@ pub struct Exec {
     state: Mutex<State>,
 }
 
-/// The tasks to be polled, by number: in which order they were woken must not matter, since tokio's
-/// channels wake in an order of their own.
+/// The tasks to poll, in the order of their numbers. The order of their wake-ups must not matter,
+/// because tokio's channels wake in their own order.
 #[derive(Default)]
 struct Ready(Vec<usize>);
 
@@ -60,7 +60,7 @@ struct Task {
     waker: Arc<TaskWaker>,
 }
 
-/// What a process is at the moment.
+/// The state of a process.
 #[derive(Default)]
 struct Proc {
     fate: Fate,
@@ -76,12 +76,12 @@ enum Fate {
     Dead,
 }
 
-/// How long a process has been paused, and since when it runs.
+/// The pauses of a process, and the start of its current run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pauses {
-    /// Microseconds in all, the present pause included.
+    /// Microseconds in total, including the current pause.
     pub total: u64,
-    /// When it last began to run; `None` while it is paused or dead.
+    /// The time at which it last began to run; `None` while it is paused or dead.
     pub running_since: Option<u64>,
 }
 
@@ -90,25 +90,25 @@ enum Due {
     Event(Event),
 }
 
-/// What one step did.
+/// The result of one step.
 #[derive(Debug)]
 pub enum Step {
     /// A task was polled.
     Polled,
-    /// Time went on, and timers fired.
+    /// Time advanced, and timers fired.
     Fired,
-    /// Something is due that the world has to do.
+    /// An event is due for the world to handle.
     Event(Event),
     /// Nothing is left to do.
     Idle,
 }
 
-/// How a process dies.
+/// The way in which a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// It unwinds: everything is dropped.
+    /// It unwinds: all its tasks are dropped.
     Unwound,
-    /// It is gone: no destructor runs.
+    /// It is killed: no destructor runs.
     Killed,
 }
 
@@ -135,7 +135,7 @@ impl Exec {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// Begins a process.
+    /// Creates a process.
     pub fn process(&self) -> ProcId {
         let now = self.now();
         let mut state = self.state();
@@ -149,7 +149,7 @@ impl Exec {
         state.procs.len() - 1
     }
 
-    /// Adds a task to a process; to a dead one nothing can be added.
+    /// Adds a task to a process. A dead process ignores it.
     pub fn spawn(&self, proc: ProcId, future: BoxFuture<()>) {
         let mut state = self.state();
         if state.procs[proc].fate == Fate::Dead {
@@ -171,7 +171,7 @@ impl Exec {
         lock(&self.ready).insert(id);
     }
 
-    /// Makes `event` due at `at`.
+    /// Schedules `event` for the time `at`.
     pub fn schedule(&self, at: u64, event: Event) {
         let mut state = self.state();
         state.seq += 1;
@@ -179,7 +179,7 @@ impl Exec {
         state.due.insert(key, Due::Event(event));
     }
 
-    /// Sets a timer; the key takes it back.
+    /// Sets a timer. The returned key cancels it.
     pub(crate) fn timer(&self, at: u64, waker: Waker) -> (u64, u64) {
         let mut state = self.state();
         state.seq += 1;
@@ -195,7 +195,7 @@ impl Exec {
         drop(timer);
     }
 
-    /// Stops polling a process; its clock runs on and its timers fire.
+    /// Stops polling a process. Its clock runs on and its timers fire.
     pub fn pause(&self, proc: ProcId) {
         let now = self.now();
         let mut state = self.state();
@@ -206,7 +206,7 @@ impl Exec {
         }
     }
 
-    /// Lets a paused process go on.
+    /// Resumes a paused process.
     pub fn resume(&self, proc: ProcId) {
         let now = self.now();
         let mut state = self.state();
@@ -249,7 +249,7 @@ impl Exec {
         self.state().procs[proc].fate != Fate::Dead
     }
 
-    /// Tells how long a process has been paused.
+    /// Returns the pauses of a process.
     pub fn pauses(&self, proc: ProcId) -> Pauses {
         let state = self.state();
         let proc = &state.procs[proc];
@@ -260,7 +260,7 @@ impl Exec {
         pauses
     }
 
-    /// Does one thing: polls one ready task, or lets time go on to what is due next.
+    /// Performs one step: polls one ready task, or advances the time to the next event or timer.
     pub fn step(&self) -> Step {
         while let Some(id) = self.pick() {
             if self.poll(id) {
@@ -282,7 +282,7 @@ impl Exec {
         }
     }
 
-    /// Drops everything that is left, so that nothing keeps anything alive.
+    /// Drops all remaining tasks and events, so that they do not keep each other alive.
     pub fn clear(&self) {
         loop {
             let mut state = self.state();
@@ -332,7 +332,7 @@ impl Exec {
         };
         drop(state);
         waker.queued.store(false, Ordering::Relaxed);
-        // Work takes time, and so nothing can go round in circles at one instant.
+        // Each poll takes time, so tasks cannot loop for ever at one instant.
         self.now.fetch_add(1, Ordering::Relaxed);
         let waker = Waker::from(waker);
         let done = future.as_mut().poll(&mut Context::from_waker(&waker));

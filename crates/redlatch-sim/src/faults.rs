@@ -1,77 +1,80 @@
-//! Which faults there are, and which of them a seed has.
+//! The classes of faults, and the faults of one seed.
 
 use crate::rng::Rng;
 
 /// One class of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A connection cannot be made.
+    /// A connection attempt fails.
     DialFailure,
-    /// A request is executed, and its connection breaks before the answer is out.
+    /// A request is executed, and its connection breaks before the reply is sent.
     ReplyLost,
-    /// A message of pub/sub is lost.
+    /// A pub/sub message is lost.
     MessageLost,
-    /// A message on the wire takes up to 400 ms more.
+    /// A message on the network takes up to 400 ms longer.
     Delay,
-    /// What an abandoned connection still had on its way arrives up to 20 s later.
+    /// Requests that an abandoned connection had on the way arrive up to 20 s later.
     LateBytes,
-    /// A connection breaks; some of what is on its way arrives.
+    /// A connection breaks; a part of the data on the way arrives.
     Cut,
-    /// A pipeline is on its way when its connection breaks: the server gets the first commands of
-    /// it, or the client the first answers.
+    /// A connection breaks within a pipeline: the server gets only its first commands, or the
+    /// client only its first replies.
     Torn,
-    /// As `Cut`, and the client is not told.
+    /// A connection breaks as in `Cut`, but the client does not notice.
     HalfOpen,
     /// A connection for subscriptions breaks.
     PubSubCut,
-    /// A connection holds everything up for a while, in one direction or both.
+    /// A connection delays all data for a while, in one direction or both.
     Stall,
-    /// The server forgets its scripts.
+    /// The server loses its scripts.
     ScriptFlush,
-    /// The server stands still for up to two leases.
+    /// The server stalls for up to two leases.
     ServerStop,
     /// A client is not scheduled for up to three leases.
     Pause,
-    /// A client ends with its destructors run, and comes back.
+    /// A client ends with its destructors run, and restarts.
     Crash,
-    /// A client is killed, and comes back; its kernel closes its connections.
+    /// A client is killed and restarts; its kernel closes its connections.
     Kill,
-    /// A client's machine is gone, nobody closes its connections; it comes back.
+    /// A client's machine fails and nothing closes its connections; the client restarts.
     PowerLoss,
     /// The server restarts with all its data.
     Restart,
-    /// Somebody releases by force. Breaks exclusion by definition, until the holder hears of it.
+    /// An administrator releases by force. This breaks exclusion by definition, until the holder
+    /// learns of it.
     Force,
     /// Clocks of clients and server run up to 1 % fast or slow.
     Drift,
-    /// Callers drop their futures half-way.
+    /// Callers drop their futures before completion.
     Cancel,
-    /// The server fails over to a replica that lacks the last writes. Not promised to be survived.
+    /// The server fails over to a replica that lacks the last writes. The library does not promise
+    /// to survive it.
     LossyFailover,
-    /// The server restarts without its data. Not promised to be survived.
+    /// The server restarts without its data. The library does not promise to survive it.
     EmptyRestart,
-    /// The server's clock is set. Not promised to be survived.
+    /// The server's clock is stepped. The library does not promise to survive it.
     ClockStep,
-    /// Another server, which has all the data, takes over in the middle of everything.
+    /// Another server with all the data takes over during the load.
     PlannedFailover,
-    /// A server takes over that has the data of up to 3 s ago. Not promised to be survived.
+    /// A server takes over with the data of up to 3 s ago. The library does not promise to survive
+    /// it.
     OldSnapshot,
-    /// The server forgets all its data and goes on. Not promised to be survived.
+    /// The server loses all its data and goes on. The library does not promise to survive it.
     FlushAll,
-    /// For 0.3 to 2 s the server refuses, for lack of rights, all releases and undos, or all
+    /// For 0.3 to 2 s the server refuses, for lack of permissions, all releases and undos, or all
     /// scripts.
     Refusal,
-    /// A client hears a call that nobody has sent: for a waiter that has another place, or none, or
-    /// that never was.
+    /// A client receives a forged notification: for a waiter with another place or without one, or
+    /// for a waiter that never existed.
     ForgedCall,
-    /// All who wait for a latch hear that it is open, or deleted, which nobody has said. Not
-    /// promised to be survived.
+    /// All waiters of a latch receive a forged message that it is open or deleted. The library does
+    /// not promise to survive it.
     ForgedOpening,
 }
 
 impl Fault {
-    /// All classes: those that seeds draw, and then those that are on only when asked for by a
-    /// scenario or by name.
+    /// All classes: first those that seeds draw, and then those that only a scenario or the command
+    /// line enables.
     pub const ALL: [Self; 29] = [
         Self::DialFailure,
         Self::ReplyLost,
@@ -104,14 +107,14 @@ impl Fault {
         Self::ForgedOpening,
     ];
 
-    /// How many of [`ALL`](Self::ALL) seeds draw. What a seed does depends on this number, so new classes come
-    /// behind them.
+    /// The number of classes in [`ALL`](Self::ALL) that seeds draw. The behaviour of a seed depends
+    /// on this number, so new classes come after them.
     const DRAWN: usize = 23;
 
-    /// Those after which two holders are expected.
+    /// The classes after which two holders are expected.
     pub const EXPECTED: [Self; 3] = [Self::LossyFailover, Self::EmptyRestart, Self::ClockStep];
 
-    /// Returns the name it has on the command line.
+    /// Returns the name of the class on the command line.
     pub fn name(self) -> String {
         let mut name = String::new();
         for letter in format!("{self:?}").chars() {
@@ -128,7 +131,7 @@ impl Fault {
         Self::ALL.into_iter().find(|fault| fault.name() == name)
     }
 
-    /// Whether it happens at moments of its own, and not with each message.
+    /// Tells whether the fault occurs at its own times, and not with each message.
     const fn is_timed(self) -> bool {
         matches!(
             self,
@@ -155,7 +158,7 @@ impl Fault {
         )
     }
 
-    /// Whether nothing happens by it to messages, server or processes.
+    /// Tells whether the fault leaves messages, server and processes intact.
     const fn is_harmless(self) -> bool {
         matches!(
             self,
@@ -163,7 +166,7 @@ impl Fault {
         )
     }
 
-    /// Whether the server forgets what it has answered.
+    /// Tells whether the server loses state that it has acknowledged.
     pub const fn forgets(self) -> bool {
         matches!(
             self,
@@ -171,7 +174,7 @@ impl Fault {
         )
     }
 
-    /// Whether two holders are expected after it.
+    /// Tells whether two holders are expected after the fault.
     const fn is_expected(self) -> bool {
         self.forgets() || matches!(self, Self::ClockStep)
     }
@@ -180,8 +183,8 @@ impl Fault {
 /// The faults of one seed.
 #[derive(Clone, Debug)]
 pub struct Faults {
-    /// Per class: how many of a thousand messages it hits, or how heavy a timed one weighs; 0 if it
-    /// is off.
+    /// Per class: the number of messages in a thousand that it hits, or the weight of a timed
+    /// fault; 0 if it is off.
     rates: [u64; Fault::ALL.len()],
     delays: (u64, u64),
     /// Mean time between two timed faults in µs.
@@ -189,23 +192,24 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Draws the faults of a seed: each class is on in a part of the seeds, and some seeds have
-    /// none. `forced` is on in any case; those that break promises only if forced.
+    /// Draws the faults of a seed. Each class is on in a part of the seeds, and some seeds have
+    /// none. The classes in `forced` are always on; those that break promises are on only if
+    /// forced.
     pub fn draw(rng: &mut Rng, forced: &[Fault]) -> Self {
         let mut faults = Self {
             rates: [0; Fault::ALL.len()],
             delays: (50, 50 + rng.below(750)),
             mean_gap: rng.between(100_000, 1_500_000),
         };
-        // One seed in eight is calm but for what does no harm, one has a single class, the rest
-        // have many.
+        // One seed in eight has only harmless faults, one has a single class, and the rest have
+        // many.
         let density = match rng.below(8) {
             0 => 0,
             1 => 1,
             _ => rng.between(150, 500),
         };
         let calm = density == 0;
-        // Lost wakes show best where nothing else is wrong.
+        // Lost wake-ups show best without other faults.
         let single = match rng.below(3) {
             0 => Fault::PubSubCut,
             _ => Fault::ALL[rng.index(Fault::DRAWN)],
@@ -237,15 +241,15 @@ impl Faults {
                 faults.rates[fault as usize] = rng.between(1, 10);
             }
         }
-        // A round trip longer than a sixth of a lease hands nothing over in time, so P8 keeps to
-        // quick networks.
+        // A round trip longer than a sixth of a lease leaves no time for a hand-off, so P8 is
+        // checked on quick networks.
         if rng.chance(200) && !faults.is_calm_but_for_pubsub() {
             faults.delays.1 += rng.below(60_000);
         }
         faults
     }
 
-    /// What is left once a seed is healed: nothing but the usual delays.
+    /// Returns the state of a healed seed, in which only the usual delays remain.
     pub fn none(of: &Self) -> Self {
         Self {
             rates: [0; Fault::ALL.len()],
@@ -254,7 +258,7 @@ impl Faults {
         }
     }
 
-    /// Returns how many of a thousand messages a class hits.
+    /// Returns the number of messages in a thousand that a class hits.
     pub const fn rate(&self, fault: Fault) -> u64 {
         self.rates[fault as usize]
     }
@@ -264,21 +268,22 @@ impl Faults {
         self.rate(fault) > 0
     }
 
-    /// Tells whether nothing happens to messages, server or processes.
+    /// Tells whether no fault affects messages, server or processes.
     pub fn is_calm(&self) -> bool {
         Fault::ALL
             .iter()
             .all(|&fault| fault.is_harmless() || !self.has(fault))
     }
 
-    /// Tells whether nothing but subscriptions suffers.
+    /// Tells whether faults affect subscriptions only.
     pub fn is_calm_but_for_pubsub(&self) -> bool {
         let mut rest = self.clone();
         rest.rates[Fault::PubSubCut as usize] = 0;
         rest.is_calm()
     }
 
-    /// Tells whether nothing but messages suffers: subscriptions break, and single ones vanish.
+    /// Tells whether faults affect messages only: subscriptions break, and single messages are
+    /// lost.
     pub fn is_calm_but_for_messages(&self) -> bool {
         let mut rest = self.clone();
         rest.rates[Fault::PubSubCut as usize] = 0;
@@ -292,12 +297,13 @@ impl Faults {
         active.any(Fault::is_expected)
     }
 
-    /// Tells whether the server may forget what it has answered and not know that it was empty.
+    /// Tells whether the server may lose acknowledged writes while other data remain, so that it
+    /// does not notice the loss.
     pub fn loses_writes(&self) -> bool {
         self.has(Fault::LossyFailover) || self.has(Fault::OldSnapshot)
     }
 
-    /// Returns the least and the greatest usual delay of a message in µs.
+    /// Returns the shortest and the longest usual delay of a message in µs.
     pub const fn delays(&self) -> (u64, u64) {
         self.delays
     }

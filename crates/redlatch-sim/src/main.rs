@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: runs seeds, and tells what they came to.
+//! `cargo xtask sim`: runs seeds and reports the results.
 
 #![allow(
     clippy::disallowed_methods,

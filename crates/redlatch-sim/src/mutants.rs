@@ -1,4 +1,4 @@
-//! Planted faults: each must be found, or the simulator does not see what it claims to.
+//! Planted faults. The simulator must find each of them, which shows that its checkers work.
 
 use redlatch_core::{family::Rule, runtime::Command};
 use redlatch_lua::Source;
@@ -13,38 +13,38 @@ use crate::{
 /// A fault that is planted on purpose.
 #[derive(Clone, Copy, Debug)]
 pub struct Mutant {
-    /// Its name on the command line, different from that of every other, of any kind.
+    /// The name on the command line, unique over all kinds.
     pub name: &'static str,
-    /// What it does.
+    /// The change that it makes.
     pub what: What,
-    /// A fault that is on in every seed of its hunt, because it does harm under no other.
+    /// A fault that is on in every seed of its hunt, because the mutant does harm under no other.
     pub under: Option<Fault>,
-    /// The scenario that all seeds of its hunt are put into.
+    /// The scenario of all seeds of its hunt.
     pub within: Option<&'static str>,
 }
 
-/// Where a mutant sits.
+/// The place and form of a mutant.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
-    /// In a script: the first text is replaced with the second.
+    /// In a script: the first text is replaced by the second.
     Script(&'static Source, &'static str, &'static str),
     /// In the client: it does not keep this rule.
     Client(Rule),
-    /// In the client: an acquisition whose caller is gone goes on, and what it gets is held and
-    /// renewed. Planted around the call.
+    /// In the client: an acquisition continues without its caller, and its grant is held and
+    /// renewed. The mutant is planted around the call.
     Detached,
-    /// The second text runs in the place of the script.
+    /// In a script: the text runs instead of the script.
     Instead(&'static Source, &'static str),
     /// Around the clients: two of them draw the same id, in each of their lives.
     IdsCollide,
-    /// Around the clients: they are told nothing of what servers' clocks may differ by.
+    /// Around the clients: they are not told the allowance for differing server clocks.
     AsksNoAllowance,
-    /// Around the clients: a release or undo that is refused is taken for done. For locks only,
-    /// whose answers are simple.
+    /// Around the clients: a refused release or undo counts as done. It is for locks only, whose
+    /// replies are simple.
     DropsRefused,
 }
 
-/// Lists all mutants, each with the kind of the seeds that have to find it.
+/// Lists all mutants, each with the kind of the seeds that must find it.
 pub fn all() -> impl Iterator<Item = (Kind, Mutant)> {
     let mutants = |&kind: &Kind| kind.mutants().iter().map(move |&mutant| (kind, mutant));
     KINDS
@@ -72,7 +72,7 @@ impl Mutant {
         self
     }
 
-    /// Returns what it makes of a script, if it sits in one.
+    /// Returns the changed script, if the mutant is in a script.
     pub fn forgery(self) -> Option<Forgery> {
         let (source, text) = match self.what {
             What::Script(source, from, to) => {
@@ -90,7 +90,7 @@ impl Mutant {
         })
     }
 
-    /// Returns what it plants around the clients, if it sits there.
+    /// Returns the faults that the mutant plants around the clients.
     pub const fn spoils(self) -> Spoilt {
         Spoilt {
             detaches: matches!(self.what, What::Detached),
@@ -108,7 +108,11 @@ impl Mutant {
         }
     }
 
-    /// Fails if this build of the library has no switch for the fault.
+    /// Checks that this build of the library has a switch for the fault.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it has none.
     pub fn check(self) -> Result<(), String> {
         if cfg!(redlatch_sim) || self.breaks().is_none() {
             return Ok(());
@@ -120,20 +124,20 @@ impl Mutant {
     }
 }
 
-/// What is spoilt around the clients, by a planted fault.
+/// The faults that a mutant plants around the clients.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spoilt {
-    /// Acquisitions go on without their callers.
+    /// Acquisitions continue without their callers.
     pub detaches: bool,
     /// Two clients have one id.
     pub ids: bool,
-    /// Clients are told nothing of what servers' clocks may differ by.
+    /// Clients are not told the allowance for differing server clocks.
     pub allowance: bool,
-    /// What is refused is taken for done.
+    /// A refused request counts as done.
     pub refused: bool,
 }
 
-/// A script that runs in another's place.
+/// A script that runs instead of another.
 #[derive(Clone, Debug)]
 pub struct Forgery {
     original: &'static str,
@@ -143,7 +147,7 @@ pub struct Forgery {
 }
 
 impl Forgery {
-    /// Returns the command that runs in the place of `command`, if it calls the original.
+    /// Returns the command that runs instead of `command`, if it calls the original.
     pub fn forge(&self, command: &Command) -> Option<Command> {
         let mut args = command.args();
         let verb = args.next()?;
@@ -158,7 +162,7 @@ impl Forgery {
     }
 }
 
-/// A client that does not keep a rule.
+/// Makes a mutant in which a client does not keep a rule.
 pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
     Mutant {
         name,
@@ -168,7 +172,7 @@ pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
     }
 }
 
-/// An acquisition that does not end with its caller.
+/// Makes a mutant in which an acquisition does not end with its caller.
 pub(crate) const fn detached(name: &'static str) -> Mutant {
     Mutant {
         name,
@@ -178,7 +182,7 @@ pub(crate) const fn detached(name: &'static str) -> Mutant {
     }
 }
 
-/// Two clients with one id.
+/// Makes a mutant in which two clients have one id.
 pub(crate) const fn ids_collide(name: &'static str) -> Mutant {
     Mutant {
         name,
@@ -188,7 +192,7 @@ pub(crate) const fn ids_collide(name: &'static str) -> Mutant {
     }
 }
 
-/// A script in which the first text is replaced with the second.
+/// Makes a mutant of a script in which the first text is replaced by the second.
 pub(crate) const fn script(
     name: &'static str,
     source: &'static Source,

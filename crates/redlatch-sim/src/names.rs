@@ -1,6 +1,6 @@
-//! The names that are worked on in a run.
+//! The names of the objects in a run.
 
-/// The names; a key made of one contains its text.
+/// The names. A key of an object contains its name.
 pub const NAMES: [&str; 3] = ["apple", "berry", "cedar"];
 
 /// Returns the number of a name from its text or from a key made of it.

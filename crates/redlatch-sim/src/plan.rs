@@ -1,4 +1,4 @@
-//! The measures of one seed: how many clients, what leases, whose clock runs how.
+//! The parameters of one seed: the number of clients, the leases and the clocks.
 
 use crate::{
     faults::{Fault, Faults},
@@ -7,40 +7,40 @@ use crate::{
     scenarios::Scenario,
 };
 
-/// What a seed is about.
+/// The parameters of a seed.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Clients.
+    /// The number of clients.
     pub clients: usize,
-    /// Tasks per client.
+    /// The number of tasks per client.
     pub workers: usize,
-    /// Names that are locked.
+    /// The number of names that are locked.
     pub names: usize,
-    /// Rounds per client.
+    /// The number of rounds per client.
     pub rounds: u64,
-    /// The renewed lease, the longest there is but for extensions, in ms.
+    /// The renewed lease in ms. Only an extension is longer.
     pub lease: u64,
     /// The clients' patience in ms.
     pub patience: u64,
-    /// How long tokens are kept, in ms.
+    /// The time for which tokens are kept, in ms.
     pub retention: u64,
-    /// Whether clients look at the server when they connect.
+    /// Whether clients check the server when they connect.
     pub self_check: bool,
     /// The clocks of the clients.
     pub clocks: Vec<Clock>,
-    /// The servers'.
+    /// The clocks of the servers.
     pub server_clocks: Vec<Clock>,
-    /// What servers that may take over from each other are ahead of the slowest of them, in µs; the
-    /// first is in charge at first.
+    /// The offsets in µs of the servers that may replace each other, relative to the slowest of
+    /// them. The first one serves at the start.
     pub successors: Vec<u64>,
-    /// By how much these may differ, in ms.
+    /// The greatest difference between the clocks of these servers, in ms.
     pub servers_differ: u64,
-    /// What clients are told that they may differ by, in ms.
+    /// The difference between server clocks for which clients are told to allow, in ms.
     pub allowance: u64,
 }
 
 impl Plan {
-    /// Draws the measures of a seed.
+    /// Draws the parameters of a seed.
     pub fn draw(rng: &mut Rng, faults: &Faults) -> Self {
         let clients = usize::try_from(rng.between(2, 8)).unwrap_or(2);
         let drifts = faults.has(Fault::Drift);
@@ -48,7 +48,8 @@ impl Plan {
             .map(|_| draw_clock(rng, drifts, 1_000_000))
             .collect();
         let server_clocks = vec![draw_clock(rng, drifts, SERVER_TIME)];
-        // In some seeds few clients have many tasks, so that names go from task to task within one.
+        // In some seeds few clients have many tasks, so that names pass between the tasks of one
+        // client.
         let workers = if clients == 2 { (3, 5) } else { (1, 2) };
         Self {
             clients,
@@ -67,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// Puts it into a scenario, by chance of its own.
+    /// Applies a scenario, with separate random numbers.
     #[must_use]
     pub fn within(mut self, scenario: &Scenario, seed: u64) -> Self {
         self.successors = scenario.draw_clocks(seed);
@@ -76,14 +77,14 @@ impl Plan {
         self
     }
 
-    /// What servers whose clocks differ add to how long things last, in ms: a key lives on for as
-    /// long as the next server is behind, and a hold for as much longer as clients allow for.
+    /// Returns the extra lifetime of data in ms that results from differing server clocks. A key
+    /// lives longer by the lag of the next server, and a hold by the allowance of the clients.
     pub const fn beyond(&self) -> u64 {
         self.servers_differ + self.allowance
     }
 
-    /// Makes it a plan over so many servers, by chance of its own, so that what one server does in
-    /// a seed does not depend on it.
+    /// Extends the plan to `nodes` servers. It uses separate random numbers, so that the behaviour
+    /// of one server in a seed does not depend on their number.
     #[must_use]
     pub fn over(mut self, nodes: usize, seed: u64, faults: &Faults) -> Self {
         let mut rng = Rng::new(seed.rotate_left(16));
@@ -94,22 +95,23 @@ impl Plan {
         self
     }
 
-    /// Returns how many servers there are.
+    /// Returns the number of servers.
     pub const fn nodes(&self) -> usize {
         self.server_clocks.len()
     }
 
-    /// How long after healing everybody must have got everything, in µs: a hold of the dead may
-    /// last two leases, it may take 6 s until a client misses its subscription, and it looks
-    /// without one every 2.4 s; one request may wait 1 s for a connection that is gone. The rest is
-    /// for the hand-offs.
+    /// Returns the time in µs after healing within which every worker must acquire every name.
+    ///
+    /// A hold of a dead client may last two leases. A client may take 6 s to notice a missing
+    /// subscription, and without one it checks every 2.4 s. One request may wait 1 s for a
+    /// connection that is gone. The rest is for the hand-offs.
     pub const fn liveness(&self) -> u64 {
         self.beyond() * 1020 + self.lease * 2040 + 6_000_000 + 2_400_000 + 1_000_000 + 600_000
     }
 }
 
 fn draw_clock(rng: &mut Rng, drifts: bool, offset: u64) -> Clock {
-    // Clocks that just differ most are the ones that find a margin too small.
+    // The greatest permitted drift finds a margin that is too small.
     let drift = match (drifts, rng.below(3)) {
         (false, _) => 0,
         (true, 0) => 10_000,
@@ -117,7 +119,7 @@ fn draw_clock(rng: &mut Rng, drifts: bool, offset: u64) -> Clock {
         (true, _) => rng.between(0, 20_000).cast_signed() - 10_000,
     };
     let offset = offset + rng.below(1_000_000_000);
-    // Half of them change their rates.
+    // Half of the clocks change their rates.
     if drifts && offset.is_multiple_of(2) {
         Clock::wandering(offset, 10_000, &mut Rng::new(offset))
     } else {
@@ -125,5 +127,5 @@ fn draw_clock(rng: &mut Rng, drifts: bool, offset: u64) -> Clock {
     }
 }
 
-/// What a server's clock says when a run begins, at least, in µs.
+/// The lowest time of a server's clock at the start of a run, in µs.
 const SERVER_TIME: u64 = 1_700_000_000_000_000;

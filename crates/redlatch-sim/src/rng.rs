@@ -1,4 +1,4 @@
-//! The one source of chance.
+//! The only source of random numbers.
 
 /// A seeded generator: SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
 #[derive(Clone, Debug)]
@@ -21,12 +21,12 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Starts a generator of its own.
+    /// Starts an independent generator.
     pub fn fork(&mut self) -> Self {
         Self::new(self.next())
     }
 
-    /// Draws a number below `bound`, 0 if that is 0.
+    /// Draws a number below `bound`, or 0 if `bound` is 0.
     pub const fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.next() % bound }
     }
@@ -41,7 +41,7 @@ impl Rng {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
-    /// Is true in `per_mille` of a thousand draws.
+    /// Returns true in `per_mille` of a thousand draws.
     pub const fn chance(&mut self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }

@@ -1,5 +1,5 @@
-//! What a client takes for the world: a clock of its own that runs fast or slow, timers, tasks,
-//! randomness.
+//! The runtime of a simulated client: a clock that runs fast or slow, timers, tasks, random
+//! numbers.
 
 use std::{
     future::Future,
@@ -19,23 +19,23 @@ use crate::{
     rng::Rng,
 };
 
-/// A clock that runs fast or slow, always as much or sometimes more and sometimes less.
+/// A clock that runs fast or slow, at a constant or a changing rate.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<[Stretch]>);
 
-/// A time in which a clock runs at one rate.
+/// A period in which a clock runs at one rate.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     /// The true time at which it begins, in microseconds.
     from: u64,
-    /// What the clock says then.
+    /// The reading of the clock at that time.
     reading: u64,
-    /// How many parts per million it runs fast; negative if slow.
+    /// The drift in parts per million; negative for a slow clock.
     drift: i64,
 }
 
 impl Clock {
-    /// Makes a clock that says `offset` at true time zero, in microseconds, and gains `drift` parts
+    /// Creates a clock that shows `offset` microseconds at true time zero and gains `drift` parts
     /// per million.
     pub fn steady(offset: u64, drift: i64) -> Self {
         Self(Arc::new([Stretch {
@@ -45,8 +45,8 @@ impl Clock {
         }]))
     }
 
-    /// Makes a clock that gains or loses up to `most` parts per million, and changes its rate every
-    /// now and then.
+    /// Creates a clock that gains or loses up to `most` parts per million, and changes its rate
+    /// from time to time.
     pub fn wandering(offset: u64, most: u64, rng: &mut Rng) -> Self {
         let mut stretches = Vec::new();
         let (mut from, mut reading) = (0, offset);
@@ -68,20 +68,19 @@ impl Clock {
         Self(stretches.into())
     }
 
-    /// Returns what it says at the true time `at`.
+    /// Returns the reading at the true time `at`.
     pub fn read(&self, at: u64) -> u64 {
         let next = self.0.partition_point(|stretch| stretch.from <= at);
         self.0[next - 1].read(at)
     }
 
-    /// Returns the first true time at which it says `reading` or more.
+    /// Returns the first true time at which the clock shows `reading` or more.
     pub fn when(&self, reading: u64) -> u64 {
         let next = self.0.partition_point(|stretch| stretch.reading < reading);
         let stretch = &self.0[next.saturating_sub(1)];
         let ahead = reading.saturating_sub(stretch.reading) * MILLION;
         let at = stretch.from + ahead.div_ceil(stretch.rate());
-        // A reading that falls between the end of one stretch and the beginning of the next is
-        // shown by the latter.
+        // A reading between the end of one stretch and the start of the next belongs to the next.
         self.0.get(next).map_or(at, |after| at.min(after.from))
     }
 }
@@ -103,12 +102,12 @@ pub struct SimRuntime {
     proc: ProcId,
     clock: Clock,
     rng: Arc<Mutex<Rng>>,
-    /// A planted fault: where entropy comes from.
+    /// A planted fault: the source of entropy.
     repeated: Arc<Mutex<Option<Rng>>>,
 }
 
 impl SimRuntime {
-    /// Makes the runtime of `proc`.
+    /// Creates the runtime of `proc`.
     pub fn new(exec: Arc<Exec>, proc: ProcId, clock: Clock, rng: Rng) -> Self {
         Self {
             exec,
@@ -119,8 +118,8 @@ impl SimRuntime {
         }
     }
 
-    /// Plants a fault: from now on it draws the same entropy as every other for which `seed` was
-    /// given.
+    /// Plants a fault: from now on this runtime draws the same entropy as every other with the same
+    /// `seed`.
     pub fn repeat_identity(&self, seed: u64) {
         *lock(&self.repeated) = Some(Rng::new(seed));
     }
@@ -178,8 +177,8 @@ impl Future for Sleep {
             self.cancel();
             return Poll::Ready(());
         }
-        // Rounded up: at a whole microsecond before it the timer would fire too soon, and not
-        // again.
+        // The deadline is rounded up. At the whole microsecond before it, the timer would fire too
+        // early, and not again.
         let until = self.until.since_origin().as_nanos().div_ceil(1000);
         let Some(until) = u64::try_from(until).ok().filter(|&until| until < NEVER) else {
             return Poll::Pending;
@@ -209,10 +208,10 @@ impl Drop for Sleep {
 
 const MILLION: u64 = 1_000_000;
 
-/// No run lasts so long, in microseconds.
+/// A time in microseconds that no run reaches.
 const NEVER: u64 = 1_000_000 * MILLION;
 
-/// A clock's rate changes until then, in microseconds; no run lasts much longer.
+/// The time in microseconds until which a clock's rate changes. No run lasts much longer.
 const WANDERS: u64 = 150 * MILLION;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Worlds that seeds are put into by name: what may happen in them, what clients are told of them,
-//! and what is promised all the same.
+//! Named scenarios for seeds: the faults that occur in them, the settings of the clients, and the
+//! promises that still hold.
 //!
-//! A seed without a scenario does not depend on anything in here.
+//! A seed without a scenario does not depend on this module.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::LATCH;
@@ -13,11 +13,11 @@ use crate::{
     workload::{KINDS, Kind},
 };
 
-/// The scenarios that the library has to pass. `cargo test`, `cargo xtask sim --scenarios` and
-/// `--mutants` take theirs from here, the last with the planted faults that are found in these
-/// only.
+/// The scenarios that the library must pass. `cargo test`, `cargo xtask sim --scenarios` and
+/// `--mutants` use this list. The last one also hunts the planted faults that only these scenarios
+/// find.
 ///
-/// This is the one place where a scenario is switched on.
+/// This list is the only place where a scenario is enabled.
 pub const GATED: &[&str] = &[
     "clocks-within",
     "clocks-beyond",
@@ -30,31 +30,31 @@ pub const GATED: &[&str] = &[
     "forgotten-latch",
 ];
 
-/// A world that seeds are put into.
+/// A scenario for seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it works on, by name; all kinds of one server if it names none.
+    /// The names of the kinds that it covers. Without a name it covers all kinds with one server.
     pub kinds: &'static [&'static str],
     /// The faults that are on in each of its seeds, besides those that the seed draws.
     pub faults: &'static [Fault],
-    /// What happens right before all is healed.
+    /// The fault right before all faults end.
     pub last: Option<Fault>,
-    /// By how much the clocks of servers that take over from each other may differ, in ms.
+    /// The greatest difference between the clocks of servers that replace each other, in ms.
     pub servers_differ: u64,
-    /// What clients are told that these may differ by, in ms.
+    /// The difference for which clients are told to allow, in ms.
     pub allowance: u64,
-    /// Whether two holders are expected. Then only P2, P3, P4 and P11 are asked for, and what is
-    /// `asked`.
+    /// Whether two holders are expected. If so, only P2, P3, P4, P11 and the promises in `asked`
+    /// are checked.
     pub expects_trouble: bool,
-    /// What is asked for although trouble is expected.
+    /// The promises that are checked although trouble is expected.
     pub asked: &'static [&'static str],
-    /// What cannot be asked for.
+    /// The promises that are not checked.
     pub excused: &'static [&'static str],
 }
 
-/// Nothing in particular.
+/// The defaults of a scenario.
 const PLAIN: Scenario = Scenario {
     name: "",
     kinds: &[],
@@ -67,10 +67,10 @@ const PLAIN: Scenario = Scenario {
     excused: &[],
 };
 
-/// All of them.
+/// All scenarios.
 pub const ALL: &[Scenario] = &[
-    // Servers in step replace each other, and clients allow for what their clocks differ by. Who
-    // counts as dead by one clock lives by the next, so that nobody can say who came first.
+    // Servers in step replace each other, and clients allow for the difference of their clocks. A
+    // waiter that is dead by one clock is alive by the next, so the order of arrival is undefined.
     Scenario {
         name: "clocks-within",
         faults: &[Fault::PlannedFailover],
@@ -79,8 +79,8 @@ pub const ALL: &[Scenario] = &[
         excused: &["order"],
         ..PLAIN
     },
-    // The same, with clocks that differ by more than that: two holders are expected, and tokens
-    // tell them apart.
+    // The same, with clocks that differ by more than the allowance. Two holders are expected, and
+    // tokens distinguish them.
     Scenario {
         name: "clocks-beyond",
         faults: &[Fault::PlannedFailover],
@@ -90,9 +90,9 @@ pub const ALL: &[Scenario] = &[
         asked: &["P7"],
         ..PLAIN
     },
-    // A server takes over that lacks the last writes or those of seconds, with a clock of its own.
-    // Tokens begin with the clock and so may fall. An owner that is used again may enter a hold of
-    // its own that came back, and renew what it had lost.
+    // A server takes over without the last writes or those of seconds, with its own clock. Tokens
+    // begin with the clock and so may fall. An owner that is used again may enter its own restored
+    // hold, and renew a hold that it had lost.
     Scenario {
         name: "forgets-with-clocks",
         faults: &[
@@ -108,9 +108,9 @@ pub const ALL: &[Scenario] = &[
         excused: &["P2", "P3", "P4"],
         ..PLAIN
     },
-    // What was released, undone and given up comes back, the last time right before everybody has
-    // to get on. An answer that was under way when its grant was forgotten may come after somebody
-    // knows of a later one, by which P2 is judged.
+    // Released, undone and given-up holds are restored, the last time right before the phase in
+    // which every worker must acquire. A delayed reply whose grant was forgotten may arrive after a
+    // later grant is known, and P2 is judged by what is known.
     Scenario {
         name: "comes-back",
         faults: &[Fault::LossyFailover, Fault::OldSnapshot],
@@ -129,26 +129,26 @@ pub const ALL: &[Scenario] = &[
         excused: &["P2"],
         ..PLAIN
     },
-    // Rights are taken away and given back.
+    // Permissions are revoked and granted again.
     Scenario {
         name: "refusals",
         faults: &[Fault::Refusal, Fault::Cancel],
         ..PLAIN
     },
-    // Somebody publishes calls, and others are lost.
+    // An outsider publishes forged notifications, and other messages are lost.
     Scenario {
         name: "forged-calls",
         faults: &[Fault::ForgedCall, Fault::MessageLost],
         ..PLAIN
     },
-    // Somebody publishes that a latch is open, or deleted.
+    // An outsider publishes that a latch is open, or deleted.
     Scenario {
         name: "forged-openings",
         kinds: &["latch"],
         faults: &[Fault::ForgedOpening, Fault::MessageLost],
         ..PLAIN
     },
-    // A latch is forgotten, and set again by others.
+    // A latch is forgotten, and other clients set it again.
     Scenario {
         name: "forgotten-latch",
         kinds: &["latch"],
@@ -159,8 +159,8 @@ pub const ALL: &[Scenario] = &[
     },
 ];
 
-/// Planted faults that only a scenario gives away, each with the kind that it is hunted on. They
-/// are hunted where their scenario is in [`GATED`].
+/// Planted faults that only a scenario finds, each with the kind on which it is hunted. They are
+/// hunted if their scenario is in [`GATED`].
 pub const PLANTED: &[(&str, Mutant)] = &[
     (
         "lock",
@@ -221,13 +221,12 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
-/// Lists the scenarios that the library has to pass.
+/// Lists the scenarios that the library must pass.
 pub fn gated() -> impl Iterator<Item = &'static Scenario> {
     GATED.iter().filter_map(|name| find(name))
 }
 
-/// Lists the planted faults of these scenarios, each with the kind of the seeds that have to find
-/// it.
+/// Lists the planted faults of these scenarios, each with the kind of the seeds that must find it.
 pub fn planted(scenarios: &[&str]) -> impl Iterator<Item = (Kind, Mutant)> {
     let of_these = PLANTED.iter().filter(|(_, mutant)| {
         let scenario = mutant.within;
@@ -237,7 +236,7 @@ pub fn planted(scenarios: &[&str]) -> impl Iterator<Item = (Kind, Mutant)> {
 }
 
 impl Scenario {
-    /// Returns what it works on.
+    /// Returns the kinds that it covers.
     pub fn kinds(&self) -> Vec<Kind> {
         let works = |kind: &Kind| match self.kinds {
             [] => kind.nodes() == 1,
@@ -246,18 +245,18 @@ impl Scenario {
         KINDS.iter().copied().filter(works).collect()
     }
 
-    /// Draws the kind of a seed, by chance of its own.
+    /// Draws the kind of a seed, with separate random numbers.
     pub fn draw_kind(&self, seed: u64) -> Kind {
         let kinds = self.kinds();
         kinds[Rng::new(seed.rotate_left(32)).index(kinds.len())]
     }
 
-    /// Draws by how much the clocks of the servers that may take over from each other are ahead of
-    /// the slowest, in µs; the first is in charge at first. By chance of its own.
+    /// Draws the clock offsets in µs of the servers that may replace each other, relative to the
+    /// slowest. The first one serves at the start. It uses separate random numbers.
     pub fn draw_clocks(&self, seed: u64) -> Vec<u64> {
         let mut rng = Rng::new(seed.rotate_left(24));
         let most = self.servers_differ * 1_000;
-        // Those that differ most find an allowance too small.
+        // The greatest difference finds an allowance that is too small.
         let mut draw = || match rng.below(3) {
             0 => 0,
             1 => most,
@@ -266,11 +265,11 @@ impl Scenario {
         (0..SERVERS).map(|_| draw()).collect()
     }
 
-    /// Tells whether a promise that was broken is not held against the library.
+    /// Tells whether a broken promise does not count as a failure of the library.
     pub fn excuses(&self, promise: &str) -> bool {
         self.excused.contains(&promise)
     }
 }
 
-/// How many servers may take over from each other.
+/// The number of servers that may replace each other.
 const SERVERS: usize = 3;

@@ -11,10 +11,10 @@ use sha1_smol::Sha1;
 
 use crate::names::{label, name_of};
 
-/// A script of the family that the server was asked to run, and what it answered.
+/// A script of the family that the server ran, and its reply.
 #[derive(Debug)]
 pub struct Ran<'a> {
-    /// The script, also where a planted fault ran in its place.
+    /// The original script, also if a planted fault ran instead of it.
     pub source: &'static Source,
     args: Vec<&'a [u8]>,
     keys: usize,
@@ -23,7 +23,7 @@ pub struct Ran<'a> {
 }
 
 impl<'a> Ran<'a> {
-    /// Reads a command and its reply; `None` if it runs no script of ours.
+    /// Reads a command and its reply; `None` if it runs no script of redlatch.
     pub fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
         let source = called(command)?;
         let mut args = command.args().skip(2);
@@ -47,8 +47,8 @@ impl<'a> Ran<'a> {
         text(self.args.get(self.keys + at - 1).copied())
     }
 
-    /// Returns the channel of the client whose waiters a script has withdrawn, and their numbers,
-    /// which begin at argument `from`.
+    /// Returns the client's channel and the numbers of the waiters that a script has withdrawn. The
+    /// numbers begin at argument `from`.
     pub fn withdrawn(&self, from: usize) -> Option<(&'a str, Vec<&'a str>)> {
         let numbers = (from..)
             .map(|at| self.arg(at))
@@ -61,18 +61,17 @@ impl<'a> Ran<'a> {
         self.keys
     }
 
-    /// Returns which name its first key belongs to.
+    /// Returns the name to which the first key belongs.
     pub fn name(&self) -> Option<usize> {
         name_of(self.key(1))
     }
 
-    /// Returns item `at` of the answer, counted from 1 as in the script's header.
+    /// Returns item `at` of the reply, counted from 1 as in the script's header.
     pub fn item(&self, at: usize) -> Option<&Value> {
         self.items.get(at - 1)
     }
 
-    /// Returns the second item of the answer, which says in one word what was done; empty if there
-    /// was an error.
+    /// Returns the second item of the reply, which is one word for the result; empty for an error.
     pub fn verdict(&self) -> &str {
         self.item(2).and_then(Value::as_str).unwrap_or_default()
     }
@@ -86,7 +85,8 @@ impl fmt::Display for Ran<'_> {
         }
         for arg in &self.args[self.keys..] {
             let arg = text(Some(arg));
-            // Attempts, owners and tokens; the rest is lengths of time and addresses.
+            // Attempts, owners and tokens are of interest. The other arguments are times and
+            // addresses.
             let telling = arg.len() >= 16 || arg.contains(':');
             if telling && !arg.contains(' ') {
                 write!(f, " {arg}")?;
@@ -105,10 +105,10 @@ impl fmt::Display for Ran<'_> {
     }
 }
 
-/// Something that the server did, in terms that all kinds share.
+/// An action of the server, in terms that all kinds share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// An attempt has the name, or its part of it.
+    /// An attempt was granted the name, or a part of it.
     Granted {
         /// The name.
         name: usize,
@@ -119,16 +119,16 @@ pub enum Seen {
     Renewed {
         /// The name.
         name: usize,
-        /// The hold, as [`Guard::hold`](crate::workload::Guard::hold) calls it.
+        /// The hold, with the identity of [`Guard::hold`](crate::workload::Guard::hold).
         hold: String,
     },
-    /// What an attempt had is ended, and it may have nothing any more.
+    /// The hold of an attempt has ended, and the attempt must not acquire again.
     Ended {
         /// The name.
         name: usize,
-        /// The attempt; empty if it was only a waiter.
+        /// The attempt; empty if only a waiter was removed.
         attempt: String,
-        /// By this somebody who waits can have the name.
+        /// Whether a waiter can now acquire the name.
         freed: bool,
     },
     /// A hold was ended by force, or its renewal was forbidden.
@@ -137,9 +137,9 @@ pub enum Seen {
         name: usize,
         /// The hold.
         hold: String,
-        /// It is over, and not only to be renewed no more.
+        /// Whether the hold has ended. Otherwise only its renewal is forbidden.
         ended: bool,
-        /// By this somebody who waits can have the name.
+        /// Whether a waiter can now acquire the name.
         freed: bool,
     },
 }

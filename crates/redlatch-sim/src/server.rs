@@ -19,10 +19,10 @@ use crate::{mutants::Forgery, runtime::Clock};
 pub struct Server {
     engine: Lent,
     clock: Clock,
-    /// What steps of the clock come to, in microseconds.
+    /// The sum of the clock's steps, in microseconds.
     stepped: i64,
-    /// How much the clock of the server in charge is ahead of the slowest of those that may take
-    /// over, in microseconds.
+    /// The offset of the active server's clock in microseconds, relative to the slowest of the
+    /// servers that may take over.
     ahead: u64,
     forgery: Option<Forgery>,
 }
@@ -72,12 +72,12 @@ impl Server {
             .execute(session, forged.as_ref().unwrap_or(command), time)
     }
 
-    /// Takes what is to be pushed.
+    /// Takes the pending pushes.
     pub fn take_deliveries(&mut self) -> Vec<Delivery> {
         self.engine.take_deliveries()
     }
 
-    /// Forgets all scripts.
+    /// Removes all scripts.
     pub fn flush_scripts(&mut self) {
         self.engine.flush_scripts();
     }
@@ -87,32 +87,32 @@ impl Server {
         self.engine.snapshot()
     }
 
-    /// Starts anew with the data of `snapshot`.
+    /// Restarts with the data of `snapshot`.
     pub fn restart(&mut self, snapshot: &Snapshot, at: u64) {
         let time = self.time(at);
         self.engine.restart(snapshot, time);
     }
 
-    /// Gives its place to another server with the data of `snapshot`, whose clock is `ahead` of the
-    /// slowest by so many microseconds.
+    /// Replaces the server by another with the data of `snapshot`, whose clock is `ahead`
+    /// microseconds ahead of the slowest.
     pub fn replace(&mut self, snapshot: &Snapshot, ahead: u64, at: u64) {
         self.ahead = ahead;
         self.restart(snapshot, at);
     }
 
-    /// Forgets all data and goes on.
+    /// Removes all data and goes on.
     pub fn flush_all(&mut self) {
         self.engine.restore(&Snapshot::empty());
     }
 
-    /// Returns the engine, to look into it.
+    /// Returns the engine, for inspection.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 }
 
-/// An engine that goes back to its thread when the seed is over: to make one, and to compile its
-/// scripts, costs as much as a tenth of a seed.
+/// An engine that returns to its thread at the end of the seed. A new engine with compiled scripts
+/// costs as much as a tenth of a seed.
 #[derive(Debug)]
 struct Lent(Option<Engine>);
 
@@ -151,8 +151,8 @@ impl DerefMut for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // After a panic nobody knows what is in it, and when the thread ends there is nobody to
-        // keep it.
+        // After a panic the state of the engine is unknown. At the end of the thread there is no
+        // pool to return it to.
         if let Some(engine) = self.0.take().filter(|_| !thread::panicking()) {
             let _ = USED.try_with(|used| used.borrow_mut().push(engine));
         }
@@ -160,6 +160,6 @@ impl Drop for Lent {
 }
 
 thread_local! {
-    /// The engines of the seeds that are over.
+    /// The engines of completed seeds.
     static USED: RefCell<Vec<Engine>> = const { RefCell::new(Vec::new()) };
 }

@@ -1,4 +1,4 @@
-//! The story of a run, told line by line, and only if somebody wants to hear it.
+//! The story of a run: a log line per event, recorded only on request.
 
 /// The lines so far.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub struct Story {
 }
 
 impl Story {
-    /// Starts; tells nothing unless `told`.
+    /// Starts a story. It records nothing unless `told`.
     pub fn new(told: bool) -> Self {
         Self {
             told,
@@ -17,7 +17,7 @@ impl Story {
         }
     }
 
-    /// Replaces an identity by a name from here on.
+    /// Replaces an identity by a name in all later lines.
     pub fn call_by(&mut self, id: &str, name: &str) {
         if self.told {
             self.names.push((id.to_owned(), name.to_owned()));

@@ -1,4 +1,4 @@
-//! Messages that nobody has sent who may.
+//! Forged messages.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,18 @@ use crate::{
     names::{NAMES, name_of},
 };
 
-/// What goes by on connections, for whoever makes messages up from it. Only kept where messages are
-/// forged.
+/// The messages and subscriptions on the connections, from which messages are forged. They are only
+/// recorded in runs with forged messages.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Who listens on which channel.
+    /// The subscriptions of each connection.
     listeners: BTreeSet<(ConnId, Vec<u8>)>,
     /// The latest messages, with their channels.
     messages: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl State {
-    /// Takes note of what is pushed to a client.
+    /// Records a push to a client.
     pub(super) fn overhear(&mut self, id: ConnId, push: &Push) {
         if !self.faults.has(Fault::ForgedCall) && !self.faults.has(Fault::ForgedOpening) {
             return;
@@ -50,8 +50,8 @@ impl State {
         server.engine().dump(server.time(now))
     }
 
-    /// Makes up a call of a waiter: one that was called before, one that never was, one by the name
-    /// alone, or one that has another place than the first.
+    /// Makes up a notification of a waiter: one that was notified before, one that never existed,
+    /// one by the name alone, or one that is not the first.
     fn make_call(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let way = self.rng.below(4);
         if way == 3 {
@@ -80,7 +80,8 @@ impl State {
         Some((channel, payload.into_bytes()))
     }
 
-    /// Makes up that a latch is open, or deleted: its present generation, or one that never was.
+    /// Makes up a message that a latch is open or deleted: its present generation, or one that
+    /// never existed.
     fn make_opening(&mut self, now: u64) -> Option<(Vec<u8>, Vec<u8>)> {
         let keys = self.keys(now);
         let latches = keys.iter().filter_map(|key| {
@@ -107,8 +108,8 @@ impl State {
 }
 
 impl Net {
-    /// Tells whoever listens something that nobody has sent who may. Returns what, if somebody
-    /// listens.
+    /// Sends a forged message to all subscribers of a channel. Returns its description, if there is
+    /// a message to forge.
     pub fn forge(&self, fault: Fault) -> Option<String> {
         let mut state = lock(&self.state);
         let now = self.exec.now();
@@ -138,7 +139,7 @@ impl Net {
     }
 }
 
-/// Returns the calls of all who wait in a queue, whoever's turn it is.
+/// Returns the notifications of all waiters in a queue, whatever their places.
 fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, Vec<u8>)> {
     let Contents::SortedSet(members) = &key.contents else {
         return Vec::new();
@@ -159,7 +160,7 @@ fn waiting(key: &KeyDump) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Reads a number out of a hash.
+/// Reads a number from a field of a hash.
 fn field(key: &KeyDump, name: &str) -> Option<u64> {
     let Contents::Hash(fields) = &key.contents else {
         return None;
@@ -168,5 +169,5 @@ fn field(key: &KeyDump, name: &str) -> Option<u64> {
     String::from_utf8_lossy(value).parse().ok()
 }
 
-/// How many messages are remembered.
+/// The number of recorded messages.
 const REMEMBERED: usize = 32;

@@ -1,4 +1,4 @@
-//! One connection, and what it carries.
+//! One connection and its messages.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ pub type ConnId = usize;
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Which server it leads to.
+    /// The server of the connection.
     pub(super) node: usize,
     pub(super) proc: ProcId,
     pub(super) purpose: Purpose,
     pub(super) session: Option<SessionId>,
-    /// The client's end is open.
+    /// Whether the client's end is open.
     pub(super) open: bool,
-    /// Nothing that is sent from here on arrives.
+    /// Whether messages that are sent from now on are lost.
     pub(super) severed: bool,
     pub(super) accept: Option<oneshot::Sender<Result<(), String>>>,
     pub(super) pending: BTreeMap<u64, oneshot::Sender<Vec<Outcome>>>,
@@ -35,22 +35,22 @@ pub(super) struct Link {
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
-    /// When the last message arrives.
+    /// The arrival time of the last message.
     pub(super) last: u64,
-    /// Nothing arrives before.
+    /// The time before which no message arrives.
     pub(super) held_until: u64,
     pub(super) sent: u64,
     pub(super) arrived: u64,
-    /// Messages beyond this number are lost.
+    /// The number of messages that still arrive. Later ones are lost.
     pub(super) limit: Option<u64>,
 }
 
 /// A message to the server.
 #[derive(Debug)]
 pub enum Upward {
-    /// A client wants to connect.
+    /// A client asks for a connection.
     Hello,
-    /// A pipeline, sent at this time.
+    /// A pipeline: its number, its commands and the time at which it was sent.
     Request(u64, Vec<Command>, u64),
     /// The client's end is closed.
     Bye,
@@ -59,18 +59,19 @@ pub enum Upward {
 /// A message to a client.
 #[derive(Debug)]
 pub enum Downward {
-    /// The connection is up, or refused.
+    /// The connection is accepted or refused.
     Accepted(Result<(), String>),
-    /// The answer to a pipeline.
+    /// The replies to a pipeline.
     Reply(u64, Vec<Outcome>),
-    /// Something unasked.
+    /// A push.
     Push(Push),
-    /// The connection is gone.
+    /// The connection is closed.
     Closed,
 }
 
 impl Way {
-    /// Returns when a message that would arrive at `at` does.
+    /// Returns the arrival time of a message whose delay ends at `at`. It arrives after all earlier
+    /// messages.
     pub(super) fn post(&mut self, at: u64) -> u64 {
         self.sent += 1;
         self.last = (self.last + 1).max(at);

@@ -1,7 +1,8 @@
-//! The network: connections that keep order, hold things up and break, and the door of the server.
+//! The network: connections that keep order, delay data and break, and the requests that reach a
+//! server.
 //!
-//! A connection never repeats, drops or overtakes a message while it lives. What is on its way when
-//! it breaks or is closed may arrive in part, or much later; the answers to that are lost.
+//! A live connection never repeats, drops or reorders a message. When it breaks or is closed,
+//! messages on the way may arrive in part, or much later. The replies to them are lost.
 
 mod forgery;
 mod link;
@@ -33,34 +34,34 @@ use crate::{
     world::Event,
 };
 
-/// All connections and the servers behind them.
+/// All connections, and their servers.
 pub struct Net {
     exec: Arc<Exec>,
     state: Mutex<State>,
     watch: Arc<Watch>,
 }
 
-/// What the lock of the network protects.
+/// The state that the lock of the network protects.
 #[derive(Debug)]
 pub struct State {
     rng: Rng,
     conns: Vec<Link>,
-    /// The servers, which know nothing of each other; one for most kinds.
+    /// The servers, which are independent of each other; most kinds use one.
     pub servers: Vec<Server>,
-    /// Which faults happen how often; none once it is healed.
+    /// The rates of the faults; zero once the run is healed.
     pub faults: Faults,
     stopped: Vec<bool>,
-    /// What reached each server while it was stopped.
+    /// The messages that reached each server while it was stopped.
     inbox: Vec<VecDeque<(ConnId, Upward)>>,
-    /// What servers refuse for lack of rights.
+    /// The permissions that users lack on the servers.
     rights: Rights,
-    /// What forged messages are made of.
+    /// The recorded messages from which others are forged.
     heard: Heard,
     spoilt: Spoilt,
 }
 
 impl Net {
-    /// Makes a network with these servers.
+    /// Creates a network with these servers.
     pub fn new(
         exec: Arc<Exec>,
         rng: Rng,
@@ -86,12 +87,12 @@ impl Net {
         })
     }
 
-    /// Gives access to servers and faults.
+    /// Locks and returns the state, with servers and faults.
     pub fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// A message has reached the server's door.
+    /// Handles a message that has reached the server.
     pub fn arrive_up(&self, id: ConnId, message: Upward) {
         let mut state = self.state();
         let now = self.exec.now();
@@ -125,7 +126,8 @@ impl Net {
         self.serve(&mut state, id, message);
     }
 
-    /// The connection broke in the middle of a pipeline: returns what the server gets of it.
+    /// Breaks the connection within a pipeline, if that fault occurs. Returns the part that the
+    /// server gets.
     fn tear(&self, state: &mut State, id: ConnId, mut batch: Vec<Command>) -> Option<Vec<Command>> {
         if batch.len() < 2 || !state.roll(Fault::Torn) {
             return None;
@@ -139,7 +141,7 @@ impl Net {
         Some(batch)
     }
 
-    /// A message has reached a client.
+    /// Handles a message that has reached a client.
     pub fn arrive_down(&self, id: ConnId, message: Downward) {
         let mut state = self.state();
         let now = self.exec.now();
@@ -164,7 +166,8 @@ impl Net {
                 }
             }
             Downward::Push(push) => {
-                // Whoever hears this on a connection that is broken by now hears nothing else.
+                // A client that learns of the subscription on a broken connection gets no messages
+                // over it.
                 if matches!(push, Push::Subscribed(_)) && !link.severed {
                     self.watch.subscribed(link.proc, now);
                 }
@@ -187,7 +190,8 @@ impl Net {
         }
     }
 
-    /// The client closes its end; what it sent before is on its way, perhaps for long.
+    /// Closes the client's end, as the client itself does. The data that it sent before is on the
+    /// way, perhaps for long.
     fn close(&self, id: ConnId) {
         let mut state = self.state();
         if !state.conns[id].open {

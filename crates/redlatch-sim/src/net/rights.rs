@@ -1,4 +1,4 @@
-//! What a server refuses while its user lacks rights.
+//! The permissions that users lack on a server.
 
 use redlatch_core::runtime::{Command, Reply, ServerError, Value};
 use redlatch_embedded::ServerTime;
@@ -6,26 +6,26 @@ use redlatch_embedded::ServerTime;
 use super::Net;
 use crate::scripts::called;
 
-/// Since when who may do what; everything, unless something is noted.
+/// The periods in which permissions are missing. Without an entry all commands are permitted.
 #[derive(Debug, Default)]
 pub(super) struct Rights(Vec<Lack>);
 
-/// A time in which a server refuses scripts.
+/// A period in which a server refuses scripts.
 #[derive(Debug)]
 struct Lack {
     node: usize,
     until: u64,
-    /// Releases and undos only, and not all scripts.
+    /// Whether it refuses only releases and undos, and not all scripts.
     releases: bool,
 }
 
 impl Rights {
-    /// Gives all rights back.
+    /// Grants all permissions again.
     pub(super) fn heal(&mut self) {
         self.0.clear();
     }
 
-    /// Returns the error that a server answers a command with, if it refuses it.
+    /// Returns the error with which a server refuses a command, if it does.
     pub(super) fn refuse(
         &mut self,
         node: usize,
@@ -47,7 +47,7 @@ impl Rights {
 }
 
 impl Net {
-    /// A server refuses scripts for `span` µs: releases and undos only, or all.
+    /// Makes a server refuse scripts for `span` µs: only releases and undos, or all.
     pub fn refuse(&self, node: usize, span: u64, releases: bool) {
         let until = self.exec.now() + span;
         let lack = Lack {
@@ -59,7 +59,8 @@ impl Net {
     }
 }
 
-/// A planted fault: a lock's release that was refused is answered as one that found nothing.
+/// Implements a planted fault: a refused release of a lock gets the reply of a release that found
+/// nothing.
 pub(super) fn taken_for_done(command: &Command, reply: Reply, now: ServerTime) -> Reply {
     let refused = reply.as_ref().is_err_and(|error| error.code == "NOPERM");
     let releases = called(command).is_some_and(|script| script.name.ends_with("/release"));

@@ -1,4 +1,4 @@
-//! The door of the server.
+//! The execution of requests on a server.
 
 use redlatch_core::runtime::{Command, Outcome, Purpose, Push};
 use redlatch_embedded::engine::SessionKind;
@@ -66,7 +66,7 @@ impl Net {
         }
     }
 
-    /// Some of the answers to a pipeline may get out before its connection breaks.
+    /// Sends a part of the replies to a pipeline before its connection breaks.
     fn tear_reply(&self, state: &mut State, id: ConnId, request: u64, mut outcomes: Vec<Outcome>) {
         if outcomes.len() < 2 || !state.roll(Fault::Torn) {
             return;
@@ -82,7 +82,7 @@ impl Net {
         self.post_down(state, id, Downward::Reply(request, outcomes));
     }
 
-    /// P6: every key that a script may have written ends by itself.
+    /// Checks P6: every key that a script may have written has an expiry.
     fn check_end(&self, server: &Server, command: &Command, now: u64) {
         let mut args = command.args();
         if !args.next().is_some_and(|verb| verb.starts_with(b"EVAL")) {
@@ -101,7 +101,7 @@ impl Net {
         }
     }
 
-    /// Sends on what a server pushes.
+    /// Forwards the pushes of a server.
     fn deliver(&self, state: &mut State, node: usize) {
         for delivery in state.servers[node].take_deliveries() {
             let to = state

@@ -1,4 +1,4 @@
-//! The network as clients see it: redlatch's transport.
+//! The transport of redlatch over the simulated network.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::exec::ProcId;
 
-/// The network as one process sees it.
+/// The transport of one process.
 #[derive(Clone, Debug)]
 pub struct SimTransport {
     net: Arc<Net>,
@@ -23,7 +23,7 @@ pub struct SimTransport {
 }
 
 impl SimTransport {
-    /// Makes the transport of `proc`.
+    /// Creates the transport of `proc`.
     pub const fn new(net: Arc<Net>, proc: ProcId) -> Self {
         Self { net, proc }
     }

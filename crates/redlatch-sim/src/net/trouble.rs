@@ -1,4 +1,4 @@
-//! What befalls connections and the server.
+//! Faults of connections and servers.
 
 use redlatch_core::runtime::Purpose;
 use redlatch_embedded::engine::Snapshot;
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Net {
-    /// Cuts a connection: some of what is on its way still arrives, perhaps late; no answer does.
+    /// Cuts a connection. A part of the data on the way still arrives, perhaps late; no reply does.
     pub fn cut(&self, id: ConnId, told: bool) {
         let mut state = self.state();
         let now = self.exec.now();
@@ -32,7 +32,8 @@ impl Net {
         }
         let mut delay = state.delay();
         if state.conns[id].purpose == Purpose::PubSub {
-            // Whoever only listens hears of the end later, and misses what is said meanwhile.
+            // A client that only receives notices the end later, and misses the messages in
+            // between.
             delay += state.rng.below(300_000);
             self.watch.unsubscribed(state.conns[id].proc, now);
         }
@@ -49,7 +50,7 @@ impl Net {
         self.exec.schedule(bye, Event::Up(id, Upward::Bye));
     }
 
-    /// Holds up everything on a connection for `span` µs: in one direction or both.
+    /// Delays all data on a connection for `span` µs, in one direction or both.
     pub fn stall(&self, id: ConnId, span: u64, up: bool, down: bool) {
         let mut state = self.state();
         let until = self.exec.now() + span;
@@ -62,8 +63,8 @@ impl Net {
         }
     }
 
-    /// The process is gone: the kernel closes its connections, or the machine is gone too and
-    /// nobody does.
+    /// Ends the connections of a dead process. The kernel closes them; or the machine is gone too,
+    /// and nothing closes them.
     pub fn forsake(&self, proc: ProcId, closed: bool) {
         let ids: Vec<_> = {
             let state = self.state();
@@ -86,7 +87,7 @@ impl Net {
         self.state().stopped[node] = true;
     }
 
-    /// Lets it go on: what has arrived meanwhile is served in order.
+    /// Resumes a server. Requests that have arrived meanwhile are served in order.
     pub fn resume(&self, node: usize) {
         let mut state = self.state();
         state.stopped[node] = false;
@@ -95,7 +96,7 @@ impl Net {
         }
     }
 
-    /// Restarts a server with the data of `snapshot`: all its connections break, what was on its
+    /// Restarts a server with the data of `snapshot`. All its connections break, and data on the
     /// way is lost.
     pub fn restart(&self, node: usize, snapshot: &Snapshot) {
         let mut state = self.state();
@@ -103,8 +104,8 @@ impl Net {
         self.disconnect(&mut state, node);
     }
 
-    /// Gives the place of a server to another, whose clock is `ahead` of the slowest by so many µs.
-    /// Clients that dial again reach that one.
+    /// Replaces a server by another, whose clock is `ahead` µs ahead of the slowest. Clients that
+    /// connect again reach the new one.
     pub fn replace(&self, node: usize, snapshot: &Snapshot, ahead: u64) {
         let mut state = self.state();
         state.servers[node].replace(snapshot, ahead, self.exec.now());
@@ -131,7 +132,7 @@ impl Net {
         }
     }
 
-    /// Ends all trouble: nothing is held up any more.
+    /// Ends all faults: no data is delayed any more.
     pub fn heal(&self) {
         let mut state = self.state();
         state.faults = Faults::none(&state.faults);

@@ -1,4 +1,4 @@
-//! What the observer asks of its checkers.
+//! The interface between the observer and its checkers.
 
 use std::{any::Any, fmt};
 
@@ -18,24 +18,23 @@ use crate::{
     scripts::{Ran, Seen},
 };
 
-/// Checks one promise, or one thing that a kind promises.
+/// Checks one promise, or one property of a kind.
 pub trait Checker: Send + fmt::Debug {
-    /// Takes note of what has happened. `view` knows of it already; what is broken goes into
-    /// `record`.
+    /// Handles an event. `view` includes the event already. Broken promises go into `record`.
     fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record);
 }
 
-/// What checkers are told of.
+/// The events that checkers receive.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// An acquisition delivered a guard.
     Delivered {
         /// The guard.
         claim: &'a Claim,
-        /// The acquisition, if its caller still lives.
+        /// The acquisition, if its caller is still alive.
         call: Option<&'a Call>,
     },
-    /// A guard of this name was given up, or its holder has died.
+    /// A guard of this name was released or dropped, or its holder has died.
     Left {
         /// The name.
         name: usize,
@@ -44,18 +43,18 @@ pub enum Event<'a> {
     Told {
         /// The guard.
         claim: &'a Claim,
-        /// What it was told.
+        /// The cause that the holder was told.
         cause: LossCause,
     },
     /// The server has run a script.
     Ran {
-        /// For whom.
+        /// The process that sent the script.
         proc: ProcId,
-        /// The script and its answer.
+        /// The script and its reply.
         ran: &'a Ran<'a>,
-        /// What that means.
+        /// The actions of the script.
         seen: &'a [Seen],
-        /// When it was sent.
+        /// The time at which it was sent.
         sent: u64,
     },
     /// A copy of the data of the first server was taken.
@@ -63,29 +62,28 @@ pub enum Event<'a> {
         /// Its number.
         copy: u64,
     },
-    /// The first server has the data of this copy and forgets what came after it; all of it if
-    /// there is none.
+    /// The first server has lost all data after this copy, or all data if there is none.
     Forgot {
         /// The copy's number.
         copy: Option<u64>,
     },
-    /// A worker tells what it did, where that is no guard: something that only its kind's checkers
+    /// A worker reports an action that concerns no guard, which only the checkers of its kind
     /// understand.
     Did {
-        /// In which process.
+        /// The process of the worker.
         proc: ProcId,
-        /// With which name.
+        /// The name.
         name: usize,
-        /// What.
+        /// The action.
         deed: &'a dyn Any,
     },
     /// One step of the executor is over.
     Stepped,
-    /// As `Stepped`, once in a millisecond at most.
+    /// As `Stepped`, but at most once per millisecond.
     Looked,
 }
 
-/// Returns the checkers of what every kind promises.
+/// Returns the checkers of the promises that all kinds share.
 pub(super) fn general(names: usize) -> Vec<Box<dyn Checker>> {
     vec![
         Box::new(Tokens::new(names)),

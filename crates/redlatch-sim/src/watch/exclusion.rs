@@ -1,4 +1,4 @@
-//! P1: no two holds that exclude each other are believed in at the same time.
+//! P1: no two holds that exclude each other are believed to be valid at the same time.
 
 use super::{
     checker::{Checker, Event},
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::names::label;
 
-/// Looks after each step, where guards of more than one hold are out.
+/// Checks after each step the names with guards of more than one hold.
 #[derive(Debug)]
 pub(super) struct Exclusion {
     crowded: Vec<bool>,
@@ -56,7 +56,7 @@ impl Checker for Exclusion {
     }
 }
 
-/// Says which of these holds cannot stand beside each other.
+/// Returns a description of two holds that exclude each other, if there are any.
 fn clash(holds: &[&Claim]) -> Option<String> {
     let two = |one: &Claim, two: &Claim| {
         format!(

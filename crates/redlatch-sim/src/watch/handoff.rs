@@ -1,5 +1,5 @@
-//! P8: after a release somebody who waits gets the name at once, or as soon as messages reach
-//! everybody again. Who has just come gets it as soon as the server must know him.
+//! P8: after a release a waiter gets the name at once, or as soon as messages reach every client
+//! again. A waiter that has just arrived gets it as soon as the server must know it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{names::label, scripts::Seen};
 
-/// Remembers per name when a release freed it, if nobody has had it since.
+/// Records per name when a release freed it, if it was not granted since.
 #[derive(Debug)]
 pub(super) struct HandOff {
     freed: Vec<Option<u64>>,
@@ -40,7 +40,7 @@ impl HandOff {
                 continue;
             }
             if view.now >= from + settling + hand_off {
-                // Whoever had come by then has had his time.
+                // The hand-off is over for every waiter that had arrived by then.
                 self.freed[name] = None;
             }
             let of_name = || view.calls.values().filter(|call| call.name == name);
@@ -92,9 +92,9 @@ impl Checker for HandOff {
     }
 }
 
-/// A hand-off takes no longer when nothing is wrong, besides six delays: the wake, the question and
-/// its answer with the script's text.
+/// The longest hand-off without faults in µs, besides six delays: the wake-up, the request and its
+/// reply, with the script's text.
 const HAND_OFF: u64 = 10_000;
 
-/// Somebody who has waited so long is known to the server.
+/// The time in µs after which the server knows a waiter.
 const SETTLING: u64 = 30_000;

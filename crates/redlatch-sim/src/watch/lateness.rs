@@ -1,4 +1,5 @@
-//! P6 and P10: nothing acts seconds after it was sent, and no attempt once it has been ended.
+//! P6 and P10: no request acts seconds after it was sent, and no attempt acts once it has been
+//! ended.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::{names::label, scripts::Seen};
 
-/// Remembers the attempts that were ended on the server.
+/// Records the attempts that were ended on the server.
 #[derive(Debug, Default)]
 pub(super) struct Lateness {
     ended: BTreeSet<String>,
@@ -49,6 +50,6 @@ impl Checker for Lateness {
     }
 }
 
-/// A request that is older than this may not act where one server is in charge: 5 s, both clocks
-/// off by 1 %, and a little, in µs.
+/// The age in µs above which a request must not act if one server serves throughout: 5 s, an error
+/// of 1 % for both clocks, and a small margin.
 const REACH: u64 = 5_150_000;

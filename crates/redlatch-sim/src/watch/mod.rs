@@ -1,7 +1,7 @@
-//! The observer: sees everything, takes part in nothing, and says which promise was broken when.
+//! The observer: it sees all events, does not take part, and reports which promise was broken when.
 //!
-//! One file per checker. What every kind promises is checked by those in `checker`; a kind brings
-//! its own with [`Workload::checkers`](crate::workload::Workload::checkers).
+//! Each checker has its own file. The checkers in `checker` cover the promises that all kinds
+//! share. A kind adds its own with [`Workload::checkers`](crate::workload::Workload::checkers).
 
 mod checker;
 mod exclusion;
@@ -60,7 +60,7 @@ struct State {
 }
 
 impl Watch {
-    /// Starts to watch.
+    /// Starts to observe.
     pub fn new(
         exec: Arc<Exec>,
         kind: Kind,
@@ -89,13 +89,13 @@ impl Watch {
         })
     }
 
-    /// Tells the story, if it is told at all.
+    /// Adds a line to the story, if it is recorded.
     pub fn say(&self, text: impl FnOnce() -> String) {
         let now = self.exec.now();
         self.state().record.story.say(now, text);
     }
 
-    /// Gives a client's identity a name that people can read.
+    /// Gives a client's identity a readable name.
     pub fn call_by(&self, id: &str, name: &str) {
         self.state().record.story.call_by(id, name);
     }
@@ -109,13 +109,13 @@ impl Watch {
             .say(at, || format!("*** {}: {}", fault.name(), text()));
     }
 
-    /// A promise was broken.
+    /// Records a broken promise.
     pub fn violate(&self, promise: &'static str, what: String) {
         let now = self.exec.now();
         self.state().record.violate(promise, now, what);
     }
 
-    /// An acquisition begins.
+    /// Records the start of an acquisition.
     pub fn asks(&self, proc: ProcId, name: usize, waits: Waits) -> Id {
         let mut state = self.state();
         let id = state.number();
@@ -130,12 +130,12 @@ impl Watch {
         id
     }
 
-    /// An acquisition has ended, one way or another.
+    /// Records the end of an acquisition, whatever its result.
     pub fn asked(&self, call: Id) {
         self.state().view.calls.remove(&call);
     }
 
-    /// An acquisition delivered a guard.
+    /// Records that an acquisition delivered a guard.
     pub fn delivered(&self, call: Id, claim: Claim) -> Id {
         let mut state = self.state();
         let id = state.number();
@@ -157,7 +157,7 @@ impl Watch {
         id
     }
 
-    /// The holder gives a guard up.
+    /// Records that the holder gives a guard up.
     pub fn leaves(&self, id: Id) {
         let mut state = self.state();
         let gone = state.view.claims.remove(&id);
@@ -166,7 +166,7 @@ impl Watch {
         }
     }
 
-    /// A process has died: nobody believes in its guards any more, and it waits for nothing.
+    /// Records the death of a process. Its guards no longer count as believed, and its calls end.
     pub fn died(&self, proc: ProcId) {
         let claims: Vec<_> = {
             let mut state = self.state();
@@ -181,7 +181,7 @@ impl Watch {
         claims.into_iter().for_each(|id| self.leaves(id));
     }
 
-    /// `lost()` of a guard resolved.
+    /// Records that `lost()` of a guard resolved.
     pub fn told(&self, id: Id, cause: LossCause) {
         let now = self.exec.now();
         let mut guard = self.state();
@@ -201,8 +201,8 @@ impl Watch {
         });
     }
 
-    /// A holder writes to what the name protects, `rightful` if its guard has just passed its
-    /// check. Returns whether the register took the write.
+    /// Records a holder's write to the resource that the name protects. It is `rightful` if its
+    /// guard has just passed its check. Returns whether the register accepted the write.
     pub fn writes(&self, who: &str, name: usize, token: u64, rightful: bool) -> bool {
         let now = self.exec.now();
         let state = &mut *self.state();
@@ -225,8 +225,8 @@ impl Watch {
         written.is_ok()
     }
 
-    /// Tells whether nobody else may have had the name since this guard got it: it was not ended by
-    /// force, and the server forgets nothing.
+    /// Tells whether no other client may have had the name since this guard was granted: it was not
+    /// ended by force, and the server forgets nothing.
     pub fn is_rightful(&self, id: Id) -> bool {
         let view = &self.state().view;
         let Some(claim) = view.claims.get(&id) else {
@@ -235,7 +235,7 @@ impl Watch {
         !view.was_ended_by_force(claim) && !view.conditions.expects_trouble
     }
 
-    /// Returns the guards of a hold that are out and believed in.
+    /// Returns the guards of a hold that are delivered and believed.
     pub fn companions(&self, name: usize, hold: &str) -> BTreeSet<Id> {
         let now = self.exec.now();
         let view = &self.state().view;
@@ -245,7 +245,7 @@ impl Watch {
             .collect()
     }
 
-    /// A copy of the first server's data was taken; returns its number.
+    /// Records a copy of the first server's data; returns its number.
     pub fn copied(&self) -> u64 {
         let mut state = self.state();
         let copy = state.number();
@@ -253,13 +253,13 @@ impl Watch {
         copy
     }
 
-    /// The first server forgets what came after this copy, or all of it.
+    /// Records that the first server loses all data after this copy, or all data without one.
     pub fn forgot(&self, copy: Option<u64>) {
         self.state()
             .note(&self.exec, |_| Some(Event::Forgot { copy }));
     }
 
-    /// Says who waits for what, and since when.
+    /// Describes the waiting calls: the caller, the name, and the start of the wait.
     pub fn waiting(&self) -> String {
         let now = self.exec.now();
         let state = self.state();
@@ -277,18 +277,18 @@ impl Watch {
         calls.join(", ")
     }
 
-    /// A worker tells its kind's checkers what it did.
+    /// Passes an action of a worker to the checkers of its kind.
     pub fn did(&self, proc: ProcId, name: usize, deed: &dyn Any) {
         let event = Event::Did { proc, name, deed };
         self.state().note(&self.exec, |_| Some(event));
     }
 
-    /// The server has run a command.
+    /// Records that the server has run a command.
     pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
         let mut state = self.state();
         let Some(ran) = Ran::of(command, reply) else {
             state.record.story.say(now, || {
-                // What else is in it may differ between machines.
+                // The other arguments may differ between machines.
                 let words: Vec<_> = command
                     .args()
                     .take(2)
@@ -315,7 +315,7 @@ impl Watch {
         state.note(&self.exec, |_| Some(event));
     }
 
-    /// P6: every key ends by itself at any time, whatever dies. `ttl` is how long it still lives,
+    /// Checks P6: every key has an expiry at any time, whatever dies. `ttl` is its remaining time
     /// in ms.
     pub fn lives(&self, key: &str, ttl: Option<u64>) {
         match (self.kind.lives(key, &self.plan), ttl) {
@@ -327,14 +327,14 @@ impl Watch {
         }
     }
 
-    /// A process hears messages from now on.
+    /// Records that a process receives messages from now on.
     pub fn subscribed(&self, proc: ProcId, now: u64) {
         let view = &mut self.state().view;
         view.subscribed.insert(proc, true);
         view.resubscribed = now;
     }
 
-    /// A process hears no messages any more.
+    /// Records that a process no longer receives messages.
     pub fn unsubscribed(&self, proc: ProcId, now: u64) {
         let alive = self.exec.is_alive(proc);
         let view = &mut self.state().view;
@@ -344,7 +344,7 @@ impl Watch {
         view.resubscribed = now;
     }
 
-    /// Faults have ended.
+    /// Records that all faults have ended.
     pub fn heals(&self) {
         let now = self.exec.now();
         let mut state = self.state();
@@ -353,7 +353,7 @@ impl Watch {
         state.record.story.say(now, text);
     }
 
-    /// Looks at everything, after each step.
+    /// Runs the checks after a step.
     pub fn look(&self) {
         let mut state = self.state();
         state.note(&self.exec, |_| Some(Event::Stepped));
@@ -390,5 +390,5 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// Between two looks at what need not be looked at after each step, in µs.
+/// The interval in µs of the checks that need not run after each step.
 const LOOK_EVERY: u64 = 1_000;

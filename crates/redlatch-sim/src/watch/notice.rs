@@ -1,5 +1,5 @@
-//! P4: whoever runs and is past its deadline has been told; what is lost stays lost, and without a
-//! fault nothing is.
+//! P4: a running holder past its deadline has been told. A lost hold stays lost, and without a
+//! fault no hold is lost.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{names::label, scripts::Seen};
 
-/// Remembers which holds (name, hold) are lost, and since when.
+/// Records which holds (name, hold) are lost, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Notice {
     told: BTreeMap<(usize, Arc<str>), u64>,
-    /// Per name and owner the hold delivered last.
+    /// Per name and owner, the hold that was delivered last.
     latest: BTreeMap<(usize, Arc<str>), Arc<str>>,
 }
 
@@ -31,7 +31,8 @@ impl Checker for Notice {
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
                 self.told.insert(lost, view.now);
-                // Who gets the name anew learns by that that it had lost it before.
+                // An owner that acquires the name again learns by the grant that it had lost its
+                // former hold.
                 let owner = (claim.name, Arc::clone(&claim.owner));
                 let again = self
                     .latest
@@ -66,8 +67,8 @@ impl Checker for Notice {
     }
 }
 
-/// Who is told why: only what was forced is told so, and where nothing is wrong nothing else is
-/// lost.
+/// Checks the cause that a holder was told. Only forced holds are told so, and without faults no
+/// other hold is lost.
 fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record) {
     let (who, name) = (&claim.who, label(claim.name));
     let forced = view.was_forced(claim.name, &claim.hold);
@@ -86,10 +87,10 @@ fn check_cause(claim: &Claim, cause: LossCause, view: &View, record: &mut Record
     // The server remembers one forced hold per name.
     let latest = view.forced.keys().rfind(|(of, _)| *of == claim.name);
     let is_latest = latest.is_some_and(|(_, hold)| *hold == claim.hold);
-    // A re-entry of a hold that must not be renewed lasts as long as that, and may end before any
+    // The re-entry of a hold whose renewal is forbidden ends with that hold. It may end before any
     // renewal is tried.
     let runs_out = cause == LossCause::Expired && !view.was_ended_by_force(claim);
-    // A grant to the same owner shows that its hold before is over, and not why.
+    // A grant to the same owner shows that its former hold is over, but not why.
     let acquires = |call: &Call| call.proc == claim.proc && call.name == claim.name;
     let shown = cause == LossCause::Taken && view.calls.values().any(acquires);
     if is_latest && cause != LossCause::Revoked && !runs_out && !shown {
@@ -119,5 +120,5 @@ fn look(view: &View, record: &mut Record) {
     }
 }
 
-/// A renewal that was in the making when the loss was told may still be sent for so long, in µs.
+/// A renewal that was being prepared when the loss was told may still be sent for this time, in µs.
 const ON_ITS_WAY: u64 = 2_000_000;

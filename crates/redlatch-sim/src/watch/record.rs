@@ -1,4 +1,4 @@
-//! What is put on record: the story, the sums, the broken promises.
+//! The record of a run: the story, the sums, the broken promises.
 
 use std::collections::BTreeMap;
 
@@ -7,24 +7,24 @@ use crate::{faults::Fault, scenarios::Scenario, story::Story};
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one: `P1`, …
+    /// The promise: `P1`, …
     pub promise: &'static str,
-    /// When, in microseconds of true time.
+    /// The time of the violation, in microseconds of true time.
     pub at: u64,
-    /// What happened.
+    /// The description.
     pub what: String,
 }
 
-/// What a run came to.
+/// The sums of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Guards delivered.
+    /// The number of delivered guards.
     pub grants: u64,
-    /// Faults injected, per class.
+    /// The number of injected faults, per class.
     pub faults: BTreeMap<Fault, u64>,
-    /// Writes that the token stopped.
+    /// The number of writes that the token stopped.
     pub stopped: u64,
-    /// Losses told.
+    /// The number of losses that holders were told.
     pub losses: u64,
 }
 
@@ -37,15 +37,15 @@ pub struct Record {
     pub tally: Tally,
     /// The broken promises.
     pub violations: Vec<Violation>,
-    /// There were two holders where they are expected.
+    /// Whether there were two holders where they are expected.
     pub two_holders: bool,
     expects_trouble: bool,
     scenario: Option<&'static Scenario>,
 }
 
 impl Record {
-    /// Begins a record; tells the story if `told`. Where trouble is expected, two holders are not
-    /// held against the library.
+    /// Starts a record. The story is recorded if `told`. Where trouble is expected, two holders do
+    /// not count as a violation.
     pub fn new(told: bool, expects_trouble: bool, scenario: Option<&'static Scenario>) -> Self {
         Self {
             story: Story::new(told),
@@ -57,7 +57,7 @@ impl Record {
         }
     }
 
-    /// A promise was broken.
+    /// Records a broken promise.
     pub fn violate(&mut self, promise: &'static str, at: u64, what: String) {
         if self.expects_trouble && promise == "P1" {
             self.two_holders = true;

@@ -1,6 +1,7 @@
-//! P3: a register that checks tokens takes the rightful holder's writes and stops the others.
+//! P3: a register that checks tokens accepts the writes of the rightful holder and stops the
+//! others.
 
-/// What the names protect: per name the token of the last write taken.
+/// The protected resources: per name, the token of the last accepted write.
 #[derive(Debug)]
 pub(super) struct Register {
     fences: Vec<u64>,
@@ -13,7 +14,7 @@ impl Register {
         }
     }
 
-    /// Offers a write; the error is the token that has been there.
+    /// Offers a write. The error is the greater token of an earlier write.
     pub(super) fn write(&mut self, name: usize, token: u64) -> Result<(), u64> {
         let fence = &mut self.fences[name];
         if token < *fence {

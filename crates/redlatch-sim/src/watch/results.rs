@@ -1,4 +1,4 @@
-//! What the observer has to say in the end.
+//! The results of the observer at the end of a run.
 
 use super::{Tally, Violation, Watch};
 
@@ -23,13 +23,13 @@ impl Watch {
         self.state().record.story.take()
     }
 
-    /// Drops what it keeps alive.
+    /// Drops the references that the observer holds.
     pub fn clear(&self) {
         let claims = std::mem::take(&mut self.state().view.claims);
         drop(claims);
     }
 
-    /// Returns how long faults have been over, in µs.
+    /// Returns the time since all faults ended, in µs.
     pub fn healed_for(&self) -> u64 {
         let healed = self.state().view.healed;
         healed.map_or(0, |healed| self.exec.now() - healed)

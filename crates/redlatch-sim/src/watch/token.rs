@@ -1,5 +1,5 @@
-//! P2: the token of a new hold is greater than every one known when it was asked for; one token,
-//! one owner.
+//! P2: the token of a new hold is greater than every token that was known when the acquisition
+//! began. Each token has one owner.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::names::label;
 
-/// Remembers per name whose each token is.
+/// Records per name the owner of each token.
 #[derive(Debug)]
 pub(super) struct Tokens {
     owners: Vec<BTreeMap<u64, Arc<str>>>,
@@ -41,8 +41,8 @@ impl Checker for Tokens {
         self.owners[claim.name]
             .entry(token)
             .or_insert_with(|| Arc::clone(owner));
-        // A failover that lost a release brings its hold back, and whoever enters it again has its
-        // token again. A new hold's rises even then.
+        // A failover that lost a release restores its hold. An owner that enters this hold again
+        // gets its token again. The token of a new hold rises even then.
         let brought_back = again && view.conditions.loses_writes;
         let acked = call.map_or(0, |call| call.acked);
         if token < acked && !brought_back {

@@ -1,4 +1,4 @@
-//! What the observer knows: who asks, who believes to hold, who hears messages.
+//! The state that the observer knows: the waiting calls, the believed guards, the subscriptions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,84 +19,84 @@ use crate::{
 /// The number of a call or of a delivered guard.
 pub type Id = u64;
 
-/// A guard that the observer may look at for as long as its holder has it.
+/// A guard that the observer may inspect while its holder has it.
 pub type Sight = Weak<dyn Sighted>;
 
-/// What the observer looks at in a guard. Looking must not touch: only what asks nobody and changes
-/// nothing.
+/// The part of a guard that the observer inspects. Only methods that send nothing and change
+/// nothing are allowed.
 pub trait Sighted: Send + Sync {
     /// The deadline by its client's clock.
     fn valid_until(&self) -> Moment;
 
-    /// What its client knows. Asked near its end, this may tell the holder of its loss, so the
-    /// observer does not ask then.
+    /// The state that its client knows. Near the end of a hold this call may tell the holder of its
+    /// loss, so the observer does not call it then.
     fn state(&self) -> HoldState;
 }
 
 /// How a caller waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// For a wake, as long as it takes.
+    /// For a notification, without a time limit.
     Patiently,
-    /// For a wake, but not for long, or not at all.
+    /// For a notification, with a short time limit or none at all.
     Briefly,
-    /// By asking again and again. Who is behind it in its client's queue goes at its pace.
+    /// By polling. Later waiters in its client's queue proceed at its pace.
     Polling,
 }
 
-/// What a hold leaves to others.
+/// The share of the object that a hold takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Nothing.
+    /// The whole object.
     Whole,
-    /// Room for others that share.
+    /// A share beside others that share.
     Shared,
-    /// All but this many units.
+    /// A number of units.
     Units {
-        /// How many it has.
+        /// The units of this hold.
         taken: u64,
-        /// How many there are in all.
+        /// The units in total.
         of: u64,
     },
 }
 
-/// An acquisition under way.
+/// A running acquisition.
 #[derive(Debug)]
 pub struct Call {
-    /// Whose.
+    /// The calling process.
     pub proc: ProcId,
-    /// Of which name.
+    /// The name.
     pub name: usize,
-    /// When it began.
+    /// The time at which it began.
     pub since: u64,
-    /// How it waits.
+    /// The way in which it waits.
     pub waits: Waits,
-    /// The greatest token that anybody had when it began.
+    /// The greatest token that any client had when it began.
     pub acked: u64,
 }
 
 /// A delivered guard.
 #[derive(Debug)]
 pub struct Claim {
-    /// Whose.
+    /// The holding process.
     pub proc: ProcId,
-    /// Whose, in words.
+    /// The holder in words.
     pub who: String,
-    /// Of which name.
+    /// The name.
     pub name: usize,
-    /// Which hold it belongs to.
+    /// The hold to which it belongs.
     pub hold: Arc<str>,
-    /// Who owns the hold, as the server stores it.
+    /// The owner of the hold, as the server stores it.
     pub owner: Arc<str>,
     /// Its fencing token, if it has one.
     pub token: Option<u64>,
-    /// What it leaves to others.
+    /// The share that it takes.
     pub part: Part,
     /// Its client's clock.
     pub clock: Clock,
     /// The guard.
     pub sight: Sight,
-    /// When it was delivered.
+    /// The time of its delivery.
     pub delivered: u64,
     /// Whether the watchdog renews it.
     pub renewed: bool,
@@ -104,54 +104,54 @@ pub struct Claim {
     pub told: bool,
 }
 
-/// Under which conditions promises are made in this run.
+/// The conditions under which promises hold in this run.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// Nothing happens to messages, server or processes.
+    /// No fault affects messages, server or processes.
     pub calm: bool,
-    /// Nothing but subscriptions suffers.
+    /// Faults affect subscriptions only.
     pub calm_but_for_pubsub: bool,
-    /// Nothing but messages suffers: they are lost one by one too.
+    /// Faults affect messages only; single messages are lost, too.
     pub calm_but_for_messages: bool,
     /// Two holders are expected.
     pub expects_trouble: bool,
-    /// The server may forget what it has answered.
+    /// The server may lose acknowledged writes.
     pub loses_writes: bool,
     /// Holds are ended by force.
     pub forced: bool,
     /// The longest usual delay of a message in µs.
     pub delay: u64,
-    /// By how much the clocks of servers that take over from each other may differ, in µs.
+    /// The greatest difference between the clocks of servers that replace each other, in µs.
     pub servers_differ: u64,
 }
 
-/// All that is known.
+/// The known state.
 #[derive(Debug)]
 pub struct View {
-    /// Clock and processes.
+    /// Clock and processes of the run.
     pub exec: Arc<Exec>,
     /// The true time in µs.
     pub now: u64,
     /// The conditions.
     pub conditions: Conditions,
-    /// Acquisitions under way.
+    /// The running acquisitions.
     pub calls: BTreeMap<Id, Call>,
-    /// Guards that are out.
+    /// The delivered guards.
     pub claims: BTreeMap<Id, Claim>,
-    /// Per name: the greatest token delivered.
+    /// Per name, the greatest token that was delivered.
     pub acked: Vec<u64>,
-    /// Holds (name, hold) that somebody has forced, and whether they were ended and not only to be
-    /// renewed no more.
+    /// Holds (name, hold) that were forced. The value tells whether the hold was ended; otherwise
+    /// only its renewal was forbidden.
     pub forced: BTreeMap<(usize, Arc<str>), bool>,
-    /// When all faults ended.
+    /// The time at which all faults ended.
     pub healed: Option<u64>,
-    /// When a subscription last came or went.
+    /// The time of the last change of a subscription.
     pub resubscribed: u64,
     pub(super) subscribed: BTreeMap<ProcId, bool>,
 }
 
 impl Conditions {
-    /// Derives them from the faults of a seed.
+    /// Derives the conditions from the faults of a seed.
     pub fn of(faults: &Faults, scenario: Option<&Scenario>) -> Self {
         Self {
             calm: faults.is_calm(),
@@ -188,7 +188,7 @@ impl View {
         self.acked.len()
     }
 
-    /// Returns the guards of a name that are out.
+    /// Returns the delivered guards of a name.
     pub fn of_name(&self, name: usize) -> impl Iterator<Item = (Id, &Claim)> {
         let claims = self.claims.iter();
         claims
@@ -196,25 +196,25 @@ impl View {
             .map(|(&id, claim)| (id, claim))
     }
 
-    /// Returns the guards of a name whose holders may rely on them now.
+    /// Returns the guards of a name on which their holders may rely now.
     pub fn believers(&self, name: usize) -> impl Iterator<Item = (Id, &Claim)> {
         self.of_name(name)
             .filter(|(_, claim)| self.exec.is_alive(claim.proc) && claim.believes(self.now))
     }
 
-    /// Tells whether the hold of a guard was ended by force, so that it is believed in until its
-    /// holder hears of it.
+    /// Tells whether the hold of a guard was ended by force. Its holder believes in it until it
+    /// learns of that.
     pub fn was_ended_by_force(&self, claim: &Claim) -> bool {
         let hold = (claim.name, Arc::clone(&claim.hold));
         self.forced.get(&hold).is_some_and(|&ended| ended)
     }
 
-    /// Tells whether a hold was forced at all.
+    /// Tells whether a hold was forced in either way.
     pub fn was_forced(&self, name: usize, hold: &Arc<str>) -> bool {
         self.forced.contains_key(&(name, Arc::clone(hold)))
     }
 
-    /// Takes note of what a script has done.
+    /// Records the actions of a script.
     pub(super) fn saw(&mut self, seen: &[Seen]) {
         for seen in seen {
             if let Seen::Forced {
@@ -230,17 +230,17 @@ impl View {
         }
     }
 
-    /// Tells whether some process is without its subscription.
+    /// Tells whether any process has lost its subscriptions.
     pub fn somebody_is_unsubscribed(&self) -> bool {
         self.subscribed.values().any(|heard| !heard)
     }
 
-    /// Tells whether a process has lost its subscriptions and not got them back.
+    /// Tells whether a process has lost its subscriptions and not restored them.
     pub fn is_unsubscribed(&self, proc: ProcId) -> bool {
         self.subscribed.get(&proc) == Some(&false)
     }
 
-    /// Counts the holds of a name that have guards out; what two processes have are two holds.
+    /// Counts the holds of a name with delivered guards. Holds of two processes count as two.
     pub fn holds(&self, name: usize) -> usize {
         let claims = self.of_name(name);
         let holds: BTreeSet<_> = claims.map(|(_, claim)| (claim.proc, &claim.hold)).collect();
@@ -249,25 +249,26 @@ impl View {
 }
 
 impl Claim {
-    /// Tells whether both belong to one hold. The same words in two processes do not make one.
+    /// Tells whether both guards belong to one hold. The same identity in two processes does not
+    /// make one hold.
     pub fn is_with(&self, other: &Self) -> bool {
         self.proc == other.proc && self.hold == other.hold
     }
 
-    /// Tells whether both have one owner.
+    /// Tells whether both guards have one owner.
     pub fn shares_owner(&self, other: &Self) -> bool {
         self.proc == other.proc && self.owner == other.owner
     }
 
-    /// The deadline by the holder's clock in µs; `None` once the guard has gone.
+    /// Returns the deadline by the holder's clock in µs; `None` once the guard is dropped.
     pub fn valid_until(&self) -> Option<u64> {
         self.sight
             .upgrade()
             .map(|guard| micros(guard.valid_until().since_origin()))
     }
 
-    /// Whether the holder may rely on it: by its deadline, or because it knows better. Looks
-    /// without touching.
+    /// Tells whether the holder may rely on the guard, by its deadline and by its state. The check
+    /// does not change the guard.
     pub fn believes(&self, now: u64) -> bool {
         if self.told {
             return false;
@@ -283,7 +284,8 @@ impl Claim {
         !matches!(guard.state(), HoldState::Lost(_))
     }
 
-    /// Whether the guard says again that it is good, whatever its holder was told.
+    /// Tells whether the guard reports itself as valid again, although its holder may have been
+    /// told of a loss.
     pub fn believes_again(&self, now: u64) -> bool {
         let now = self.clock.read(now);
         let Some(guard) = self.sight.upgrade() else {
@@ -298,5 +300,5 @@ fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The grain of timers: the slack that the promises allow for, in µs.
+/// The granularity of timers: the tolerance of the promises, in µs.
 pub const GRAIN: u64 = 2_000;

@@ -1,4 +1,4 @@
-//! What workers do with guards, whatever they guard.
+//! The operations of workers on guards of every kind.
 
 use std::{future::Future, ops::Deref};
 
@@ -8,20 +8,20 @@ use crate::watch::{Part, Sighted};
 
 /// A guard of some primitive.
 pub trait Guard: Deref<Target = Held> + Send + Sync + 'static {
-    /// Releases.
+    /// Releases the guard.
     fn release(self) -> impl Future<Output = Result<Released, Error>> + Send + 'static;
 
-    /// Returns the token that a write under this guard carries; `None` if it must not write.
+    /// Returns the token for a write under this guard; `None` if it must not write.
     fn fence(&self) -> Option<u64> {
         Some(self.token().as_u64())
     }
 
-    /// Returns which hold of its name it belongs to: the guards of one hold are lost together.
+    /// Returns the identity of its hold within the name. The guards of one hold are lost together.
     fn hold(&self) -> String {
         self.token().to_string()
     }
 
-    /// Returns what it leaves to others.
+    /// Returns the share that it takes.
     fn part(&self) -> Part {
         Part::Whole
     }

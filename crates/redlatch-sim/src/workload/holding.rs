@@ -1,5 +1,5 @@
-//! What clients do with anything that gives guards: get it, hold, re-enter, extend, give up
-//! half-way, release, ignore what they are told.
+//! The life of guards of every kind: acquire, hold, re-enter, extend, give up half-way, release,
+//! ignore a loss.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -12,16 +12,16 @@ use crate::{
     watch::{Id, Waits, Watch},
 };
 
-/// A kind whose acquisitions give guards.
+/// A kind whose acquisitions return guards.
 pub trait Holding: Sync {
     /// The guard.
     type Guard: Guard;
 
-    /// Whether an owner may acquire what it holds.
+    /// Whether an owner may acquire a name that it holds.
     const REENTRANT: bool;
 
-    /// Begins an acquisition of name `name` for `owner` on these terms. What else there is to
-    /// choose is the worker's chance.
+    /// Begins an acquisition of name `name` for `owner` on these terms. The worker's random numbers
+    /// decide the rest.
     fn acquire(
         &self,
         worker: &mut Worker,
@@ -30,8 +30,8 @@ pub trait Holding: Sync {
         terms: &Terms,
     ) -> Acquiring<Self::Guard>;
 
-    /// Begins to acquire what only the holder of `guard` can, beside it: an upgrade. `None` to
-    /// acquire as anybody would.
+    /// Begins an acquisition that only the holder of `guard` may make, in addition to its hold: an
+    /// upgrade. `None` for an ordinary acquisition.
     fn grow(
         &self,
         worker: &mut Worker,
@@ -42,13 +42,13 @@ pub trait Holding: Sync {
         None
     }
 
-    /// Whether a guard is to be turned into a lesser one instead of being released.
+    /// Tells whether a guard is to be downgraded instead of being released.
     fn shrinks(&self, worker: &mut Worker, guard: &Self::Guard) -> bool {
         let _ = (worker, guard);
         false
     }
 
-    /// Begins to do so: a downgrade. What cannot be turned gives nothing.
+    /// Begins a downgrade. A guard that cannot be downgraded yields nothing.
     fn shrink(&self, guard: Self::Guard) -> Acquiring<Self::Guard> {
         Box::pin(async move {
             drop(guard);
@@ -56,14 +56,14 @@ pub trait Holding: Sync {
         })
     }
 
-    /// Ends somebody's hold by force.
+    /// Ends a hold by force.
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a>;
 }
 
-/// An acquisition under way; nothing is granted where it would have to wait and may not.
+/// A running acquisition. It yields `None` if it would have to wait and may not.
 pub type Acquiring<G> = Pin<Box<dyn Future<Output = Result<Option<G>, Error>> + Send>>;
 
-/// A delivered guard in its holder's hands; dropping it drops the guard.
+/// A delivered guard with its holder. Dropping it drops the guard.
 #[derive(Debug)]
 pub struct Hold<G> {
     watch: Arc<Watch>,
@@ -75,14 +75,14 @@ pub struct Hold<G> {
     owner: Owner,
 }
 
-/// Whether an owner may hold the name already, or has held it before.
+/// Whether an owner may hold the name already, or may have held it before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
     Outer,
     Inner,
 }
 
-/// One round: thinks, acquires, works under what it got, gives it up.
+/// Runs one round: thinks, acquires, works under the guard, gives it up.
 pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
     let lease = worker.plan().lease * 1000;
     let think = match worker.rng.below(10) {
@@ -108,7 +108,7 @@ pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
     }
 }
 
-/// Everybody must get every name once all is healed.
+/// Acquires a name, which every worker must be able to do once all is healed.
 pub(super) async fn get_on<K: Holding>(kind: &K, worker: &mut Worker, name: usize) {
     let terms = Terms {
         how: How::Patiently,
@@ -250,7 +250,7 @@ async fn run<G: Guard>(worker: &Worker, hold: &Hold<G>, span: u64) {
     worker.say(|| format!("ran for {span} ms under {name}: {done:?}"));
 }
 
-/// Writes if the guard's check passes, or sends a write that comes late, after the check.
+/// Writes if the guard's check passes, or sends a write that arrives late, after the check.
 fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
     let Some(token) = hold.token else { return };
     if hold
@@ -269,7 +269,7 @@ fn write<G: Guard>(worker: &mut Worker, hold: &Hold<G>) {
     }
 }
 
-/// Gives a guard up; returns what it was turned into, if it was.
+/// Gives a guard up. Returns the guard of a downgrade, if there was one.
 async fn end<K: Holding>(
     kind: &K,
     worker: &mut Worker,
@@ -320,7 +320,7 @@ async fn shrink<K: Holding>(
     lesser
 }
 
-/// P5: releases and compares the answer with the guards that are out.
+/// Checks P5: releases and compares the reply with the delivered guards.
 async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, Error> {
     let (name, held) = (hold.name, hold.hold.clone());
     let Some(guard) = hold.take() else {
@@ -347,7 +347,7 @@ async fn release<G: Guard>(worker: &Worker, hold: Hold<G>) -> Result<Released, E
 }
 
 impl<G: Guard> Hold<G> {
-    /// Takes the guard out; it is the holder's no longer.
+    /// Takes the guard out. It no longer belongs to the holder.
     fn take(mut self) -> Option<G> {
         self.watch.leaves(self.id);
         self.guard.take().and_then(Arc::into_inner)

@@ -1,4 +1,4 @@
-//! One life of one client: it connects, sets its workers to work, and leaves nothing behind.
+//! One life of one client: it connects, starts its workers, and leaves nothing behind.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,7 +64,7 @@ impl Life {
         self.say(|| "has done its work".to_owned());
     }
 
-    /// Connects to a server, however often that takes.
+    /// Connects to a server, with as many attempts as needed.
     async fn insist(&self, node: usize, rng: &mut Rng) -> Client {
         loop {
             match self.connect(node).await {
@@ -114,7 +114,8 @@ impl Life {
             .await
     }
 
-    /// All work of this life is done: nothing may be left of it in the client or on the server.
+    /// Checks the end of this life's work: nothing of it may be left in the client or on the
+    /// server.
     async fn finish(&self, client: &Client) {
         select! {
             biased;
@@ -139,7 +140,7 @@ impl Life {
         self.runtime.sleep_until(until).await;
     }
 
-    /// Sleeps; sooner done once all is healed.
+    /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
     pub(super) async fn think(&self, micros: u64) {
         select! {
             biased;

@@ -1,4 +1,4 @@
-//! What clients do. Each primitive is a [`Workload`] in a folder of its own, and listed in
+//! The workloads of clients. Each primitive is a [`Workload`] in its own folder, listed in
 //! [`KINDS`].
 
 mod fair;
@@ -34,10 +34,10 @@ use crate::{
     watch::Checker,
 };
 
-/// One kind of object that seeds work on.
+/// A kind of object that seeds use.
 pub type Kind = &'static dyn Workload;
 
-/// All kinds. A seed draws one of them, unless it is told which.
+/// All kinds. A seed draws one of them, unless one is given.
 pub static KINDS: &[Kind] = &[
     &lock::Plain,
     &fair::Fair,
@@ -49,44 +49,44 @@ pub static KINDS: &[Kind] = &[
     &red::Quorum,
 ];
 
-/// Something that a worker does.
+/// A piece of work of a worker.
 pub type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What the simulator has to know about one primitive.
+/// The properties of one primitive that the simulator must know.
 ///
-/// A primitive with guards implements [`Holding`] beside it and leaves [`round`](Self::round) and [`get_on`](Self::get_on) to
-/// that.
+/// A primitive with guards implements [`Holding`] too, which provides [`round`](Self::round) and
+/// [`get_on`](Self::get_on).
 pub trait Workload: fmt::Debug + Sync {
-    /// Returns its name on the command line.
+    /// Returns the name on the command line.
     fn name(&self) -> &'static str;
 
-    /// Returns how many servers it works on, each with a client of its own in each process.
+    /// Returns the number of servers that it uses. Each process has a client for each server.
     fn nodes(&self) -> usize {
         1
     }
 
-    /// Makes the objects that the run needs, if somebody has to; each client calls it when it has
-    /// connected, in each of its lives.
+    /// Creates the objects that the run needs. Each client calls it after it has connected, in each
+    /// of its lives.
     fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {
         let _ = (client, names);
         Box::pin(async {})
     }
 
-    /// Does what one worker does in one round while there are faults.
+    /// Runs one round of a worker while there are faults.
     fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a>;
 
-    /// Does what every worker must be able to do with name `name` once all is healed, and gives
-    /// back what it took.
+    /// Does the work that every worker must be able to do with name `name` once all is healed, and
+    /// releases what it acquired.
     fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a>;
 
-    /// Says what a script of this kind has done. Empty for what no checker has to know.
+    /// Returns the actions of a script of this kind. Actions that no checker needs are omitted.
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen>;
 
-    /// Returns who holds by this key at server time `now` in ms: owners or attempts, as the server
-    /// stores them. Empty for keys that only list.
+    /// Returns the holders in this key at server time `now` in ms: owners or attempts, as the
+    /// server stores them. It is empty for keys of lists.
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String>;
 
-    /// Returns who is registered as waiting by this key: anything that contains the client's id.
+    /// Returns the waiters that this key registers: any text that contains the client's id.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
         let Contents::SortedSet(members) = &key.contents else {
             return Vec::new();
@@ -97,15 +97,15 @@ pub trait Workload: fmt::Debug + Sync {
             .collect()
     }
 
-    /// Returns how long a key may live on, in ms, if nobody touches it; `None` if it may stay for
-    /// good. By default the longest lease, which is an extension by two, the retention of a token,
-    /// and the time for which a waiter is registered.
+    /// Returns the longest remaining time of an unused key in ms; `None` if it may stay for good.
+    /// The default is the sum of the longest lease, which is an extension by two, the retention of
+    /// a token, and the registration of a waiter.
     fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
         let _ = key;
         Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond())
     }
 
-    /// Makes the checkers of what only this kind promises.
+    /// Creates the checkers of the promises of this kind alone.
     fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
         let _ = names;
         Vec::new()
@@ -120,8 +120,8 @@ pub fn find(name: &str) -> Option<Kind> {
     KINDS.iter().copied().find(|kind| kind.name() == name)
 }
 
-/// Draws the kind of a seed, by chance of its own, so that the rest of the seed does not depend on
-/// how many kinds there are.
+/// Draws the kind of a seed with separate random numbers, so that the rest of the seed does not
+/// depend on the number of kinds.
 pub fn draw(seed: u64) -> Kind {
     KINDS[Rng::new(seed.rotate_left(32)).index(KINDS.len())]
 }

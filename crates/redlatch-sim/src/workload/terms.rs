@@ -7,7 +7,7 @@ use redlatch_core::{Backoff, Owner, WaitStrategy};
 use super::Worker;
 use crate::{names::label, watch::Waits};
 
-/// How an acquisition is made.
+/// The terms of an acquisition.
 #[derive(Clone, Debug)]
 pub struct Terms {
     /// How long it waits.
@@ -16,18 +16,18 @@ pub struct Terms {
     pub renewed: bool,
     /// The lease.
     pub lease: Duration,
-    /// How it waits.
+    /// The wait strategy.
     pub strategy: WaitStrategy,
 }
 
 /// How long an acquisition waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Not at all: the `try_` method.
+    /// It does not wait: the `try_` method.
     Once,
-    /// So long: the `try_…_for` method.
+    /// It waits for this time: the `try_…_for` method.
     For(Duration),
-    /// As long as it takes.
+    /// It waits without a limit.
     Patiently,
 }
 
@@ -67,7 +67,7 @@ impl Terms {
         }
     }
 
-    /// How long the call may take in µs.
+    /// Returns the time limit of the call in µs.
     pub(super) fn limit(&self, worker: &Worker) -> u64 {
         match self.how {
             How::For(wait) if !wait.is_zero() => {

@@ -1,4 +1,4 @@
-//! One of the tasks of a client, and what all kinds' workers do alike.
+//! One of the tasks of a client, and the steps that the workers of all kinds share.
 
 use std::{
     future::Future,
@@ -19,18 +19,18 @@ use crate::{
     watch::{Claim, Id, Part, Sight, Watch},
 };
 
-/// A task that works round by round until all is healed, and then gets everything once.
+/// A task that runs rounds until all is healed, and then acquires everything once.
 pub struct Worker {
     pub(super) life: Arc<Life>,
     /// Its client.
     pub client: Client,
     /// Its clients, one for each server; the first is the one above.
     pub nodes: Vec<Client>,
-    /// What the story calls it.
+    /// The label in the story.
     pub label: String,
-    /// Its chance.
+    /// Its random numbers.
     pub rng: Rng,
-    /// An owner that it uses again and again.
+    /// An owner that it uses repeatedly.
     pub owner: Owner,
 }
 
@@ -87,7 +87,7 @@ impl Worker {
         self.watch().fault(fault, now, text);
     }
 
-    /// Sleeps; sooner done once all is healed.
+    /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
     ///
     /// # Cancel safety
     ///
@@ -105,12 +105,12 @@ impl Worker {
         self.life.sleep(micros).await;
     }
 
-    /// Returns how long a call may take, in µs, that gives up when the server does not answer.
+    /// Returns the time limit in µs of a call that gives up when the server does not answer.
     pub fn patience(&self) -> u64 {
         self.plan().patience * 2000 + 2_000_000
     }
 
-    /// P11: the call ends within `limit` µs of this client's running time.
+    /// Checks P11: the call ends within `limit` µs of this client's running time.
     ///
     /// # Cancel safety
     ///
@@ -121,7 +121,8 @@ impl Worker {
         let output = future.await;
         let paused = exec.pauses(self.life.proc).total - paused;
         let took = exec.now() - began;
-        // A pause may hit just before the end, and what was due meanwhile comes at once after it.
+        // A pause may begin just before the end. Events that are due meanwhile follow at once after
+        // it.
         let allowed = limit
             .saturating_add(limit / 50)
             .saturating_add(5_000)
@@ -141,7 +142,7 @@ impl Worker {
     ///
     /// # Cancel safety
     ///
-    /// The call is dropped with it, and is not noted as one that was cancelled.
+    /// The call is dropped with it, and is not recorded as a cancelled one.
     pub async fn cancelled<F: Future + Unpin>(
         &mut self,
         future: F,
@@ -167,8 +168,8 @@ impl Worker {
         result
     }
 
-    /// Returns the acquisition as its caller has it: the library's, or one that a planted fault has
-    /// spoilt.
+    /// Returns the acquisition as its caller sees it: the library's, or one that a planted fault
+    /// has changed.
     pub(super) fn call<G: Send + 'static>(&self, future: Acquiring<G>) -> Acquiring<G> {
         if !self.life.shared.spoilt.detaches {
             return future;
@@ -183,12 +184,12 @@ impl Worker {
         Box::pin(async move { result.await.unwrap_or(Ok(None)) })
     }
 
-    /// P6 and P10: once undo and release are answered, nothing of a dropped call or guard is left.
-    /// Looks in some cases only, since it has to wait.
+    /// Checks P6 and P10: once undo and release are answered, nothing of a dropped call or guard is
+    /// left. It checks in some cases only, because the check has to wait.
     ///
     /// # Cancel safety
     ///
-    /// It only looks; what it has not looked at is not checked.
+    /// It only reads. State that it has not read is not checked.
     pub async fn leaves_nothing(&mut self, name: usize, owner: &Owner) {
         if self.rng.chance(700) {
             return;
@@ -208,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Shows a guard to the observer, which is told as well when it is lost.
+    /// Shows a guard to the observer, and also reports its loss.
     pub fn delivered<G: Guard>(&self, call: Id, guard: &Arc<G>, renewed: bool) -> Id {
         let name = name_of(guard.name()).unwrap_or(0);
         let sight: Arc<G> = Arc::clone(guard);
@@ -222,7 +223,7 @@ impl Worker {
         self.shows(call, claim, guard.lost())
     }
 
-    /// Begins to describe a guard to the observer; what tells it from others is left open.
+    /// Begins the description of a guard for the observer. The caller adds its identity.
     pub(super) fn claim(&self, name: usize, sight: Sight, renewed: bool) -> Claim {
         Claim {
             proc: self.life.proc,
@@ -240,7 +241,7 @@ impl Worker {
         }
     }
 
-    /// Shows a guard to the observer, which is told when `lost` resolves.
+    /// Shows a guard to the observer, and reports when `lost` resolves.
     pub(super) fn shows(
         &self,
         call: Id,
@@ -255,7 +256,7 @@ impl Worker {
         id
     }
 
-    /// Sends a write that arrives after `micros`, whatever becomes of its sender.
+    /// Sends a write that arrives after `micros`, even if its sender is gone.
     pub fn writes_late(&self, micros: u64, name: usize, token: u64) {
         let (watch, who) = (Arc::clone(&self.life.shared.watch), self.label.clone());
         let write = async move {
@@ -265,7 +266,7 @@ impl Worker {
     }
 }
 
-/// Polls `future` so many times and then gives it up.
+/// Polls `future` at most `polls` times and then drops it.
 pub(super) fn fragile<F: Future + Unpin>(
     future: F,
     polls: u64,

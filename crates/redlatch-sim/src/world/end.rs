@@ -1,4 +1,4 @@
-//! What may be left at the end.
+//! The state that may be left at the end.
 
 use super::World;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl World {
-    /// P6 and P10: all have done their work and settled, so nothing of theirs is left; of the dead,
-    /// nothing beyond its time.
+    /// Checks P6 and P10. All workers are done and settled, so nothing of theirs is left. Nothing
+    /// of dead clients outlasts its time.
     pub(super) fn check_end(&self) {
         if self.shared.faults.expects_trouble() {
             return;
@@ -23,8 +23,8 @@ impl World {
         self.check_left(leases + REGISTERED, late, |_| true);
     }
 
-    /// Looks who holds and who waits, `after` µs from now if nothing happened any more, and takes
-    /// exception to those who are `wrong`.
+    /// Reads the holders and waiters `after` µs from now, as if nothing else happened, and reports
+    /// those that are `wrong`.
     fn check_left(&self, after: u64, why: &str, wrong: impl Fn(&str) -> bool) {
         let shared = &self.shared;
         let state = shared.net.state();
@@ -54,5 +54,5 @@ impl World {
     }
 }
 
-/// How long the registration of a waiter lasts, in µs: 5 s and what clocks differ.
+/// The lifetime of a waiter's registration in µs: 5 s and the difference of clocks.
 const REGISTERED: u64 = 5_200_000;

@@ -1,4 +1,4 @@
-//! One run: a server, its clients, and what befalls them.
+//! One run: a server, its clients, and the faults.
 
 mod end;
 mod shared;
@@ -27,7 +27,7 @@ use crate::{
     workload::{self, Kind, Life},
 };
 
-/// Something that is due.
+/// An event that is due.
 #[derive(Debug)]
 pub enum Event {
     /// A message reaches the server.
@@ -36,43 +36,43 @@ pub enum Event {
     Down(ConnId, Downward),
     /// A connection breaks.
     Cut(ConnId),
-    /// The next timed fault.
+    /// The next timed fault occurs.
     Nemesis,
-    /// A paused process goes on.
+    /// A paused process resumes.
     Resume(ProcId),
-    /// A stopped server goes on.
+    /// A stopped server resumes.
     ServerResumes(usize),
     /// A client begins its next life.
     Rebirth(usize),
-    /// A copy of the data is taken, for a failover that loses what comes after it.
+    /// A copy of the data is taken, for a failover that loses later data.
     Copy,
     /// All faults end.
     Heal,
-    /// Everything must have ended.
+    /// All work must have ended.
     End,
 }
 
-/// What a run is asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Faults that are on in any case.
+    /// Faults that are always on.
     pub faults: Vec<Fault>,
-    /// The kind that all seeds work on; each draws its own if there is none.
+    /// The kind of all seeds. If there is none, each seed draws its own.
     pub kind: Option<Kind>,
     /// The planted fault.
     pub mutant: Option<Mutant>,
-    /// The world that all seeds are put into.
+    /// The scenario of all seeds.
     pub scenario: Option<&'static Scenario>,
-    /// Whether the story is told.
+    /// Whether the story is recorded.
     pub told: bool,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// The kind it worked on.
+    /// The kind that it used.
     pub kind: &'static str,
     /// The broken promises.
     pub violations: Vec<Violation>,
@@ -82,29 +82,29 @@ pub struct Report {
     pub tally: Tally,
     /// Virtual time in µs.
     pub lasted: u64,
-    /// How long it took until everybody had got everything once all was healed, in µs.
+    /// The time from the end of all faults until every worker had acquired everything, in µs.
     pub converged: u64,
-    /// Steps of the executor.
+    /// The number of steps of the executor.
     pub steps: u64,
-    /// The story, if it was told.
+    /// The story, if it was recorded.
     pub story: Vec<String>,
 }
 
-/// The run itself.
+/// The state of the run.
 struct World {
     shared: Arc<Shared>,
     rng: Rng,
-    /// The process of each client's present life.
+    /// The process of each client's current life.
     procs: Vec<Option<ProcId>>,
     /// The latest copies of the first server's data, a few tens of milliseconds apart.
     copies: Vec<Copied>,
-    /// Some of them, half a second apart.
+    /// A part of them, half a second apart.
     old: Vec<Copied>,
-    /// Chance of what only scenarios have, so that nothing else depends on it.
+    /// Random numbers for scenarios only, so that nothing else depends on them.
     apart: Rng,
-    /// Which of the servers that may take over from each other is in charge.
+    /// The active server among those that may replace each other.
     in_charge: usize,
-    /// When the next of the old copies is taken.
+    /// The time at which the next of the old copies is taken.
     next_old: u64,
     ended: bool,
 }
@@ -341,7 +341,7 @@ impl Options {
     }
 }
 
-/// Adds to what is kept, of which there are no more than `most`.
+/// Adds a copy, and removes the oldest if there are more than `most`.
 fn keep(kept: &mut Vec<Copied>, copy: Copied, most: usize) {
     kept.push(copy);
     if kept.len() > most {
@@ -349,10 +349,10 @@ fn keep(kept: &mut Vec<Copied>, copy: Copied, most: usize) {
     }
 }
 
-/// The safety phase ends at the latest then, in µs.
+/// The latest end of the safety phase, in µs.
 const SAFETY: u64 = 60_000_000;
 
-/// No run takes more steps.
+/// The limit of steps in a run.
 const STEPS: u64 = 3_000_000;
 
 const _: () = assert!(NAMES.len() == 3);

@@ -1,4 +1,4 @@
-//! What clients and the run share.
+//! The state that clients and the run share.
 
 use std::{
     collections::BTreeSet,
@@ -26,10 +26,10 @@ use crate::{
     workload::Kind,
 };
 
-/// What clients and the run share.
+/// The state that clients and the run share.
 #[derive(Debug)]
 pub struct Shared {
-    /// What this seed works on.
+    /// The kind of this seed.
     pub kind: Kind,
     /// Clock, tasks and timers.
     pub exec: Arc<Exec>,
@@ -37,25 +37,25 @@ pub struct Shared {
     pub net: Arc<Net>,
     /// The observer.
     pub watch: Arc<Watch>,
-    /// What this seed is about.
+    /// The parameters of this seed.
     pub plan: Plan,
     /// The faults of the safety phase.
     pub faults: Faults,
     /// The rule that clients break.
     pub broken: Option<redlatch_core::family::Rule>,
-    /// What a planted fault has spoilt around the clients.
+    /// The faults that a mutant has planted around the clients.
     pub spoilt: Spoilt,
-    /// What the seed is put into.
+    /// The scenario of the seed.
     pub scenario: Option<&'static Scenario>,
     /// The seed.
     pub seed: u64,
-    /// How far the workers of each client have come.
+    /// The progress of the workers of each client.
     pub done: Done,
     pub(super) rounds: Mutex<Vec<u64>>,
     pub(super) healed: AtomicBool,
     pub(super) heal: Notify,
     pub(super) resting: Mutex<Vec<usize>>,
-    /// The clients that have done all their work, by number and id.
+    /// The clients that have completed all their work, by number and id.
     pub(super) over: Mutex<BTreeSet<(usize, String)>>,
     pub(super) outside: ProcId,
 }
@@ -84,7 +84,7 @@ impl Done {
         }
     }
 
-    /// One more has ended.
+    /// Counts one worker of `client` as ended.
     pub fn one(&self, client: usize) {
         self.counts[client].fetch_add(1, Ordering::Relaxed);
         self.changed.notify_waiters();
@@ -118,7 +118,7 @@ impl Shared {
         taken
     }
 
-    /// A worker has no rounds left.
+    /// Records that a worker has no rounds left.
     pub fn rests(&self, client: usize) {
         let mut resting = lock(&self.resting);
         resting[client] += 1;
@@ -129,12 +129,12 @@ impl Shared {
         }
     }
 
-    /// A client has done all its work.
+    /// Records that a client has completed all its work.
     pub fn finished(&self, client: usize, id: &str) {
         lock(&self.over).insert((client, id.to_owned()));
     }
 
-    /// Returns who holds a name on any server.
+    /// Returns the holders of a name on any server.
     pub fn holders(&self, name: usize) -> Vec<String> {
         let state = self.net.state();
         let holders = |server: &Server| {
@@ -148,7 +148,7 @@ impl Shared {
         state.servers.iter().flat_map(holders).collect()
     }
 
-    /// Runs `action` after `micros`, whatever becomes of the client.
+    /// Runs `action` after `micros`, even if the client is gone.
     pub fn store(&self, micros: u64, action: BoxFuture<()>) {
         let sleep = crate::runtime::SimRuntime::new(
             Arc::clone(&self.exec),

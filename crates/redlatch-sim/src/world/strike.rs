@@ -1,4 +1,4 @@
-//! The faults that come at moments of their own.
+//! The timed faults.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl World {
             .schedule(self.shared.exec.now() + gap, Event::Nemesis);
     }
 
-    /// Does one of the faults that come at moments of their own.
+    /// Injects one of the timed faults.
     pub(super) fn strike(&mut self) {
         let shared = Arc::clone(&self.shared);
         let Some(fault) = shared.faults.next_timed(&mut self.rng) else {
@@ -43,8 +43,8 @@ impl World {
                 shared.exec.schedule(now + span, Event::ServerResumes(node));
             }
             Fault::Restart => {
-                // One of several servers may forget what it granted: that is what the others are
-                // for.
+                // One of several servers may forget its grants; the other servers compensate for
+                // that.
                 if nodes > 1 && self.rng.chance(500) {
                     tell(format!("server {node} restarts without its data"));
                     return shared.net.restart(node, &Snapshot::empty());
@@ -91,8 +91,7 @@ impl World {
         }
     }
 
-    /// Another server takes over: with all data, without the latest writes, or with the data of
-    /// long ago.
+    /// Lets another server take over: with all data, without the latest writes, or with old data.
     pub(super) fn take_over(&mut self, fault: Fault) {
         let shared = Arc::clone(&self.shared);
         let tell = |text: &str| {
@@ -100,7 +99,7 @@ impl World {
                 .watch
                 .fault(fault, shared.exec.now(), || text.to_owned())
         };
-        // The copies are the first server's.
+        // The copies are those of the first server.
         let copy = match fault {
             Fault::LossyFailover => {
                 tell("the server fails over and loses its last writes");
@@ -123,7 +122,7 @@ impl World {
         }
     }
 
-    /// One of the other servers is in charge, with these data and a clock of its own.
+    /// Makes one of the other servers the active one, with these data and its own clock.
     fn succeed(&mut self, data: &Snapshot) {
         let successors = &self.shared.plan.successors;
         let ahead = match successors.len() {

@@ -43,7 +43,7 @@ impl Workload for Fair {
         lock::holder(key, now).into_iter().collect()
     }
 
-    /// The queue; the set of its clients only says until when they count as alive.
+    /// Returns the queue. The set of clients only records until when each client counts as alive.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
         let Contents::SortedSet(members) = &key.contents else {
             return Vec::new();
@@ -76,7 +76,7 @@ impl Holding for Fair {
         terms: &Terms,
     ) -> Acquiring<FairLockGuard> {
         let lock = FairLock::new(&worker.client, label(name));
-        // Everybody behind a waiter that polls goes at its pace, which the hand-off is measured by.
+        // All waiters behind one that polls proceed at its pace, by which the hand-off is measured.
         let strategy = match terms.strategy {
             WaitStrategy::Poll(_) => WaitStrategy::Poll(Backoff::constant(POLL)),
             notify => notify,
@@ -125,5 +125,5 @@ impl Guard for FairLockGuard {
     }
 }
 
-/// How often waiters that poll ask.
+/// The interval of waiters that poll.
 const POLL: Duration = Duration::from_millis(4);

@@ -1,4 +1,4 @@
-//! The planted faults that the fair lock has to give away.
+//! The planted faults that runs of the fair lock must find.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{FAIR, Source};
@@ -8,7 +8,7 @@ use crate::mutants::{Mutant, client, script};
 const ACQUIRE: &Source = &FAIR.exclusive.acquire;
 const RELEASE: &Source = &FAIR.exclusive.release;
 
-/// All of them.
+/// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     script(
         "fair-overtakes",

@@ -1,4 +1,4 @@
-//! What only the fair lock promises: whoever is granted, nobody who is alive came before.
+//! The additional promise of the fair lock: a grant passes over no earlier waiter that is alive.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     watch::{Checker, Event, Record, View},
 };
 
-/// The queues as the answers of the server make them, and who of them may be passed over.
+/// The queues as the replies of the server imply them.
 #[derive(Debug)]
 pub(super) struct Order {
     names: Vec<Queue>,
@@ -18,11 +18,11 @@ pub(super) struct Order {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Addresses in order of arrival.
+    /// The addresses in order of arrival.
     waiters: Vec<String>,
-    /// Until when clients count as alive, by their channels, in ms of the server.
+    /// Per channel of a client: until when it counts as alive, in ms of the server.
     alive: BTreeMap<String, u64>,
-    /// When the present hold ends, or the last one ended, in ms of the server.
+    /// The end of the current or the last hold, in ms of the server.
     until: u64,
 }
 
@@ -77,7 +77,7 @@ impl Checker for Order {
 }
 
 impl Queue {
-    /// Takes an acquire in; returns who was passed over by it and should not have been.
+    /// Handles an acquire. Returns a waiter that was wrongly passed over.
     fn acquired(&mut self, ran: &Ran<'_>, now: u64) -> Option<String> {
         let address = ran.arg(7);
         let lease: u64 = ran.arg(4).parse().unwrap_or(0);
@@ -99,22 +99,22 @@ impl Queue {
                     self.lives(address, now + register);
                 }
                 let first = ran.item(3).and_then(number) == Some(1);
-                // A copy of an answer that was lost takes nothing.
+                // A grant during the current hold repeats a lost reply and does not take the name.
                 let taken = self.until <= now;
                 if first && taken {
                     self.forget_the_dead(now);
                 }
                 let passed = self.waiters.iter().position(|waiter| waiter == address);
                 let before = &self.waiters[..passed.unwrap_or(self.waiters.len())];
-                // Who was called may have been passed over, once that is long enough ago; nobody is
-                // called before the name is free.
+                // A notified waiter may be passed over if it does not respond in time. No waiter is
+                // notified before the name is free.
                 let wronged = before
                     .iter()
                     .find(|waiter| self.alive.get(channel(waiter)) > Some(&now))
                     .filter(|_| first && taken && now < self.until + GRACE)
                     .cloned();
                 if first && taken {
-                    // Whoever was passed over has lost its place.
+                    // Waiters that were passed over have lost their places.
                     let gone = passed.unwrap_or(self.waiters.len());
                     self.waiters.drain(..gone);
                 }
@@ -126,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// Takes note of waiters that their client has withdrawn.
+    /// Handles waiters that their client has withdrawn.
     fn withdrawn(&mut self, ran: &Ran<'_>) {
         let Some((client, numbers)) = ran.withdrawn(3) else {
             return;
@@ -142,7 +142,8 @@ impl Queue {
         self.alive.insert(channel(address).to_owned(), until);
     }
 
-    /// Whoever looks takes the dead at the front out; should they live after all, they come again.
+    /// Removes dead waiters at the front of the queue, as every script does that inspects it. If
+    /// they are alive after all, they register again.
     fn forget_the_dead(&mut self, now: u64) {
         let alive = |waiter: &String| self.alive.get(channel(waiter)) > Some(&now);
         let dead = self
@@ -162,5 +163,5 @@ fn number(value: &Value) -> Option<u64> {
     value.as_int().and_then(|number| u64::try_from(number).ok())
 }
 
-/// How long somebody who was called may take to come, in ms.
+/// The time in ms within which a notified waiter must respond.
 const GRACE: u64 = 5_000;

@@ -1,5 +1,5 @@
-//! What only the latch promises: a count-down counts exactly once, a latch opens once per
-//! generation, nobody passes early, everybody present passes.
+//! The additional promises of the latch: a count-down counts exactly once, a latch opens once per
+//! generation, no waiter passes early, and every waiter passes.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +16,24 @@ use crate::{
     watch::{Checker, Event, Record, View},
 };
 
-/// What a worker tells of itself. Times are true time in µs.
+/// An action that a worker reports. Times are true time in µs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Deed {
-    /// It begins to count down, once.
+    /// It begins one count-down.
     Counts,
-    /// It was told that it has counted.
+    /// Its count-down returned as counted.
     Counted,
     /// Its wait ended because the latch is open.
     Passes { since: u64, prompt: Prompt },
     /// Its wait ended because its time was up.
     IsShutOut { since: u64 },
-    /// There was nothing to wait for.
+    /// It found no latch to wait for.
     FindsNone { since: u64 },
-    /// What it waited for was deleted.
+    /// The latch that it waited for was deleted.
     IsDeleted { since: u64 },
 }
 
-/// Count-downs of one process for one name.
+/// The count-downs of one process for one name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     begun: u64,
@@ -41,14 +41,15 @@ struct Counts {
     told: u64,
 }
 
-/// Compares what the server does, and what workers are told, with what a latch is.
+/// Compares the actions of the server, and the results of workers, with a model of the latch.
 #[derive(Debug)]
 pub(super) struct Ledger {
     latches: Vec<Latch>,
     counts: BTreeMap<(ProcId, usize), Counts>,
-    /// What the latches were when the latest copies of the data were taken, by their numbers.
+    /// The latches at the times of the latest copies of the data, by the numbers of the copies.
     copies: BTreeMap<u64, Vec<Latch>>,
-    /// The server has forgotten what it was told: what counted before may count again.
+    /// Whether the server has lost acknowledged state. An operation that counted before may then
+    /// count again.
     forgot: bool,
 }
 
@@ -83,7 +84,7 @@ impl Checker for Ledger {
     }
 }
 
-/// A promise that is broken, and how.
+/// A broken promise and its description.
 type Broken = Option<(&'static str, String)>;
 
 impl Ledger {
@@ -96,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// The server has what it had at the time of this copy, or nothing.
+    /// Handles a server that returns to the data of this copy, or to no data.
     fn forget(&mut self, copy: Option<u64>, now: u64) {
         self.forgot = true;
         let copy = copy.and_then(|copy| self.copies.get(&copy));
@@ -106,7 +107,7 @@ impl Ledger {
         }
     }
 
-    /// The server has run a script.
+    /// Handles a script that the server has run.
     fn ran(&mut self, proc: ProcId, ran: &Ran<'_>, now: u64) -> Broken {
         let name = ran.name()?;
         let broken = |what: String| ("P5", format!("{}: {what}", label(name)));
@@ -147,7 +148,7 @@ impl Ledger {
         None
     }
 
-    /// A worker was told something.
+    /// Handles a result of a worker.
     fn did(&mut self, proc: ProcId, name: usize, deed: Deed) -> Broken {
         let latch = &self.latches[name];
         let counts = self.counts.entry((proc, name)).or_default();
@@ -196,10 +197,10 @@ impl Ledger {
         None
     }
 
-    /// A waiter passes: a generation that was there while it waited must have opened, and where
-    /// nothing goes wrong just now.
+    /// Checks a waiter that passes: a generation that existed during its wait must have opened. If
+    /// no fault interferes, it must have opened just now.
     fn passes(&self, proc: ProcId, name: usize, since: u64, prompt: Prompt, view: &View) -> Broken {
-        // The latest that it may have waited for.
+        // This is the latest generation that the worker may have waited for.
         let mut generations = self.latches[name].generations.iter().rev();
         let Some(opened) = generations
             .find(|it| it.lasted_to(since) && it.opened.is_some())
@@ -215,7 +216,8 @@ impl Ledger {
         if prompt == Prompt::No {
             return None;
         }
-        // Told at once, or as soon as messages reach it; if a message is lost it looks by itself.
+        // The waiter is told at once, or as soon as messages reach it. If a message is lost, the
+        // waiter checks by itself.
         let hears = opened.max(since + SETTLING + 16 * conditions.delay);
         let due = if conditions.calm {
             hears + PROMPT
@@ -235,7 +237,7 @@ impl Ledger {
     }
 }
 
-/// An operation runs for the first time.
+/// Checks the first run of an operation.
 fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<String> {
     let op = ran.arg(2);
     let argument = ran.arg(3).parse().unwrap_or(0);
@@ -275,8 +277,8 @@ fn first_run(latch: &mut Latch, ran: &Ran<'_>, acted: bool, now: u64) -> Option<
     }
 }
 
-/// A copy of an operation that has run before: it changes nothing, and says what became of the
-/// first.
+/// Checks a copy of an operation that has run before. It must change nothing and report the result
+/// of the first run.
 fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Option<String> {
     let op = ran.arg(2);
     let Outcome::Acted(generation) = before else {
@@ -302,7 +304,8 @@ fn copy(latch: &mut Latch, ran: &Ran<'_>, before: Outcome, acted: bool) -> Optio
     if cut_off { None } else { said_left(ran, left) }
 }
 
-/// What a count-down says is left, and of which generation; `None` for one that is over.
+/// Checks the reply of a count-down: the remaining count and its generation. `expected` is `None`
+/// for a generation that is over.
 fn said_left(ran: &Ran<'_>, expected: Option<(u32, u64)>) -> Option<String> {
     let left = ran.item(3).and_then(Value::as_int);
     let said = (left, number(ran.item(4)));
@@ -313,7 +316,7 @@ fn said_left(ran: &Ran<'_>, expected: Option<(u32, u64)>) -> Option<String> {
     (said != expected).then(|| format!("said to be left: {said:?}, and it is {expected:?}"))
 }
 
-/// What a look shows.
+/// Checks the reply of a look.
 fn looked(latch: &mut Latch, ran: &Ran<'_>) -> Option<String> {
     let set = match ran.verdict() {
         "set" => true,
@@ -361,20 +364,20 @@ fn number(item: Option<&Value>) -> Option<u64> {
         .and_then(|number| u64::try_from(number).ok())
 }
 
-/// How many generations that opened the server remembers, besides the present one.
+/// The number of open generations that the server remembers, besides the present one.
 const RECORD: usize = 64;
 
-/// How many copies of the data are in use at a time, and a few more.
+/// The number of copies that are kept: a few more than are in use at a time.
 const COPIES: usize = 100;
 
-/// A message takes no longer when nothing is wrong, besides six delays.
+/// The longest time of a message without faults in µs, besides six delays.
 const PROMPT: u64 = 10_000;
 
-/// A subscription that breaks as it is confirmed is noticed that much later.
+/// The delay in µs until a client notices a subscription that breaks as it is confirmed.
 const NOTICED: u64 = 400_000;
 
-/// The longest time between two looks, and what a subscription that breaks in between may add.
+/// The longest time between two looks, and the delay that a broken subscription may add, in µs.
 const LOOK: u64 = 2_400_000 + 1_000_000;
 
-/// Somebody who has waited so long is subscribed.
+/// The time in µs after which a waiter is subscribed.
 const SETTLING: u64 = 30_000;

@@ -1,4 +1,4 @@
-//! The countdown latch: nothing is held; what is waited for is that a generation opens.
+//! The countdown latch. It has no holds; waiters wait until a generation opens.
 
 mod ledger;
 mod model;
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct CountDown;
 
-/// A wait or a count-down under way; `false` if the wait's time was up.
+/// A running wait or count-down; `false` if the wait's time was up.
 type Calling = Pin<Box<dyn Future<Output = Result<bool, Error>> + Send>>;
 
 impl Workload for CountDown {
@@ -41,7 +41,7 @@ impl Workload for CountDown {
     fn prepare<'a>(&'a self, client: &'a Client, names: usize) -> Work<'a> {
         Box::pin(async move {
             for name in 0..names {
-                // Where this fails, the workers find that nobody has set it.
+                // If this fails, the workers find that the latch is not set.
                 let latch = CountDownLatch::new(client, label(name));
                 let _ = latch.try_set_count(2).ttl(TTL).await;
             }
@@ -56,7 +56,7 @@ impl Workload for CountDown {
         Box::pin(get_on(worker, name))
     }
 
-    /// What acts must not come late.
+    /// Returns the actions that must not be late.
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         let acts = matches!(
             (ran.source.name, ran.verdict()),
@@ -73,15 +73,15 @@ impl Workload for CountDown {
         Vec::new()
     }
 
-    /// A latch lives for as long as it was asked to, and what is left of a deleted one for the
-    /// retention.
+    /// Returns the lifetime of a key: a latch lives for the requested time, and the remains of a
+    /// deleted one for the retention.
     fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
         let asked = u64::try_from(TTL.as_millis()).unwrap_or(u64::MAX);
-        // A ms more by rounding.
+        // Rounding adds up to one ms.
         Some(asked.max(plan.retention + 5_200) + 200 + plan.beyond())
     }
 
-    /// The ids of operations that are remembered stand for nobody who waits.
+    /// Returns no waiters: the ids in a latch are those of remembered operations.
     fn waiters(&self, _: &KeyDump) -> Vec<String> {
         Vec::new()
     }
@@ -95,9 +95,9 @@ impl Workload for CountDown {
     }
 }
 
-/// One round: sets, counts, waits, deletes.
+/// Runs one round: sets, counts, waits, deletes.
 async fn round(worker: &mut Worker) {
-    // Where little happens, what was missed is not made up for by what comes next.
+    // With little activity, no later event makes up for a missed one.
     let slow = worker.plan().patience.is_multiple_of(4);
     let think = match worker.rng.below(4) {
         _ if slow => worker.rng.between(0, 6_000_000),
@@ -107,7 +107,7 @@ async fn round(worker: &mut Worker) {
     };
     worker.think(think).await;
     let name = worker.rng.index(worker.plan().names);
-    // Clients with an odd number never wait for long: they open everything once all is healed.
+    // Clients with an odd number never wait for long: they open all latches once all is healed.
     let patient = worker.life.number.is_multiple_of(2);
     match worker.rng.below(20) {
         0..=3 => set(worker, name).await,
@@ -120,7 +120,7 @@ async fn round(worker: &mut Worker) {
     }
 }
 
-/// Everybody must see every latch open once all is healed.
+/// Waits for every latch to open, which every worker must see once all is healed.
 async fn get_on(worker: &mut Worker, name: usize) {
     loop {
         let latch = latch(worker, name);
@@ -142,7 +142,7 @@ async fn get_on(worker: &mut Worker, name: usize) {
     }
 }
 
-/// Counts down until it is open, whoever set it how often.
+/// Counts down until the latch is open, even if others set it again.
 async fn open(worker: &Worker, name: usize, latch: &CountDownLatch) {
     loop {
         worker.watch().did(worker.life.proc, name, &Deed::Counts);
@@ -243,7 +243,7 @@ async fn wait_for(worker: &mut Worker, name: usize) {
     }
 }
 
-/// P11, and P10 by dropping the call in some cases; `None` if it was dropped.
+/// Checks P11, and P10 by dropping the call in some cases; returns `None` if it was dropped.
 async fn called(
     worker: &mut Worker,
     name: usize,
@@ -257,7 +257,7 @@ async fn called(
     Some(worker.timed(what, limit, call).await)
 }
 
-/// Tells the ledger how a wait ended; returns whether it has passed.
+/// Reports the end of a wait to the ledger. Returns whether the worker has passed.
 fn note_wait(
     worker: &Worker,
     name: usize,
@@ -301,5 +301,5 @@ fn now(worker: &Worker) -> u64 {
     worker.life.shared.exec.now()
 }
 
-/// Longer than any run: what is left over at the end still has an end.
+/// A time longer than any run. Data that are left at the end still have an expiry.
 const TTL: Duration = Duration::from_secs(3_600);

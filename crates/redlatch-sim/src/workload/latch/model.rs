@@ -1,24 +1,24 @@
-//! What one latch is, written down once more with a memory of everything that ever happened to it.
+//! A model of one latch, which remembers its whole history.
 
 use std::collections::BTreeMap;
 
 /// One generation. Times are true time in µs.
 #[derive(Clone, Debug)]
 pub(super) struct Generation {
-    /// Its number, as the server gave it.
+    /// The number, as the server assigned it.
     pub(super) number: u64,
     pub(super) left: u32,
     pub(super) set: u64,
     pub(super) opened: Option<u64>,
-    /// When it was deleted, open or not.
+    /// The time of its deletion, open or not.
     pub(super) deleted: Option<u64>,
-    /// When the next one was set.
+    /// The time at which the next one was set.
     pub(super) followed: Option<u64>,
-    /// The server has forgotten it, which counts as deleted, also if it had opened.
+    /// Whether the server has forgotten it, which counts as deleted, even if it had opened.
     pub(super) forgotten: bool,
 }
 
-/// What an operation came to when it first ran.
+/// The result of the first run of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It acted on this generation.
@@ -26,7 +26,7 @@ pub(super) enum Outcome {
     Refused,
 }
 
-/// One name.
+/// The latch of one name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latch {
     pub(super) generations: Vec<Generation>,
@@ -34,7 +34,7 @@ pub(super) struct Latch {
 }
 
 impl Generation {
-    /// Tells whether it was the present one at any time from `since` on.
+    /// Tells whether it was the present generation at any time from `since` on.
     pub(super) fn lasted_to(&self, since: u64) -> bool {
         self.followed.is_none_or(|at| at >= since) && self.deleted.is_none_or(|at| at >= since)
     }
@@ -44,7 +44,7 @@ impl Generation {
         self.lasted_to(since) && self.opened.is_none_or(|at| at >= since)
     }
 
-    /// Tells whether somebody who waits for it may be told that it was deleted.
+    /// Tells whether a waiter for it may be told that it was deleted.
     pub(super) const fn is_gone(&self) -> bool {
         self.was_cut_off() || self.forgotten
     }
@@ -75,7 +75,7 @@ impl Latch {
             .find(|generation| generation.number == number)
     }
 
-    /// Returns how many generations later than `this` have opened.
+    /// Returns the number of generations later than `this` that have opened.
     pub(super) fn opened_since(&self, this: &Generation) -> usize {
         let later = self.generations.iter().rev();
         later
@@ -111,8 +111,8 @@ impl Latch {
         });
     }
 
-    /// The server forgets everything but what `copy` says. What was remains on record, and what
-    /// comes back begins once more.
+    /// Returns to the state of `copy`, as the server does. The earlier history stays, and restored
+    /// generations begin once more.
     pub(super) fn forget(&mut self, copy: &Self, now: u64) {
         for generation in &mut self.generations {
             generation.deleted.get_or_insert(now);

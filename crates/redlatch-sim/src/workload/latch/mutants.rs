@@ -1,4 +1,4 @@
-//! The planted faults that the latch has to give away.
+//! The planted faults that runs of the latch must find.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{LATCH, Source};
@@ -13,7 +13,7 @@ const COUNT_DOWN: &Source = &LATCH.count_down;
 const DELETE: &Source = &LATCH.delete;
 const LOOK: &Source = &LATCH.look;
 
-/// All of them.
+/// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     script(
         "latch-counts-twice",

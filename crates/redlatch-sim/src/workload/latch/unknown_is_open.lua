@@ -1,12 +1,12 @@
--- A planted fault: shows a latch, and takes each generation that is not listed and older than the
--- present one for opened.
+-- A planted fault: shows a latch, and reports each generation as open that is not listed and older
+-- than the present one.
 --
--- KEYS  1 K; its fields stand in set.lua
--- ARGV  a generation each, any number of them
+-- KEYS  1 K; set.lua lists the fields
+-- ARGV  any number of generations
 -- Reply {now, 'set', g, left, of, remaining ms or '', fate, …}
---       {now, 'unset', '', 0, 0, '', fate, …}   nobody has set it, or it was deleted
---       {now, 'kind', kind}                     the name is something else
---       a fate per generation: 'open' it has opened, 'shut' it has not, 'deleted' it never will
+--       {now, 'unset', '', 0, 0, '', fate, …}   the latch is not set, or it was deleted
+--       {now, 'kind', kind}                     the name is of another kind
+--       a fate per generation: 'open' has opened, 'shut' has not, 'deleted' never will
 -- Cost  O(generations): TIME, HMGET.
 --
 local time = redis.call('TIME')
@@ -18,8 +18,8 @@ end
 
 local reply = {now, 'unset', '', 0, 0, ''}
 if f[3] then
-  -- Where time moves during a script, a key outlives its end by what has passed since the script
-  -- began.
+  -- On servers whose time moves during a script, a key outlives its expiry until the end of the
+  -- script.
   reply = {now, 'set', f[2], f[3], f[4], f[5] ~= '' and math.max(f[5] - now, 0) or ''}
 end
 local deleted = f[6] or ' '

@@ -104,7 +104,7 @@ impl Guard for LockGuard {
     }
 }
 
-/// Reads the live holder out of a lock's key.
+/// Reads the live holder from the key of a lock.
 pub(super) fn holder(key: &KeyDump, now: u64) -> Option<String> {
     let Contents::Hash(fields) = &key.contents else {
         return None;

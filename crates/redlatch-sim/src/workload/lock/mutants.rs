@@ -1,5 +1,5 @@
-//! The planted faults that the plain lock has to give away: in its scripts, and in the rules of the
-//! client that all kinds share.
+//! The planted faults that runs of the plain lock must find: in its scripts, and in the rules of
+//! the client that all kinds share.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
@@ -11,7 +11,7 @@ const RELEASE: &Source = &REENTRANT.release;
 const RENEW: &Source = &REENTRANT.renew;
 const FORCE: &Source = &REENTRANT.force;
 
-/// All of them.
+/// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     script(
         "early-grant",

@@ -1,4 +1,4 @@
-//! What the scripts of the plain lock, and of others that one owner holds at a time, have done.
+//! The actions of the scripts of the plain lock, and of other locks with one owner at a time.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +39,8 @@ pub(in crate::workload) fn seen(ran: &Ran<'_>, kind: &str) -> Vec<Seen> {
     vec![seen]
 }
 
-/// Several names may be granted at once: their keys come first, and those of their waiters behind
-/// them.
+/// Reads a grant. Several names may be granted at once: their keys come first, and then the keys of
+/// their waiters.
 fn granted(ran: &Ran<'_>) -> Vec<Seen> {
     let names: BTreeSet<_> = (1..=ran.keys())
         .filter_map(|at| name_of(ran.key(at)))

@@ -1,4 +1,4 @@
-//! All members in their holder's hands.
+//! A delivered guard of several names.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     workload::{Worker, worker::fragile},
 };
 
-/// A delivered guard of several names; dropping it drops the guard.
+/// A delivered guard of several names with its holder. Dropping it drops the guard.
 #[derive(Debug)]
 pub(super) struct Held {
     watch: Arc<Watch>,
@@ -20,7 +20,7 @@ pub(super) struct Held {
     members: Vec<Shown>,
 }
 
-/// One member as the observer knows it.
+/// One member in the view of the observer.
 #[derive(Debug)]
 struct Shown {
     id: Id,
@@ -101,7 +101,7 @@ impl Held {
         self.guard.as_ref().expect("it is there until it is ended")
     }
 
-    /// Writes to each name if the guard's check passes, or sends writes that come late, after the
+    /// Writes to each name if the guard's check passes, or sends writes that arrive late, after the
     /// check.
     pub(super) fn write(&self, worker: &mut Worker) {
         let fit = self.guard().check().is_ok();
@@ -120,7 +120,7 @@ impl Held {
         }
     }
 
-    /// P4: the loss of one is the loss of all.
+    /// Checks P4: the loss of one member is the loss of all.
     pub(super) fn check(&self, worker: &Worker) {
         let lost = |member: &&redlatch_core::Held| matches!(member.state(), HoldState::Lost(_));
         if let Some(member) = self.guard().members().iter().find(lost)
@@ -132,7 +132,7 @@ impl Held {
         }
     }
 
-    /// Gives it up in one of the many ways.
+    /// Gives the guard up in one of the many ways.
     pub(super) async fn end(self, worker: &mut Worker) {
         match worker.rng.below(10) {
             0..=3 => drop(self),
@@ -146,7 +146,7 @@ impl Held {
         }
     }
 
-    /// P5: releases, and compares what is said of each member with the guards that are out.
+    /// Checks P5: releases, and compares the reply for each member with the delivered guards.
     pub(super) async fn release(self, worker: &Worker) {
         let holds: Vec<_> = self
             .members
@@ -187,7 +187,7 @@ impl Held {
         }
     }
 
-    /// Takes the guard out; it is the holder's no longer.
+    /// Takes the guard out. It no longer belongs to the holder.
     fn take(mut self) -> Option<MultiGuard> {
         self.leave();
         self.guard.take().and_then(Arc::into_inner)

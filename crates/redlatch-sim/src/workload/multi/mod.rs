@@ -1,4 +1,4 @@
-//! Several locks held as one: two plain ones and a fair one, given in any order.
+//! Several locks held as one: two plain ones and a fair one, in any order.
 
 mod held;
 mod mutants;
@@ -55,7 +55,7 @@ impl Workload for Several {
     }
 }
 
-/// One round: thinks, acquires some of the names, works under them, gives them up.
+/// Runs one round: thinks, acquires some of the names, works under them, gives them up.
 async fn round(worker: &mut Worker) {
     let think = match worker.rng.below(10) {
         0 => worker.rng.between(0, worker.plan().lease * 1500),
@@ -87,7 +87,8 @@ async fn round(worker: &mut Worker) {
     }
 }
 
-/// Everybody must get all names as one once all is healed, whatever order they ask for them in.
+/// Acquires all names as one, which every worker must be able to do once all is healed, in any
+/// order of the names.
 async fn get_on(worker: &mut Worker) {
     let terms = Terms {
         how: How::Patiently,
@@ -105,7 +106,7 @@ async fn get_on(worker: &mut Worker) {
     }
 }
 
-/// Draws names in any order: all, or some of them and perhaps one twice.
+/// Draws names in any order: all names, or some of them and perhaps one twice.
 fn draw(worker: &mut Worker, some: bool) -> Vec<usize> {
     let mut names: Vec<_> = (0..worker.plan().names).collect();
     for at in (1..names.len()).rev() {
@@ -132,7 +133,7 @@ async fn acquire(
     worker.say(|| format!("{} of {}", terms.tell(names[0], owner), told.join(", ")));
     let future = worker.call(ask(worker, names, owner, terms));
     let proc = worker.life.proc;
-    // Who waits for one while it holds another is called too late as a rule: nothing is promised
+    // A waiter for one name that holds another is usually notified too late, so nothing is promised
     // about the hand-off.
     let calls: Vec<_> = names
         .iter()
@@ -141,8 +142,8 @@ async fn acquire(
     let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
         worker.cancelled(future, names[0]).await
     } else {
-        // Without a time to end at, each member may take as long as one alone, and so may the
-        // extension of its lease.
+        // Without a total time limit, each member may take as long as one lock alone, and so may
+        // the extension of its lease.
         let limit = match terms.how {
             How::Once => worker.patience() * (names.len() as u64 + 1),
             _ => terms.limit(worker),
@@ -199,7 +200,7 @@ fn ask(worker: &Worker, names: &[usize], owner: &Owner, terms: &Terms) -> Acquir
     }
 }
 
-/// Works under all of them, and perhaps enters some again.
+/// Works under all names, and perhaps enters some again.
 async fn work(worker: &mut Worker, held: Held) {
     let lease = worker.plan().lease * 1000;
     let mut inner = None;
@@ -244,5 +245,5 @@ async fn work(worker: &mut Worker, held: Held) {
     }
 }
 
-/// The name that is a fair lock; the others are plain ones, which one script can take together.
+/// The name with a fair lock. The others have plain locks, which one script can acquire together.
 const FAIR: usize = 2;

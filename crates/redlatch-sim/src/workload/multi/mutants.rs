@@ -1,4 +1,4 @@
-//! The planted faults that locks held as one have to give away.
+//! The planted faults that runs of locks held as one must find.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
@@ -7,7 +7,7 @@ use crate::mutants::{Mutant, client, script};
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
 
-/// All of them.
+/// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     script(
         "multi-takes-what-is-held",

@@ -1,5 +1,5 @@
-//! P1 once more, by what the server has answered: at no time are more permits out than there are,
-//! and nobody is passed over.
+//! P1 and the order of grants by the replies of the server: never more permits are out than exist,
+//! and no waiter is passed over.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::{
     watch::{Checker, Event, Record, View},
 };
 
-/// Permits given out together.
+/// Permits that were granted together.
 #[derive(Debug)]
 struct Entry {
     until: u64,
     permits: u64,
 }
 
-/// Per name, the holds that the server has given out and not taken back.
+/// Per name, the holds that the server has granted and that were not released.
 #[derive(Debug)]
 pub(super) struct Ledger {
     names: Vec<BTreeMap<String, Entry>>,
@@ -32,7 +32,7 @@ impl Ledger {
         }
     }
 
-    /// Returns how many permits are out now.
+    /// Records a grant. Returns the number of permits that are out now.
     fn granted(&mut self, name: usize, now: u64, ran: &Ran<'_>) -> Option<u64> {
         let (need, lease): (u64, u64) = (ran.arg(4).parse().ok()?, ran.arg(5).parse().ok()?);
         let until = now + number(ran, 5).unwrap_or(lease);
@@ -51,7 +51,8 @@ impl Ledger {
         } else {
             for at in 0..need {
                 let hold = format!("{attempt}:{at}");
-                // Of what a copy follows, some may be back, or over.
+                // A copy repeats a grant of which some permits may have been released or have
+                // expired since.
                 let out = holds.get(&hold).is_some_and(|entry| entry.until > now);
                 if !copy || out {
                     enter(holds, hold, 1);
@@ -88,8 +89,7 @@ impl Ledger {
     }
 }
 
-/// Tells whether permits of this attempt are out, as one hold or with ids: then what is granted is
-/// a copy.
+/// Tells whether permits of this attempt are out, as one hold or with ids. A grant is then a copy.
 fn is_copy(holds: &BTreeMap<String, Entry>, attempt: &str, now: u64) -> bool {
     let prefix = format!("{attempt}:");
     let of_attempt = holds.range(prefix.clone()..);
@@ -111,7 +111,8 @@ impl Checker for Ledger {
             return;
         };
         if view.conditions.servers_differ > 0 {
-            // The next server's clock may be behind, and what is over by now may be out for good.
+            // The next server's clock may be behind. Entries that have expired by this clock are
+            // removed, so that they do not count as live again by that one.
             self.names[name].retain(|_, entry| entry.until > now);
         }
         match (ran.source.name, ran.verdict()) {

@@ -12,16 +12,15 @@ use redlatch_embedded::engine::{Contents, KeyDump};
 pub(super) use self::{permits::Permits, semaphore::Semaphore};
 use crate::plan::Plan;
 
-/// How many permits there are, by name.
+/// The number of permits of each name.
 const SIZES: [u32; 3] = [1, 3, 4];
 
-/// Returns how many permits name `name` has.
+/// Returns the number of permits of name `name`.
 fn size(name: usize) -> u32 {
     SIZES.get(name).copied().unwrap_or(1)
 }
 
-/// Returns the holds that live at `now`, and what is wrong with the count of permits, if anything
-/// is.
+/// Returns the holds that are live at `now`, and a description of a wrong count of permits.
 fn holders(key: &KeyDump, now: u64) -> Vec<String> {
     let Contents::Hash(fields) = &key.contents else {
         return Vec::new();
@@ -51,7 +50,7 @@ fn holders(key: &KeyDump, now: u64) -> Vec<String> {
     live
 }
 
-/// Returns who waits. Other sorted sets list holds, and what has run.
+/// Returns the waiters. Other sorted sets list holds and finished operations.
 fn waiters(key: &KeyDump) -> Vec<String> {
     let Contents::SortedSet(members) = &key.contents else {
         return Vec::new();
@@ -62,8 +61,8 @@ fn waiters(key: &KeyDump) -> Vec<String> {
         .collect()
 }
 
-/// A size stays until it is deleted, and with it the index; an operation is remembered for half a
-/// minute.
+/// Returns the lifetime of a key. A size stays until it is deleted, and so does the index; an
+/// operation is remembered for half a minute.
 fn lives(key: &str, plan: &Plan) -> Option<u64> {
     match key.rsplit_once(':') {
         Some((_, "q" | "l")) => Some(plan.lease * 2 + plan.retention + 5_200 + plan.beyond()),

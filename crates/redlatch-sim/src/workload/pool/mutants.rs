@@ -1,4 +1,4 @@
-//! The planted faults that the semaphores have to give away.
+//! The planted faults that runs of the semaphores must find.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{POOL, Source};
@@ -9,7 +9,7 @@ const ACQUIRE: &Source = &POOL.acquire;
 const RELEASE: &Source = &POOL.release;
 const RENEW: &Source = &POOL.renew;
 
-/// Those of the semaphore.
+/// Planted faults of the semaphore.
 pub(super) const SEMAPHORE: &[Mutant] = &[
     script(
         "semaphore-one-too-many",
@@ -99,7 +99,7 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     client("semaphore-never-renewed", Rule::Renew),
 ];
 
-/// Those of the permit-expirable semaphore.
+/// Planted faults of the permit-expirable semaphore.
 pub(super) const PERMITS: &[Mutant] = &[
     script(
         "permits-one-too-many",

@@ -1,12 +1,13 @@
-//! What a pool promises those who wait: whoever is granted leaves enough for all who are alive and
-//! came before.
+//! The promise of a pool to its waiters: a grant leaves enough permits for all earlier waiters that
+//! are alive.
 
 use super::scripts::number;
 use crate::scripts::Ran;
 
-/// The waiters of one name as the answers of the server make them, in order of arrival. Whoever the
-/// server may have struck out has no claim until it is heard of again, so that what is found wrong
-/// here is wrong.
+/// The waiters of one name in order of arrival, as the replies of the server imply them.
+///
+/// A waiter that the server may have removed has no claim until its next request. Every violation
+/// that is found here is thus a real one.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiters: Vec<Waiter>,
@@ -14,13 +15,13 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 struct Waiter {
-    /// `<verb> <channel> <n> <need>`, as the server has it.
+    /// The member `<verb> <channel> <n> <need>`, as the server stores it.
     member: String,
     /// Until when its client counts as alive, in ms of the server.
     alive: u64,
-    /// When it last asked, in ms of the server.
+    /// The time of its last request, in ms of the server.
     asked: u64,
-    /// The server surely has it in its queue.
+    /// Whether it is certain that the server still has it in its queue.
     claims: bool,
 }
 
@@ -36,7 +37,7 @@ impl Waiter {
 }
 
 impl Queue {
-    /// Takes note of an acquire that waits.
+    /// Handles an acquire that waits.
     pub(super) fn waits(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
         let (Some(member), Ok(span)) = (member(ran), ran.arg(7).parse::<u64>()) else {
@@ -62,8 +63,9 @@ impl Queue {
         }
     }
 
-    /// Takes note of an acquire that was granted what others could not have had before; `room` is
-    /// what is left. Returns who was passed over, if that is not enough for all before it.
+    /// Handles a grant that no other waiter could have had before; `room` is the number of permits
+    /// that are left. Returns a waiter that was passed over, if that is not enough for all waiters
+    /// before it.
     pub(super) fn granted(&mut self, now: u64, ran: &Ran<'_>, room: u64) -> Option<String> {
         self.forget(now);
         let member = member(ran);
@@ -82,13 +84,13 @@ impl Queue {
         passed
     }
 
-    /// Takes note of a waiter that leaves.
+    /// Handles a waiter that leaves.
     pub(super) fn leaves(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
         self.waiters.retain(|waiter| waiter.member != ran.arg(5));
     }
 
-    /// Takes note of waiters that their client has withdrawn.
+    /// Handles waiters that their client has withdrawn.
     pub(super) fn withdrawn(&mut self, now: u64, ran: &Ran<'_>) {
         self.forget(now);
         let Some((channel, numbers)) = ran.withdrawn(4) else {
@@ -100,8 +102,8 @@ impl Queue {
         });
     }
 
-    /// Whoever looks may take out the dead, and who was called and did not come; they come again,
-    /// at the end.
+    /// Drops the claims of dead waiters, and of notified waiters that did not respond. Every script
+    /// that inspects the queue may remove them. They register again at the end.
     fn forget(&mut self, now: u64) {
         for waiter in &mut self.waiters {
             waiter.claims &= waiter.alive > now && waiter.asked + GRACE > now;
@@ -119,5 +121,6 @@ fn client(member: &str) -> &str {
     member.split(' ').nth(1).unwrap_or_default()
 }
 
-/// How long somebody who was called may take to come, in ms. Nobody is called before it last asked.
+/// The time in ms within which a notified waiter must respond. No waiter is notified before its
+/// last request.
 const GRACE: u64 = 5_000;

@@ -1,5 +1,4 @@
-//! Permits with an id: given out, extended, handed to another task, given back or left to their
-//! lease.
+//! Permits with an id: granted, extended, passed to another task, released or left to their lease.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -39,8 +38,8 @@ impl Workload for Permits {
         scripts::seen(ran)
     }
 
-    /// Whoever has finished may have left permits to their lease, so that only those count that
-    /// outlast it: whose they were is left out.
+    /// Returns the holders without their owners. A finished worker may have left permits to their
+    /// lease, so only permits that outlast it count.
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
         let holders = holders(key, now).into_iter();
         let nameless = |hold: String| match hold.split_once(':') {
@@ -119,7 +118,7 @@ async fn round(worker: &mut Worker) {
     }
 }
 
-/// Works under permits, and gives back those that it does not leave to their lease.
+/// Works under permits, and releases those that it does not leave to their lease.
 async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>) {
     let semaphore = permits(worker, name);
     let span = worker.rng.between(0, worker.plan().lease * 500);
@@ -150,7 +149,7 @@ async fn work(worker: &mut Worker, name: usize, mut ids: Vec<PermitId>) {
     }
 }
 
-/// P10: what was given back stays so, whatever copies come.
+/// Checks P10: released permits stay released, whatever copies arrive.
 async fn stay_back(worker: &mut Worker, semaphore: &PermitExpirableSemaphore, ids: &[PermitId]) {
     if worker.rng.chance(800) || worker.has(Fault::LossyFailover) {
         return;

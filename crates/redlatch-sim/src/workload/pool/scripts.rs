@@ -1,11 +1,11 @@
-//! What the scripts of a pool have done.
+//! The actions of the scripts of a pool.
 
 use redlatch_core::runtime::Value;
 
 use super::size;
 use crate::scripts::{Ran, Seen};
 
-/// Says what a script did, for kinds whose holds are called as attempts are.
+/// Returns the actions of a script, for kinds whose holds have the identities of their attempts.
 pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     let Some(name) = ran.name() else {
         return Vec::new();
@@ -20,8 +20,7 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
             hold: ran.arg(4).to_owned(),
         }],
         ("pool/release", verdict) if !verdict.is_empty() && ran.arg(6) == "0" => {
-            // With more permits it depends on who needs how many whether somebody can have what it
-            // waits for.
+            // With more permits, it depends on the needs of the waiters whether one can acquire.
             let freed = verdict == "released" && size(name) == 1;
             vec![Seen::Ended {
                 name,
@@ -33,7 +32,7 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     }
 }
 
-/// Returns the attempt that a hold is of.
+/// Returns the attempt of a hold.
 fn attempt(hold: &str) -> &str {
     match hold.match_indices(':').nth(1) {
         Some((at, _)) => &hold[..at],
@@ -41,7 +40,7 @@ fn attempt(hold: &str) -> &str {
     }
 }
 
-/// Reads item `at` of an answer as a number.
+/// Reads item `at` of a reply as a number.
 pub(super) fn number(ran: &Ran<'_>, at: usize) -> Option<u64> {
     let item = ran.item(at)?;
     match item {

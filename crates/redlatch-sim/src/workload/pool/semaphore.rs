@@ -1,4 +1,4 @@
-//! The semaphore: permits of which several have some, renewed, split and given back in parts.
+//! The semaphore: an attempt takes several permits, which are renewed, split and released in parts.
 
 use std::{future::IntoFuture, ops::Deref};
 
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::workload) struct Semaphore;
 
-/// What the guard of permits is made of.
+/// The guard of permits.
 #[derive(Debug)]
 pub(in crate::workload) struct Units(Portion);
 
@@ -80,7 +80,7 @@ impl Holding for Semaphore {
         let pool = Pool::new(&worker.client, FLAVOUR, label(name)).size(size);
         let need = 1 + u32::try_from(worker.rng.below(u64::from(size))).unwrap_or(0);
         let sheds = worker.rng.chance(300);
-        // Where a hand-off is timed, nobody may be first who asks only now and then.
+        // A waiter that polls must not be the first where a hand-off is timed.
         let strategy = if size == 1 {
             WaitStrategy::Notify
         } else {
@@ -115,7 +115,7 @@ impl Holding for Semaphore {
     }
 
     fn force<'a>(&'a self, worker: &'a mut Worker, _: usize) -> Work<'a> {
-        // Nobody ends another's permits by force.
+        // The semaphore has no release by force.
         Box::pin(async { worker.think(1_000).await })
     }
 }
@@ -142,7 +142,7 @@ impl Guard for Units {
         let Some(part) = portion.split(1) else {
             return portion.release().await;
         };
-        // In whatever order these two arrive.
+        // The two releases may arrive in either order.
         let (part, rest) = tokio::join!(part.release(), portion.release());
         part.and(rest)
     }

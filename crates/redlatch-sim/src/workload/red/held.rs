@@ -1,4 +1,4 @@
-//! A quorum in its holder's hands.
+//! A delivered guard of a quorum.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use crate::{
     workload::{Terms, Worker, worker::fragile},
 };
 
-/// A delivered guard; dropping it drops the guard.
+/// A delivered guard with its holder. Dropping it drops the guard.
 #[derive(Debug)]
 pub(super) struct Held {
     watch: Arc<Watch>,
@@ -21,12 +21,13 @@ pub(super) struct Held {
     sight: Option<Arc<Quorum>>,
 }
 
-/// What the observer looks at: each node by itself, and how many of them are left.
+/// The guard in the view of the observer: each node by itself, and the number of nodes that are
+/// left.
 #[derive(Debug)]
 struct Quorum {
     guard: RedGuard,
     needed: usize,
-    /// When a node's hold was first seen to be lost, before its time.
+    /// Per node, the time at which its hold was first seen lost before its deadline.
     lost: Mutex<Vec<Option<Moment>>>,
 }
 
@@ -77,7 +78,7 @@ impl Held {
         &sight.guard
     }
 
-    /// Gives it up in one of the many ways.
+    /// Gives the guard up in one of the many ways.
     pub(super) async fn end(self, worker: &mut Worker) {
         match worker.rng.below(10) {
             0..=3 => drop(self),
@@ -100,7 +101,7 @@ impl Held {
         }
     }
 
-    /// Takes the guard out; it is the holder's no longer.
+    /// Takes the guard out. It no longer belongs to the holder.
     fn take(mut self) -> Option<RedGuard> {
         self.watch.leaves(self.id);
         let sight = self.sight.take().and_then(Arc::into_inner);
@@ -115,8 +116,9 @@ impl Drop for Held {
 }
 
 impl Sighted for Quorum {
-    /// The deadline of the node that makes up the quorum. A node whose hold was lost before its
-    /// time counts until that was seen. Does not ask near an end, which might tell the holder.
+    /// Returns the deadline of the node that completes the quorum. A node whose hold was lost
+    /// before its deadline counts until the loss was seen. The state is not read near a deadline,
+    /// because that might tell the holder.
     fn valid_until(&self) -> Moment {
         let mut lost = lock(&self.lost);
         let holds = self.guard.holds().iter().zip(lost.iter_mut());

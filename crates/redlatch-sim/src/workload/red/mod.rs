@@ -1,4 +1,5 @@
-//! A lock over a majority of independent servers, which stop, restart and forget each for itself.
+//! A lock over a majority of independent servers, each of which stops, restarts and loses data by
+//! itself.
 
 mod held;
 mod mutants;
@@ -54,7 +55,7 @@ impl Workload for Quorum {
     }
 }
 
-/// One round: thinks, acquires, works under what it got, gives it up.
+/// Runs one round: thinks, acquires, works under the guard, gives it up.
 async fn round(worker: &mut Worker) {
     let think = match worker.rng.below(10) {
         0 => worker.rng.between(0, worker.plan().lease * 1500),
@@ -69,7 +70,7 @@ async fn round(worker: &mut Worker) {
     }
 }
 
-/// Everybody must get every name once all is healed.
+/// Acquires every name, which every worker must be able to do once all is healed.
 async fn get_on(worker: &mut Worker, name: usize) {
     let terms = Terms {
         how: How::Patiently,
@@ -112,7 +113,7 @@ async fn acquire(worker: &mut Worker, name: usize, terms: &Terms) -> Option<Held
     held
 }
 
-/// Names are held on three servers or on all four, where a split may be even.
+/// Returns the number of servers of a name: three, or all four, where a split may be even.
 const fn nodes(name: usize) -> usize {
     if name == 1 { 4 } else { 3 }
 }

@@ -1,4 +1,4 @@
-//! The planted faults that a lock over a quorum has to give away.
+//! The planted faults that runs of a lock over a quorum must find.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
@@ -10,7 +10,7 @@ use crate::{
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
 
-/// All of them.
+/// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     client("red-minority-suffices", Rule::NeedQuorum),
     client("red-lasts-with-a-minority", Rule::LoseWithQuorum),

@@ -1,5 +1,5 @@
-//! A reader's token is that of the last write: no write that was granted before is missing from it,
-//! and it is none that is still to come.
+//! A reader's token is that of the last write. It covers every write that was granted before, and
+//! no later write.
 
 use redlatch_core::runtime::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     watch::{Checker, Event, Record, View},
 };
 
-/// Remembers per name the token of the last write that the server granted.
+/// Records per name the token of the last write that the server granted.
 #[derive(Debug)]
 pub(super) struct Freshness {
     last: Vec<u64>,

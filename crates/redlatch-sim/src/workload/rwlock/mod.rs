@@ -36,13 +36,13 @@ pub(super) enum Either {
     Write(WriteGuard),
 }
 
-/// What an acquisition asks for.
+/// The request of an acquisition.
 #[derive(Clone, Copy)]
 enum Wish {
     Read,
     Look,
     Write,
-    /// Writes, and turns into a reader at once.
+    /// A write that is downgraded to a read at once.
     Downgraded,
 }
 
@@ -117,7 +117,7 @@ impl Holding for ReadWrite {
         };
         macro_rules! with {
             ($builder:expr) => {{
-                // One that polls would let all behind it wait for its next look.
+                // A waiter that polls would make all later waiters wait for its next poll.
                 let builder = $builder.owner(owner);
                 let builder = if terms.renewed {
                     builder.renewed_lease(terms.lease)
@@ -165,7 +165,7 @@ impl Holding for ReadWrite {
                     write.downgrade().await.map(|read| Some(Either::Read(read)))
                 })
             }
-            // A downgrade takes its own time, which a bounded call does not have.
+            // A downgrade takes additional time, which a bounded call does not have.
             Wish::Downgraded => {
                 let write: Begun<WriteGuard> = begin!(write, try_write, try_write_for);
                 Box::pin(async move { Ok(write.await?.map(Either::Write)) })
@@ -229,8 +229,8 @@ impl Holding for ReadWrite {
             worker.inject(Fault::Force, || {
                 format!("releases {} by force", label(name))
             });
-            // It looks, and then ends each hold that it has found; each of these may take the
-            // client's patience.
+            // The call looks, and then ends each hold that it has found. Each of these steps may
+            // take the client's patience.
             let limit = worker.patience() * 4;
             let forced = worker
                 .timed("force_release", limit, force.into_future())

@@ -1,4 +1,4 @@
-//! The planted faults that the read-write lock has to give away.
+//! The planted faults that runs of the read-write lock must find.
 
 use redlatch_core::family::Rule;
 use redlatch_lua::{RWLOCK, Source};
@@ -11,7 +11,7 @@ const DOWNGRADE: &Source = &RWLOCK.downgrade;
 const RELEASE: &Source = &RWLOCK.release;
 const RENEW: &Source = &RWLOCK.renew;
 
-/// All of them.
+/// All planted faults.
 pub(super) const ALL: &[Mutant] = &[
     script(
         "rwlock-writer-beside-readers",

@@ -1,4 +1,4 @@
-//! What the scripts of the read-write lock have done.
+//! The actions of the scripts of the read-write lock.
 
 use redlatch_core::runtime::Value;
 use redlatch_embedded::engine::{Contents, KeyDump};
@@ -42,7 +42,7 @@ pub(super) fn seen(ran: &Ran<'_>) -> Vec<Seen> {
     }
 }
 
-/// Reads the live holders out of a lock's key.
+/// Reads the live holders from the keys of a lock.
 pub(super) fn holders(key: &KeyDump, now: u64) -> Vec<String> {
     let Contents::Hash(fields) = &key.contents else {
         return Vec::new();

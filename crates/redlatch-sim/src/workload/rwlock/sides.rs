@@ -1,7 +1,9 @@
-//! Neither side starves. A reader that waits lets one write go first at most; one that came after
-//! the first of the waiting writers goes before it only if a write has ended meanwhile.
+//! Checks that neither side starves. At most one write begins while a reader waits. A reader that
+//! arrived after the first of the waiting writers goes before it only if a write has ended
+//! meanwhile.
 //!
-//! Read from the answers of the server, by its clock, in runs where messages arrive.
+//! The checker reads the replies of the server, with the server's time, in runs without faults of
+//! messages.
 
 use std::collections::BTreeMap;
 
@@ -13,34 +15,33 @@ use crate::{
     watch::{Checker, Event, Record, View},
 };
 
-/// Who waits for each name.
+/// The waiters of each name.
 #[derive(Debug)]
 pub(super) struct Sides {
     names: Vec<Lines>,
 }
 
-/// Who waits for one name. Times are the server's, in ms.
+/// The waiters of one name. Times are the server's, in ms.
 #[derive(Clone, Debug, Default)]
 struct Lines {
-    /// By attempt.
+    /// The waiting readers, by attempt.
     readers: BTreeMap<String, Reader>,
-    /// Attempts to write or to read upgradably, in order of arrival, and whether they want to
-    /// write.
+    /// Attempts to write or to read upgradably, in order of arrival. The flag is true for writers.
     queue: Vec<(String, bool)>,
-    /// The first of the queue, and since when it is.
+    /// The first attempt of the queue, and the time since which it is the first.
     first: (String, u64),
-    /// Until when clients count as alive.
+    /// Per client: until when it counts as alive.
     alive: BTreeMap<String, u64>,
-    /// Who writes, and until when.
+    /// The writing owner, and the end of its hold.
     write: Option<(String, u64)>,
-    /// When a write last ended.
+    /// The time at which a write last ended.
     ended: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Reader {
     since: u64,
-    /// Writes that have begun since.
+    /// The number of writes that have begun since.
     writes: u32,
 }
 
@@ -81,7 +82,7 @@ impl Checker for Sides {
 }
 
 impl Lines {
-    /// Ends what has ended by itself.
+    /// Removes holds and waiters whose time is over.
     fn pass(&mut self, now: u64) {
         if let Some((_, until)) = self.write.take_if(|(_, until)| *until <= now) {
             self.ended = until;
@@ -164,7 +165,7 @@ impl Lines {
         None
     }
 
-    /// Takes note of what ends or prolongs a hold or a wait.
+    /// Handles the end or the extension of a hold or a wait.
     fn end(&mut self, ran: &Ran<'_>, now: u64) {
         match (ran.source.name, ran.verdict()) {
             ("rwlock/renew", "renewed") if ran.arg(5) == "w" => {
@@ -189,7 +190,7 @@ impl Lines {
                     self.queue.retain(|(other, _)| *other != attempt);
                 }
             }
-            // Others of the writer's attempts may go on; nobody comes in while they do.
+            // The writer's other attempts may continue, and no reader enters while they do.
             ("rwlock/downgrade", "granted") => self.ended = now,
             ("rwlock/force", "done") if ran.arg(1) == "w" && ran.arg(4) == "now" => {
                 self.write = None;
@@ -213,7 +214,7 @@ impl Lines {
         }
     }
 
-    /// Tells whether a busy answer has registered the waiter, whose client counts as alive by that.
+    /// Tells whether a busy reply has registered the waiter. If so, its client counts as alive.
     fn registers(&mut self, ran: &Ran<'_>, now: u64) -> bool {
         let Ok(span) = ran.arg(6).parse::<u64>() else {
             return false;
@@ -239,5 +240,5 @@ fn number(value: &Value) -> Option<u64> {
     }
 }
 
-/// Writes that may begin while a reader waits.
+/// The number of writes that may begin while a reader waits.
 const MOST: u32 = 1;

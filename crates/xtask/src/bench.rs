@@ -5,7 +5,7 @@ use crate::{
     suite::Verdict,
 };
 
-/// Passes the arguments on.
+/// Runs the benchmarks with these arguments.
 pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
     let head = [
         "run",

@@ -1,4 +1,4 @@
-//! Everything a change has to pass.
+//! All checks that a change must pass.
 
 use crate::{
     check,
@@ -9,11 +9,10 @@ use crate::{
     suite::{self, Verdict},
 };
 
-/// Runs the tests, then all other checks, and closes with the times and the test runner's own
-/// lines.
+/// Runs the tests, then all other checks, and finally prints the times and the result lines of the
+/// test runner.
 ///
-/// A check that fails does not keep the others from running, so that one run tells all that is
-/// wrong.
+/// A failed check does not stop the others, so one run reports all problems.
 pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
     let members = members::all()?;
     let mut steps = Steps::default();
@@ -59,9 +58,8 @@ fn documentation() -> Result<(), String> {
     command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// Builds each published crate alone, with no feature, with each, and with all: in a workspace
-/// build crates lend each other the features of their dependencies, and hide that one of them is
-/// missing.
+/// Builds each published crate alone: without features, with each feature, and with all. In a
+/// workspace build, crates share the features of their dependencies, which hides a missing one.
 fn features(members: &[Member]) -> Result<(), String> {
     for member in members.iter().filter(|member| member.published) {
         let alone = ["check", "--package", &member.name, "--no-default-features"];
@@ -76,16 +74,16 @@ fn features(members: &[Member]) -> Result<(), String> {
     Ok(())
 }
 
-/// Packages all published crates together, and builds them from their packages: cargo resolves
-/// those among them that the registry does not have yet to the packages just made. What is packaged
-/// is the working copy, committed or not.
+/// Packages all published crates together, and builds them from their packages. Cargo resolves
+/// dependencies among them that the registry does not have yet to the new packages. The packages
+/// contain the working copy, committed or not.
 fn packaging(members: &[Member]) -> Result<(), String> {
     let mut args = vec!["package", "--workspace", "--allow-dirty"];
     for member in members.iter().filter(|member| !member.published) {
         args.extend(["--exclude", &member.name]);
     }
-    // What cargo unpacks it keeps by the path of its target directory, also when the package has
-    // changed since.
+    // Cargo caches unpacked crates by the path of its target directory, even if the package has
+    // changed since. Hence each run has its own directory.
     let folder = format!("target/packaging-{}", std::process::id());
     command::run(cargo(&args).env("CARGO_TARGET_DIR", folder))
 }

@@ -1,4 +1,4 @@
-//! Running other programs, aloud.
+//! Runs other programs and prints their commands.
 
 use std::{
     env, io,
@@ -12,11 +12,11 @@ pub(crate) fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// Returns a command for cargo, to be run in the workspace's root.
+/// Returns a command for cargo in the workspace's root.
 ///
-/// What `cargo run` told this program about its own package is taken away: build scripts that look
-/// at such variables would run again each time that cargo is called from here and from a shell in
-/// turn.
+/// The variables that `cargo run` sets for this package are removed. Build scripts that depend on
+/// such variables would otherwise run again at each change between a call from here and one from a
+/// shell.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(args).current_dir(root());
@@ -32,7 +32,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     cargo
 }
 
-/// Shows a command, runs it, and says whether it succeeded.
+/// Prints a command, runs it, and returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     show(command);
     let status = command
@@ -45,7 +45,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Runs a command and returns what it says on its standard output; nothing, if it fails.
+/// Runs a command and returns its standard output; `None` if it fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command
         .stdin(Stdio::null())
@@ -58,12 +58,12 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Prints a command as one would type it.
+/// Prints a command as a user would type it.
 pub(crate) fn show(command: &Command) {
     println!("\n$ {}", line(command));
 }
 
-/// Says why a command could not be run.
+/// Returns the error text for a command that could not be run.
 pub(crate) fn cannot_run(command: &Command, error: &io::Error) -> String {
     format!("{} cannot be run: {error}", line(command))
 }

@@ -1,10 +1,10 @@
-//! The Lua scripts as servers run them: each joined with the parts that it shares with others.
+//! The Lua scripts as servers run them: each is joined with the parts that scripts share.
 
 use redlatch_lua::Source;
 
 use crate::suite::Verdict;
 
-/// Prints the whole text of one script, or with `--list` the names of all.
+/// Prints the whole text of one script, or the names of all scripts with `--list`.
 pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let [name] = args else {
         return Err("lua: name one script, or say --list".to_owned());
@@ -23,7 +23,7 @@ fn find(name: &str) -> Result<&'static Source, String> {
         .ok_or_else(|| format!("lua: there is no script {name:?}; there are:\n{}", list()))
 }
 
-/// Lists the scripts, one per line, by name.
+/// Lists the names of the scripts, one per line.
 fn list() -> String {
     let mut names: Vec<_> = redlatch_lua::all().map(|source| source.name).collect();
     names.sort_unstable();

@@ -1,16 +1,16 @@
 //! Development tasks, started with `cargo xtask <task>`.
 //!
-//! * `test`: all tests, those against real servers included. Finds the servers, or fetches some.
+//! * `test`: all tests, including those against real servers. Finds the servers, or fetches some.
 //! * `sim`: runs the simulator, optimised; see `docs/reliability/simulator.md`.
-//! * `soak`: runs all primitives on real servers under faults for as long as one likes; see
+//! * `soak`: runs all primitives on real servers under faults for a chosen time; see
 //!   `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `lua`: prints a script as servers run it.
 //! * `check`: the heavy checks that the gate does not run.
-//! * `ci`: `test`, then everything else a change has to pass.
+//! * `ci`: `test`, then all other checks that a change must pass.
 //!
-//! It depends on nothing but std and the scripts, so that it builds in a moment on a machine that
-//! has built nothing yet.
+//! It depends only on std and the scripts, so that it builds in a moment on a machine without any
+//! build artifacts.
 
 #![allow(
     clippy::disallowed_methods,

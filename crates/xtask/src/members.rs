@@ -1,4 +1,4 @@
-//! What the members of the workspace say about themselves.
+//! Reads the manifests of the workspace members.
 
 use std::{fs, path::Path};
 
@@ -42,7 +42,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
-/// Our own root manifest has its members on one line.
+/// Returns the member patterns. The root manifest of this workspace has them on one line.
 fn member_patterns(workspace: &str) -> Vec<&str> {
     let line = workspace
         .lines()
@@ -54,7 +54,7 @@ fn member_patterns(workspace: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Reads as much of TOML as our own manifests use.
+/// Reads the subset of TOML that the manifests of this workspace use.
 fn parse(manifest: &str) -> Option<Member> {
     let (mut name, mut published, mut features) = (None, true, Vec::new());
     let mut section = "";

@@ -1,6 +1,6 @@
-//! The simulator, built with optimisation: a debug build has too few seeds per second.
+//! The simulator, built with optimisation: a debug build runs too few seeds per second.
 //!
-//! The flag `--cfg redlatch_sim` gives the library the switches by which rules are broken.
+//! The flag `--cfg redlatch_sim` compiles the switches into the library by which rules are broken.
 
 use std::env;
 
@@ -10,14 +10,14 @@ use crate::{
     suite::Verdict,
 };
 
-/// Passes the arguments on.
+/// Runs the simulator with these arguments.
 pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     run(&args).map(|()| Verdict::Passed)
 }
 
-/// Runs what every full test run asks of it: the library as it is, every planted fault, the
-/// scenarios that it has to pass, and the violations that are expected.
+/// Runs the simulator as every full test run does: the unchanged library, every planted fault, the
+/// scenarios that the library must pass, and the expected violations.
 pub(crate) fn all(steps: &mut Steps) {
     steps.run("simulator", || run(&["--seeds", "5000"]));
     steps.run("planted faults", || run(&["--mutants"]));
@@ -32,7 +32,7 @@ fn run(args: &[&str]) -> Result<(), String> {
         "--release",
         "--package",
         "redlatch-sim",
-        // Other flags would make other builds begin anew.
+        // In a shared target directory, the different flags would make other builds start anew.
         "--target-dir",
         "target/sim",
         "--",

@@ -5,13 +5,13 @@ use crate::{
     suite::Verdict,
 };
 
-/// Passes the arguments on.
+/// Runs the soak with these arguments.
 pub(crate) fn forward(args: &[String]) -> Result<Verdict, String> {
     run(args, None).map(|()| Verdict::Passed)
 }
 
-/// Runs the soak, on the first of `servers` if they are given. It is not optimised: it waits for
-/// servers most of the time, and an unoptimised build checks its arithmetic.
+/// Runs the soak, on the first of `servers` if they are given. The build is not optimised: the soak
+/// mostly waits for servers, and an unoptimised build checks its arithmetic.
 pub(crate) fn run(args: &[String], servers: Option<&str>) -> Result<(), String> {
     let args = args.iter().map(String::as_str);
     let run = ["run", "--quiet", "--package", "redlatch-soak", "--"].into_iter();

@@ -1,4 +1,4 @@
-//! The steps of a task: what each of them came to, and how long it took.
+//! The steps of a task, with their results and durations.
 
 use std::{
     fmt,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::suite::Verdict;
 
-/// The steps that have ended, in order. A step that fails does not keep later ones from running.
+/// The completed steps, in order. A failed step does not stop later ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Steps(Vec<Step>);
 
@@ -41,7 +41,7 @@ impl Steps {
         value
     }
 
-    /// Says whether all steps succeeded. No step at all is a failure.
+    /// Returns whether all steps succeeded. No step at all is a failure.
     pub(crate) fn verdict(&self) -> Verdict {
         if !self.0.is_empty() && self.0.iter().all(|step| step.failure.is_none()) {
             Verdict::Passed
@@ -51,7 +51,7 @@ impl Steps {
     }
 }
 
-/// A table of one line per step, and the sum of the times.
+/// Formats a table of one line per step, and the sum of the times.
 impl fmt::Display for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.0.iter().map(|step| step.name.chars().count());

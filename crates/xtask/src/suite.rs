@@ -16,17 +16,17 @@ use crate::{
     tally::Tally,
 };
 
-/// What all of it came to. The reasons have been printed.
+/// The result of all steps. The reasons have been printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,
     Failed,
 }
 
-/// The variable that tells test programs how many tests to run at the same time.
+/// The variable that sets the number of tests that a test program runs at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Runs all tests and closes with the times of the steps and the sums.
+/// Runs all tests, and finally prints the times of the steps and the sums.
 pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
     let mut steps = Steps::default();
     let tally = run(wanted, &mut steps)?;
@@ -38,15 +38,15 @@ pub(crate) fn test(wanted: &Wanted) -> Result<Verdict, String> {
     Ok(steps.verdict())
 }
 
-/// Runs all tests as steps. The tally is what was seen of `cargo test`.
+/// Runs all tests as steps. The tally holds the results of `cargo test`.
 ///
 /// # Errors
 ///
-/// There is no server to test against.
+/// Returns an error if there is no server to test against.
 pub(crate) fn run(wanted: &Wanted, steps: &mut Steps) -> Result<Tally, String> {
     let servers = servers::list(&servers::find(wanted)?);
     let mut tally = Tally::default();
-    // Built first, so that the time of the tests is that of the tests.
+    // A separate build keeps its time out of the time of the tests.
     let built = steps.run("test programs", || {
         command::run(&mut tests(&servers, &["--no-run"]))
     });
@@ -63,7 +63,8 @@ pub(crate) fn tests(servers: &str, more: &[&str]) -> Command {
     let mut command = cargo(&[&all[..], more].concat());
     command.env("REDLATCH_TEST_SERVERS", servers);
     if env::var_os(THREADS).is_none() {
-        // Most tests on real servers wait for leases to end.
+        // Most tests on real servers wait for leases to end, so more of them than cores can run at
+        // a time.
         let cores = thread::available_parallelism().map_or(2, NonZero::get);
         command.env(THREADS, (3 * cores).to_string());
     }
@@ -81,8 +82,7 @@ pub(crate) fn run_tests(servers: &str, tally: &mut Tally) -> Result<(), String> 
     }
 }
 
-/// Passes the output on line by line while it comes, counts it, and says whether the command
-/// succeeded.
+/// Passes the output on line by line, counts it, and returns whether the command succeeded.
 fn stream(command: &mut Command, tally: &mut Tally) -> Result<bool, String> {
     show(command);
     let broken =

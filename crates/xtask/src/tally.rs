@@ -1,12 +1,12 @@
-//! What the test runner said at the end of each test program.
+//! The results that the test runner printed at the end of each test program.
 
 use std::fmt;
 
-/// How many lines about failures are kept: what a run prints last is what people see, and it should
-/// not be a flood.
+/// The number of lines about failures that are kept. They are printed last, where readers look
+/// first, and should not be a flood.
 const MOST: usize = 300;
 
-/// The closing lines of all test programs, their sums, and what they said of failures.
+/// The result lines of all test programs, their sums, and the lines about failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     lines: Vec<String>,
@@ -18,8 +18,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Looks at a line of output: keeps it if it tells of a failure, and counts it if it closes a
-    /// test program's.
+    /// Reads a line of output: keeps it if it is about a failure, and counts it if it is the result
+    /// line of a test program.
     pub(crate) fn read(&mut self, line: &str) {
         self.failing |= line == "failures:";
         if line.contains("test result: ") {
@@ -32,7 +32,7 @@ impl Tally {
         if let Some(name) = name.and_then(|rest| rest.split_once(" ... FAILED")) {
             self.failed_tests.push(name.0.to_owned());
         }
-        // With colours a line holds escape sequences; the counts stand apart from them.
+        // A coloured line contains escape sequences, but none within the counts.
         let Some((_, counts)) = line.split_once("test result: ") else {
             return;
         };
@@ -45,32 +45,32 @@ impl Tally {
         self.lines.push(line.trim_end().to_owned());
     }
 
-    /// Returns how many tests passed.
+    /// Returns the number of passed tests.
     pub(crate) const fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// Returns the names of the tests that failed, in the order in which they ended.
+    /// Returns the names of the failed tests, in the order in which they ended.
     pub(crate) fn failed_tests(&self) -> &[String] {
         &self.failed_tests
     }
 
-    /// Returns how many tests failed.
+    /// Returns the number of failed tests.
     pub(crate) const fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// Says whether no test ran at all.
+    /// Tells whether no test ran at all.
     pub(crate) const fn is_empty(&self) -> bool {
         self.passed + self.failed == 0
     }
 
-    /// Returns what test programs said of failed tests, the first lines of it.
+    /// Returns the first lines about failed tests.
     pub(crate) fn failures(&self) -> &[String] {
         &self.failures
     }
 
-    /// Returns the lines that were counted, as they were.
+    /// Returns the counted lines, unchanged.
     pub(crate) fn lines(&self) -> &[String] {
         &self.lines
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Reads `41 passed` out of `ok. 41 passed; 0 failed; …`.
+/// Reads `41 passed` from `ok. 41 passed; 0 failed; …`.
 fn count(counts: &str, what: &str) -> Option<u64> {
     let part = counts
         .split(';')

@@ -1,4 +1,5 @@
-//! Files of one folder import each other in one direction, as `docs/ARCHITECTURE.md` says.
+//! Checks that the files of a folder import each other in one direction, as `docs/ARCHITECTURE.md`
+//! requires.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +22,7 @@ fn files_of_net_and_transport_import_in_one_direction() {
     }
 }
 
-/// From the top down: each folder imports only from those below it, and from itself.
+/// The folders from top to bottom: each imports only from itself and from those below it.
 const FOLDERS: [&str; 8] = [
     "family",
     "api",
@@ -62,7 +63,7 @@ fn folders_of_the_core_import_downwards() {
     assert!(seen > 500, "only {seen} imports were read");
 }
 
-/// Returns the name and text of all sources of a folder, but for files of tests.
+/// Returns the name and text of all sources of a folder, except files of tests.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -162,10 +163,10 @@ impl Folder {
         exports.collect()
     }
 
-    /// Returns the file of this folder that `path`, as `file` says it, leads to.
+    /// Returns the file of this folder to which `path`, written in `file`, leads.
     fn target(&self, file: &str, path: &str, exports: &BTreeMap<String, String>) -> Option<String> {
         let within = if file == "mod" {
-            // A module that only declares and exports takes no part.
+            // A module that only declares and exports is not part of the check.
             let uses = self.files["mod"].lines().any(is_item);
             let path = path.strip_prefix("self::").unwrap_or(path);
             uses.then_some(path)?
@@ -203,7 +204,7 @@ fn is_item(line: &str) -> bool {
     starts.iter().any(|start| line.starts_with(start))
 }
 
-/// Returns the text without comments and without its test module, which is the last thing in it.
+/// Returns the text without comments and without its test module, which comes last.
 fn code(text: &str) -> String {
     let lines: Vec<_> = text.lines().collect();
     let end = lines.iter().rposition(|line| *line == "#[cfg(test)]");
@@ -213,7 +214,7 @@ fn code(text: &str) -> String {
     code.fold(String::new(), |code, line| code + line + "\n")
 }
 
-/// Returns the paths of all imports, and those that stand in the code with `super` or `crate`.
+/// Returns the paths of all imports, and the paths in the code with `super` or `crate`.
 fn paths(code: &str) -> Vec<String> {
     let mut paths = Vec::new();
     let mut statements = code.split(';');
@@ -265,7 +266,7 @@ fn expand(before: &str, tree: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// Returns the imports that lead back to where they stand.
+/// Returns the imports that are part of a cycle.
 fn in_circles(edges: &Edges) -> Vec<[String; 2]> {
     let leads_back = |from: &String, to: &String| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![to]);

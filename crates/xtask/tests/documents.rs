@@ -1,5 +1,5 @@
-//! The documents hold together: relative links lead somewhere, and what the table of invariants in
-//! `docs/ARCHITECTURE.md` names exists.
+//! Checks the documents: relative links must have a target, and the names in the table of
+//! invariants in `docs/ARCHITECTURE.md` must exist.
 
 #![allow(
     clippy::unwrap_used,
@@ -66,7 +66,7 @@ fn what_does_not_exist_is_found() {
     assert!(follow("docs/a.md", "../crates", &documents).is_ok());
 
     let sources = Sources::read();
-    // Put together here, so that this file is not where they are found.
+    // The name is joined here, so that the search does not find it in this file.
     let fault = ["no", "such", "fault"].join("-");
     for missing in ["no_test_has_this_name", "it/no/such/file.rs", &fault] {
         assert!(!sources.have(missing), "{missing}");
@@ -75,7 +75,7 @@ fn what_does_not_exist_is_found() {
     assert!(sources.have("xtask/tests/documents.rs"));
 }
 
-/// What a document points to, and what can be pointed to in it.
+/// The links of a document, and the link targets in it.
 struct Document {
     links: Vec<String>,
     headings: Vec<String>,
@@ -106,12 +106,13 @@ impl Document {
     }
 }
 
-/// Tells links to files from those to the web, and from paths of Rust items, which rustdoc checks.
+/// Tells whether a link leads to a file. Other links lead to the web or to Rust items, which
+/// rustdoc checks.
 fn is_relative(link: &str) -> bool {
     !link.contains("://") && !link.contains("::") && !link.starts_with("mailto:")
 }
 
-/// Returns the anchor that a heading gets on the pages of a forge.
+/// Returns the anchor of a heading on the pages of a forge.
 fn anchor(heading: String) -> String {
     heading
         .to_lowercase()
@@ -121,7 +122,7 @@ fn anchor(heading: String) -> String {
         .collect()
 }
 
-/// Follows a link of the document `from`.
+/// Checks a link of the document `from`.
 fn follow(
     from: &str,
     link: &str,
@@ -145,7 +146,7 @@ fn follow(
     }
 }
 
-/// Follows a relative path from the folder of a file.
+/// Resolves a path relative to the folder of a file.
 fn join(from: &str, path: &str) -> String {
     let mut parts: Vec<_> = from.split('/').collect();
     parts.pop();
@@ -181,7 +182,7 @@ fn code_spans(text: &str) -> Vec<String> {
     spans.map(str::to_owned).collect()
 }
 
-/// Everything that can keep an invariant.
+/// The sources in which the names of the table must occur.
 struct Sources {
     files: Vec<String>,
     texts: Vec<String>,
@@ -196,7 +197,8 @@ impl Sources {
         }
     }
 
-    /// Finds a file or folder, a function, a planted fault, or a setting of a tool.
+    /// Tells whether a file or folder, a function, a planted fault, or a setting of a tool has this
+    /// name.
     fn have(&self, name: &str) -> bool {
         if self.file(name) {
             return true;
@@ -211,7 +213,7 @@ impl Sources {
         }) || tree::read("clippy.toml").contains(&format!("{name} = ["))
     }
 
-    /// Finds a file or folder by the end of its path; the ending `.rs` may be left out.
+    /// Tells whether a file or folder has a path with this end. The suffix `.rs` may be omitted.
     fn file(&self, name: &str) -> bool {
         let name = format!("/{}", name.trim_end_matches('/'));
         self.files.iter().any(|file| {

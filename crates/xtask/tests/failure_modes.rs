@@ -1,11 +1,11 @@
-//! `docs/failure-modes.md` and the comments beside tests agree.
+//! Checks that `docs/failure-modes.md` and the comments at tests agree.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a page that is written otherwise fails the test"
 )]
 
-// This binary needs some of it only.
+// This binary uses only a part of the module.
 #[allow(dead_code)]
 mod tree;
 
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree::{Tracked, read, tracked};
 
-/// How many failures the page lists.
+/// The number of failures on the page.
 const ENTRIES: u32 = 50;
 
-/// The entries that redlatch does not offer anything for, and that no test can show.
+/// The entries for which redlatch offers nothing, so that no test can show them.
 const WITHOUT_TESTS: [u32; 1] = [43];
 
 /// Names of tests by the number of the failure.
@@ -87,7 +87,7 @@ fn names_of_tests_have_no_codes() {
     }
 }
 
-/// Returns the numbers of the page's entries with the tests that each lists, in order.
+/// Returns the numbers of the page's entries with the tests of each, in order.
 fn entries() -> Vec<(u32, BTreeSet<String>)> {
     let page = read("docs/failure-modes.md");
     let mut entries: Vec<(u32, BTreeSet<String>)> = Vec::new();
@@ -104,7 +104,8 @@ fn entries() -> Vec<(u32, BTreeSet<String>)> {
     entries
 }
 
-/// Returns the comments that stand alone before a function, such as `// L2, L41`, with its name.
+/// Returns the comments that stand alone before a function, such as `// L2, L41`, with the name of
+/// the function.
 fn comments(text: &str) -> Vec<(Vec<u32>, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -148,7 +149,7 @@ fn is_code(word: &str) -> bool {
         && letters.all(|c| c.is_ascii_digit())
 }
 
-/// Reads the Rust files, but for this one, whose comments are examples.
+/// Reads the Rust files except this one, whose comments are examples.
 fn sources() -> impl Iterator<Item = Tracked> {
     let files = tracked("rs").into_iter();
     files.filter(|file| !file.name.ends_with("xtask/tests/failure_modes.rs"))

@@ -1,4 +1,4 @@
-//! The rules of `docs/ARCHITECTURE.md` that can be checked by reading the sources.
+//! Checks the rules of `docs/ARCHITECTURE.md` that are visible in the sources.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ fn protocol_uses_std_only() {
 #[test]
 fn only_its_transport_names_the_redis_crate() {
     for file in sources("crates").into_iter().chain(sources("lua")) {
-        // The benchmarks compare with the client crate by itself.
+        // The benchmarks also measure the client crate by itself.
         let places = [
             "crates/redlatch-core/src/transport/redis",
             "crates/redlatch-bench",
@@ -72,7 +72,7 @@ fn siblings_depend_on_the_core_and_the_scripts_only() {
             | "redlatch-embedded" | "xtask" => {}
             _ => {
                 siblings += 1;
-                // The pool is what semaphore and permits share, and no primitive.
+                // The pool is shared by semaphore and permits, and is not a primitive.
                 let allowed = ["redlatch-core", "redlatch-lua", "redlatch-pool"];
                 assert!(
                     family.iter().all(|name| allowed.contains(&name.as_str())),
@@ -215,8 +215,7 @@ impl Source {
             .any(|part| part.as_os_str() == "tests")
     }
 
-    /// Returns its lines without comments and without its test module, which is the last thing in
-    /// it.
+    /// Returns its lines without comments and without its test module, which comes last.
     fn code(&self) -> Vec<&str> {
         let lines = self.text.lines();
         lines
@@ -252,7 +251,7 @@ fn sources(folder: &str) -> Vec<Source> {
     found
 }
 
-/// Returns name and manifest of each crate.
+/// Returns the name and the manifest of each crate.
 fn manifests() -> Vec<(String, String)> {
     let crates = fs::read_dir(root().join("crates")).unwrap();
     crates

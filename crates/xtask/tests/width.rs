@@ -1,6 +1,6 @@
-//! Prose ends at 100 columns: documents, and the comments of Rust and Lua files.
+//! Checks that prose ends at 100 columns: in documents, and in the comments of Rust and Lua files.
 //!
-//! What cannot be wrapped may be longer: tables, code, and the targets of links.
+//! Text that cannot be wrapped may be longer: tables, code, and the targets of links.
 
 #![allow(
     clippy::unwrap_used,
@@ -106,14 +106,14 @@ fn long_lua(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Where a block of Markdown is.
+/// The current block of Markdown.
 #[derive(Default)]
 struct Block {
     in_code: bool,
 }
 
 impl Block {
-    /// Takes in a line, and tells whether it is one of prose.
+    /// Reads a line, and tells whether it is prose.
     fn is_prose(&mut self, line: &str) -> bool {
         let line = line.trim_start();
         if line.starts_with("```") {
@@ -124,8 +124,8 @@ impl Block {
     }
 }
 
-/// Returns the columns before a comment, and what is behind its marker. A marker inside of a string
-/// is none.
+/// Returns the columns before a comment, and the text after its marker. A marker inside of a string
+/// does not begin a comment.
 fn comment<'a>(line: &'a str, marker: &str) -> Option<(usize, &'a str)> {
     let (at, _) = line.match_indices(marker).find(|(at, _)| {
         let before = &line[..*at];
@@ -136,13 +136,14 @@ fn comment<'a>(line: &'a str, marker: &str) -> Option<(usize, &'a str)> {
     Some((before.chars().count(), &line[at + marker.len()..]))
 }
 
-/// Returns the columns of the marker of a Rust comment.
+/// Returns the width of the marker of a Rust comment.
 fn line_marker(line: &str) -> usize {
     let line = line.trim_start();
     2 + usize::from(line.starts_with("///") || line.starts_with("//!"))
 }
 
-/// Tells whether prose is too long behind so many columns, without what cannot be wrapped.
+/// Tells whether prose is too long after `before` columns, without the parts that cannot be
+/// wrapped.
 fn is_long(prose: &str, before: usize) -> bool {
     let mut rest = prose;
     let mut width = before;

@@ -1,5 +1,6 @@
-//! `cargo xtask check load`: all tests several times, then the soak on each topology, while other
-//! threads keep the processors busy. It prints which tests failed and how often.
+//! `cargo xtask check load`: runs all tests several times, then the soak on each topology, while
+//! other threads keep the processors busy. It prints the failed tests and the number of their
+//! failures.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let servers = servers::list(&servers::find(&options.wanted)?);
     let mut steps = Steps::default();
     let mut failures = Failures::default();
-    // Nothing is built under load: a slow compiler shows nothing.
+    // The test programs are built without load, because a slow compiler shows nothing.
     let built = steps.run("test programs", || {
         command::run(&mut suite::tests(&servers, &["--no-run"]))?;
         soak::build()
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     Ok(steps.verdict())
 }
 
-/// Runs all tests once and notes which failed.
+/// Runs all tests once and records the failed ones.
 fn round(servers: &str, failures: &mut Failures) -> Result<(), String> {
     let mut tally = Tally::default();
     let outcome = suite::run_tests(servers, &mut tally);
@@ -58,7 +59,7 @@ fn round(servers: &str, failures: &mut Failures) -> Result<(), String> {
     outcome
 }
 
-/// Runs `work` while `count` threads do nothing but compute. They end when it returns or panics.
+/// Runs `work` while `count` threads compute without pause. They end when it returns or panics.
 fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
     struct EndOnDrop<'a>(&'a AtomicBool);
     impl Drop for EndOnDrop<'_> {
@@ -82,19 +83,19 @@ fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// How to run.
+/// The options of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     rounds: u32,
-    /// How many loops run beside the tests.
+    /// The number of busy loops beside the tests.
     busy: usize,
-    /// Minutes of soak per topology, as the soak reads them.
+    /// The minutes of soak per topology, in the soak's syntax.
     minutes: String,
     wanted: Wanted,
 }
 
 impl Options {
-    /// Reads the arguments; `None` is a call for help.
+    /// Reads the arguments; `None` is a request for help.
     fn parse(args: &[String]) -> Result<Option<Self>, String> {
         let mut options = Self {
             rounds: 3,
@@ -135,7 +136,7 @@ impl Options {
     }
 }
 
-/// How often each test failed.
+/// The number of failures of each test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Failures {
     rounds: u32,
@@ -153,7 +154,7 @@ impl Failures {
     }
 }
 
-/// A table of one line per failed test.
+/// Formats a table of one line per failed test.
 impl fmt::Display for Failures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "failures in {} rounds of all tests:", self.rounds)?;

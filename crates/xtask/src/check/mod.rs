@@ -1,7 +1,7 @@
 //! Heavy checks: `cargo xtask check <name>`. They take long or need more than Rust, C and Python,
 //! so the gate does not run them and says so.
 //!
-//! Each check lives in a file of its own, installs what it needs, and fails where it cannot.
+//! Each check is in its own file. It installs the tools that it needs, and fails if it cannot.
 
 mod load;
 
@@ -14,18 +14,18 @@ struct Check {
     run: fn(&[String]) -> Result<Verdict, String>,
 }
 
-/// The checks that exist.
+/// All checks.
 const CHECKS: &[Check] = &[Check {
     name: "load",
     about: "the tests in rounds and the soak, beside busy loops",
     run: load::run,
 }];
 
-/// Names that are reserved for checks of parts which the project does not have yet.
+/// Names that are reserved for checks of parts that the project does not have yet.
 const RESERVED: &[&str] = &["databases", "browser", "peers", "book"];
 
-/// Runs the check that is named first, with the rest as its arguments. Without a name it lists the
-/// checks.
+/// Runs the check with the name in the first argument, and passes the rest to it. Without a name it
+/// lists the checks.
 pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     let Some((name, rest)) = args.split_first() else {
         print!("{}", list());
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
     ))
 }
 
-/// Lists the checks that exist, one per line.
+/// Lists all checks, one per line.
 pub(crate) fn list() -> String {
     let line = |check: &Check| format!("  cargo xtask check {:10} {}\n", check.name, check.about);
     CHECKS.iter().map(line).collect()

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::command::{output, run, which};
 
-/// Installs one server; the first package manager that is there decides which.
+/// Installs one server, with the first package manager that is found.
 pub(super) fn with_package_manager() -> Result<(), String> {
     let manager = MANAGERS
         .iter()
@@ -28,15 +28,15 @@ struct Manager {
     program: &'static str,
     refresh: &'static [&'static str],
     install: &'static [&'static str],
-    /// Tried one after the other: distributions have replaced one by the other.
+    /// The candidates, tried in order: distributions have replaced one package by the other.
     packages: &'static [&'static str],
-    /// Whether it writes where only root may.
+    /// Whether it writes where only root may write.
     system_wide: bool,
 }
 
 impl Manager {
     fn run(&self, args: &[&str]) -> Result<(), String> {
-        // Through `env`, because sudo does not hand its own environment on.
+        // The variable is set through `env`, because sudo does not pass its own environment on.
         let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", self.program];
         if self.system_wide && !is_root() && which("sudo").is_some() {
             words.insert(0, "sudo");

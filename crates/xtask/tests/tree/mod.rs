@@ -1,4 +1,4 @@
-//! The files of the workspace that are under version control, and new ones that are not ignored.
+//! The files of the workspace under version control, and new files that are not ignored.
 
 use std::{
     fs,

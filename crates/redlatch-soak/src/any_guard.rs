@@ -1,4 +1,4 @@
-//! One face for all guards.
+//! A common interface of all guards.
 
 use std::{future::Future, time::Duration};
 
@@ -9,18 +9,18 @@ use redlatch::{
 
 use crate::clock::{micros, now};
 
-/// What is held for a while.
+/// A hold that a worker keeps for a while.
 pub(crate) trait AnyGuard: Send + 'static {
-    /// Says whether it is still believed in.
+    /// Tells whether the hold is still believed to be valid.
     fn valid(&self) -> bool;
 
-    /// Returns its names, each with its token, 0 for none.
+    /// Returns its names, each with its token, or 0 for none.
     fn parts(&self) -> Vec<(String, u64)>;
 
-    /// Gives it more time, if it can have some.
+    /// Extends its time, if its kind can be extended.
     fn prolong(&self, span: Duration) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Gives it back; says whether the server has freed it thereby.
+    /// Releases it. Returns whether the server has freed it by this call.
     fn give_back(self) -> impl Future<Output = Result<bool, Error>> + Send;
 }
 
@@ -76,7 +76,7 @@ impl AnyGuard for MultiGuard {
     }
 }
 
-/// A red-lock's guard does not know its name.
+/// The guard of a red-lock, with its name, which the guard does not know.
 pub(crate) struct Red(pub(crate) String, pub(crate) RedGuard);
 
 impl AnyGuard for Red {
@@ -92,7 +92,8 @@ impl AnyGuard for Red {
         self.1.extend(span).await
     }
 
-    /// Its waiters try again after pauses: there is no hand-off to be measured.
+    /// Releases it and reports no freed name: its waiters retry after pauses, so there is no
+    /// hand-off to measure.
     async fn give_back(self) -> Result<bool, Error> {
         for (_, outcome) in self.1.release().await {
             outcome?;
@@ -101,8 +102,8 @@ impl AnyGuard for Red {
     }
 }
 
-/// A permit with an id, whose holder counts for itself: what the server says is left, from before
-/// it was asked, less the margin of two clocks.
+/// A permit with an id. Its holder computes the deadline: the remaining time that the server
+/// reported, counted from before the request, less the margin of two clocks.
 pub(crate) struct Permit {
     pub(crate) semaphore: PermitExpirableSemaphore,
     pub(crate) id: PermitId,

@@ -1,9 +1,12 @@
-//! What a history must not show.
+//! The checks of a history.
 //!
-//! What breaks a promise while another server takes over without the old one's consent is
-//! *expected* where the promise says so, and counted apart: if it can be the doing of two servers
-//! of which each kept the promise for itself, and of no others (see [`takeover`]), and not all
-//! replicas had to confirm. Nothing else is ever excused.
+//! A broken promise counts as *expected*, apart from violations, under three conditions:
+//!
+//! - The promise does not cover a takeover without the old server's consent.
+//! - Two servers that each kept the promise explain it, and one server does not (see [`takeover`]).
+//! - Not all replicas had to confirm.
+//!
+//! No other violation is excused.
 
 mod takeover;
 
@@ -20,23 +23,23 @@ use crate::{
 
 use self::takeover::Grant;
 
-/// What a history shows.
+/// The result of the checks of a history.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Broken promises, in words.
+    /// The broken promises, in words.
     pub(crate) violations: Vec<String>,
-    /// What looks like one and is in no promise: two servers were in charge.
+    /// Events that look like violations but are in no promise: two servers were active.
     pub(crate) expected: Vec<String>,
-    /// Times from the answer to a release to the grant to who was waiting, sorted.
+    /// The times from the reply to a release to the grant of a waiter, sorted.
     pub(crate) handoffs: Vec<Handoff>,
 }
 
-/// A name that passed from one to the next.
+/// The passage of a name from one holder to the next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handoff {
     pub(crate) took: Duration,
     pub(crate) name: String,
-    /// The faults on the name's server, or on all, within it.
+    /// The faults during it, on the name's server or on all servers.
     pub(crate) during: Vec<String>,
 }
 
@@ -83,10 +86,10 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// P1: what is believed to be out never exceeds what there is.
+    /// Checks P1: the units that are believed to be held never exceed the limit.
     fn exclusion(&mut self, name: &str, holds: &[&Hold]) {
-        // At the same microsecond ends come before beginnings: both are known to the microsecond
-        // only.
+        // At the same microsecond, ends come before beginnings, because times are known to the
+        // microsecond only.
         let mut moments: Vec<(u64, bool, usize)> = Vec::new();
         for (at, hold) in holds.iter().enumerate() {
             if hold.until > hold.from {
@@ -121,7 +124,7 @@ impl Judge<'_> {
         }
     }
 
-    /// P2: a token is greater than all that were known when its acquisition began.
+    /// Checks P2: a token is greater than all tokens that were known when its acquisition began.
     fn tokens(&mut self, name: &str, holds: &[&Hold]) {
         let writers: Vec<_> = holds.iter().filter(|hold| hold.token > 0).collect();
         let mut known = writers.clone();
@@ -149,8 +152,8 @@ impl Judge<'_> {
         }
     }
 
-    /// P8, measured: from the answer to a release to the grant of the next, if it was waiting by
-    /// then.
+    /// Measures P8: the time from the reply to a release to the next grant, if the next holder was
+    /// waiting by then.
     fn handoffs(&mut self, name: &str, holds: &mut Vec<&Hold>) {
         holds.retain(|hold| hold.limit == 1);
         holds.sort_by_key(|hold| hold.from);
@@ -168,9 +171,9 @@ impl Judge<'_> {
         }
     }
 
-    /// P3: a store that compares tokens loses nothing, takes none that is lower, and refuses nobody
-    /// whose guard is valid. One that relies on the guard's check loses nothing either, as long as
-    /// one server is in charge.
+    /// Checks P3. A store that compares tokens loses nothing, accepts no lower token, and refuses
+    /// no writer with a valid guard. A store that relies on the guard's check loses nothing either,
+    /// as long as one server is active.
     fn writes(&mut self, name: &str, writes: &[&Write]) {
         let mut greatest = 0;
         let mut in_order = writes.to_vec();
@@ -206,8 +209,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The latch: nobody passes before as many count-downs began as it takes, everybody passes when
-    /// all are answered.
+    /// Checks the latch: no waiter passes before the required number of count-downs has begun, and
+    /// all waiters pass when all count-downs are answered.
     fn round(&mut self, round: &Round) {
         if round.passed > 0 && round.begun < round.count {
             let what = format!("somebody passed a shut latch: {round:?}");
@@ -225,11 +228,15 @@ impl Judge<'_> {
         }
     }
 
-    /// P7, while there is trouble: whoever waits for as long as nobody waits has been in the way of
-    /// faults of the name's server, or of the server of a name that somebody takes together with
-    /// it, and keeps it while he waits for that. Where many faults hit all names that says little:
-    /// so neither is there a time, longer than what a fault leaves behind can keep a name from
-    /// everybody, in which nobody had any of them and no fault was.
+    /// Checks P7 during faults.
+    ///
+    /// A wait beyond all time limits must have an excuse: faults of the name's server. Faults of
+    /// the server of a tied name count too, because a worker that acquires both keeps one while it
+    /// waits for the other.
+    ///
+    /// With many faults on all names, this check shows little. So there must also be no long period
+    /// without a holder of any of these names and without a fault. "Long" means longer than the
+    /// effects of a fault can block a name.
     fn wait(&mut self, wait: &Wait, records: &[Record]) {
         let trouble = self.trouble(wait);
         let idle = span(idle(wait, records));
@@ -242,8 +249,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Expected, if two servers that were in charge of `name` may explain it; otherwise a
-    /// violation.
+    /// Records an event as expected if two servers that were active for `name` may explain it, and
+    /// otherwise as a violation.
     fn tell(&mut self, name: &str, what: String, explained: impl Fn(&Fault, Takeover) -> bool) {
         let mut gaps = self.faults.iter().filter(|fault| fault.hits(name));
         let gap = gaps.find(|fault| {
@@ -260,8 +267,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns how long servers were in trouble that have to do with it. Those of several servers
-    /// may overlap, and count for each.
+    /// Returns the total time of the servers' faults that concern the wait. Faults of several
+    /// servers may overlap, and each counts.
     fn trouble(&self, wait: &Wait) -> Duration {
         let concerns = |fault: &&&Fault| fault.names.iter().any(|hit| wait.is_tied_to(hit));
         let faults = self.faults.iter().filter(concerns);
@@ -280,8 +287,8 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the longest time within a wait in which nobody had what it is tied to, as far as known,
-/// and nothing was done to it.
+/// Returns the longest known period within a wait without a holder of the tied names and without a
+/// fault on them.
 fn idle(wait: &Wait, records: &[Record]) -> u64 {
     let mut busy: Vec<(u64, u64)> = records
         .iter()
@@ -308,7 +315,7 @@ fn idle(wait: &Wait, records: &[Record]) -> u64 {
 }
 
 impl Wait {
-    /// Says whether it may be for whoever has `name`.
+    /// Tells whether the wait may depend on the holder of `name`.
     fn is_tied_to(&self, name: &str) -> bool {
         self.names.iter().any(|own| names::are_tied(own, name))
     }
@@ -321,12 +328,12 @@ impl Fault {
 }
 
 impl Write {
-    /// Says whether `other` came after this one had read.
+    /// Tells whether `other` wrote after this writer had read.
     const fn overwrote(&self, other: &Self) -> bool {
         other.at >= self.read && other.at < self.at
     }
 
-    /// Says whether this and `other` may have had the lock from two servers.
+    /// Tells whether this writer and `other` may have had the lock from two servers.
     fn differs(&self, other: &Self, takeover: Takeover) -> bool {
         takeover.divides(&self.grant(), &other.grant())
     }
@@ -360,11 +367,11 @@ impl std::fmt::Display for Hold {
     }
 }
 
-/// Of a wait of 20 s. With less, somebody was forgotten.
+/// The time of faults that excuses a wait of 20 s. With less, a waiter was forgotten.
 const ENOUGH_TROUBLE: Duration = Duration::from_secs(1);
 
-/// The lease of somebody dead, 3 s, the place of somebody dead, 5 s, a look, 2.4 s, and an answer
-/// that is held up on the way, 1.5 s.
+/// The lease of a dead holder, 3 s, the place of a dead waiter, 5 s, a look, 2.4 s, and a reply
+/// that is delayed on the way, 1.5 s.
 const TOO_IDLE: Duration = Duration::from_secs(12);
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the microseconds of this machine's monotonic clock, which is the same in all its
-/// processes.
+/// Returns the microseconds of this machine's monotonic clock, which all its processes share.
 pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let part = |part: i64| u64::try_from(part).unwrap_or(0);
@@ -17,7 +16,7 @@ pub(crate) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the span of so many microseconds.
+/// Returns a span of `micros` microseconds.
 pub(crate) const fn span(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }

@@ -1,4 +1,4 @@
-//! What happened, in memory and in a file, and what to say about it while it happens.
+//! The history of a run, in memory and in a file, and its output while the run lasts.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use redlatch::{Error, ErrorKind};
 
 use crate::record::Record;
 
-/// The history of a run. Whatever is added is in the file at its end.
+/// The history of a run. Each record that is added goes to the end of the file.
 pub(crate) struct History {
     inner: Mutex<Inner>,
     next: AtomicU64,
@@ -26,13 +26,14 @@ struct Inner {
     records: Vec<Record>,
     counts: BTreeMap<String, u64>,
     errors: BTreeMap<String, u64>,
-    /// What no checker of histories sees: errors that must not be, calls that do not end.
+    /// Violations that the checks of a history cannot see: unexpected errors, and calls that do not
+    /// end.
     violations: Vec<String>,
     now: String,
 }
 
 impl History {
-    /// Begins a history that is kept at `path`.
+    /// Starts a history that is written to `path`.
     pub(crate) fn begin(path: &Path) -> io::Result<Self> {
         File::create(path).map(Self::kept_in)
     }
@@ -51,13 +52,13 @@ impl History {
         }
     }
 
-    /// Begins a history that is kept nowhere else.
+    /// Starts a history without a file.
     #[cfg(test)]
     pub(crate) fn in_memory() -> Self {
         Self::kept_in(io::sink())
     }
 
-    /// Returns a number that nothing else of this run has.
+    /// Returns a number that is unique in this run.
     pub(crate) fn id(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -74,17 +75,17 @@ impl History {
             Record::Wait(wait) => format!("20 s of waiting, {}", wait.kind),
         };
         *inner.counts.entry(what).or_default() += 1;
-        // A disk that is full is told at the end, by `finish`.
+        // `finish` reports a full disk at the end.
         let _ = writeln!(inner.file, "{record}");
         inner.records.push(record);
     }
 
-    /// Counts something that is in no record.
+    /// Counts an event that is in no record.
     pub(crate) fn count(&self, what: &str) {
         *self.inner().counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Takes note of an error; one that nothing here explains is a violation.
+    /// Records an error. An unexplained error is a violation.
     pub(crate) fn note<T>(&self, outcome: Result<T, Error>) -> Option<T> {
         let error = match outcome {
             Ok(value) => return Some(value),
@@ -112,12 +113,12 @@ impl History {
         self.inner().violations.push(what);
     }
 
-    /// Says what is going on with the servers.
+    /// Sets the fault that the status line shows.
     pub(crate) fn began(&self, what: &str) {
         what.clone_into(&mut self.inner().now);
     }
 
-    /// Returns a line about what has happened so far.
+    /// Returns a status line of the run so far.
     pub(crate) fn line(&self) -> String {
         let inner = self.inner();
         let sum = |faults: bool| -> u64 {
@@ -135,7 +136,7 @@ impl History {
         )
     }
 
-    /// Ends the file and returns all there is: records, counts, errors, violations.
+    /// Closes the file and returns all records, counts, errors and violations.
     pub(crate) fn finish(self) -> io::Result<Finished> {
         let mut inner = self
             .inner
@@ -155,7 +156,7 @@ impl History {
     }
 }
 
-/// A history that is over.
+/// A completed history.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) records: Vec<Record>,

@@ -1,11 +1,11 @@
-//! Soak: mixed load of all primitives on real servers, under random faults, for as long as one
-//! likes. What everybody believed is written down, and checked at the end.
+//! Soak: a mixed load of all primitives on real servers, under random faults, for a chosen time.
+//! All workers record when they believed in their holds, and the end of the run checks the record.
 //!
-//! `cargo xtask soak --help` says how to run it, `docs/reliability/soak.md` what it checks and by
-//! which rules.
+//! `cargo xtask soak --help` describes its options, and `docs/reliability/soak.md` the checks and
+//! their rules.
 
-// It is a test: it works with real clocks, tasks and processes, and a step of its harness that
-// fails ends it.
+// This program is a test. It works with real clocks, tasks and processes, and a failed step of its
+// harness ends it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
 mod any_guard;
@@ -41,7 +41,7 @@ async fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Task::Victim(url, seed)) => {
-            // Whoever reads its output sees that it is gone.
+            // The reader of its output notices the end of the process.
             let _ = victim::run(&url, seed).await;
             return ExitCode::FAILURE;
         }

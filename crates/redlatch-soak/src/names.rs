@@ -1,7 +1,7 @@
-//! The names of a run. There are few, so that many meet, and none is ever new, so that a fault can
-//! say which it hits.
+//! The names of a run. There are few of them, so that many workers meet at each. All are known in
+//! advance, so that a fault can list the names that it hits.
 
-/// Returns `stem-0`, `stem-1`, … of a stem that [`STEMS`] has.
+/// Returns `stem-0`, `stem-1`, … for a stem of [`STEMS`].
 pub(crate) fn name(stem: &str, number: usize) -> String {
     format!("{stem}-{number}")
 }
@@ -14,23 +14,23 @@ pub(crate) fn all() -> Vec<String> {
         .collect()
 }
 
-/// Returns how many names there are of a stem.
+/// Returns the number of names of a stem.
 pub(crate) fn count(stem: &str) -> usize {
     let found = STEMS.iter().find(|(known, _)| *known == stem);
     found.map_or(0, |(_, count)| *count)
 }
 
-/// Tells whether whoever waits for one of them may wait for whoever waits for the other: they are
-/// the same, or some take both.
+/// Tells whether a waiter for one name may depend on a waiter for the other: the names are the
+/// same, or some workers acquire both together.
 pub(crate) fn are_tied(one: &str, other: &str) -> bool {
     let taken_together = |name: &str| name.starts_with(TAKEN_TOGETHER);
     one == other || taken_together(one) && taken_together(other)
 }
 
-/// What names begin with that some take several of.
+/// The prefix of the names of which some workers acquire several together.
 const TAKEN_TOGETHER: &str = "lock-";
 
-/// What names begin with, and how many there are.
+/// The stems of the names, and the number of names of each.
 pub(crate) const STEMS: &[(&str, usize)] = &[
     ("lock", 4),
     ("fair", 3),

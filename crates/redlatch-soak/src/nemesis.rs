@@ -1,4 +1,4 @@
-//! Trouble for servers, one after the other, on a thread of its own.
+//! Faults of servers, one after the other, on a separate thread.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ use crate::{
     record::{Fault, Record, Takeover},
 };
 
-/// Makes trouble until it is told to stop. When it returns all servers are well.
+/// Injects faults until it is told to stop. When it returns, all servers are healthy.
 pub(crate) fn torment(
     place: &Place,
     history: &History,
@@ -48,12 +48,12 @@ pub(crate) fn torment(
 struct Nemesis<'a> {
     place: &'a Place,
     history: &'a History,
-    /// Since when nothing was done, and who was in charge of what then.
+    /// The end of the last fault. `owners` are the active servers at that time.
     calm_since: u64,
     owners: Owners,
 }
 
-/// The port of the server in charge of each name.
+/// The port of the active server of each name.
 type Owners = BTreeMap<String, u16>;
 
 impl Nemesis<'_> {
@@ -72,7 +72,7 @@ impl Nemesis<'_> {
         self.calm_since = now();
     }
 
-    /// Enters into the history what was done, and what happened besides.
+    /// Adds a fault to the history, and also its side effects.
     fn note(&mut self, fault: &str, master: &Server, from: u64, ended: u64, deed: &Deed) {
         let port = master.port();
         let hit = |name: &String| match deed.moved {
@@ -81,7 +81,7 @@ impl Nemesis<'_> {
         };
         let names: Vec<_> = names::all().into_iter().filter(hit).collect();
         let now_in_charge = owners(self.place);
-        // What a red-lock has on several servers, none of them is in charge of.
+        // A red-lock is on several servers, and none of them is its active server.
         let lost = |name: &String| self.owners[name] == port && now_in_charge[name] != port;
         let changed = names.iter().any(lost);
         let forgets = match deed.memory {
@@ -108,8 +108,8 @@ impl Nemesis<'_> {
         self.note_unasked(from, may_move);
     }
 
-    /// Waits for peace, and says when `old` was in charge last: what it says is asked from the
-    /// moment at which it is back.
+    /// Waits for peace. Returns when `old` was last active: its role is asked from the moment at
+    /// which it is back.
     fn await_peace(&self, old: &Server) -> u64 {
         let peace = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -125,8 +125,8 @@ impl Nemesis<'_> {
         })
     }
 
-    /// A takeover that nobody ordered, on a machine too loaded to answer in time, forgets like any
-    /// other.
+    /// Records a takeover that was not ordered, on a machine too loaded to answer in time. It may
+    /// lose data like any other.
     fn note_unasked(&mut self, from: u64, may_move: impl Fn(&str) -> bool) {
         let before = mem::replace(&mut self.owners, owners(self.place));
         let moved = before
@@ -150,7 +150,7 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Does it, and says what was done; `None` if it was not possible.
+    /// Injects the fault and returns its effect; `None` if it was not possible.
     fn act(&self, fault: &str, master: &Server, random: &mut Rng) -> Option<Deed> {
         let began = now();
         Some(match fault {
@@ -183,12 +183,12 @@ impl Nemesis<'_> {
         match fault {
             "stop" => {
                 master.stop();
-                // Half of them too short for anybody to take over.
+                // Half of the stops are too short for a takeover.
                 let short = random.bool();
                 let span = if short { 100..900 } else { 2_500..5_000 };
                 pause(random, span);
                 master.cont();
-                // A takeover that began while it stood still may end only now.
+                // A takeover that began during the stop may end only now.
                 if !short && self.place.replicas() > 0 {
                     thread::sleep(DOWN_AFTER);
                 }
@@ -228,14 +228,14 @@ impl Nemesis<'_> {
         }
     }
 
-    /// Kills `master` after a while without replication.
+    /// Kills `master` after a period without replication.
     fn lose(&self, master: &Server, random: &mut Rng) -> Deed {
         let replicas = self.place.replicas_of(master);
         for replica in &replicas {
             replica.stop();
         }
-        // What lies in the buffers of a connection goes with it, or the replicas would get it
-        // later.
+        // The close discards the data in the buffers of a connection. Otherwise the replicas would
+        // receive it later.
         master.client_kill(ClientType::Replica);
         pause(random, 100..800);
         let began = now();
@@ -261,8 +261,7 @@ impl Nemesis<'_> {
         })
     }
 
-    /// Kills `master`, if it is not dead, lets a replica take over, and brings it back as a
-    /// replica.
+    /// Kills `master` if it is alive, lets a replica take over, and restarts it as a replica.
     fn replace(&self, master: &Server, replicas: &[&Server], random: &mut Rng) -> Deed {
         let began = now();
         master.kill();
@@ -275,17 +274,17 @@ impl Nemesis<'_> {
     }
 }
 
-/// What was done.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Deed {
     memory: Memory,
-    /// Until then nobody else can have been in charge.
+    /// The time up to which no other server can have been active.
     began: u64,
-    /// When the server was killed, and right before it was started again.
+    /// When the server was killed, and the time right before its restart.
     dead: (u64, u64),
-    /// Whether the server in charge gave the names away itself.
+    /// Whether the active server gave the names away itself.
     consent: bool,
-    /// The slot that moved.
+    /// The slot that was moved.
     moved: Option<u16>,
 }
 
@@ -300,7 +299,7 @@ impl Deed {
         }
     }
 
-    /// Brings back `server`, which was killed before `died`.
+    /// Restarts `server`, which was killed before `died`.
     fn by_death(self, died: u64, server: &Server) -> Self {
         let back = now();
         server.restart();
@@ -311,11 +310,11 @@ impl Deed {
     }
 }
 
-/// What a fault does to what a master has answered.
+/// The effect of a fault on data that a master has acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Memory {
     Keeps,
-    /// If somebody else is in charge afterwards.
+    /// They may be lost if another server is active afterwards.
     MayLose,
     Loses,
 }
@@ -342,8 +341,8 @@ fn owners(place: &Place) -> Owners {
         .collect()
 }
 
-/// Says whether `server` says so. Sentinels close all connections to a server that they make a
-/// replica.
+/// Tells whether `server` reports itself as a replica. Sentinels close all connections to a server
+/// that they make a replica.
 fn is_replica(server: &Server) -> bool {
     let role = server
         .connect()

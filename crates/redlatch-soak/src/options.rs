@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-/// How to run.
+/// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) length: Duration,
     pub(crate) topology: Topology,
     pub(crate) faults: Vec<String>,
     pub(crate) seed: u64,
-    /// The server program; without one, the first of `REDLATCH_TEST_SERVERS` or of the `PATH`.
+    /// The server program. Without one, it is the first of `REDLATCH_TEST_SERVERS` or of the
+    /// `PATH`.
     pub(crate) server: Option<String>,
 }
 
-/// What runs.
+/// The servers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
-    /// Three servers that know nothing of each other: one for most of the work, all three for the
-    /// red-lock.
+    /// Three independent servers: one for most of the work, all three for the red-lock.
     Standalone,
-    /// A master and two replicas, which nobody fails over but this program.
+    /// A master and two replicas. Only this program fails them over.
     Replicated,
     /// A master and two replicas under three sentinels.
     Sentinel,
@@ -27,14 +27,14 @@ pub(crate) enum Topology {
     Cluster,
 }
 
-/// What to do.
+/// The task of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
     Soak(Options),
-    /// Reads a history that was kept.
+    /// Checks a recorded history.
     Check(String),
-    /// The process that dies: which servers to work on, and with which seed.
+    /// Runs the process that is killed, with the URL of its servers and a seed.
     Victim(String, u64),
 }
 
@@ -85,7 +85,7 @@ impl Topology {
         }
     }
 
-    /// Returns the faults that can happen to it.
+    /// Returns the faults that this topology supports.
     pub(crate) fn faults(self) -> Vec<&'static str> {
         let own: &[&str] = match self {
             Self::Standalone => &[],
@@ -135,7 +135,7 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text:?} is no number"))
 }
 
-/// What can happen to any server, or on the way to it.
+/// The faults of any server, or on the way to it.
 const EVERYWHERE: &[&str] = &[
     "kill", "stop", "flush", "clients", "full", "pause", "proxy", "victims",
 ];

@@ -1,4 +1,4 @@
-//! The servers of a run, whatever their topology.
+//! The servers of a run, in any topology.
 
 use std::{
     net::SocketAddr,
@@ -29,7 +29,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Starts servers whose data outlives a kill.
+    /// Starts servers whose data survive a kill.
     pub(crate) fn start(topology: Topology, binary: &ServerBinary) -> Self {
         let node = ServerOptions::new()
             .append_only()
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Returns how many replicas a master has.
+    /// Returns the number of replicas per master.
     pub(crate) const fn replicas(&self) -> u32 {
         match self {
             Self::Standalone(_) => 0,
@@ -66,7 +66,7 @@ impl Place {
         }
     }
 
-    /// Returns the servers that have data.
+    /// Returns the servers with data.
     pub(crate) fn servers(&self) -> &[Server] {
         match self {
             Self::Standalone(servers) => servers,
@@ -76,7 +76,7 @@ impl Place {
         }
     }
 
-    /// Returns the servers that take writes now. All must answer.
+    /// Returns the servers that accept writes now. All servers must answer.
     pub(crate) fn masters(&self) -> Vec<&Server> {
         match self {
             Self::Standalone(servers) => servers.iter().collect(),
@@ -86,8 +86,8 @@ impl Place {
         }
     }
 
-    /// Returns a server in charge for something to be done to. Of single ones mostly the first,
-    /// which has all names; what is on the others is on three, of which two are enough.
+    /// Returns an active server for a fault. Of single servers it is mostly the first, which has
+    /// all names. The names on the other two are on all three servers, of which two suffice.
     pub(crate) fn victim(&self, random: &mut Rng) -> &Server {
         let masters = self.masters();
         let first = matches!(self, Self::Standalone(_)) && random.u8(..4) > 0;
@@ -99,7 +99,7 @@ impl Place {
         masters[at]
     }
 
-    /// Returns the port of the server in charge of `name` now. All must answer.
+    /// Returns the port of the active server of `name`. All servers must answer.
     pub(crate) fn owner(&self, name: &str) -> u16 {
         match self {
             Self::Standalone(servers) => servers[0].port(),
@@ -108,10 +108,9 @@ impl Place {
         }
     }
 
-    /// Says whether what is done to the server at `port` is done to `name`, whose owner is at
-    /// `owner`.
+    /// Tells whether a fault of the server at `port` affects `name`, whose owner is at `owner`.
     pub(crate) fn works_on(&self, name: &str, port: u16, owner: u16) -> bool {
-        // A red-lock is on all of them.
+        // A red-lock is on all three servers.
         let on_all = matches!(self, Self::Standalone(_)) && name.starts_with("red-");
         on_all || owner == port
     }
@@ -130,7 +129,7 @@ impl Place {
         }
     }
 
-    /// Returns what connects to all of them.
+    /// Returns the URL of all servers.
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Standalone(servers) => servers[0].url(),
@@ -140,7 +139,8 @@ impl Place {
         }
     }
 
-    /// Returns what connects to all of them through `proxies`, one for each of [`servers`](Self::servers).
+    /// Returns a client builder that connects to all servers through `proxies`, one for each of
+    /// [`servers`](Self::servers).
     pub(crate) fn through(&self, proxies: &[Proxy]) -> ClientBuilder {
         let fronts: Vec<_> = proxies
             .iter()
@@ -165,14 +165,14 @@ impl Place {
         self.servers().iter().map(Server::address).collect()
     }
 
-    /// Makes a replica the master by order. Cluster and replicas: with the old one's consent.
-    /// Sentinels do not ask it.
+    /// Makes a replica the master by order. In a cluster and with plain replicas the old master
+    /// consents. Sentinels do not ask it.
     pub(crate) fn fail_over(&self, master: &Server) {
         match self {
             Self::Standalone(_) => {}
             Self::Replicated(replicated) => {
-                // What a careful administrator does: no writes any more, all replicas in step, then
-                // the change.
+                // This is the procedure of a careful administrator: no more writes, all replicas in
+                // step, then the change.
                 let pause = ["CLIENT", "PAUSE", "3000", "WRITE"];
                 master.command(&pause).unwrap();
                 in_step(master, 2);
@@ -187,13 +187,14 @@ impl Place {
         }
     }
 
-    /// Says whether [`fail_over`](Self::fail_over) may forget what the old master has answered.
+    /// Tells whether [`fail_over`](Self::fail_over) may lose data that the old master has
+    /// acknowledged.
     pub(crate) const fn orders_forget(&self) -> bool {
         matches!(self, Self::Sentinel(_))
     }
 
-    /// Waits until another server has taken over from `master`, which is dead; where nobody else
-    /// does it, makes one of `replicas` the master.
+    /// Waits until another server has taken over from `master`, which is dead. In a topology
+    /// without automatic failover, it makes one of `replicas` the master.
     pub(crate) fn take_over(&self, master: &Server, replicas: &[&Server]) {
         match self {
             Self::Standalone(_) => {}
@@ -203,7 +204,7 @@ impl Place {
         }
     }
 
-    /// Makes `server`, which has just come back, a replica, where it would not become one soon by
+    /// Makes `server`, which has just restarted, a replica, if it would not soon become one by
     /// itself.
     pub(crate) fn demote(&self, server: &Server) {
         if let Self::Replicated(_) | Self::Sentinel(_) = self {
@@ -215,7 +216,7 @@ impl Place {
         }
     }
 
-    /// Waits until all servers agree who is in charge and all replicas are in step.
+    /// Waits until all servers agree on the masters and all replicas are in step.
     pub(crate) fn await_peace(&self) {
         match self {
             Self::Standalone(_) => {}
@@ -233,7 +234,7 @@ impl Place {
                     let roles = servers.filter(|server| is_master(server)).count();
                     told && roles == 1 && is_master(master)
                 };
-                // What a sentinel is about to do shows after its next look.
+                // A pending action of a sentinel is visible after its next check.
                 eventually_blocking("sentinels to be at peace", PATIENCE, || {
                     calm().then(|| thread::sleep(Duration::from_millis(700)))?;
                     calm().then_some(())
@@ -243,7 +244,7 @@ impl Place {
         }
     }
 
-    /// Looks at all keys of all servers in charge.
+    /// Inspects all keys of all masters.
     pub(crate) fn left(&self) -> Left {
         let mut left = Left::default();
         for server in self.masters() {
@@ -260,7 +261,7 @@ impl Place {
         left
     }
 
-    /// Lets servers come back in the roles that they have now.
+    /// Makes servers restart in their current roles.
     pub(crate) fn keep_roles(&self) {
         if let Self::Replicated(_) | Self::Sentinel(_) = self {
             for server in self.servers() {
@@ -276,17 +277,17 @@ impl Place {
     }
 }
 
-/// What is on the servers when all is over.
+/// The data on the servers at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// Keys without an end, and those that somebody holds.
+    /// Keys without an expiry, and keys with a holder.
     pub(crate) leaks: Vec<String>,
-    /// How many others there are: counters of tokens, marks of what was undone.
+    /// The number of other keys: counters of tokens, marks of undone attempts.
     pub(crate) counters: usize,
 }
 
 impl Left {
-    /// Takes note of a key, by its time to live in ms and the value of its field of holders.
+    /// Records a key, by its time to live in ms and the value of its field of holders.
     fn judge(&mut self, key: &str, ttl: i64, holders: &Reply) {
         let held = matches!(holders, Reply::Bulk(attempts) if attempts != b" ");
         if ttl == -1 {
@@ -300,12 +301,12 @@ impl Left {
     }
 }
 
-/// Returns the key of a name; its other keys have the same hash tag.
+/// Returns the key of a name. The other keys of the name have the same hash tag.
 pub(crate) fn key(name: &str) -> String {
     format!("redlatch:{{{name}}}")
 }
 
-/// Asks a server whether it takes itself for a master.
+/// Tells whether a server reports itself as a master.
 fn is_master(server: &Server) -> bool {
     server.info("replication")["role"] == "master"
 }
@@ -322,7 +323,7 @@ fn in_step(master: &Server, replicas: usize) {
     });
 }
 
-/// Waits until all sentinels tell of another master than the one at `port`.
+/// Waits until all sentinels report another master than the one at `port`.
 fn await_other(group: &SentinelGroup, port: u16) {
     eventually_blocking("another master", PATIENCE, || {
         let mut sentinels = group.sentinels().iter();
@@ -331,8 +332,8 @@ fn await_other(group: &SentinelGroup, port: u16) {
     });
 }
 
-/// Orders a sentinel to let another master take over from the one at `port`, again if it gives up:
-/// a replica that does not get along in time is no reason for it to choose another one.
+/// Orders a sentinel to replace the master at `port`, and repeats the order if the sentinel gives
+/// up. A replica that is not ready in time is no reason for the sentinel to choose another one.
 fn order_another(group: &SentinelGroup, port: u16) {
     let sentinel = &group.sentinels()[0];
     let mut ordered: Option<Instant> = None;
@@ -343,7 +344,7 @@ fn order_another(group: &SentinelGroup, port: u16) {
         }
         let is_due = ordered.is_none_or(|at| at.elapsed() > GENEROUS);
         if is_due && !flags.contains("failover_in_progress") {
-            // It is refused while there is no good replica to choose.
+            // The order is refused while no replica is fit to be chosen.
             let order = ["SENTINEL", "FAILOVER", SentinelGroup::SERVICE];
             let accepted = sentinel.command(&order).error().is_none();
             ordered = accepted.then(Instant::now);
@@ -352,7 +353,7 @@ fn order_another(group: &SentinelGroup, port: u16) {
     });
 }
 
-/// Asks a sentinel for the master's port and flags.
+/// Returns the master's port and flags according to a sentinel.
 fn told(sentinel: &Server) -> Option<(String, String)> {
     let state = sentinel.command(&["SENTINEL", "MASTER", SentinelGroup::SERVICE]);
     let words: Vec<_> = state.array().into_iter().map(Reply::text).collect();
@@ -363,11 +364,11 @@ fn told(sentinel: &Server) -> Option<(String, String)> {
     Some((field("port")?, field("flags")?))
 }
 
-/// Sentinels that could not agree try again after twice their time-out for failovers, which is 10
-/// s.
+/// Sentinels that could not agree retry after twice their failover time-out, which is 10 s.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// After how long a silent server is taken for dead: more than a loaded machine is silent.
+/// The time after which a silent server counts as dead. It is longer than the silence of a loaded
+/// machine.
 pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! What happened, as lines of text: a word, then `name=value` for each field. Times are
-//! microseconds of the machine's clock.
+//! Records as lines of text: a word, then `name=value` for each field. Times are microseconds of
+//! the machine's clock.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// One thing that happened.
+/// One event of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Hold(Hold),
@@ -13,61 +13,61 @@ pub(crate) enum Record {
     Wait(Wait),
 }
 
-/// What somebody believed to have, for as long as its guard passed its check.
+/// A hold, for as long as its guard passed its check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hold {
-    /// Tells it from all others of the run.
+    /// A number that is unique in the run.
     pub(crate) id: u64,
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// How much of `limit` it takes: a lock 1 of 1, a writer all, a reader 1.
+    /// The units of `limit` that it takes: a lock takes 1 of 1, a writer all, a reader 1.
     pub(crate) units: u32,
     pub(crate) limit: u32,
-    /// 0 where holds have none that rises.
+    /// The token, or 0 for holds without a rising one.
     pub(crate) token: u64,
-    /// When the acquisition began, when it had returned, when the guard last passed its check.
+    /// The times at which the acquisition began, at which it returned, and at which the guard last
+    /// passed its check.
     pub(crate) asked: u64,
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// When the answer to the release was there that says that the name is free; 0 if there was
-    /// none.
+    /// The time of the reply to the release that freed the name; 0 if there was none.
     pub(crate) gone: u64,
-    /// Whether all replicas had to confirm.
+    /// Whether all replicas had to confirm the grant.
     pub(crate) durable: bool,
 }
 
-/// Trouble that was made.
+/// An injected fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: String,
-    /// From its beginning until servers and their replicas agreed again.
+    /// The period from the beginning of the fault until servers and replicas agreed again.
     pub(crate) from: u64,
     pub(crate) until: u64,
     /// The names whose server it hit.
     pub(crate) names: Vec<String>,
-    /// Whether another server took over without the old one's consent, so that what was answered
-    /// may be forgotten.
+    /// The takeover by another server without the old one's consent, if there was one. Acknowledged
+    /// data may then be lost.
     pub(crate) takeover: Option<Takeover>,
 }
 
-/// When there may have been two servers of one mind each.
+/// A period in which two servers may have been active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takeover {
-    /// Until then nobody but the old one was in charge.
+    /// The time until which only the old server was active.
     pub(crate) began: u64,
-    /// When the old one was dead, from and until; both the same if it was not.
+    /// The period in which the old server was dead; both times are the same if it was not.
     pub(crate) died: u64,
     pub(crate) back: u64,
-    /// From then on the old one answered nobody as the one in charge: it was dead for good, or knew
-    /// that it was a replica.
+    /// The time from which the old server no longer answered as a master: it was dead for good, or
+    /// knew that it was a replica.
     pub(crate) ended: u64,
 }
 
-/// A wait that was longer than anybody's patience.
+/// A wait that exceeded the time limit of every worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) kind: String,
-    /// What it waited for, all of it.
+    /// All names for which it waited.
     pub(crate) names: Vec<String>,
     pub(crate) from: u64,
     pub(crate) until: u64,
@@ -78,14 +78,14 @@ pub(crate) struct Wait {
 pub(crate) struct Write {
     pub(crate) name: String,
     pub(crate) token: u64,
-    /// When the writer asked for the lock, when it read the set, and when its write came.
+    /// The times at which the writer requested the lock, read the set, and wrote it.
     pub(crate) asked: u64,
     pub(crate) read: u64,
     pub(crate) at: u64,
     pub(crate) accepted: bool,
-    /// Whether the writer's guard passed its check right before.
+    /// Whether the writer's guard passed its check right before the write.
     pub(crate) valid: bool,
-    /// How many elements of others it overwrote.
+    /// The number of other writers' elements that it overwrote.
     pub(crate) lost: u32,
 }
 
@@ -96,16 +96,18 @@ pub(crate) struct Round {
     pub(crate) from: u64,
     pub(crate) until: u64,
     pub(crate) count: u32,
-    /// How many count-downs had begun at most when the first waiter passed; `count` if none did.
+    /// The greatest possible number of count-downs that had begun when the first waiter passed;
+    /// `count` if none did.
     pub(crate) begun: u32,
-    /// How many count-downs were answered.
+    /// The number of answered count-downs.
     pub(crate) counted: u32,
-    /// When the first count-down was sent, and the last one answered; 0 if none was.
+    /// The times at which the first count-down was sent, and the last one was answered; 0 if none
+    /// was.
     pub(crate) first: u64,
     pub(crate) last: u64,
-    /// When the first waiter passed; 0 if none did.
+    /// The time at which the first waiter passed; 0 if none did.
     pub(crate) opened: u64,
-    /// How many waiters passed, and how many waited in vain to their end.
+    /// The number of waiters that passed, and of waiters that waited in vain to their end.
     pub(crate) passed: u32,
     pub(crate) stuck: u32,
 }

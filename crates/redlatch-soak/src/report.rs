@@ -1,4 +1,4 @@
-//! What a run shows, in words and figures.
+//! The results of a run, in words and figures.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     record::Record,
 };
 
-/// The report of a run, to be printed.
+/// The report of a run, for printing.
 #[derive(Debug)]
 pub(crate) struct Report {
     title: String,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Checks the history and puts all together.
+    /// Checks the history and combines all results.
     pub(crate) fn new(
         options: &Options,
         binary: &ServerBinary,
@@ -83,7 +83,7 @@ impl Report {
         }
     }
 
-    /// Says whether no promise was broken.
+    /// Tells whether no promise was broken.
     pub(crate) fn is_clean(&self) -> bool {
         self.verdict.violations.is_empty()
     }
@@ -162,5 +162,5 @@ fn told(f: &mut fmt::Formatter<'_>, what: &str, all: &[String]) -> fmt::Result {
     Ok(())
 }
 
-/// How many of a kind are told in full; the history has them all.
+/// The number of entries of a kind that are printed in full. The history has all of them.
 const SHOWN: usize = 20;

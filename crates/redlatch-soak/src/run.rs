@@ -1,4 +1,4 @@
-//! One run: servers, clients, load and trouble, then peace, then what is left.
+//! One run: servers, clients, load and faults, then peace, then the remaining data.
 
 use std::{
     fs, io, panic,
@@ -29,7 +29,7 @@ use crate::{
     work::{self, Bench},
 };
 
-/// Runs, and returns the report; a failure is one of the harness, not of the library.
+/// Runs, and returns the report. An error is one of the harness, not of the library.
 pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     let binary = match &options.server {
         Some(path) => ServerBinary::inspect(path).map_err(io::Error::other)?,
@@ -104,7 +104,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     Ok(report)
 }
 
-/// Clients, each with a way of its own to every server.
+/// The clients. Each has its own proxy to every server.
 struct Party {
     clients: Vec<Client>,
     nodes: Vec<Vec<Client>>,
@@ -177,22 +177,22 @@ fn troubles(
     troubles
 }
 
-/// Returns the faults that the thread makes.
+/// Returns the faults that the thread injects.
 fn on_servers(options: &Options) -> Vec<String> {
     let faults = options.faults.iter();
     let on_servers = faults.filter(|fault| !["proxy", "victims"].contains(&fault.as_str()));
     on_servers.cloned().collect()
 }
 
-/// What has to go on for as long as a run lasts.
+/// The activities that must last as long as the run.
 struct Watched<'a> {
     workers: &'a mut JoinSet<()>,
     troubles: &'a mut JoinSet<()>,
     torment: &'a tokio::task::JoinHandle<()>,
 }
 
-/// Says how it goes until the time is over, or something has ended that must not: a run without its
-/// load, or without its trouble, is none.
+/// Prints the status until the time is over, or until an activity ends early. A run without its
+/// load, or without its faults, is invalid.
 async fn watch(history: &History, length: Duration, began: Instant, watched: Watched<'_>) {
     let Watched {
         workers,
@@ -218,7 +218,7 @@ async fn watch(history: &History, length: Duration, began: Instant, watched: Wat
     }
 }
 
-/// Nobody joins the library's own tasks, nor those of proxies.
+/// Reports panics. No code joins the library's own tasks, nor those of proxies.
 fn tell_of_panics(history: &Arc<History>) {
     let history = Arc::downgrade(history);
     let told = panic::take_hook();
@@ -230,7 +230,7 @@ fn tell_of_panics(history: &Arc<History>) {
     }));
 }
 
-/// P7, P11: once all is well, whatever was begun ends.
+/// Checks P7 and P11: once all is healthy, every call that was begun ends.
 async fn finish(workers: &mut JoinSet<()>, history: &History) {
     let ended = timeout(3 * work::PATIENCE, async {
         while let Some(ended) = workers.join_next().await {
@@ -245,10 +245,10 @@ async fn finish(workers: &mut JoinSet<()>, history: &History) {
     }
 }
 
-/// P7: once all is well, everybody gets everything.
+/// Checks P7: once all is healthy, every client acquires every name.
 async fn peace(place: &Arc<Place>, clients: &[Client], history: &History) {
     let calm = Arc::clone(place);
-    // Blocking, it would hold up this runtime's own work.
+    // A blocking wait would delay the work of this runtime.
     if tokio::task::spawn_blocking(move || calm.await_peace())
         .await
         .is_err()
@@ -266,7 +266,7 @@ async fn peace(place: &Arc<Place>, clients: &[Client], history: &History) {
     }
 }
 
-/// P6: nothing is left in the clients, and nothing without an end on the servers.
+/// Checks P6: nothing is left in the clients, and no key without an expiry on the servers.
 async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
     for client in party.all() {
         let empty = async {
@@ -289,7 +289,7 @@ async fn leaks(place: &Arc<Place>, party: &Party, history: &History) {
     }
     let place = Arc::clone(place);
     let left = tokio::task::spawn_blocking(move || {
-        // The longest lease of the dead.
+        // This is longer than the longest lease of a dead client.
         thread::sleep(Duration::from_secs(4));
         place.left()
     });
@@ -315,7 +315,7 @@ fn folder(options: &Options) -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// How many clients there are in this process.
+/// The number of clients in this process.
 const CLIENTS: usize = 6;
 
 const TICK: Duration = Duration::from_secs(5);
@@ -326,8 +326,8 @@ mod tests {
 
     use super::*;
 
-    /// Watches for a long time, beside a worker, a trouble on the way and one of servers, and
-    /// returns what was told.
+    /// Watches for a long time, beside one task each for a worker, for faults on the way and for
+    /// faults of servers. Returns the messages.
     async fn told(
         worker: impl Future<Output = ()> + Send + 'static,
         trouble: impl Future<Output = ()> + Send + 'static,

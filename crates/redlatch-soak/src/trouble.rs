@@ -1,4 +1,4 @@
-//! Trouble on the way between clients and servers, and for client processes.
+//! Faults on the way between clients and servers, and of client processes.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,7 @@ use crate::{
     work::millis,
 };
 
-/// Troubles the way until it is told to stop; then all is as it was.
+/// Injects faults on the way until it is told to stop. Afterwards all is as before.
 pub(crate) async fn on_the_way(
     proxies: Vec<Proxy>,
     history: Arc<History>,
@@ -94,18 +94,18 @@ pub(crate) async fn on_the_way(
     }
 }
 
-/// Lets a copy of a script call arrive once more, some time later.
+/// Delivers a copy of a script call some time later.
 async fn late_copy(proxy: &Proxy, random: &mut Rng) {
     let seen = proxy.observe(Pick::matching(|request| {
         request.command().starts_with("EVAL")
     }));
-    // A server that is killed takes the connection with it.
+    // The kill of a server closes the connection.
     let seen = timeout(Duration::from_millis(500), seen.answered_or_gone()).await;
     let pause = millis(random, 0..3_000);
     if let Ok(Some(exchange)) = seen {
         tokio::spawn(async move {
             tokio::time::sleep(pause).await;
-            // The server may be away: then the copy is lost, as copies are.
+            // The server may be down. The copy is then lost, which is harmless.
             let _ = exchange.copy().deliver().await;
         });
     }
@@ -131,12 +131,12 @@ pub(crate) async fn victims(
             let history = Arc::clone(&history);
             async move {
                 let mut lines = stdout.map(AsyncBufReadExt::lines);
-                // Its workers speak in turn: the upper half of an id says who.
+                // Its workers write in turn. The upper half of an id identifies the worker.
                 let mut last: BTreeMap<u64, Hold> = BTreeMap::new();
                 while let Some(lines) = &mut lines
                     && let Ok(Some(line)) = lines.next_line().await
                 {
-                    // What a kill cut short is no line.
+                    // A line that was cut short by the kill is not a record.
                     let Ok(Record::Hold(hold)) = line.parse() else {
                         continue;
                     };
@@ -190,14 +190,14 @@ mod tests {
 
     use super::*;
 
-    /// What ended the trouble of a whole run early, once.
+    /// A regression test: this once ended the faults of a whole run early.
     #[tokio::test]
     async fn a_connection_that_goes_before_the_answer_ends_no_trouble() {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = Proxy::start(server.local_addr().unwrap());
         let mut client = TcpStream::connect(proxy.address()).await.unwrap();
         let going = async {
-            // The order to copy it is there by now.
+            // The order to copy the request is in place by now.
             client.write_all(b"*1\r\n$4\r\nEVAL\r\n").await.unwrap();
             let forwarded = || ready(proxy.requests() > 0);
             eventually("a request to be under way", GENEROUS, forwarded).await;

@@ -1,5 +1,5 @@
-//! The process that dies. Nobody but it knows until when it believed in a hold, so it says so all
-//! the time.
+//! The process that is killed. No other process knows until when it believed in a hold, so it
+//! reports its belief all the time.
 
 use std::{panic, process, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     work::{Entry, PERMITS, millis},
 };
 
-/// Takes and frees until it is killed. Returns only with an error.
+/// Acquires and releases until it is killed. Returns only with an error.
 pub(crate) async fn run(url: &str, seed: u64) -> Result<(), Error> {
     end_with_any_panic();
     let client = Client::connect(url).await?;
@@ -26,7 +26,8 @@ pub(crate) async fn run(url: &str, seed: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nobody joins the library's own tasks: one that panics would look like any other death.
+/// Ends the process at any panic. No code joins the library's own tasks, and a panic there would
+/// look like any other death.
 fn end_with_any_panic() {
     let told = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -70,7 +71,7 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
     }
 }
 
-/// Holds for a while, and says all the while that it does.
+/// Holds for a while, and reports all the while that it does.
 async fn tell<G: AnyGuard>(entry: Entry, (id, asked): (u64, u64), guard: G) {
     let from = now();
     let (name, token) = guard.parts().swap_remove(0);
@@ -95,9 +96,9 @@ async fn tell<G: AnyGuard>(entry: Entry, (id, asked): (u64, u64), guard: G) {
         println!("{}", Record::Hold(hold));
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
-    // It goes on or it is killed: nobody asks.
+    // The process goes on or is killed; the result does not matter.
     let _ = guard.give_back().await;
 }
 
-/// How a process ends in which something panicked.
+/// The exit code of a process with a panic.
 pub(crate) const PANICKED: i32 = 70;

@@ -1,21 +1,21 @@
-//! What two servers explain that were of one mind each, and one server does not.
+//! Events that two servers explain that were each consistent, and that one server does not explain.
 //!
-//! While one takes over from another without its consent, each of both may grant what the other
-//! does not know of. So what was granted is expected to be too much together if each of both, for
-//! itself, granted no more than there is: the one before it was dead or knew that it was a replica,
-//! the other not before it can have been in charge.
+//! When one server takes over from another without its consent, each of them may grant names
+//! without knowing of the other's grants. Too many grants in total are then expected if each server
+//! by itself granted no more than the limit. The old server grants until it is dead or knows that
+//! it is a replica. The new one grants from the time at which it can have been active.
 
 use std::collections::BTreeSet;
 
 use crate::record::{Fault, Hold, Takeover};
 
-/// From the sending of a request to the end of an acquisition.
+/// The period from the sending of a request to the end of its acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) asked: u64,
     pub(super) from: u64,
-    /// Whether other requests came after the one that was granted, so that its end says nothing
-    /// about its moment.
+    /// Whether further requests followed the granted one. The end of the period then does not bound
+    /// the time of the grant.
     pub(super) of_many: bool,
     pub(super) units: u32,
 }
@@ -32,7 +32,7 @@ impl Grant {
 }
 
 impl Takeover {
-    /// Says whether grants of more than `limit` together may be those of two servers.
+    /// Tells whether grants of more than `limit` in total may be those of two servers.
     pub(super) fn explains(self, grants: &[Grant], limit: u32) -> bool {
         let (mut old, mut new) = (0, 0);
         let mut either = Vec::new();
@@ -45,7 +45,8 @@ impl Takeover {
             }
         }
         let all = old + new + either.iter().sum::<u32>();
-        // What the old one may have granted, for every way to divide what either may have.
+        // The totals that the old server may have granted, for every assignment of the grants that
+        // either server may have made.
         let mut olds = BTreeSet::from([old]);
         for units in either {
             let more: Vec<_> = olds.iter().map(|old| old + units).collect();
@@ -54,7 +55,7 @@ impl Takeover {
         olds.iter().any(|&old| old <= limit && all - old <= limit)
     }
 
-    /// Says whether one of both may have been granted by one server and the other by the other.
+    /// Tells whether one of the grants may come from one server and the other from the other.
     pub(super) fn divides(self, a: &Grant, b: &Grant) -> bool {
         let divided = |a: &Grant, b: &Grant| self.old_may_have(a) && self.new_may_have(b);
         divided(a, b) || divided(b, a)
@@ -75,15 +76,15 @@ impl Takeover {
 }
 
 impl Fault {
-    /// Says whether a replica may have missed what its master answered at that time.
+    /// Tells whether a replica may have missed data that its master acknowledged at that time.
     pub(super) const fn may_have_lost(&self, at: u64) -> bool {
         at + BEHIND >= self.from
     }
 }
 
-/// How long an answer is under way at most, through proxies that hold it up for 1.5 s, to a client
-/// on a machine that has more to do.
+/// The longest time that a reply is on the way: through proxies that delay it by 1.5 s, to a client
+/// on a busy machine.
 const DELIVERY: u64 = 3_000_000;
 
-/// How far a replica is behind at most that was in step right before a fault.
+/// The greatest lag of a replica that was in step right before a fault.
 const BEHIND: u64 = 2_000_000;

@@ -16,8 +16,8 @@ fn hold(token: u64, from: u64, until: u64) -> Hold {
     }
 }
 
-/// A fault from a tenth of a second before another server may be in charge to long after the old
-/// one is not any more.
+/// Returns a fault that lasts from 0.1 s before another server may be active until long after the
+/// old one is no longer active.
 fn gap(began: u64, ended: u64) -> Record {
     Record::Fault(Fault {
         kind: "crash".to_owned(),
@@ -91,7 +91,8 @@ fn two_holders_of_the_new_server_are_found() {
     };
     let two = holds([late(1, 210), late(2, 220)]);
     assert_eq!(counts([two, vec![gap(100, 150)]].concat()), (1, 0));
-    // Asked for in time for the old one, and answered long after it had its last word.
+    // It was requested while the old server was active, and answered long after that server's last
+    // reply.
     let waited = Hold {
         asked: 120,
         ..hold(1, 5_000_000, 9_000_000)
@@ -147,7 +148,7 @@ fn two_servers_explain_no_three_holders() {
         ..hold(token, 10, 20)
     };
     let three = holds([early(1), hold(2, 15, 30), hold(3, 16, 30)]);
-    // The first two, of both servers, are expected; the third is one too many for either.
+    // The first two, one from each server, are expected. The third exceeds the limit of either.
     assert_eq!(counts([three, vec![gap(12, 14)]].concat()), (1, 1));
     let permits = |id, from| Hold {
         units: 2,
@@ -181,7 +182,7 @@ fn a_takeover_explains_tokens_that_go_back_and_no_other_does() {
     assert_eq!(back(gap(25, 28)), (0, 1));
     assert_eq!(back(gap(5, 9)), (1, 0), "both are of the new one");
     assert_eq!(back(gap(31, 50)), (1, 0), "both are of the old one");
-    // All replicas knew it long before.
+    // All replicas knew the token long before.
     assert_eq!(back(gap(3_000_000, 3_000_001)), (1, 0));
     let late = |token, from| hold(token, from, from + 1);
     let known = holds([late(2, 10), late(1, 4_000_000)]);
@@ -194,7 +195,7 @@ fn a_takeover_explains_tokens_that_go_back_and_no_other_does() {
 #[test]
 fn tokens_that_go_back_are_found() {
     assert_eq!(counts(holds([hold(2, 10, 20), hold(1, 30, 40)])), (1, 0));
-    // It was asked for before the other was known.
+    // It was requested before the other was known.
     let early = Hold {
         asked: 9,
         ..hold(1, 30, 40)
@@ -388,7 +389,7 @@ fn whoever_waits_without_trouble_was_forgotten() {
             takeover: None,
         })
     };
-    // Somebody has it nearly all the time: that alone is no excuse.
+    // A holder has the name nearly all the time. That alone is no excuse.
     let held = Record::Hold(hold(1, 4_000_000, 20_000_000));
     let waits = vec![wait, held];
     let with = |faults: Vec<Record>| counts([waits.clone(), faults].concat());

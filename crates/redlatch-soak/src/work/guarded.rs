@@ -1,8 +1,8 @@
-//! The guarded set: elements are added by reading it all, thinking, and writing it all back, under
-//! a lock. Whoever does so at the same time as another overwrites the other's elements.
+//! The guarded set. A worker adds an element under a lock: it reads the whole set, thinks, and
+//! writes the whole set. A second writer at the same time overwrites the first one's elements.
 //!
 //! One set compares tokens, and its writers are careless: some think longer than their lease lasts
-//! and write nevertheless. The other compares nothing, and its writers look at their guard right
+//! and write nevertheless. The other set compares nothing, and its writers check their guard right
 //! before they write.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -93,7 +93,7 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
         millis(random, 0..12)
     };
     tokio::time::sleep(thinks).await;
-    // No await from here to the write: what the guard says is as fresh as it can be.
+    // There is no await from here to the write, so the result of the check is as fresh as possible.
     let valid = guard.valid();
     let until = if valid { now() } else { asked.granted };
     if set.fenced || valid {
@@ -106,10 +106,10 @@ async fn add(bench: &Bench, set: &Set, random: &mut Rng) {
 }
 
 impl Set {
-    /// Returns the time, and all elements, unless somebody with a greater token was here.
+    /// Returns the time, and all elements unless a writer with a greater token was here.
     fn read(&self, token: u64) -> (u64, Option<Vec<u64>>) {
         let mut inner = self.inner();
-        // Under the lock: the order of times is the order of what happened.
+        // The time is read under the lock, so the order of times is the order of the events.
         let now = now();
         if token < inner.greatest {
             return (now, None);
@@ -118,8 +118,8 @@ impl Set {
         (now, Some(inner.elements.clone()))
     }
 
-    /// Replaces all elements by `elements` and one more; says when, whether it did, and how many
-    /// elements of others are gone thereby.
+    /// Replaces all elements by `elements` and `one`. Returns the time, whether it wrote, and the
+    /// number of other writers' elements that are lost by it.
     fn write(&self, token: u64, mut elements: Vec<u64>, one: u64) -> (u64, bool, u32) {
         let mut inner = self.inner();
         let now = now();
@@ -129,7 +129,7 @@ impl Set {
         let gone = |element: &&u64| !elements.contains(element);
         let lost = inner.elements.iter().filter(gone).count();
         elements.push(one);
-        // The oldest go, or each update would cost more than the one before.
+        // The oldest elements are removed, or each update would cost more than the one before.
         let excess = elements.len().saturating_sub(KEPT);
         inner.elements = elements.split_off(excess);
         inner.greatest = token;

@@ -1,4 +1,4 @@
-//! Workers of everything that is acquired.
+//! Workers for all primitives that are acquired.
 
 use std::future::Future;
 
@@ -48,7 +48,7 @@ fn repeat<F>(
     }
 }
 
-/// One of the three ways to acquire, with one of the two kinds of lease.
+/// Chooses one of the three ways to acquire, with one of the two kinds of lease.
 macro_rules! given {
     ($bench:expr, $random:expr, $what:expr, $wait:expr, $attempt:expr, $attempt_for:expr) => {{
         let (bench, random): (&Bench, &mut Rng) = ($bench, $random);
@@ -98,8 +98,8 @@ async fn lock(bench: Bench, mut random: Rng) {
     );
     let Some((asked, guard)) = given else { return };
     if random.u8(..4) == 0 {
-        // No longer than others: a release that a failover forgets would keep the name from all for
-        // as long.
+        // The lease is no longer than others. If a failover forgets the release, the name is
+        // blocked for as long.
         let lease = millis(&mut random, 1_000..3_000);
         let again = lock.try_lock().owner(guard.owner());
         let again = again.renewed_lease(lease);
@@ -215,8 +215,8 @@ async fn permits(bench: Bench, mut random: Rng) {
         }
     };
     if let Some((asked, id)) = given {
-        // It may have been granted at any time since it was asked for: the server tells how long it
-        // lasts.
+        // It may have been granted at any time since the request, so the server is asked for the
+        // remaining time.
         let known = now();
         let left = bench.bounded("to look at a permit", semaphore.remaining(&id));
         let left = left.await.and_then(|left| bench.history.note(left));
@@ -301,8 +301,8 @@ fn any(random: &mut Rng, stem: &str) -> String {
     names::name(stem, random.usize(..names::count(stem)))
 }
 
-/// How many permits each semaphore has.
+/// The number of permits of each semaphore.
 pub(crate) const PERMITS: u32 = 3;
 
-/// More readers than there ever are.
+/// A number greater than that of all readers.
 pub(crate) const EVERYBODY: u32 = 1_000;

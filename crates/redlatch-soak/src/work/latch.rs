@@ -1,4 +1,4 @@
-//! Latches that are set, counted down, waited for and deleted, round by round.
+//! Latches that are set, counted down, waited for and deleted, in rounds.
 
 use std::{
     future::{Future, IntoFuture},
@@ -75,9 +75,9 @@ async fn round(bench: &Bench, name: &str, random: &mut Rng) {
     answer(bench, latch.delete()).await;
 }
 
-/// What a waiter was told.
+/// The result that a waiter received.
 enum Seen {
-    /// So many count-downs had begun by then, and when that was.
+    /// The number of count-downs that had begun by then, and the time.
     Open(u32, u64),
     Shut,
     Nothing,
@@ -142,7 +142,7 @@ async fn answer<T>(bench: &Bench, call: impl Future<Output = Result<T, Error>>) 
     }
 }
 
-/// A server that forgot knows no latch.
+/// Ignores the error of a missing latch, because a server may have lost it.
 fn forgive<T>(bench: &Bench, outcome: Result<T, Error>) -> Option<T> {
     match outcome {
         Err(error) if matches!(error.kind(), ErrorKind::NotSet | ErrorKind::Deleted) => {

@@ -1,4 +1,4 @@
-//! The load: workers that acquire, hold, re-enter, prolong, give back, drop and give up.
+//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up.
 
 mod guarded;
 mod kinds;
@@ -27,20 +27,20 @@ use crate::{
     record::{Hold, Record, Wait},
 };
 
-/// What a worker works with.
+/// The resources of a worker.
 #[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) clients: Arc<Vec<Client>>,
-    /// For the red-lock: clients of servers that know nothing of each other, the first of them
-    /// `clients[n]`'s.
+    /// The clients of independent servers for the red-lock. The first of them is that of
+    /// `clients[n]`.
     pub(crate) nodes: Arc<Vec<Vec<Client>>>,
-    /// How many replicas a durable grant needs.
+    /// The number of replicas that a durable grant requires.
     pub(crate) replicas: u32,
     pub(crate) history: Arc<History>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// How a hold is to be entered into the history.
+/// The description of a hold in the history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) kind: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// One of one.
+    /// Describes a hold that takes one of one.
     pub(crate) const fn exclusive(kind: &'static str) -> Self {
         Self {
             kind,
@@ -61,22 +61,22 @@ impl Entry {
     }
 }
 
-/// What an acquisition is of.
+/// The target of an acquisition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     pub(crate) kind: &'static str,
     pub(crate) names: &'a [String],
-    /// It has to end, whatever others hold.
+    /// Whether it must end, whatever other clients hold.
     pub(crate) bounded: bool,
 }
 
 impl<'a> Wanted<'a> {
-    /// For as long as it takes.
+    /// Describes an acquisition without a time limit.
     pub(crate) const fn of(kind: &'static str, name: &'a String) -> Self {
         Self::all(kind, slice::from_ref(name))
     }
 
-    /// For all of several.
+    /// Describes an acquisition of several names.
     pub(crate) const fn all(kind: &'static str, names: &'a [String]) -> Self {
         Self {
             kind,
@@ -85,7 +85,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// For so long, or at once.
+    /// Describes an acquisition with a time limit, or without waiting.
     pub(crate) const fn bounded(self) -> Self {
         Self {
             bounded: true,
@@ -94,7 +94,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// When an acquisition began, and when it had returned.
+/// The times at which an acquisition began and returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: u64,
@@ -119,7 +119,7 @@ impl Bench {
         &self.clients[random.usize(..self.clients.len())]
     }
 
-    /// Runs an acquisition; one in five is given up soon.
+    /// Runs an acquisition. One in five is given up soon.
     pub(crate) async fn acquire<G, A>(
         &self,
         random: &mut Rng,
@@ -154,7 +154,7 @@ impl Bench {
         None
     }
 
-    /// P11: runs a call that has to end, whatever happens.
+    /// Checks P11: runs a call that must end in any case.
     pub(crate) async fn bounded<T>(&self, what: &str, call: impl Future<Output = T>) -> Option<T> {
         let ended = timeout(PATIENCE, call).await.ok();
         if ended.is_none() {
@@ -168,8 +168,8 @@ impl Bench {
         self.history.violated(what);
     }
 
-    /// Holds for a while, gives back in one way or another, and enters into the history how long it
-    /// was believed in.
+    /// Holds for a while, releases in one of several ways, and records for how long the hold was
+    /// believed.
     pub(crate) async fn hold<G: AnyGuard>(
         &self,
         random: &mut Rng,
@@ -179,7 +179,7 @@ impl Bench {
     ) {
         let mut until = asked.granted;
         let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
-        // Whether replicas know of more time shows only after what it was at first.
+        // The replicas' knowledge of an extension shows only after the original end.
         let long = prolongs && entry.durable;
         let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
         loop {
@@ -200,7 +200,7 @@ impl Bench {
         self.give_back(random, entry, asked, until, guard).await;
     }
 
-    /// Prolongs; one in three is given up soon.
+    /// Extends a hold. One call in three is given up soon.
     async fn prolong<G: AnyGuard>(&self, random: &mut Rng, guard: &G) {
         let more = guard.prolong(millis(random, 1_000..3_000));
         let outcome = if random.u8(..3) == 0 {
@@ -213,7 +213,7 @@ impl Bench {
         }
     }
 
-    /// Gives back, and enters the hold into the history.
+    /// Releases, and records the hold in the history.
     pub(crate) async fn give_back<G: AnyGuard>(
         &self,
         random: &mut Rng,
@@ -232,7 +232,7 @@ impl Bench {
                 drop(guard);
                 0
             }
-            // Given up half-way, the release goes on without its caller.
+            // The call is dropped half-way, and the release goes on without its caller.
             1 => match timeout(millis(random, 0..3), guard.give_back()).await {
                 Ok(outcome) => self.gone(outcome),
                 Err(_) => 0,
@@ -265,7 +265,7 @@ impl Bench {
     }
 }
 
-/// Takes what `name` is the name of and gives it back, by the kind that uses it.
+/// Acquires and releases `name` with the primitive that uses it.
 pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
     match stem(name) {
         "fair" => client
@@ -300,7 +300,7 @@ pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes what stays until it is deleted.
+/// Deletes objects that stay until they are deleted.
 pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
     let outcome = match stem(name) {
         "semaphore" => client.semaphore(name).delete().await,
@@ -318,12 +318,12 @@ fn stem(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }
 
-/// Draws a span of so many milliseconds.
+/// Draws a time in the given range of milliseconds.
 pub(crate) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(random.u64(range))
 }
 
-/// How long a worker waits at most: longer than a server is ever away.
+/// The longest wait of a worker. It is longer than any outage of a server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
@@ -342,8 +342,8 @@ mod tests {
         }
     }
 
-    /// Asks for what never comes, often enough that it is not given up each time; returns what is
-    /// told.
+    /// Runs acquisitions that never end, often enough that not all of them are given up. Returns
+    /// the records and the violations.
     async fn endless(what: Wanted<'_>) -> (Vec<Record>, Vec<String>) {
         let bench = bench();
         let mut random = Rng::with_seed(1);

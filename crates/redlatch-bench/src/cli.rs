@@ -8,16 +8,16 @@ use crate::{
     workload,
 };
 
-/// What the command line asks for.
+/// The task of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     Help,
-    /// Be a contender of another process.
+    /// Acts as a contender for another process.
     Work {
         contender: String,
         url: String,
     },
-    /// Stand between the server at this port and its clients.
+    /// Relays between the server at this port and its clients.
     Relay {
         server: u16,
         latency: Duration,
@@ -25,22 +25,22 @@ pub(crate) enum Task {
     Measure(Plan),
 }
 
-/// What is to be measured.
+/// The measurements to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Names of workloads, in the order of the command line.
     pub(crate) workloads: Vec<&'static str>,
     pub(crate) effort: Effort,
-    /// How much longer a server's answer is to take than it does.
+    /// The time that is added to each reply of a server.
     pub(crate) latency: Duration,
-    /// Only these of the contenders that are built in, if any are named.
+    /// The built-in contenders to measure. If it is empty, all are measured.
     pub(crate) only: Vec<String>,
-    /// Programs that are contenders: a name, and the words of the command.
+    /// External programs as contenders: a name, and the words of the command.
     pub(crate) with: Vec<(String, Vec<String>)>,
     pub(crate) folder: PathBuf,
 }
 
-/// Reads the arguments; an error says which one is wrong and why.
+/// Reads the arguments. An error names the wrong argument and the reason.
 pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     let args: Vec<String> = args.collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -1,16 +1,16 @@
-//! Clocks and counters of this machine.
+//! Clocks and counters of the machine.
 
 use std::{fs, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns ns of the monotonic clock, which all processes of the machine share.
+/// Returns the monotonic clock in ns, which all processes of the machine share.
 pub(crate) fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
-/// Returns the CPU time of this process, of all its threads.
+/// Returns the CPU time of all threads of this process.
 pub(crate) fn own_cpu() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(
@@ -19,13 +19,13 @@ pub(crate) fn own_cpu() -> Duration {
     )
 }
 
-/// Returns the CPU time of another process, of all its threads. Those that have ended are in the
-/// process's own account, which is kept in steps of 10 ms.
+/// Returns the CPU time of all threads of another process. The time of ended threads comes from the
+/// process's own account, which has a resolution of 10 ms.
 pub(crate) fn cpu_of(pid: u32) -> Duration {
     account_of(pid).max(threads_of(pid))
 }
 
-/// The sum over the threads there are, to the ns; zero where the kernel does not keep it.
+/// Returns the sum over the live threads, in ns; zero if the kernel does not report it.
 fn threads_of(pid: u32) -> Duration {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Duration::ZERO;
@@ -39,8 +39,8 @@ fn threads_of(pid: u32) -> Duration {
 
 fn account_of(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The program's name may have anything in it; what follows its bracket has not. User and system
-    // time are the 14th and 15th field.
+    // The program's name may contain any character, but no bracket follows that which closes it.
+    // User and system time are the 14th and 15th field.
     let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
     let ticks: u64 = after
         .split_whitespace()
@@ -51,7 +51,7 @@ fn account_of(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Returns the bytes of this process that are in memory.
+/// Returns the resident memory of this process in bytes.
 pub(crate) fn own_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -61,7 +61,7 @@ pub(crate) fn own_memory() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Returns how many processes wanted to run on this machine in the last minute, on average.
+/// Returns the machine's load average over the last minute.
 pub(crate) fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split(' ').next().unwrap_or("unknown").to_owned()

@@ -1,7 +1,7 @@
-//! W6, in the process that holds: many holds of one client, and what they cost it.
+//! W6, in the holding process: many holds of one client, and their cost.
 //!
-//! Three requests, each with one line as its answer: `hold <n> <key>` takes n names, `watch <ms>`
-//! watches them for so long, `part` gives them back.
+//! There are three requests, each with one line as its reply: `hold <n> <key>` acquires n names,
+//! `watch <ms>` watches them for this time, and `part` releases them.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::{
     contender::{Failure, connect_redlatch},
 };
 
-/// What this process holds.
+/// The holds of this process.
 #[derive(Default)]
 pub(crate) struct Holder {
     held: Option<(Client, Vec<LockGuard>)>,
 }
 
-/// What watching has shown.
+/// The result of watching.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Watched {
-    /// CPU time of the process in ns.
+    /// The CPU time of the process in ns.
     pub(crate) cpu: u64,
-    /// For how long, in ns.
+    /// The duration in ns.
     pub(crate) wall: u64,
-    /// The least that any hold ever had left, in ms.
+    /// The shortest remaining time of any hold so far, in ms.
     pub(crate) least: u64,
     pub(crate) lost: usize,
 }
 
 impl Holder {
-    /// Answers one request; none if it is no request of these.
+    /// Answers one request; `None` if it is none of the three.
     pub(crate) async fn answer(
         &mut self,
         url: &str,
@@ -62,7 +62,7 @@ impl Holder {
 
     async fn hold(&mut self, url: &str, n: usize, key: &str) -> Result<String, Failure> {
         let client = connect_redlatch(url).await?;
-        // What the first ones need is not theirs alone.
+        // The first locks allocate memory that later ones share, so it is not measured.
         for i in 0..64 {
             client
                 .lock(&format!("{key}:first:{i}"))
@@ -92,8 +92,8 @@ impl Holder {
         let end = began + u64::try_from(time.as_nanos())?;
         while clock::monotonic() < end {
             sleep(LOOK).await;
-            // This process is what is measured: looks shall cost little of it. A hold that is lost
-            // before its deadline is counted below.
+            // This process is measured, so the checks must be cheap. A hold that is lost before its
+            // deadline is counted below.
             let first = guards.iter().map(|guard| guard.valid_until()).min();
             let remaining = first.map(|first| first - client.now());
             least = least.min(remaining.unwrap_or_default());
@@ -120,7 +120,7 @@ impl Watched {
         format!("watched {cpu} {wall} {least} {lost}\n")
     }
 
-    /// Reads the answer to `watch`.
+    /// Reads the reply to `watch`.
     pub(crate) fn read(line: &str) -> Option<Self> {
         let mut words = line.trim_end().strip_prefix("watched ")?.split(' ');
         Some(Self {
@@ -132,7 +132,7 @@ impl Watched {
     }
 }
 
-/// Between looks at all holds.
+/// The interval between two checks of all holds.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -1,76 +1,77 @@
-//! What a contender is asked to do in one round, and what it did.
+//! The work of a contender in one round, and its results.
 
 use std::{ops::Range, time::Duration};
 
-/// One round: tasks that lock and unlock, each as fast as it can, until it has done enough.
+/// One round: tasks that lock and unlock as fast as they can, until each has done enough.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// Where the names of this round begin; no other round has the same.
+    /// The prefix of the names of this round. No other round has the same.
     pub(crate) key: String,
     pub(crate) names: Names,
     pub(crate) tasks: usize,
     pub(crate) until: Until,
 }
 
-/// When a task ends.
+/// The condition that ends a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// After so long; who waits then goes.
+    /// A time. Tasks that wait then leave.
     Time(Duration),
-    /// After so many pairs.
+    /// A number of pairs.
     Pairs(u64),
 }
 
-/// Which names the tasks lock.
+/// The names that the tasks lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// Each its own.
+    /// Each task locks its own name.
     Own,
-    /// All the same one, which one task has at a time, for so long.
+    /// All tasks lock the same name. One task has it at a time, for `hold`.
     One { hold: Duration },
-    /// All the same one, which several tasks may have.
+    /// All tasks lock the same name, which several tasks may have at once.
     Shared,
 }
 
-/// One hold as its holder saw it, in ns of the machine's monotonic clock, which all processes
+/// One hold in the view of its holder, in ns of the machine's monotonic clock, which all processes
 /// share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held {
-    /// When the acquisition returned.
+    /// The time at which the acquisition returned.
     pub(crate) got: u64,
-    /// When its release was asked for.
+    /// The time at which its release was called.
     pub(crate) left: u64,
     pub(crate) task: u32,
 }
 
-/// What one task did.
+/// The results of one task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskDone {
     pub(crate) pairs: u64,
-    /// From the call of an acquisition to the return of its release, in ns; not of [`Names::One`].
+    /// The times from the call of an acquisition to the return of its release, in ns; empty with
+    /// [`Names::One`].
     pub(crate) latencies: Vec<u64>,
-    /// Of [`Names::One`] only.
+    /// The holds; empty except with [`Names::One`].
     pub(crate) holds: Vec<Held>,
 }
 
-/// What all tasks did.
+/// The results of all tasks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) wall: Duration,
     pub(crate) tasks: Vec<TaskDone>,
 }
 
-/// What became of a name that all wanted.
+/// The hand-offs of a name that all tasks want.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handoffs {
-    /// From each call of a release to the return of the next acquisition, in ns.
+    /// The times from each call of a release to the return of the next acquisition, in ns.
     pub(crate) gaps: Vec<u64>,
-    /// Holds that began before the one before was about to be given back.
+    /// The number of holds that began before the release of the previous one was called.
     pub(crate) overlaps: usize,
 }
 
 impl Job {
-    /// Returns the name that the task with this number locks.
+    /// Returns the name that this task locks.
     pub(crate) fn name(&self, task: usize) -> String {
         match self.names {
             Names::Own => format!("{}:{task}", self.key),
@@ -89,21 +90,20 @@ impl Done {
         latencies.copied().collect()
     }
 
-    /// Returns how many times more the luckiest task had the name than the least lucky; infinite if
-    /// that one never had it.
+    /// Returns the ratio of the most to the fewest holds of a task; infinite if one task had none.
     pub(crate) fn unfairness(&self) -> f64 {
         let pairs = || self.tasks.iter().map(|task| task.pairs);
         let (most, least) = (pairs().max(), pairs().min());
         most.unwrap_or(0) as f64 / least.unwrap_or(0) as f64
     }
 
-    /// Returns how many holds began in a span of the monotonic clock.
+    /// Returns the number of holds that began in a span of the monotonic clock.
     pub(crate) fn begun(&self, span: Range<u64>) -> usize {
         let holds = self.tasks.iter().flat_map(|task| &task.holds);
         holds.filter(|hold| span.contains(&hold.got)).count()
     }
 
-    /// Puts the holds of all tasks in order.
+    /// Computes the hand-offs from the holds of all tasks, in order of time.
     pub(crate) fn handoffs(&self) -> Handoffs {
         let holds = self.tasks.iter().flat_map(|task| &task.holds);
         let mut holds: Vec<Held> = holds.copied().collect();

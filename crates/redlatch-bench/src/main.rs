@@ -1,7 +1,7 @@
-//! Measures the locks of redlatch beside the limit and beside other locks; `cargo xtask bench`
-//! starts it.
+//! Measures the locks of redlatch in comparison with the limit and with other locks; `cargo xtask
+//! bench` starts it.
 
-// A measurement that cannot be taken ends the run; clocks and tasks are real.
+// A failed measurement ends the run; clocks and tasks are real.
 #![allow(clippy::disallowed_methods, clippy::cast_precision_loss)]
 
 mod cli;

@@ -1,9 +1,9 @@
-//! A server that is some way off: a program between it and its clients that passes everything on
-//! later, and no slower.
+//! A distant server: a program between it and its clients that forwards all data later, with the
+//! same throughput.
 //!
-//! It is a process of its own (`redlatch-bench relay <server> <µs>`), so that its CPU time is
-//! nobody's who is measured. It has threads and blocks, since a thread's sleep can be exact, where
-//! a timer of tokio ends a ms late.
+//! It is a separate process (`redlatch-bench relay <server> <µs>`), so that its CPU time counts for
+//! no contender. It uses blocking threads, because a thread's sleep can be exact, while a timer of
+//! tokio ends up to one ms late.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -16,7 +16,7 @@ use std::{
 
 use crate::contender::Failure;
 
-/// A running relay. It ends when this is dropped.
+/// A running relay. Dropping this value ends it.
 #[derive(Debug)]
 pub(crate) struct Relay {
     child: Child,
@@ -24,8 +24,8 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay to the server with this port: what is sent through it, and its answer, take
-    /// `latency` longer together.
+    /// Starts a relay to the server with this port. A request through it and its reply take
+    /// `latency` longer in total.
     pub(crate) fn start(server: u16, latency: Duration) -> Result<Self, Failure> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["relay", &server.to_string()])
@@ -48,16 +48,17 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // One that has ended by itself is as well.
+        // A relay that has ended by itself needs no kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Is a relay: says on which port it listens, and passes on until the standard input ends.
+/// Runs as a relay: prints the port on which it listens, and forwards until the standard input
+/// ends.
 pub(crate) fn run(server: u16, latency: Duration) -> Result<(), Failure> {
-    // Threads that are started from here inherit it. Without it, sleeps are as exact as the kernel
-    // likes.
+    // Threads that are started from here inherit the setting. Without it, the kernel decides how
+    // exact sleeps are.
     #[cfg(target_os = "linux")]
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
@@ -69,7 +70,7 @@ pub(crate) fn run(server: u16, latency: Duration) -> Result<(), Failure> {
 
 fn accept(listener: &TcpListener, server: u16, delay: Duration) {
     for client in listener.incoming() {
-        // Without a server the client sees the end of its connection.
+        // Without a server, the client sees the end of its connection.
         let _ = client.and_then(|client| join(client, server, delay));
     }
 }
@@ -84,8 +85,8 @@ fn join(client: TcpStream, server: u16, delay: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes one direction on, by one thread that reads whatever is there, and one that writes what is
-/// due.
+/// Forwards one direction, with one thread that reads the available data, and one that writes data
+/// when it is due.
 fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     let (send, receive) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
@@ -104,7 +105,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
                 break;
             }
         }
-        // The other end may have gone first.
+        // The other end may have closed first.
         let _ = to.shutdown(Shutdown::Write);
     });
 }
@@ -113,7 +114,7 @@ fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
 mod tests {
     use super::*;
 
-    /// A server that sends back what it gets, behind a relay.
+    /// Starts an echo server behind a relay, and connects to it.
     fn echo(latency: Duration) -> io::Result<TcpStream> {
         let server = TcpListener::bind(("127.0.0.1", 0))?;
         let behind = server.local_addr()?.port();

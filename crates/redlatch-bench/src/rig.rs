@@ -1,4 +1,4 @@
-//! The servers of a run, and what they count.
+//! The servers of a run, and their counters.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,7 +13,7 @@ pub(crate) enum Rig {
     Cluster(Cluster),
 }
 
-/// What the servers have counted so far.
+/// The counters of the servers at one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) cpu: Duration,
@@ -21,7 +21,7 @@ pub(crate) struct Counted {
 }
 
 impl Rig {
-    /// Starts one server, with a relay between it and its clients if it is to be some way off.
+    /// Starts one server. For a distant server, a relay runs between it and its clients.
     pub(crate) fn one(binary: &ServerBinary, latency: Duration) -> Result<Self, Failure> {
         let server = Box::new(Server::start(binary, ServerOptions::new()));
         let relay = match latency {
@@ -43,7 +43,7 @@ impl Rig {
         }
     }
 
-    /// The port that clients of the only server connect to, or of the cluster's first.
+    /// Returns the port for clients of the only server, or of the cluster's first node.
     pub(crate) fn port(&self) -> u16 {
         match self {
             Self::One(_, Some(relay)) => relay.port(),

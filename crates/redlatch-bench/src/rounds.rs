@@ -1,4 +1,4 @@
-//! Contenders in turn, round after round, each measured from outside.
+//! Measures contenders in turn, round after round, from outside.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -16,7 +16,7 @@ use crate::{
     stats::micros,
 };
 
-/// What all contenders do in each round.
+/// The work of all contenders in each round.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) label: String,
@@ -25,19 +25,19 @@ pub(crate) struct Case {
     pub(crate) until: Until,
 }
 
-/// How long and how often.
+/// The durations and numbers of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
-    /// Rounds where each takes long.
+    /// The number of rounds for workloads with long rounds.
     pub(crate) few: usize,
     pub(crate) time: Duration,
-    /// Whether the workloads go to the numbers of the targets, however long it takes.
+    /// Whether the workloads use the numbers of the targets, however long that takes.
     pub(crate) long: bool,
 }
 
-/// Runs a case with all contenders. Each round has all of them, and begins with another one; before
-/// the first all have a short one that does not count.
+/// Runs a case with all contenders. Each round includes all of them, and begins with another one.
+/// Before the first round each has a short warm-up that does not count.
 pub(crate) async fn interleaved(
     rig: &Rig,
     contenders: &mut [Box<dyn Contender>],
@@ -72,7 +72,7 @@ fn job(case: &Case, until: Until) -> Job {
     }
 }
 
-/// Returns a name that nobody has used on these servers.
+/// Returns a name that was not used before on these servers.
 pub(crate) fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("bench{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -97,11 +97,12 @@ async fn measured(rig: &Rig, contender: &mut dyn Contender, job: &Job) -> Result
     Ok(sample)
 }
 
-/// What the servers had counted at two moments in a round, and when, in ns of the monotonic clock.
+/// The counters of the servers at two moments in a round, and the times of these in ns of the
+/// monotonic clock.
 struct Middle([(u64, Counted); 2]);
 
-/// Looks at the counters when all have come and nobody goes yet, where all want one name: who
-/// comes, and who goes without it, sends more than who stays.
+/// Reads the counters while all tasks are present and none leaves yet, if all want one name. A task
+/// that arrives, or that leaves without the name, sends more commands than one that stays.
 async fn middle(rig: &Rig, job: &Job) -> Option<Middle> {
     let (Names::One { .. }, Until::Time(time)) = (job.names, job.until) else {
         return None;
@@ -119,7 +120,7 @@ fn counted_now(rig: &Rig) -> (u64, Counted) {
 }
 
 impl Middle {
-    /// Returns the commands per hold that began between the two moments; none if none did.
+    /// Returns the commands per hold that began between the two moments; `None` if none did.
     fn commands(&self, done: &Done, verbs: &[String]) -> Option<f64> {
         let [(from, before), (to, after)] = &self.0;
         let holds = done.begun(*from..*to);
@@ -128,7 +129,8 @@ impl Middle {
     }
 }
 
-/// The times that a round's tasks have seen, and whether they shared.
+/// Returns the times that a round's tasks measured. Fails if two tasks held `Names::One` at the
+/// same time.
 pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     let mut sample = Sample::new();
     let seen = match names {
@@ -151,5 +153,5 @@ pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     Ok(sample)
 }
 
-/// Lets what a round has left behind come to its end.
+/// A pause in which the activity that a round has left ends.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
-//! Medians and other order statistics, and how values are written.
+//! Medians and other order statistics, and the format of values.
 
 use std::time::Duration;
 
-/// Returns the value below which `share` of the values are; not a number if there are none.
+/// Returns the value below which `share` of the values are; NaN if there are none.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -11,7 +11,7 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the median; the mean of the middle two where there are two.
+/// Returns the median, which for an even number of values is the mean of the middle two.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -28,12 +28,12 @@ pub(crate) fn micros(nanos: &[u64], share: f64) -> f64 {
     quantile(&values, share)
 }
 
-/// Returns how far the values are apart, as a share of their median.
+/// Returns the spread of the values, as a share of their median.
 pub(crate) fn spread(values: &[f64]) -> f64 {
     (quantile(values, 1.0) - quantile(values, 0.0)) / median(values)
 }
 
-/// Writes a time as people do, in whole ms or µs.
+/// Formats a time in whole ms or µs.
 pub(crate) fn span(time: Duration) -> String {
     match time.as_micros() {
         micros if micros % 1_000 == 0 => format!("{} ms", micros / 1_000),

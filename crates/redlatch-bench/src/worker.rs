@@ -1,5 +1,5 @@
-//! This program as a contender of its own: it does rounds for another process. The protocol is that
-//! of [`contender::External`](crate::contender).
+//! This program as a contender in its own process: it runs rounds for another process. The protocol
+//! is that of [`contender::External`](crate::contender).
 
 use std::{
     io::{self, BufRead, Write},
@@ -14,7 +14,7 @@ use crate::{
     job::Done,
 };
 
-/// Answers until the standard input ends.
+/// Answers requests until the standard input ends.
 pub(crate) async fn run(name: &str, url: &str) -> Result<(), Failure> {
     let session = contender::connect(name, url).await?;
     say(&format!("ready {}\n", session.verbs().join(",")))?;
@@ -46,7 +46,7 @@ async fn answer(
     }
 }
 
-/// One round of a station of the floor, which stays connected.
+/// Runs one round of a station of the floor, which stays connected.
 async fn ring(kept: &mut Option<Station>, url: &str, lap: Lap) -> Result<String, Failure> {
     let station = match kept.take() {
         Some(station) => station,
@@ -59,7 +59,7 @@ async fn ring(kept: &mut Option<Station>, url: &str, lap: Lap) -> Result<String,
     Ok(contender::answer(&Done { wall, tasks }))
 }
 
-/// Reads lines on a thread of its own: the runtime's standard input would keep the process from
+/// Reads lines on a separate thread: the runtime's standard input would keep the process from
 /// ending.
 fn lines() -> mpsc::UnboundedReceiver<String> {
     let (tell, told) = mpsc::unbounded_channel();

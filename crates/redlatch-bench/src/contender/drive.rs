@@ -40,7 +40,7 @@ pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done,
     Ok(done)
 }
 
-/// When a task that has started ends.
+/// The condition that ends a task.
 #[derive(Clone, Copy, Debug)]
 enum End {
     At(Instant),
@@ -77,7 +77,8 @@ async fn alone(mut lock: Box<dyn Lock>, end: End) -> Result<TaskDone, Failure> {
     Ok(done)
 }
 
-/// A waiter that does not get the name any more goes when the time is up.
+/// Runs a task on a name that it shares with others. A task that waits when the time is up leaves
+/// without the name.
 async fn together(
     mut lock: Box<dyn Lock>,
     task: u32,
@@ -103,8 +104,8 @@ async fn together(
     Ok(done)
 }
 
-/// Waits as a holder does who works. A timer of the runtime would end a whole ms late; a thread's
-/// sleep ends within 0.1 ms, and costs the runtime no more.
+/// Waits as a working holder does. A timer of the runtime would end up to one ms late. A thread's
+/// sleep ends within 0.1 ms and costs the runtime no more.
 pub(super) async fn rest(hold: Duration) -> Result<(), Failure> {
     if !hold.is_zero() {
         spawn_blocking(move || thread::sleep(hold)).await?;

@@ -1,21 +1,20 @@
-//! A program of its own that locks, in any language, told by lines on its standard input and
-//! answering by lines on its standard output.
+//! An external program in any language as a contender. It reads requests as lines on its standard
+//! input and writes replies as lines on its standard output.
 //!
-//! It is started with the server's URL behind its other arguments. Words in a line are separated by
-//! one space.
+//! The server's URL is the last of its arguments. One space separates the words of a line.
 //!
 //! | from | line | meaning |
 //! |---|---|---|
-//! | it | `ready <verbs>` | it is connected; the commands that it sends itself, in lower case, separated by commas |
-//! | us | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with so many tasks at once, each for so long, or so many times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>`; of `one`, each holds it for `<hold>` µs |
-//! | it | `latency <ns> …` | unless `one`, any number of lines: from the call of acquisitions to the return of their releases |
-//! | it | `hold <task> <got> <left>` | of `one`: a hold, from the return of its acquisition to the call of its release, ns of `CLOCK_MONOTONIC` |
-//! | it | `task <pairs>` | one for each task: how often it locked and unlocked |
-//! | it | `done <ns>` | how long it took; the round is over |
-//! | it | `failed <why>` | the round is over; so is the whole run |
+//! | program | `ready <verbs>` | it is connected; the commands that it sends itself, in lower case, separated by commas |
+//! | benchmark | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with this number of tasks at once, each for `<ms>` ms, or `<pairs>` times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>`; with `one`, each holds it for `<hold>` µs |
+//! | program | `latency <ns> …` | except with `one`, any number of lines: the times from the call of acquisitions to the return of their releases |
+//! | program | `hold <task> <got> <left>` | with `one`: a hold, from the return of its acquisition to the call of its release, in ns of `CLOCK_MONOTONIC` |
+//! | program | `task <pairs>` | one line for each task: how often it locked and unlocked |
+//! | program | `done <ns>` | the duration of the round; the round is over |
+//! | program | `failed <why>` | the round is over; so is the whole run |
 //!
-//! It ends when its standard input does. `redlatch-bench worker <contender> <url>` is such a
-//! program; `examples/polling.py` is one in another language.
+//! The program ends when its standard input does. `redlatch-bench worker <contender> <url>` is such
+//! a program; `examples/polling.py` is one in another language.
 
 use std::{process::Stdio, time::Duration};
 
@@ -31,7 +30,7 @@ use crate::{
     job::{Done, Held, Job, Names, TaskDone, Until},
 };
 
-/// A running program. It is killed when this is dropped.
+/// A running program. Dropping this value kills it.
 pub(crate) struct External {
     name: String,
     verbs: Vec<String>,
@@ -68,13 +67,13 @@ impl External {
         Ok(external)
     }
 
-    /// Sends a line of this program's own and returns the first line of the answer.
+    /// Sends a line of redlatch-bench's own protocol and returns the first line of the reply.
     pub(crate) async fn ask(&mut self, line: &str) -> Result<String, Failure> {
         self.say(line).await?;
         self.answer().await
     }
 
-    /// Asks for a round, in a line of whatever kind.
+    /// Runs a round. `line` is its request, of any kind.
     pub(crate) async fn round(&mut self, line: &str) -> Result<Done, Failure> {
         self.say(line).await?;
         let mut answer = Answer::default();
@@ -133,7 +132,7 @@ fn request(job: &Job) -> String {
     format!("run {names} {key} {tasks} {ms} {pairs} {hold}")
 }
 
-/// Reads what [`request`] wrote.
+/// Reads a line that [`request`] wrote.
 pub(crate) fn read_request(line: &str) -> Option<Job> {
     let words: Vec<_> = line.strip_prefix("run ")?.split(' ').collect();
     let &[names, key, tasks, ms, pairs, hold] = words.as_slice() else {
@@ -156,7 +155,7 @@ pub(crate) fn read_request(line: &str) -> Option<Job> {
     })
 }
 
-/// Writes what [`Answer`] reads.
+/// Writes lines that [`Answer`] reads.
 pub(crate) fn answer(done: &Done) -> String {
     use std::fmt::Write;
     let mut text = String::new();
@@ -175,7 +174,7 @@ pub(crate) fn answer(done: &Done) -> String {
     text
 }
 
-/// An answer that is read line by line.
+/// A reply that is read line by line.
 #[derive(Debug, Default)]
 struct Answer {
     task: TaskDone,
@@ -183,7 +182,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns true at its end.
+    /// Reads a line. Returns true at the end of the reply.
     fn read(&mut self, line: &str) -> Result<bool, Failure> {
         let mut words = line.split(' ');
         let verb = words.next().unwrap_or_default();
@@ -200,7 +199,7 @@ impl Answer {
                 self.done.tasks.push(std::mem::take(&mut self.task));
             }
             ("done", &[nanos]) => {
-                // What came behind the last task belongs to it.
+                // Latencies and holds after the last `task` line belong to that task.
                 if let Some(last) = self.done.tasks.last_mut() {
                     last.latencies.append(&mut self.task.latencies);
                     last.holds.append(&mut self.task.holds);

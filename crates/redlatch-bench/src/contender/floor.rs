@@ -1,10 +1,10 @@
-//! The least that a hand-off by messages takes: PUBLISH → message → EVALSHA, from one who has a
-//! name to one who waits.
+//! The lower limit of a hand-off by messages: PUBLISH → message → EVALSHA, from the holder of a
+//! name to a waiter.
 //!
-//! Stations stand in a ring. Each waits for its message, runs the script of [`raw`](super::raw) as the next
-//! holder would, holds, and publishes to the station behind it. So a station's time is from the
-//! call that publishes to the reply of the next one's script; all but one of them are subscribed
-//! and idle, as waiters are.
+//! Stations form a ring. Each waits for its message, runs the script of [`raw`](super::raw) as the
+//! next holder would, holds, and publishes to the next station. The time of a station lasts from
+//! its call of PUBLISH to the reply of the next station's script. All stations but one are
+//! subscribed and idle, as waiters are.
 
 use std::time::Duration;
 
@@ -28,17 +28,17 @@ pub(crate) struct Floor {
     stations: Vec<Station>,
 }
 
-/// One that waits and hands on.
+/// A member of the ring.
 pub(crate) struct Station {
     messages: PubSub,
     commands: MultiplexedConnection,
 }
 
-/// What a station is to do in one round.
+/// The work of a station in one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lap {
     pub(crate) key: String,
-    /// Which of `of` stations it is. The first begins.
+    /// The index of the station among `of`. The first one begins.
     pub(crate) at: u32,
     pub(crate) of: u32,
     pub(crate) time: Duration,
@@ -87,7 +87,7 @@ impl Contender for Floor {
 }
 
 impl Station {
-    /// Connects one that has a process for itself.
+    /// Connects a station with its own process.
     pub(crate) async fn connect(url: &str) -> Result<Self, Failure> {
         let client = client(url)?;
         Ok(Self {
@@ -96,8 +96,8 @@ impl Station {
         })
     }
 
-    /// Does one round, in a task of its own: what runs on a worker of the runtime is woken by it
-    /// sooner than the runtime's caller is.
+    /// Runs one round in its own task. A worker thread of the runtime wakes a task sooner than it
+    /// wakes the runtime's caller.
     pub(crate) async fn run(mut self, lap: Lap) -> Result<(Self, TaskDone), Failure> {
         let task = tokio::spawn(async move {
             let done = self.stand(&lap).await?;
@@ -117,7 +117,7 @@ impl Station {
             pass(&mut self.commands, lap, end).await?;
         }
         while let Ok(Some(message)) = timeout_at(end, messages.next()).await {
-            // One that came when the round before was over is not of this one.
+            // The message belongs to the previous round.
             if message.get_channel_name() != own {
                 continue;
             }
@@ -138,7 +138,7 @@ impl Station {
 }
 
 impl Lap {
-    /// Writes what [`read`](Self::read) reads.
+    /// Writes a line that [`read`](Self::read) reads.
     pub(crate) fn line(&self) -> String {
         let (ms, hold) = (self.time.as_millis(), self.hold.as_micros());
         format!("ring {} {} {} {ms} {hold}", self.key, self.at, self.of)
@@ -166,7 +166,7 @@ fn client(url: &str) -> RedisResult<Client> {
     Client::open(url.into_connection_info()?.set_tcp_settings(prompt))
 }
 
-/// Returns what each of so many stations is to do.
+/// Returns the work of each station for a ring of this size.
 pub(crate) fn laps(job: &Job, stations: u32) -> Result<Vec<Lap>, Failure> {
     let (Until::Time(time), Names::One { hold }) = (job.until, job.names) else {
         return Err("the floor is of one name, and measured for some time".into());
@@ -181,8 +181,8 @@ pub(crate) fn laps(job: &Job, stations: u32) -> Result<Vec<Lap>, Failure> {
     Ok((0..stations).map(lap).collect())
 }
 
-/// Publishes to the next station and returns when it asked for that. At the start that station may
-/// not have subscribed yet, at the end it may be gone.
+/// Publishes to the next station and returns the time of the call. At the start the next station
+/// may not have subscribed yet, and at the end it may be gone.
 async fn pass(
     commands: &mut MultiplexedConnection,
     lap: &Lap,
@@ -201,7 +201,7 @@ async fn pass(
     }
 }
 
-/// What it sends itself.
+/// The commands that it sends itself.
 pub(crate) const VERBS: [&str; 2] = ["publish", "evalsha"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who is measured. Each contender is one file: a [`Session`] if it is a Rust library, a line in
+//! The contenders. Each contender is one file: a [`Session`] if it is a Rust library, and a line in
 //! [`KNOWN`] for its name.
 
 mod drive;
@@ -23,56 +23,56 @@ use async_trait::async_trait;
 
 use crate::job::{Done, Job};
 
-/// Why a round could not be run.
+/// The reason why a round could not be run.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Whoever can be asked to run a round.
+/// A library or program that can run a round.
 #[async_trait]
 pub(crate) trait Contender: Send {
     fn name(&self) -> &str;
 
-    /// The commands that it sends itself, in lower case; others that the server counts are called
-    /// by scripts.
+    /// Returns the commands that it sends itself, in lower case. Scripts call all other commands
+    /// that the server counts.
     fn verbs(&self) -> Vec<String>;
 
     async fn run(&mut self, job: &Job) -> Result<Done, Failure>;
 
-    /// The CPU time that it has used so far.
+    /// Returns the CPU time that it has used so far.
     fn cpu(&self) -> Duration;
 }
 
 /// A lock library in this process, connected to a server.
 pub(crate) trait Session: Send + Sync + 'static {
-    /// Makes a handle of a name.
+    /// Creates a handle of a name.
     fn lock(&self, name: &str) -> Box<dyn Lock>;
 
-    /// See [`Contender::verbs`].
+    /// Returns the commands that it sends itself; see [`Contender::verbs`].
     fn verbs(&self) -> &'static [&'static str];
 }
 
-/// A handle of a name, of one task.
+/// A handle of a name for one task.
 #[async_trait]
 pub(crate) trait Lock: Send {
-    /// Waits until it has the name.
+    /// Waits until it holds the name.
     async fn acquire(&mut self) -> Result<(), Failure>;
 
-    /// Gives back what [`acquire`](Self::acquire) got, and returns when the server has answered.
+    /// Releases the hold of [`acquire`](Self::acquire). Returns when the server has answered.
     async fn release(&mut self) -> Result<(), Failure>;
 }
 
-/// Those that are built in, in the order of the tables.
+/// The built-in contenders, in the order of the tables.
 pub(crate) const KNOWN: [&str; 4] = [RAW, "redlatch", "rslock", "polling"];
 
-/// Other kinds of redlatch that one at a time can have.
+/// Other primitives of redlatch with one holder at a time.
 pub(crate) const KINDS: [&str; 2] = ["fair", "write"];
 
-/// Who all others are compared with, where nobody waits for anybody.
+/// The reference without contention.
 pub(crate) const RAW: &str = "raw";
 
-/// The limit of whoever calls the scripts that redlatch calls, where nobody waits for anybody.
+/// The limit of a client that calls the scripts of redlatch, without contention.
 pub(crate) const SCRIPTS: &str = "scripts";
 
-/// Who all others are compared with, where one hands on to another.
+/// The reference for hand-offs.
 pub(crate) const FLOOR: &str = "floor";
 
 /// Connects one of [`KNOWN`] or [`KINDS`], or a semaphore.
@@ -95,5 +95,5 @@ pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name) || KINDS.contains(&name) || [SCRIPTS, "semaphore"].contains(&name)
 }
 
-/// Fixed leases of all contenders: longer than any round.
+/// The fixed lease of all contenders. It is longer than any round.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);

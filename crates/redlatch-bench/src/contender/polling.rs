@@ -1,5 +1,5 @@
-//! What people write themselves: `SET NX PX`, a loop that asks again after a pause, and a script
-//! that deletes what is still theirs.
+//! A lock as users write it themselves: `SET NX PX`, a loop that retries after a pause, and a
+//! script that deletes the key if it still has the own value.
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,5 +80,5 @@ const UNLOCK: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// As often as people dare to ask.
+/// The pause between two attempts, as short as users dare to set it.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -1,5 +1,6 @@
 //! The limit: a frozen, minimal, unfenced pair of hash scripts through the client crate that
-//! redlatch uses. It knows no waiters, no tokens and no copies of requests; nobody should use it.
+//! redlatch uses. It supports no waiters, no tokens and no repeated requests. It is not for
+//! production use.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use tokio::time::sleep;
 
 use super::{Failure, LEASE, Lock, Session};
 
-/// Takes a name unless another has it.
+/// Acquires a name unless another owner holds it.
 pub(crate) const ACQUIRE: &str = "\
 local owner = redis.call('HGET', KEYS[1], 'o')
 if owner and owner ~= ARGV[1] then return 0 end
@@ -21,7 +22,7 @@ redis.call('HSET', KEYS[1], 'o', ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1";
 
-/// Gives it back.
+/// Releases the name.
 pub(crate) const RELEASE: &str = "\
 if redis.call('HGET', KEYS[1], 'o') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
@@ -39,7 +40,7 @@ struct RawLock<C> {
     owner: String,
 }
 
-/// Connects to one server, or to a cluster where the URL is one of a cluster.
+/// Connects to one server, or to a cluster if the URL is that of a cluster.
 pub(super) async fn session(url: &str) -> Result<Arc<dyn Session>, Failure> {
     let scripts = Arc::new([Script::new(ACQUIRE), Script::new(RELEASE)]);
     if let Some(nodes) = url.strip_prefix("redis+cluster://") {
@@ -101,7 +102,7 @@ impl<C: ConnectionLike + Clone + Send + Sync> Lock for RawLock<C> {
     }
 }
 
-/// Opens a connection that waits however long a busy machine takes.
+/// Opens a connection with no timeout, however busy the machine is.
 pub(super) async fn connection(client: &Client) -> RedisResult<MultiplexedConnection> {
     let patient = AsyncConnectionConfig::new().set_response_timeout(None);
     client
@@ -109,7 +110,7 @@ pub(super) async fn connection(client: &Client) -> RedisResult<MultiplexedConnec
         .await
 }
 
-/// Who the owners of this process are is nobody's secret.
+/// Returns a random number. The owners of this process need not be secret.
 pub(super) fn rand() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)
@@ -117,5 +118,5 @@ pub(super) fn rand() -> u64 {
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// Of a connection to a cluster, whose timeout cannot be taken off.
+/// The timeout of a connection to a cluster, which cannot be disabled.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -1,5 +1,5 @@
-//! redlatch, with its defaults: renewed leases of 30 s, fencing tokens, waiters that are called.
-//! The plain lock, and other kinds where one at a time, or some, may have a name.
+//! redlatch with its defaults: renewed leases of 30 s, fencing tokens, notified waiters. The
+//! contenders are the plain lock, and other primitives with one holder or a few holders of a name.
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 
@@ -11,7 +11,7 @@ use redlatch::{
 
 use super::{Failure, Lock, Session};
 
-/// What is made of a name, and how it is had.
+/// A primitive of redlatch, and the way to acquire it.
 pub(super) trait Kind: Send + Sync + 'static {
     type Guard: Send;
 
@@ -22,7 +22,7 @@ pub(super) trait Kind: Send + Sync + 'static {
     fn give(guard: Self::Guard) -> impl Future<Output = Result<Released, Error>> + Send;
 }
 
-/// A read-write lock of which everybody wants to write.
+/// A read-write lock that all tasks acquire for writing.
 pub(super) struct Writers(ReadWriteLock);
 
 struct Redlatch<K> {
@@ -43,7 +43,7 @@ pub(super) async fn session<K: Kind>(url: &str) -> Result<Arc<dyn Session>, Fail
     }))
 }
 
-/// Connects a client that may wait and hold as much as the workloads ask for.
+/// Connects a client with limits for the waiters and holds of all workloads.
 pub(crate) async fn connect(url: &str) -> Result<Client, Failure> {
     Ok(Client::builder(url).max_waiters(200_000).connect().await?)
 }

@@ -1,5 +1,6 @@
-//! redlatch's own scripts and nothing else of it: what its pair costs through the client crate that
-//! it uses. It waits for nobody, renews nothing and believes every answer; nobody should use it.
+//! The scripts of redlatch without the rest of it: the cost of its pair through the client crate
+//! that it uses. It does not wait, renews nothing and trusts every reply. It is not for production
+//! use.
 
 use std::{
     sync::Arc,
@@ -111,5 +112,5 @@ impl Handle {
     }
 }
 
-/// What a token is kept for, ms.
+/// The time for which a token is kept, in ms.
 const RETENTION: u64 = 600_000;

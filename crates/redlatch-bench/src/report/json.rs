@@ -1,10 +1,10 @@
-//! Everything that was measured, for programs.
+//! All measured values, for programs.
 
 use serde_json::{Map, Value, json};
 
 use super::{Bound, Report, Series};
 
-/// Writes every value of every round, and the targets. What is infinite or no number is null.
+/// Writes every value of every round, and the targets. Infinite values and NaN become null.
 pub(super) fn json(report: &Report) -> String {
     let targets = report.targets.iter().map(|target| {
         let (at_least, at_most) = match target.bound {

@@ -1,4 +1,4 @@
-//! What was measured, as a table, as JSON and as a plot.
+//! The results as a table, as JSON and as a plot.
 
 mod json;
 mod plot;
@@ -11,7 +11,7 @@ use crate::{
     stats::{median, span, spread},
 };
 
-/// What one round showed: measure → value. The measures are those of [`MEASURES`].
+/// The results of one round: measure → value. The measures are those of [`MEASURES`].
 pub(crate) type Sample = BTreeMap<&'static str, f64>;
 
 /// All rounds of one contender in one case.
@@ -22,7 +22,7 @@ pub(crate) struct Series {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// What the project wants of a workload, and what it got.
+/// A target of the project for a workload, and the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) what: String,
@@ -36,18 +36,18 @@ pub(crate) enum Bound {
     AtMost(f64),
 }
 
-/// One workload.
+/// The results of one workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) workload: &'static str,
     pub(crate) title: &'static str,
-    /// How far away the server is.
+    /// The distance of the server, as the time that is added to a round trip.
     pub(crate) latency: Duration,
     pub(crate) series: Vec<Series>,
     pub(crate) targets: Vec<Target>,
-    /// What else is worth saying, a sentence each.
+    /// Further remarks, a sentence each.
     pub(crate) notes: Vec<String>,
-    /// The measures that are drawn; the first ones if none is named.
+    /// The measures that are drawn. If it is empty, the first ones are drawn.
     pub(crate) plotted: &'static [&'static str],
 }
 
@@ -60,7 +60,7 @@ impl Series {
         }
     }
 
-    /// Returns the values of a measure, round by round; none if it was not measured.
+    /// Returns the values of a measure, round by round; empty if it was not measured.
     pub(crate) fn values(&self, measure: &str) -> Vec<f64> {
         let samples = self.samples.iter();
         samples
@@ -99,14 +99,14 @@ impl Report {
         series.find(|series| series.case == case && series.contender == contender)
     }
 
-    /// Returns who the others of a case are compared with, if anybody.
+    /// Returns the reference of a case, if it has one.
     pub(crate) fn reference(&self, case: &str) -> Option<&'static str> {
         let mut references = [RAW, FLOOR].into_iter();
         references.find(|name| self.find(case, name).is_some())
     }
 
-    /// Returns the median, over the rounds, of how many times the reference's value another's is in
-    /// the same round.
+    /// Returns the median over the rounds of the ratio of a contender's value to the reference's
+    /// value in the same round.
     pub(crate) fn ratio(&self, case: &str, contender: &str, reference: &str, measure: &str) -> f64 {
         let values = |name| self.find(case, name).map(|series| series.values(measure));
         let (Some(values), Some(base)) = (values(contender), values(reference)) else {
@@ -135,7 +135,7 @@ impl Report {
         Ok(table)
     }
 
-    /// Returns what the files of this report are called.
+    /// Returns the base name of this report's files.
     fn id(&self) -> String {
         if self.latency.is_zero() {
             self.workload.to_owned()
@@ -153,7 +153,7 @@ impl Report {
         }
     }
 
-    /// Returns the measures that any series has, in the order of [`MEASURES`].
+    /// Returns the measures of all series, in the order of [`MEASURES`].
     fn measures(&self) -> Vec<&'static str> {
         let has = |measure: &&str| {
             let mut samples = self.series.iter().flat_map(|series| &series.samples);
@@ -163,8 +163,8 @@ impl Report {
     }
 }
 
-/// Writes `tables.md`: the tables of all workloads that have been measured into `folder`, as
-/// `docs/PERFORMANCE.md` has them.
+/// Writes `tables.md`: the tables of all workloads whose results are in `folder`, in the form of
+/// `docs/PERFORMANCE.md`.
 pub(crate) fn collect(folder: &Path) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -173,7 +173,7 @@ pub(crate) fn collect(folder: &Path) -> io::Result<()> {
             names.push(name);
         }
     }
-    // Those of a server that is away come behind all others.
+    // Results of distant servers come after all others.
     names.sort_by_key(|name| (name.contains('-'), name.clone()));
     let mut tables = Vec::new();
     for name in names {
@@ -183,7 +183,7 @@ pub(crate) fn collect(folder: &Path) -> io::Result<()> {
 }
 
 impl Target {
-    /// None if it was not measured.
+    /// Tells whether the target is met; `None` if it was not measured.
     pub(crate) fn is_met(&self) -> Option<bool> {
         let met = match self.bound {
             Bound::AtLeast(bound) => self.found >= bound,
@@ -193,7 +193,7 @@ impl Target {
     }
 }
 
-/// All measures, in the order of the tables' columns. Those per pair are per acquisition and its
+/// All measures, in the order of the tables' columns. Values per pair are per acquisition and its
 /// release.
 const MEASURES: [&str; 13] = [
     "pairs/s",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Report, Series};
 use crate::stats::quantile;
 
-/// Draws some measures of a report, a panel each.
+/// Draws some measures of a report, one panel each.
 pub(super) fn plot(report: &Report) -> String {
     let mut measures = report.measures();
     if report.plotted.is_empty() {
@@ -73,7 +73,7 @@ fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
     }
 }
 
-/// How long a bar is.
+/// The scale of the bars.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     lowest: f64,
@@ -94,8 +94,8 @@ impl Scale {
             })
     }
 
-    /// Where values are as far apart as that, most bars of a linear scale would be too short to
-    /// see.
+    /// Tells whether the scale is logarithmic. If values differ that much, most bars of a linear
+    /// scale would be too short to see.
     fn is_logarithmic(self) -> bool {
         self.highest / self.lowest > 100.0
     }
@@ -109,7 +109,7 @@ impl Scale {
     }
 
     fn length(self, value: f64) -> f64 {
-        // The shortest bar of a logarithmic scale is that of the lowest value, and to be seen.
+        // The shortest bar of a logarithmic scale is that of the lowest value. It must be visible.
         let base = self.lowest / 2.0;
         let share = if self.is_logarithmic() {
             (value / base).max(1.0).ln() / (self.highest / base).ln()
@@ -125,7 +125,7 @@ fn finite(series: &Series, measure: &str) -> Vec<f64> {
     values.filter(|value| value.is_finite()).collect()
 }
 
-/// The same contender has the same colour everywhere in a report.
+/// Returns the colour of a contender, which is the same everywhere in a report.
 fn colour(report: &Report, series: &Series) -> &'static str {
     let mut names: Vec<_> = report.series.iter().map(|one| &one.contender).collect();
     names.sort();

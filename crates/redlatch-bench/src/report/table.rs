@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Bound, Report, Series};
 
-/// Writes medians, and behind them how many times the reference's they are.
+/// Writes medians, each followed by its ratio to the reference.
 pub(super) fn table(report: &Report) -> String {
     let mut text = format!("## {}\n\n", report.heading());
     let measures = report.measures();
@@ -72,7 +72,7 @@ fn cell(report: &Report, series: &Series, measure: &str) -> String {
     }
 }
 
-/// Three digits, or all of a large number, with commas.
+/// Formats three digits, or all digits of a large number, with commas.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "?".to_owned();

@@ -1,4 +1,4 @@
-//! W9: the same over three masters, beside one server in the same run.
+//! W9: the workloads on three masters, beside one server in the same run.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) async fn spread(
     Ok(report)
 }
 
-/// Adds a round to those before.
+/// Appends the samples of a round to the earlier ones.
 fn append(all: &mut Vec<Series>, round: Vec<Series>) {
     if all.is_empty() {
         *all = round;

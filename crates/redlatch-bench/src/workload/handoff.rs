@@ -1,4 +1,4 @@
-//! W3: everybody wants the same name, in one process.
+//! W3: all tasks want the same name, in one process.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) async fn in_one_process(
     rig: &Rig,
 ) -> Result<Report, Failure> {
     let mut all: Vec<Box<dyn Contender>> = vec![Box::new(Floor::connect(&rig.url()).await?)];
-    // The raw pair knows no waiters; what it is to a pair, the floor is to a hand-off.
+    // The raw pair has no waiters. The floor is for hand-offs what the raw pair is for pairs.
     let mut others = contenders(plan, rig).await?;
     others.retain(|contender| contender.name() != RAW);
     all.append(&mut others);
@@ -54,7 +54,7 @@ pub(super) async fn in_one_process(
     Ok(report)
 }
 
-/// What the project wants of each hand-off.
+/// Adds the project's targets for a hand-off.
 pub(super) fn targets(report: &mut Report, case: &str) {
     let ratio = report.ratio(case, "redlatch", FLOOR, "p50 µs");
     report.target(
@@ -63,11 +63,12 @@ pub(super) fn targets(report: &mut Report, case: &str) {
         ratio,
     );
     let commands = commands(report, case);
-    // Three, and what was on its way when counting began and ended.
+    // The limit is three commands, plus commands that were on the way when counting began and
+    // ended.
     report.target(format!("{case}: commands"), Bound::AtMost(3.05), commands);
 }
 
-/// Compares the commands of cases that differ in nothing but how many wait.
+/// Compares the commands of cases that differ only in the number of waiters.
 pub(super) fn flat(report: &mut Report, cases: &[String]) {
     let (Some(first), Some(last)) = (cases.first(), cases.last()) else {
         return;
@@ -83,7 +84,7 @@ pub(super) fn flat(report: &mut Report, cases: &[String]) {
     );
 }
 
-/// Where holds have a length rounds are long, so there are fewer.
+/// Returns the number of rounds. Holds with a duration make rounds long, so there are fewer.
 pub(super) fn rounds(plan: &Plan, hold: Duration) -> usize {
     if hold.is_zero() && plan.latency.is_zero() {
         plan.effort.rounds
@@ -97,8 +98,8 @@ fn commands(report: &Report, case: &str) -> f64 {
     series.map_or(f64::NAN, |series| series.median("commands"))
 }
 
-/// In one turn after the other, most would have the name once or twice; for those who are not
-/// served in turn that is long enough too.
+/// Returns a duration in which a contender that serves in turn gives most tasks the name once or
+/// twice. It also suffices for contenders without an order.
 fn long_enough(plan: &Plan, waiters: usize, hold: Duration) -> Duration {
     let handoff = Duration::from_micros(150) + plan.latency * 5 / 2;
     let turns = u32::try_from(waiters * 3).unwrap_or(u32::MAX);
@@ -113,7 +114,7 @@ fn label(waiters: usize, hold: Duration) -> String {
     held(&waiters, hold)
 }
 
-/// Says how long the holds of a case are, if they have a length.
+/// Adds the duration of the holds to the name of a case, if they have one.
 pub(super) fn held(case: &str, hold: Duration) -> String {
     if hold.is_zero() {
         case.to_owned()
@@ -125,13 +126,13 @@ pub(super) fn held(case: &str, hold: Duration) -> String {
 pub(super) const NOTE: &str = "p50 and p99 are of a hand-off, from the call of a release to the return of the next acquisition. `floor` is PUBLISH → message → EVALSHA through the \
     same client crate, from one who has just had its own script answered to one who is subscribed and waits; it takes turns with the others, and ratios are to it, round by round. Commands are those of the middle of each round, when all wait and nobody goes yet.";
 
-/// What says how a hand-off is.
+/// The measures that characterise a hand-off.
 pub(super) const PLOTTED: &[&str] = &["p50 µs", "p99 µs", "commands"];
 
 const SIZES: [usize; 4] = [2, 16, 128, 1_000];
 
-/// If holds have no length, the next of the process is never told that the name is taken; if they
-/// last, everybody waits for a message.
+/// The durations of the holds. With a duration of zero, the next task of the process never learns
+/// that the name is taken. With a longer one, all tasks wait for a message.
 const HOLDS: [Duration; 3] = [
     Duration::ZERO,
     Duration::from_micros(200),

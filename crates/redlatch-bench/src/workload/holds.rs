@@ -1,4 +1,4 @@
-//! W6: one process holds many names, and its watchdog keeps them.
+//! W6: one process holds many names, and its watchdog renews them.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) async fn kept(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
     Ok(report)
 }
 
-/// Each round has a process of its own, so that its memory is that of these holds.
+/// Measures in a new process per round, so that its memory is that of these holds.
 pub(super) async fn measure(
     rig: &Rig,
     holds: usize,
@@ -55,7 +55,7 @@ pub(super) async fn measure(
     Ok(series)
 }
 
-/// Returns by how much the latest renewal was later than the latest that is planned, in ms.
+/// Returns the lateness of the latest renewal against the latest planned time, in ms.
 fn lateness(least_left: u64) -> f64 {
     let planned = LEASE - LEASE / 3.0;
     (planned - MARGIN - least_left as f64).max(0.0)
@@ -101,8 +101,8 @@ pub(super) fn time(plan: &Plan) -> Duration {
     Duration::from_secs(if plan.effort.long { 30 } else { 13 })
 }
 
-/// The default lease in ms, which the holds have, and what a client takes off it to be safe: 2 %
-/// for clocks, 4 ms for timers.
+/// The default lease in ms, which the holds have. `MARGIN` is the client's safety margin: 2 % for
+/// clocks and 4 ms for timers.
 const LEASE: f64 = 30_000.0;
 const MARGIN: f64 = 604.0;
 

@@ -1,4 +1,4 @@
-//! W5 and W7: other kinds of redlatch, beside nobody.
+//! W5 and W7: other primitives of redlatch, without other contenders.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub(super) async fn semaphore(
     Ok(report)
 }
 
-/// Every task has the name so often that about [`ENOUGH`] acquisitions come together; with more
-/// tasks than that, once each.
+/// Measures the fair lock. Each task acquires the name so often that the total is about [`ENOUGH`]
+/// acquisitions. With more tasks than that, each acquires it once.
 pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
     let mut contenders = one("fair", rig).await?;
     for tasks in SIZES {
@@ -54,8 +54,8 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
     let (first, last) = (SIZES[0], SIZES[SIZES.len() - 1]);
     let growth = |measure| median(last, measure) / median(first, measure);
     let (server, commands) = (growth("server µs"), growth("commands"));
-    // Ten thousand is ten's fourth power: what grows with the logarithm grows four times, and most
-    // of the cost does not grow.
+    // Ten thousand is the fourth power of ten: a cost that grows with the logarithm grows four
+    // times, and most of the cost does not grow.
     report.target(
         "server CPU per acquisition, 10,000 tasks to 10",
         Bound::AtMost(4.0),

@@ -1,4 +1,4 @@
-//! What the server can do at all, seen by programs that do nothing else.
+//! The limit of the server, measured by programs without other work.
 
 use std::process::Command;
 
@@ -9,11 +9,11 @@ use crate::{
     rounds::unique,
 };
 
-/// Runs the raw pair's scripts through `redis-benchmark`: one connection with so many requests in
-/// flight. None where it is not installed.
+/// Runs the raw pair's scripts through `redis-benchmark`: one connection with this number of
+/// requests in flight. `None` if it is not installed.
 ///
-/// It cannot send two scripts in turn. The first is run on a name that is held by who asks, the
-/// second on one that is free, so its path is the shorter one: the rate is an upper bound.
+/// It cannot alternate two scripts. The first runs on a name that the caller holds, and the second
+/// on a free name, so its path is the shorter one: the rate is an upper bound.
 pub(super) fn redis_benchmark(
     rig: &Rig,
     case: &str,

@@ -1,4 +1,4 @@
-//! What is measured: each workload is a file that ends in a [`Report`].
+//! The workloads. Each is a file that produces a [`Report`].
 
 mod cluster;
 mod handoff;
@@ -21,7 +21,7 @@ use crate::{
     rig::Rig,
 };
 
-/// Name and title of each workload.
+/// The name and title of each workload.
 pub(crate) const ALL: [(&str, &str); 9] = [
     ("W1", "uncontended pairs of one task"),
     (
@@ -37,10 +37,10 @@ pub(crate) const ALL: [(&str, &str); 9] = [
     (CLUSTER, "a cluster of three masters"),
 ];
 
-/// The workload whose servers are not one.
+/// The workload with more than one server.
 pub(crate) const CLUSTER: &str = "W9";
 
-/// Returns the workload's name as it is written here.
+/// Returns the canonical name of the workload.
 pub(crate) fn named(name: &str) -> Result<&'static str, String> {
     let found = ALL.iter().find(|one| one.0.eq_ignore_ascii_case(name));
     found
@@ -48,7 +48,7 @@ pub(crate) fn named(name: &str) -> Result<&'static str, String> {
         .ok_or_else(|| format!("unknown workload {name:?}"))
 }
 
-/// Measures what the plan says, and prints and writes what came out.
+/// Runs the measurements of the plan, and prints and writes the results.
 pub(crate) async fn run(plan: &Plan) -> Result<(), Failure> {
     let binary = ServerBinary::any();
     println!("server: {binary}");
@@ -101,7 +101,7 @@ async fn contenders(plan: &Plan, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, F
     Ok(all)
 }
 
-/// Returns those of the contenders that are built in which the plan wants.
+/// Returns the built-in contenders of the plan.
 fn wanted(plan: &Plan) -> Vec<&'static str> {
     KNOWN.into_iter().filter(|name| wants(plan, name)).collect()
 }
@@ -110,8 +110,8 @@ fn wants(plan: &Plan, name: &str) -> bool {
     plan.only.is_empty() || plan.only.iter().any(|one| one == name)
 }
 
-/// Starts one that is built in, in a process of its own: what others have left in a heap or a
-/// runtime is nobody's business.
+/// Starts a built-in contender in its own process, so that the heap and the runtime of others do
+/// not affect it.
 async fn own(name: &str, rig: &Rig) -> Result<External, Failure> {
     External::start(name, &own_worker(name)?, &rig.url()).await
 }

@@ -1,4 +1,4 @@
-//! W1 and W2: nobody waits for anybody.
+//! W1 and W2: no contention.
 
 use super::{contenders, limit, own, wants};
 use crate::{
@@ -38,7 +38,7 @@ pub(super) async fn many_tasks(
     Ok(report)
 }
 
-/// Also what W9 wants of a cluster.
+/// Measures pairs of acquisition and release with these numbers of tasks.
 pub(super) async fn measure(
     report: &mut Report,
     plan: &Plan,

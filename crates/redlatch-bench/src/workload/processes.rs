@@ -1,4 +1,4 @@
-//! W4: everybody wants the same name, from several processes.
+//! W4: all tasks want the same name, from several processes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     rounds::{Case, interleaved},
 };
 
-/// Several processes of one contender, which do their rounds together.
+/// The processes of one contender, which run their rounds together.
 struct Fleet {
     name: String,
     members: Vec<External>,
@@ -54,7 +54,7 @@ impl Contender for Fleet {
 
     async fn run(&mut self, job: &Job) -> Result<Done, Failure> {
         let each = if self.name == FLOOR {
-            // One station of the ring in each process.
+            // Each process has one station of the ring.
             let laps = laps(job, u32::try_from(self.members.len())?)?;
             let lines: Vec<_> = laps.iter().map(|lap| lap.line()).collect();
             let members = self.members.iter_mut().zip(&lines);
@@ -128,5 +128,5 @@ const SIZES: [usize; 2] = [4, 16];
 
 const HOLDS: [Duration; 2] = [Duration::ZERO, Duration::from_micros(200)];
 
-/// Waiters in each process.
+/// The number of waiters in each process.
 const TASKS: usize = 4;

@@ -11,7 +11,7 @@ use crate::{
     rounds::unique,
 };
 
-/// All readers come, and when all are in, all go.
+/// Measures a crowd of readers: all enter, and when all are in, all leave.
 pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
     let client = connect_redlatch(&rig.url()).await?;
     let verbs = ["evalsha".to_owned(), "eval".to_owned()];
@@ -29,7 +29,7 @@ pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Result<
             let seconds = (clock::monotonic() - began) as f64 / 1e9;
             let server = (after.cpu - counted.cpu).as_secs_f64();
             let calls = after.calls_since(&counted, &verbs) as f64;
-            // The first round is for warming up.
+            // The first round is a warm-up.
             if round > 0 {
                 series.samples.push(Sample::from([
                     ("pairs/s", pairs / seconds),
@@ -80,5 +80,5 @@ fn label(readers: usize) -> String {
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 
-/// As many reads go into one round at least, so that the server's CPU time is more than noise.
+/// The smallest number of reads in one round, so that the server's CPU time exceeds the noise.
 const ENOUGH: usize = 3_000;

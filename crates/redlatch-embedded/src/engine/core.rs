@@ -56,6 +56,7 @@ impl Core {
         let Some(script) = &mut self.script else {
             return Err(Refused::ByGate(gate::no_script()));
         };
+        // This command sees the time before the step; the next one sees the time after it.
         let clock = script.clock;
         if self.model.time_moves_in_scripts() {
             script.clock.now = script.clock.now.after(self.script_step);

@@ -83,6 +83,7 @@ fn seventeen_digits(number: f64) -> String {
         "" => "0",
         trimmed => trimmed,
     };
+    // The range of exponents in which C writes no exponent, and its two digits otherwise.
     if !(-4..17).contains(&exponent) {
         let (first, rest) = digits.split_at(1);
         let point = if rest.is_empty() { "" } else { "." };
@@ -103,6 +104,7 @@ fn shortest(number: f64) -> String {
     let (negative, digits, exponent) = split(&format!("{number:e}"));
     let sign = if negative { "-" } else { "" };
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
+    // The value is `digits` × 10^`scale`. The limits for an exponent are those of the servers.
     let scale = exponent - count + 1;
     let is_plain = if scale >= 0 {
         exponent.abs() < count + 7

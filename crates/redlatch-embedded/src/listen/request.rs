@@ -63,6 +63,7 @@ impl RequestParser {
         next
     }
 
+    /// Advances to the end of the request; `None` if the bytes run out before.
     fn advance(&mut self) -> Result<Option<Command>, ProtocolError> {
         loop {
             match std::mem::take(&mut self.progress) {

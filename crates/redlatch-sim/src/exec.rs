@@ -297,6 +297,7 @@ impl Exec {
             if tasks.is_empty() && graves.is_empty() && due.is_empty() {
                 return;
             }
+            // Destructors run without the lock and may add further tasks or events.
             drop((tasks, graves, due));
         }
     }
@@ -327,6 +328,7 @@ impl Exec {
         let Some(task) = state.tasks[id].as_mut() else {
             return false;
         };
+        // The poll may call back into the executor and needs its lock, so the future is taken out.
         let (Some(mut future), waker) = (task.future.take(), Arc::clone(&task.waker)) else {
             return false;
         };
@@ -348,6 +350,7 @@ impl Exec {
                 None
             }
         };
+        // The destructor runs without the lock for the same reason.
         drop(gone);
         true
     }

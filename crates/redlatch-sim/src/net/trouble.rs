@@ -19,6 +19,7 @@ impl Net {
         if !open || state.conns[id].severed {
             return;
         }
+        // The oldest of the requests on the way may still arrive.
         let survivors = state.rng.between(0, way.sent - way.arrived);
         let late = if state.roll(Fault::LateBytes) {
             state.rng.between(1_000, 20_000_000)
@@ -46,6 +47,7 @@ impl Net {
             self.exec
                 .schedule(now + delay, Event::Down(id, Downward::Closed));
         }
+        // The server notices the end 1 s after the last of them.
         let bye = link.upward.last + 1_000_000;
         self.exec.schedule(bye, Event::Up(id, Upward::Bye));
     }

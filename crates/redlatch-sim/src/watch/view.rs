@@ -25,11 +25,11 @@ pub type Sight = Weak<dyn Sighted>;
 /// The part of a guard that the observer inspects. Only methods that send nothing and change
 /// nothing are allowed.
 pub trait Sighted: Send + Sync {
-    /// The deadline by its client's clock.
+    /// Returns the deadline by its client's clock.
     fn valid_until(&self) -> Moment;
 
-    /// The state that its client knows. Near the end of a hold this call may tell the holder of its
-    /// loss, so the observer does not call it then.
+    /// Returns the state that its client knows. Near the end of a hold this call may tell the holder
+    /// of its loss, so the observer does not call it then.
     fn state(&self) -> HoldState;
 }
 

@@ -226,6 +226,7 @@ fn work<'a, K: Holding>(
                 break;
             }
         }
+        // The outer guard and those of re-entries end in a random order.
         inner.push(hold);
         while !inner.is_empty() {
             let at = worker.rng.index(inner.len());

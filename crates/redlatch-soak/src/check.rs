@@ -303,6 +303,7 @@ fn idle(wait: &Wait, records: &[Record]) -> u64 {
         })
         .filter(|(from, until)| *until > wait.from && *from < wait.until)
         .collect();
+    // The end of the wait closes the last gap.
     busy.push((wait.until, wait.until));
     busy.sort_unstable();
     let mut since = wait.from;
@@ -370,8 +371,12 @@ impl std::fmt::Display for Hold {
 /// The time of faults that excuses a wait of 20 s. With less, a waiter was forgotten.
 const ENOUGH_TROUBLE: Duration = Duration::from_secs(1);
 
-/// The lease of a dead holder, 3 s, the place of a dead waiter, 5 s, a look, 2.4 s, and a reply
-/// that is delayed on the way, 1.5 s.
+/// The longest time for which the effects of faults block a name, as the sum of:
+///
+/// - the lease of a dead holder, 3 s;
+/// - the place of a dead waiter, 5 s;
+/// - a look, 2.4 s;
+/// - a reply that is delayed on the way, 1.5 s.
 const TOO_IDLE: Duration = Duration::from_secs(12);
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ impl Folder {
         edges.collect()
     }
 
-    /// Name → the file that `mod.rs` exports it from.
+    /// Returns the file from which `mod.rs` exports each name.
     fn exports(&self) -> BTreeMap<String, String> {
         let paths = paths(&self.files["mod"]).into_iter();
         let exports = paths.filter_map(|path| {

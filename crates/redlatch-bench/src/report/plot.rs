@@ -28,7 +28,7 @@ pub(super) fn plot(report: &Report) -> String {
     svg
 }
 
-/// Writing to a `String` does not fail.
+/// Draws the panel of one measure, from `top` on. Writing to a `String` does not fail.
 fn draw(svg: &mut String, report: &Report, measure: &str, top: f64) {
     let scale = Scale::of(report.series.iter().flat_map(|one| finite(one, measure)));
     let _ = writeln!(

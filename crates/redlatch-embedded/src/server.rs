@@ -138,8 +138,8 @@ impl EmbeddedServer {
 
     /// Answers the next command for which `when` is true with `error`, without running it.
     ///
-    /// Several orders may be pending. Each applies once, the oldest first. See
-    /// [`calls`] for predicates.
+    /// Several orders may be pending. Each applies once, the oldest first. See [`calls`] for
+    /// predicates.
     pub fn fail_next(&self, when: impl Fn(&Command) -> bool + Send + 'static, error: ServerError) {
         self.state().failures.push(Failure {
             when: Box::new(when),

@@ -8,11 +8,11 @@
 //! use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
 //!
 //! for binary in ServerBinary::all() {
-//!    let server = Server::start(&binary, ServerOptions::new().append_only());
-//!    server.command(&["SET", "key", "value"]).unwrap();
-//!    server.kill();
-//!    server.restart();
-//!    assert_eq!(server.keys(), ["key"]);
+//!     let server = Server::start(&binary, ServerOptions::new().append_only());
+//!     server.command(&["SET", "key", "value"]).unwrap();
+//!     server.kill();
+//!     server.restart();
+//!     assert_eq!(server.keys(), ["key"]);
 //! }
 //! ```
 

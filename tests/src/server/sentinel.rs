@@ -136,7 +136,8 @@ impl SentinelGroup {
     /// Waits until all running sentinels report another master than the one at `port`.
     #[track_caller]
     pub fn await_other_than(&self, port: u16) {
-        eventually_blocking("another master", GENEROUS, || {
+        // Sentinels that agree on nobody in time wait before they vote again.
+        eventually_blocking("another master", GENEROUS * 3, || {
             let told: Vec<_> = self.sentinels.iter().filter_map(told_master).collect();
             (!told.is_empty() && told.iter().all(|&master| master != port)).then_some(())
         });

@@ -12,7 +12,7 @@ use redlatch::{Client, ErrorKind, HoldState, LossCause, runtime::TokioRuntime};
 use redlatch_tests::{
     matrix,
     saboteur::Saboteur,
-    server::{SentinelGroup, ServerOptions},
+    server::{ClientType, SentinelGroup, ServerOptions},
     wait::{GENEROUS, eventually},
 };
 
@@ -50,9 +50,12 @@ async fn panic_in_a_discovery_task_closes_the_client() {
             let lock = client.lock(task);
             let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
             armed.store(true, Ordering::Relaxed);
-            // Makes each of them run.
-            servers.fail_over();
-            eventually(task, GENEROUS, async || client.is_closed()).await;
+            // A connection that breaks makes the discovery run. A sentinel's task runs every second.
+            eventually(task, GENEROUS, async || {
+                servers.master().client_kill(ClientType::Normal);
+                client.is_closed()
+            })
+            .await;
             let error = waiting.await.unwrap().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Closed, "{task}");
             assert!(error.to_string().contains(task), "{task}: {error}");

@@ -337,7 +337,7 @@ impl Waiter {
     fn wait_until(&self, until: Moment, queue: &QueueView) -> Step {
         let listen = match (self.plan.discipline, queue.turn) {
             // The other waiters of its queue ask only after a notification or a prompt.
-            (Discipline::Queued, Turn::Ours) => Listen::Everyone,
+            (Discipline::Queued, Turn::Ours) if self.plan.notifies() => Listen::Everyone,
             _ => Listen::Own,
         };
         let until = self.plan.bound(until);

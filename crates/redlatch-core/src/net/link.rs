@@ -432,6 +432,11 @@ impl Session {
                 () = self.world.alarm(until) => {}
             }
             let now = runtime.now();
+            // An alarm that goes off early shows that the task of the alarms has ended. The
+            // connection is not suspect, and another wait would end at once as well.
+            if now < until {
+                break;
+            }
             // A timer this late shows that the process did not run. The answer may be in the
             // socket, unread.
             let stood_still = now - until >= timeouts::STOOD_STILL;

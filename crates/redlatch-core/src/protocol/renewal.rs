@@ -7,8 +7,8 @@ use super::{backoff::unit, time::Moment};
 /// The holds whose lease the watchdog renews, in order of their next renewal.
 ///
 /// The table stores one payload per hold (the request to send) and knows no primitive. The rest of
-/// its state is a [`Renewal`], which is stored with the hold. A client may have very many holds, and
-/// each caller of the table has its hold at hand.
+/// its state is a [`Renewal`], which is stored with the hold. A client may have very many holds,
+/// and each caller of the table has its hold at hand.
 ///
 /// Order of use:
 ///

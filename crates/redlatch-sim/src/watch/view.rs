@@ -28,8 +28,8 @@ pub trait Sighted: Send + Sync {
     /// Returns the deadline by its client's clock.
     fn valid_until(&self) -> Moment;
 
-    /// Returns the state that its client knows. Near the end of a hold this call may tell the holder
-    /// of its loss, so the observer does not call it then.
+    /// Returns the state that its client knows. Near the end of a hold this call may tell the
+    /// holder of its loss, so the observer does not call it then.
     fn state(&self) -> HoldState;
 }
 

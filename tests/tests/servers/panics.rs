@@ -50,7 +50,8 @@ async fn panic_in_a_discovery_task_closes_the_client() {
             let lock = client.lock(task);
             let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
             armed.store(true, Ordering::Relaxed);
-            // A connection that breaks makes the discovery run. A sentinel's task runs every second.
+            // A connection that breaks makes the discovery run. A sentinel's task runs every
+            // second.
             eventually(task, GENEROUS, async || {
                 servers.master().client_kill(ClientType::Normal);
                 client.is_closed()

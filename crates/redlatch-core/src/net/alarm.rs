@@ -32,7 +32,7 @@ struct Table {
     set: BTreeMap<(Moment, u64), Waker>,
     next_id: u64,
     sleep_deadline: SleepDeadline,
-    /// Whether the task has ended. Every alarm then fires at once.
+    /// Whether the task has ended. Every alarm then fires at its second poll.
     over: bool,
 }
 
@@ -42,6 +42,8 @@ pub(crate) struct Alarm {
     alarms: Arc<Alarms>,
     at: Moment,
     id: Option<u64>,
+    /// Whether the alarm has let other tasks run since the alarms' task ended.
+    yielded: bool,
 }
 
 impl Alarms {
@@ -67,6 +69,7 @@ impl Alarms {
             alarms: Arc::clone(self),
             at,
             id: None,
+            yielded: false,
         }
     }
 
@@ -145,7 +148,14 @@ impl Future for Alarm {
         }
         let mut table = this.alarms.table();
         if table.over {
-            return Poll::Ready(());
+            if this.yielded {
+                return Poll::Ready(());
+            }
+            // A loop that waits by alarms would otherwise never leave one poll of its task.
+            drop(table);
+            this.yielded = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
         }
         let id = *this.id.get_or_insert_with(|| {
             table.next_id += 1;

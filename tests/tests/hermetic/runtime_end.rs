@@ -322,32 +322,3 @@ async fn a_background_task_that_panics_closes_the_client() {
         client.settled().await;
     }
 }
-
-/// Waits by the client's alarms leave room for other tasks after the alarms have ended.
-#[tokio::test(start_paused = true)]
-async fn close_lets_guards_go_after_the_alarms_have_panicked() {
-    let backend = Backend::embedded();
-    let Backend::Embedded { runtime, .. } = &backend else {
-        unreachable!("it is embedded")
-    };
-    let armed = Arc::new(AtomicBool::new(false));
-    let runtime = Arc::new(Saboteur {
-        inner: Arc::clone(runtime),
-        task: "alarms",
-        armed: Arc::clone(&armed),
-    });
-    let client = backend.builder().runtime(runtime).connect().await.unwrap();
-    let held = client.lock("x").lock().await.unwrap();
-    let winds_up = tokio::spawn(async move {
-        held.lost().await;
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        drop(held);
-    });
-    armed.store(true, Ordering::Relaxed);
-    // A loop within one poll would hang here, since the clock stands still while a task runs.
-    client.close(Duration::from_secs(3600)).await;
-    winds_up.await.unwrap();
-    client.settled().await;
-}

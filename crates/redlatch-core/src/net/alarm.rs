@@ -218,4 +218,22 @@ mod tests {
         let (due, next) = table.take_due(at(2000));
         assert_eq!((due.len(), next), (2, Moment::FAR_FUTURE));
     }
+
+    #[test]
+    fn alarm_of_an_ended_task_fires_at_its_second_poll() {
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let runtime = crate::runtime::TokioRuntime::new(tokio.handle().clone());
+        let alarms = Arc::new(Alarms {
+            runtime: Arc::new(runtime),
+            table: Mutex::new(table()),
+            earlier: Notify::new(),
+        });
+        drop(Over(Arc::clone(&alarms)));
+        let mut alarm = pin!(alarms.at(Moment::FAR_FUTURE));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(alarm.as_mut().poll(&mut context).is_pending());
+        assert!(alarm.as_mut().poll(&mut context).is_ready());
+    }
 }

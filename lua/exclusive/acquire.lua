@@ -1,5 +1,6 @@
--- Takes m names for one owner, exclusively: all of them or none. This script follows core/marks.lua
--- and the kind.lua of its kind, which has KIND, PARTS and `wait`.
+-- Takes m names for one owner, exclusively: all of them or none. This script follows
+-- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
+-- `wait`.
 --
 -- KEYS  1..m      K of each name: the hash that decides
 --       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
@@ -43,10 +44,17 @@ end
 
 local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 local m = #KEYS / PARTS
+local ends = (now + lease) .. ''
 local names = {}
 for i = 1, m do
   -- k kind, o owner, t token, u until, v voids, n waiters until
   local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
+  if m == 1 then
+    local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], owner, ' ' .. attempt .. ' ', time[1] .. micros, ends, ttl)
+    if token then
+      return now .. ' granted 1 ' .. token .. ' 0 '
+    end
+  end
   if f[1] ~= KIND and f[1] then
     return {now, 'kind', i, f[1]}
   end
@@ -63,7 +71,6 @@ for i = 1, m do
   names[i] = f
 end
 
-local ends = (now + lease) .. ''
 local replies = m > 1 and {}
 for i = 1, m do
   local key, f = KEYS[i], names[i]

@@ -1,6 +1,7 @@
 -- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
 -- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
--- script follows core/marks.lua and the kind.lua of its kind, which has KIND and `wake`.
+-- script follows exclusive/plain_free.lua, core/marks.lua and the kind.lua of its kind, which has
+-- KIND and `wake`.
 --
 -- KEYS  1..m      K of each name
 --       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
@@ -39,6 +40,11 @@ for i = 1, m do
   local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
   -- k kind, o owner, h attempts, t token, u until, n waiters until
   local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
+  if m == 1 and void == '' and address == '' then
+    if plain_free(key, f[3], f[4], f[5], f[6], ' ' .. attempt .. ' ', token, now, (now + keep) .. '', keep) then
+      return now .. ' released 0'
+    end
+  end
   local verdict, left = 'kind', 0
   if f[1] == KIND or not f[1] then
     local live, rest = f[5] and f[5] > now, f[3]

@@ -1,7 +1,8 @@
--- Counts a latch down by n, and opens it at zero.
+-- Counts a latch down by n, and opens it at zero. This script follows latch/shared.lua and
+-- core/act_before.lua.
 --
--- KEYS  1 K, 2 O the operations that have run; set.lua lists the fields
--- ARGV  1 by      last server time in ms at which this may act
+-- KEYS  1 K, 2 O the operations that have run; see latch/shared.lua
+-- ARGV  1 act_before  last server time in ms at which this may act
 --       2 op      `<client>:<n>`, never used twice
 --       3 n       1 to 4294967295; the excess over the rest is not counted
 --       4 keep    ms an operation is remembered; the same for all
@@ -13,24 +14,13 @@
 --                an earlier copy had counted, and its generation was deleted before it opened, or
 --                no record that it opened
 --       {now, 'unset'}              there is no latch
---       {now, 'late'}               `by` has passed
+--       {now, 'late'}               `act_before` has passed
 --       {now, 'kind', kind}         the name is of another kind
 -- Cost  O(log n) of n operations remembered: TIME, HMGET, ZSCORE × 2, PEXPIRE, ZADD, HSET; the last
 --       count-down + PUBLISH; with old operations + ZRANGEBYSCORE, ZREM of 32 at most.
 --
 -- A refusal is remembered too: a late copy must not count after its caller was told that there is
 -- no latch. Begins with PEXPIRE, which a full server accepts, and then the rest.
-local call = redis.call
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
-
 local key, ops = KEYS[1], KEYS[2]
 local op, n, keep = ARGV[2], ARGV[3], ARGV[4]
 local f = call('HMGET', key, 'k', 'g', 'c', 't')
@@ -55,24 +45,8 @@ elseif call('ZSCORE', ops, op .. '!') then
   return {now, 'unset'}
 end
 
-local stamp = micros
-if f[4] and f[4] > stamp then
-  stamp = f[4]
-end
-if not f[3] then
-  op = op .. '!'
-end
-local there = call('PEXPIRE', ops, keep)
-call('ZADD', ops, stamp + keep * 1000, op)
-if there == 0 then
-  call('PEXPIRE', ops, keep)
-else
-  local old = call('ZRANGEBYSCORE', ops, '-inf', micros, 'LIMIT', 0, 32)
-  if old[1] then
-    call('ZREM', ops, unpack(old))
-  end
-end
-if not f[3] then
+local stamp = run(ops, op, keep, micros, f[3], f[4])
+if not stamp then
   return {now, 'unset'}
 end
 

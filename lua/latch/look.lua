@@ -1,6 +1,6 @@
 -- Shows a latch, and the state of some of its generations. Writes nothing.
 --
--- KEYS  1 K; set.lua lists the fields
+-- KEYS  1 K; see latch/shared.lua
 -- ARGV  any number of generations
 -- Reply {now, 'set', g, left, of, remaining ms or '', fate, …}
 --       {now, 'unset', '', 0, 0, '', fate, …}   nobody has set it, or it was deleted

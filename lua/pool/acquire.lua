@@ -1,7 +1,8 @@
--- Gives out n permits, as one hold or as n holds of one each, or queues a waiter.
+-- Gives out n permits, as one hold or as n holds of one each, or queues a waiter. This script
+-- follows core/act_before.lua as well.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
--- ARGV  1 by      last server time in ms at which this may act
+-- ARGV  1 act_before  last server time in ms at which this may act
 --       2 kind    of the pool
 --       3 attempt `<client>:<n>`, never used twice
 --       4 n       permits, 1 or more
@@ -22,22 +23,12 @@
 --       {now, 'more'}                       too much to remove in one call: ask again at once
 --       {now, 'large', size}                n is more than the size
 --       {now, 'unset'}                      the size is not set
---       {now, 'late'}                       `by` has passed
+--       {now, 'late'}                       `act_before` has passed
 --       {now, 'void'}                       this attempt was undone
 --       {now, 'kind', kind}                 the name is of another kind
 -- Cost  O(log n): TIME, HMGET, HSET, ZADD when there is room and nobody waits; O(n) with `each`.
 --       Otherwise also the removal of expired holds, and O(log n + 16) for the queue.
 local call = redis.call
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
-
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local attempt, need, address = ARGV[3], tonumber(ARGV[4]), ARGV[8]
 local ids = {attempt}

@@ -1,10 +1,10 @@
 -- Changes the number of permits, or deletes the pool. Each operation counts once, however often it
--- is sent.
+-- is sent. This script follows core/act_before.lua as well.
 --
 -- KEYS  1 K, 2 D, 3 Q, 4 L; see shared.lua
 --       5 O the operations that have run: hash, id -> `<verdict> <number>`; 6 P sorted set, id ->
 --         ms until which it is remembered
--- ARGV  1 by      last server time in ms at which this may act
+-- ARGV  1 act_before  last server time in ms at which this may act
 --       2 kind    of the pool
 --       3 op      `<client>:<n>`, never used twice
 --       4 keep    ms an operation is remembered; the same for all
@@ -19,7 +19,7 @@
 --       unset   nobody has set it
 --       below, above   the size would be less than 0, or more than 4294967295; number = the size
 --       {now, 'more'}         too much to remove in one call: ask again at once
---       {now, 'late'}         `by` has passed
+--       {now, 'late'}         `act_before` has passed
 --       {now, 'kind', kind}   the name is of another kind
 -- Cost  O(log n): TIME, HMGET, HGET, HSET × 2, ZADD, PEXPIRE × 2, ZRANGEBYSCORE and the removal of
 --       at most 32 old operations; 'drain' + expired holds; a new end + PEXPIRE × 2; a smaller size
@@ -29,15 +29,6 @@
 -- A refusal is remembered too: a late copy must not make the change after its caller was told of
 -- the refusal. Begins with HSET, which a full server refuses.
 local call = redis.call
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
-
 local k, d, q, l, ops, order = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local op, keep, verb, ttl = ARGV[3], ARGV[4], ARGV[5], ARGV[7]
 local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'u', 'e', 'v')

@@ -22,9 +22,9 @@
 --       + 16) and a PUBLISH for each notified one, 16 at most; with copies on the way + HDEL,
 --       HMGET, HSET, see core/marks.lua.
 --
--- Needs no `by`: a hold's name is never used again, the permits that it may keep only fall, and the
--- forgotten ones only rise. These requests may come late, repeatedly, and in any order. Begins with
--- HDEL, which a full server accepts.
+-- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
+-- and the forgotten ones only rise. These requests may come late, repeatedly, and in any order.
+-- Begins with HDEL, which a full server accepts.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

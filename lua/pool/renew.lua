@@ -1,7 +1,7 @@
 -- Moves the end of holds, each by itself. Never creates a hold and never shortens a lease.
 --
 -- KEYS  1 K
--- ARGV  1 by      last server time in ms at which this may act
+-- ARGV  1 act_before  last server time in ms at which this may act
 --       2 kind    of the pool
 --       3 lease   ms from now
 --       4.. holds, 256 at most
@@ -10,7 +10,7 @@
 --       expired  its lease was over
 --       gone     the hold is unknown
 --       kind     the name is of another kind
---       {now, 'late'}      `by` has passed
+--       {now, 'late'}      `act_before` has passed
 -- Cost  O(holds): TIME, HMGET, HDEL, HSET.
 --
 -- Begins with HDEL, which a full server accepts; the HSET after it is then accepted too.

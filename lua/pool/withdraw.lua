@@ -13,8 +13,8 @@
 -- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and O(log n + 16) for
 --       notifications.
 --
--- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
--- accepts.
+-- Needs no `act_before`: a waiter's number is never used again. Begins with writes that a full
+-- server accepts.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)

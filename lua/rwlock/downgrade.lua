@@ -1,8 +1,8 @@
 -- Turns a writer into a reader, in one step: admits its owner as a reader and ends the write of one
--- attempt.
+-- attempt. This script follows core/act_before.lua as well.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
--- ARGV  1 by      last server time in ms at which this may act
+-- ARGV  1 act_before  last server time in ms at which this may act
 --       2 owner   the writer, `<client>:<n>`
 --       3 attempt of the read, `<client>:<n>`, never used twice
 --       4 lease   ms
@@ -15,23 +15,13 @@
 --       {now, 'lost', cause}     the write is over: expired, taken, revoked, gone
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
 -- Cost  O(log n): as rwlock/read and rwlock/release together.
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
 local key, index = KEYS[1], KEYS[5]
 local owner, attempt, ttl, id = ARGV[2], ARGV[3], ARGV[5], ARGV[7]
 
 local s = look(key, owner)
-if s.kind and s.kind ~= 'rw:1' then
-  return {now, 'kind', s.kind}
-elseif is_void(s, attempt) then
-  return {now, 'void'}
+local refusal = refused(s, attempt, now)
+if refusal then
+  return refusal
 end
 local writes = s.writer == owner and s.ends > now and s.token == id
 -- An earlier copy, or an attempt whose answer came too late, has run; nobody has written since.

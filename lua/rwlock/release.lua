@@ -27,8 +27,8 @@
 --       ZRANGEBYSCORE and 2 for each of at most 8 due ones; with copies on the way + HGET, HDEL,
 --       HSET.
 --
--- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
--- that attempt has. Begins with writes that a full server accepts.
+-- Needs no `act_before`: an attempt's id is never used again, so a late or repeated call ends only
+-- what that attempt has. Begins with writes that a full server accepts.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

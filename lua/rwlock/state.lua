@@ -76,9 +76,15 @@ local function size(attempts)
   return spaces - 1
 end
 
--- Returns true if an attempt was undone.
-local function is_void(s, attempt)
-  return s.voids and call('HGET', s.key, 'v:' .. attempt)
+-- Returns the reply that refuses an acquisition: the name is of another kind, or the attempt was
+-- undone. Returns nil if neither holds.
+local function refused(s, attempt, now)
+  if s.kind and s.kind ~= 'rw:1' then
+    return {now, 'kind', s.kind}
+  elseif s.voids and call('HGET', s.key, 'v:' .. attempt) then
+    return {now, 'void'}
+  end
+  return nil
 end
 
 -- Marks an attempt whose copies could act until `void`.

@@ -15,8 +15,8 @@
 -- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and the cost of a release
 --       with notifications.
 --
--- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
--- accepts.
+-- Needs no `act_before`: a waiter's number is never used again. Begins with writes that a full
+-- server accepts.
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

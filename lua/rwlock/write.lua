@@ -1,7 +1,8 @@
--- Takes a read-write lock to write, also for an owner with the upgradable hold.
+-- Takes a read-write lock to write, also for an owner with the upgradable hold. This script follows
+-- core/act_before.lua as well.
 --
 -- KEYS  1 K, 2 Q, 3 R, 4 L, 5 D, see rwlock/state.lua
--- ARGV  1 by      last server time in ms at which this may act
+-- ARGV  1 act_before  last server time in ms at which this may act
 --       2 owner   the new holder, `<client>:<n>`
 --       3 attempt `<client>:<n>`, never used twice
 --       4 lease   ms
@@ -20,23 +21,13 @@
 --       {now, 'late'}, {now, 'void'}, {now, 'kind', kind}
 -- Cost  O(log n): TIME, HMGET, HSET, PTTL, PEXPIRE; with readers + ZCARD, ZRANGEBYSCORE and 2 for
 --       each of at most 64 due ones; with waiters + queue_head of Q and R, and the removal from Q.
-local time = call('TIME')
-if #time[1] ~= 10 then
-  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
-end
-local micros = time[1] .. string.sub('00000' .. time[2], -6)
-local now = string.sub(micros, 1, 13)
-if now > ARGV[1] or #ARGV[1] ~= 13 then
-  return {now, 'late'}
-end
 local key, writers, readers, clients, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, attempt, lease, ttl, waiter, member, serial = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
 local s = look(key, owner)
-if s.kind and s.kind ~= 'rw:1' then
-  return {now, 'kind', s.kind}
-elseif is_void(s, attempt) then
-  return {now, 'void'}
+local refusal = refused(s, attempt, now)
+if refusal then
+  return refusal
 end
 local ends = (now + lease) .. ''
 local writes = s.writer and s.ends > now

@@ -9,10 +9,7 @@ pub struct Core {
 
 /// The scripts of the core itself.
 pub static CORE: Core = Core {
-    probe: Source {
-        name: "core/probe",
-        text: include_str!("../core/probe.lua"),
-    },
+    probe: source!("core/probe"),
 };
 
 impl Core {

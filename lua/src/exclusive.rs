@@ -6,10 +6,16 @@ use crate::Source;
 pub struct Exclusive {
     /// Takes m names, or queues a waiter.
     pub acquire: Source,
+    /// Takes names for several owners, each for itself.
+    pub acquire_each: Source,
     /// Moves the end of m holds.
     pub renew: Source,
+    /// Moves the end of holds of several owners.
+    pub renew_each: Source,
     /// Ends everything that an attempt has.
     pub release: Source,
+    /// Ends holds of several owners, each for itself.
+    pub release_each: Source,
     /// Shows one name.
     pub inspect: Source,
     /// Ends a hold by force.
@@ -19,11 +25,14 @@ pub struct Exclusive {
 }
 
 impl Exclusive {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 6] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 9] {
         [
             &self.acquire,
+            &self.acquire_each,
             &self.renew,
+            &self.renew_each,
             &self.release,
+            &self.release_each,
             &self.inspect,
             &self.force,
             &self.withdraw,
@@ -31,29 +40,60 @@ impl Exclusive {
     }
 }
 
-/// Puts the texts in `$prelude` in front of each script in `exclusive`. `$renewal` precedes the one
-/// that renews, which has no waiters.
+/// Puts the texts in `$prelude` in front of each script in `exclusive`. `$naming`, which sets the
+/// kind, precedes those that know no waiters.
 macro_rules! exclusive {
-    ($kind:literal, renewal: $renewal:expr, prelude: $($prelude:expr),+) => {
+    ($kind:literal, naming: $naming:expr, prelude: $($prelude:expr),+) => {
         crate::Exclusive {
             acquire: crate::Source {
                 name: concat!($kind, "/acquire"),
                 text: concat!(
                     include_str!("../core/marks.lua"),
                     $($prelude,)+
+                    include_str!("../exclusive/plain_take.lua"),
                     include_str!("../exclusive/acquire.lua")
+                ),
+            },
+            acquire_each: crate::Source {
+                name: concat!($kind, "/acquire_each"),
+                text: concat!(
+                    $naming,
+                    include_str!("../exclusive/plain_take.lua"),
+                    include_str!("../core/act_before_each.lua"),
+                    include_str!("../exclusive/acquire_each.lua")
                 ),
             },
             renew: crate::Source {
                 name: concat!($kind, "/renew"),
-                text: concat!($renewal, include_str!("../exclusive/renew.lua")),
+                text: concat!(
+                    $naming,
+                    include_str!("../exclusive/renewal.lua"),
+                    include_str!("../exclusive/renew.lua")
+                ),
+            },
+            renew_each: crate::Source {
+                name: concat!($kind, "/renew_each"),
+                text: concat!(
+                    $naming,
+                    include_str!("../exclusive/renewal.lua"),
+                    include_str!("../exclusive/renew_each.lua")
+                ),
             },
             release: crate::Source {
                 name: concat!($kind, "/release"),
                 text: concat!(
                     include_str!("../core/marks.lua"),
                     $($prelude,)+
+                    include_str!("../exclusive/plain_free.lua"),
                     include_str!("../exclusive/release.lua")
+                ),
+            },
+            release_each: crate::Source {
+                name: concat!($kind, "/release_each"),
+                text: concat!(
+                    $naming,
+                    include_str!("../exclusive/plain_free.lua"),
+                    include_str!("../exclusive/release_each.lua")
                 ),
             },
             inspect: crate::Source {

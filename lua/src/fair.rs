@@ -15,7 +15,7 @@ pub struct Fair {
 pub static FAIR: Fair = Fair {
     exclusive: exclusive!(
         "fair",
-        renewal: "local KIND = 'fair:1'\n",
+        naming: "local KIND = 'fair:1'\n",
         prelude:
         include_str!("../core/publish.lua"),
         include_str!("../core/queue.lua"),

@@ -15,28 +15,14 @@ pub struct Latch {
 
 /// The scripts of the countdown latch.
 pub static LATCH: Latch = Latch {
-    set: Source {
-        name: "latch/set",
-        text: include_str!("../latch/set.lua"),
-    },
-    count_down: Source {
-        name: "latch/count_down",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../latch/count_down.lua")
-        ),
-    },
-    delete: Source {
-        name: "latch/delete",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../latch/delete.lua")
-        ),
-    },
-    look: Source {
-        name: "latch/look",
-        text: include_str!("../latch/look.lua"),
-    },
+    set: source!("latch/set" follows "latch/shared", "core/act_before"),
+    count_down: source!(
+        "latch/count_down" follows "core/publish", "latch/shared", "core/act_before"
+    ),
+    delete: source!(
+        "latch/delete" follows "core/publish", "latch/shared", "core/act_before"
+    ),
+    look: source!("latch/look"),
 };
 
 impl Latch {

@@ -1,6 +1,20 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+/// Makes the script `$name`, with the text of each `$part` in front of its own. Names and parts are
+/// files without their suffix.
+macro_rules! source {
+    ($name:literal $(follows $($part:literal),+)?) => {
+        crate::Source {
+            name: $name,
+            text: concat!(
+                $($(include_str!(concat!("../", $part, ".lua")),)+)?
+                include_str!(concat!("../", $name, ".lua"))
+            ),
+        }
+    };
+}
+
 mod core;
 mod exclusive;
 mod fair;
@@ -9,13 +23,30 @@ mod pool;
 mod reentrant;
 mod rwlock;
 
-pub use self::core::{CORE, Core};
 pub use exclusive::Exclusive;
-pub use fair::{FAIR, Fair};
-pub use latch::{LATCH, Latch};
-pub use pool::{POOL, Pool};
-pub use reentrant::REENTRANT;
-pub use rwlock::{RWLOCK, Rwlock};
+
+/// Exports the scripts of each folder, and lists them in `all`.
+///
+/// The `mod` lines stand outside, since rustfmt does not find modules that a macro declares.
+macro_rules! folders {
+    ($($folder:ident: $scripts:ident $(, $type:ident)?;)*) => {
+        $(pub use self::$folder::{$scripts $(, $type)?};)*
+
+        /// Lists every script of the family.
+        pub fn all() -> impl Iterator<Item = &'static Source> {
+            std::iter::empty()$(.chain($scripts.all()))*
+        }
+    };
+}
+
+folders! {
+    core: CORE, Core;
+    reentrant: REENTRANT;
+    fair: FAIR, Fair;
+    rwlock: RWLOCK, Rwlock;
+    latch: LATCH, Latch;
+    pool: POOL, Pool;
+}
 
 /// One Lua script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,15 +55,4 @@ pub struct Source {
     pub name: &'static str,
     /// The text that is sent to the server, comments included.
     pub text: &'static str,
-}
-
-/// Lists every script of the family.
-pub fn all() -> impl Iterator<Item = &'static Source> {
-    CORE.all()
-        .into_iter()
-        .chain(REENTRANT.all())
-        .chain(FAIR.all())
-        .chain(RWLOCK.all())
-        .chain(LATCH.all())
-        .chain(POOL.all())
 }

@@ -5,10 +5,16 @@ use crate::Source;
 pub struct Pool {
     /// Gives out permits, or queues a waiter.
     pub acquire: Source,
+    /// Gives out permits of several pools, each for itself.
+    pub acquire_each: Source,
     /// Moves the end of holds.
     pub renew: Source,
+    /// Moves the end of holds of several pools.
+    pub renew_each: Source,
     /// Takes permits back.
     pub release: Source,
+    /// Takes back all permits of holds of several pools, each for itself.
+    pub release_each: Source,
     /// Changes the number of permits.
     pub change: Source,
     /// Shows the number of permits.
@@ -21,78 +27,42 @@ pub struct Pool {
     pub withdraw: Source,
 }
 
+/// Makes a script that follows the parts of the pool and `$part`.
+macro_rules! shared {
+    ($name:literal $(, $part:literal)?) => {
+        source!(
+            $name follows
+            "core/publish", "core/queue", "core/marks", "pool/shared" $(, $part)?
+        )
+    };
+}
+
 /// The scripts of a pool of leased permits, for the semaphores.
 pub static POOL: Pool = Pool {
-    acquire: Source {
-        name: "pool/acquire",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../core/marks.lua"),
-            include_str!("../pool/shared.lua"),
-            include_str!("../pool/acquire.lua")
-        ),
-    },
-    renew: Source {
-        name: "pool/renew",
-        text: include_str!("../pool/renew.lua"),
-    },
-    release: Source {
-        name: "pool/release",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../core/marks.lua"),
-            include_str!("../pool/shared.lua"),
-            include_str!("../pool/release.lua")
-        ),
-    },
-    change: Source {
-        name: "pool/change",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../core/marks.lua"),
-            include_str!("../pool/shared.lua"),
-            include_str!("../pool/change.lua")
-        ),
-    },
-    inspect: Source {
-        name: "pool/inspect",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../core/marks.lua"),
-            include_str!("../pool/shared.lua"),
-            include_str!("../pool/inspect.lua")
-        ),
-    },
-    holds: Source {
-        name: "pool/holds",
-        text: include_str!("../pool/holds.lua"),
-    },
-    look: Source {
-        name: "pool/look",
-        text: include_str!("../pool/look.lua"),
-    },
-    withdraw: Source {
-        name: "pool/withdraw",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../pool/shared.lua"),
-            include_str!("../core/withdraw.lua"),
-            include_str!("../pool/withdraw.lua")
-        ),
-    },
+    acquire: shared!("pool/acquire", "core/act_before"),
+    acquire_each: source!("pool/acquire_each" follows "core/act_before_each"),
+    renew: source!("pool/renew"),
+    renew_each: source!("pool/renew_each"),
+    release: shared!("pool/release"),
+    release_each: source!("pool/release_each"),
+    change: shared!("pool/change", "core/act_before"),
+    inspect: shared!("pool/inspect"),
+    holds: source!("pool/holds"),
+    look: source!("pool/look"),
+    withdraw: source!(
+        "pool/withdraw" follows "core/publish", "core/queue", "pool/shared", "core/withdraw"
+    ),
 };
 
 impl Pool {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 8] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 11] {
         [
             &self.acquire,
+            &self.acquire_each,
             &self.renew,
+            &self.renew_each,
             &self.release,
+            &self.release_each,
             &self.change,
             &self.inspect,
             &self.holds,

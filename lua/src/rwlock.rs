@@ -5,14 +5,24 @@ use crate::Source;
 pub struct Rwlock {
     /// Admits a reader, or queues a waiter.
     pub read: Source,
+    /// Admits readers to several locks, each for itself.
+    pub read_each: Source,
     /// Admits a writer, or queues a waiter.
     pub write: Source,
+    /// Admits writers to several locks, each for itself.
+    pub write_each: Source,
     /// Turns a writer into a reader.
     pub downgrade: Source,
     /// Moves the end of a hold.
     pub renew: Source,
+    /// Moves the end of holds of several owners.
+    pub renew_each: Source,
     /// Ends everything that an attempt has.
     pub release: Source,
+    /// Ends read holds of several owners, each for itself.
+    pub read_release_each: Source,
+    /// Ends write holds of several owners, each for itself.
+    pub write_release_each: Source,
     /// Shows one lock.
     pub inspect: Source,
     /// Lists readers.
@@ -23,52 +33,52 @@ pub struct Rwlock {
     pub withdraw: Source,
 }
 
-macro_rules! source {
-    ($name:literal) => {
-        Source {
-            name: concat!("rwlock/", $name),
-            text: concat!(
-                include_str!("../core/publish.lua"),
-                include_str!("../core/queue.lua"),
-                include_str!("../core/marks.lua"),
-                include_str!("../rwlock/state.lua"),
-                include_str!(concat!("../rwlock/", $name, ".lua"))
-            ),
-        }
+/// Makes a script that follows the parts of the lock and `$part`.
+macro_rules! shared {
+    ($name:literal $(, $part:literal)?) => {
+        source!(
+            $name follows
+            "core/publish", "core/queue", "core/marks", "rwlock/state" $(, $part)?
+        )
     };
 }
 
 /// The scripts of the read-write lock.
 pub static RWLOCK: Rwlock = Rwlock {
-    read: source!("read"),
-    write: source!("write"),
-    downgrade: source!("downgrade"),
-    renew: source!("renew"),
-    release: source!("release"),
-    inspect: source!("inspect"),
-    holders: source!("holders"),
-    force: source!("force"),
-    withdraw: Source {
-        name: "rwlock/withdraw",
-        text: concat!(
-            include_str!("../core/publish.lua"),
-            include_str!("../core/queue.lua"),
-            include_str!("../core/marks.lua"),
-            include_str!("../rwlock/state.lua"),
-            include_str!("../core/withdraw.lua"),
-            include_str!("../rwlock/withdraw.lua")
-        ),
-    },
+    read: shared!("rwlock/read", "core/act_before"),
+    read_each: source!("rwlock/read_each" follows "rwlock/counter", "core/act_before_each"),
+    write: shared!("rwlock/write", "core/act_before"),
+    write_each: source!(
+        "rwlock/write_each" follows
+        "rwlock/kind", "rwlock/counter", "exclusive/plain_take", "core/act_before_each"
+    ),
+    downgrade: shared!("rwlock/downgrade", "core/act_before"),
+    renew: source!("rwlock/renew" follows "rwlock/renewal"),
+    renew_each: source!("rwlock/renew_each" follows "rwlock/renewal"),
+    release: shared!("rwlock/release"),
+    read_release_each: source!("rwlock/read_release_each"),
+    write_release_each: source!(
+        "rwlock/write_release_each" follows "rwlock/counter", "exclusive/plain_free"
+    ),
+    inspect: shared!("rwlock/inspect"),
+    holders: shared!("rwlock/holders"),
+    force: shared!("rwlock/force"),
+    withdraw: shared!("rwlock/withdraw", "core/withdraw"),
 };
 
 impl Rwlock {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 9] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 14] {
         [
             &self.read,
+            &self.read_each,
             &self.write,
+            &self.write_each,
             &self.downgrade,
             &self.renew,
+            &self.renew_each,
             &self.release,
+            &self.read_release_each,
+            &self.write_release_each,
             &self.inspect,
             &self.holders,
             &self.force,

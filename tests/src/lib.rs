@@ -4,6 +4,7 @@
 //! [`server`] and [`proxy`] do not depend on redlatch. They inspect servers from outside, through a
 //! client of their own, so that an assertion does not pass through the code under test.
 //!
+//! * [`calls`]: the calls of each kind, for tests of what all have in common.
 //! * [`backend`]: the servers of a behaviour, the embedded engine or a real server, for one source.
 //! * [`copies`]: delivers copies of requests to an embedded server.
 //! * [`fixture`]: helpers that the fault tests share.
@@ -37,6 +38,7 @@
 
 pub mod attempts;
 pub mod backend;
+pub mod calls;
 #[cfg(unix)]
 pub mod child;
 pub mod copies;

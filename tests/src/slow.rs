@@ -43,16 +43,22 @@ pub struct Work {
     service: Arc<AtomicU64>,
     in_line: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
+    served: Arc<AtomicUsize>,
 }
 
 impl Work {
-    /// Makes every command take `service` from now on.
+    /// Makes every command take `service` from now on for each object that it is about.
     pub fn takes(&self, service: Duration) {
         let micros = u64::try_from(service.as_micros()).unwrap();
         self.service.store(micros, Ordering::Relaxed);
     }
 
-    /// Returns the greatest number of commands that were queued at once since the last call.
+    /// Returns the number of objects that all commands so far were about.
+    pub fn served(&self) -> usize {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    /// Returns the greatest number of objects that were queued at once since the last call.
     pub fn most_in_line(&self) -> usize {
         let now = self.in_line.load(Ordering::Relaxed);
         self.most.swap(now, Ordering::Relaxed)
@@ -62,13 +68,14 @@ impl Work {
         Duration::from_micros(self.service.load(Ordering::Relaxed))
     }
 
-    fn comes(&self, commands: usize) {
-        let in_line = self.in_line.fetch_add(commands, Ordering::Relaxed) + commands;
+    fn comes(&self, objects: usize) {
+        let in_line = self.in_line.fetch_add(objects, Ordering::Relaxed) + objects;
         self.most.fetch_max(in_line, Ordering::Relaxed);
     }
 
-    fn done(&self, commands: usize) {
-        self.in_line.fetch_sub(commands, Ordering::Relaxed);
+    fn done(&self, objects: usize) {
+        self.in_line.fetch_sub(objects, Ordering::Relaxed);
+        self.served.fetch_add(objects, Ordering::Relaxed);
     }
 }
 
@@ -150,6 +157,26 @@ struct Request {
     answer: oneshot::Sender<Vec<Outcome>>,
 }
 
+impl Request {
+    fn objects(&self) -> usize {
+        self.batch.iter().map(objects).sum()
+    }
+}
+
+/// Returns the number of objects that a command is about: the keys of a script that are not parts
+/// of another one, and 1 for any other command.
+fn objects(command: &Command) -> usize {
+    let mut args = command.args();
+    let script = args.next().is_some_and(|verb| verb.starts_with(b"EVAL"));
+    let count = args
+        .nth(1)
+        .and_then(|count| str::from_utf8(count).ok()?.parse().ok());
+    match count {
+        Some(count) if script => args.take(count).filter(|key| key.ends_with(b"}")).count(),
+        _ => 1,
+    }
+}
+
 #[async_trait]
 impl Conn for SlowConn {
     async fn send(&self, batch: Vec<Command>) -> Vec<Outcome> {
@@ -162,7 +189,7 @@ impl Conn for SlowConn {
             came_at,
             answer,
         };
-        self.work.comes(commands);
+        self.work.comes(request.objects());
         let gone = self.line.send(request).is_err();
         let lost = || vec![Outcome::Unknown("the slow server has gone".to_owned()); commands];
         match gone {
@@ -175,14 +202,14 @@ impl Conn for SlowConn {
 async fn serve(conn: Arc<dyn Conn>, mut requests: mpsc::UnboundedReceiver<Request>, work: Work) {
     let mut done_at = Instant::now();
     while let Some(request) = requests.recv().await {
-        let commands = request.batch.len();
-        let takes = work.service() * u32::try_from(commands).unwrap();
+        let objects = request.objects();
+        let takes = work.service() * u32::try_from(objects).unwrap();
         // The end is computed from the clock and not as a sum of sleeps, because timers are rounded
         // up to milliseconds.
         done_at = done_at.max(request.came_at) + takes;
         tokio::time::sleep_until(done_at).await;
         let outcomes = conn.send(request.batch).await;
-        work.done(commands);
+        work.done(objects);
         drop(request.answer.send(outcomes));
     }
 }

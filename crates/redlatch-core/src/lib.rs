@@ -9,6 +9,7 @@ pub mod family;
 mod net;
 mod protocol;
 pub mod runtime;
+#[doc(hidden)]
 pub mod transport;
 
 pub use api::{
@@ -30,7 +31,6 @@ pub use protocol::{
     backoff::{Backoff, Jitter},
     durability::Durability,
     hold::{HoldState, LossCause},
-    name::Prefix,
     time::Moment,
     waiter::WaitStrategy,
 };

@@ -266,7 +266,6 @@ impl CountDownLatch {
                 key: &latch.key,
                 op,
                 trace,
-                verb: self.client.publish_verb(),
                 channel: &latch.channel,
             }
             .call()
@@ -296,7 +295,6 @@ impl CountDownLatch {
                 key: &latch.key,
                 op,
                 n,
-                verb: self.client.publish_verb(),
                 channel: &latch.channel,
             }
             .call()
@@ -317,7 +315,7 @@ impl Latch {
     fn new(client: &Client, name: &Name) -> Self {
         let key = client.key(name);
         Self {
-            channel: client.broadcast_channel(&key),
+            channel: key.broadcast_channel(),
             key,
             class: "".into(),
         }

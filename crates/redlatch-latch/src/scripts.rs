@@ -4,7 +4,9 @@ use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
     Error, ErrorKind,
-    family::{AttemptId, Changed, Items, Key, PhaseState, REMEMBERED, Script, ScriptCall, millis},
+    family::{
+        AttemptId, Changed, Items, Key, PUBLISH, PhaseState, REMEMBERED, Script, ScriptCall, millis,
+    },
     runtime::Value,
 };
 use redlatch_lua::LATCH;
@@ -47,7 +49,6 @@ pub(crate) struct CountDownScript<'a> {
     pub(crate) key: &'a Key,
     pub(crate) op: &'a AttemptId,
     pub(crate) n: u32,
-    pub(crate) verb: &'a str,
     pub(crate) channel: &'a str,
 }
 
@@ -68,7 +69,7 @@ impl CountDownScript<'_> {
             .arg(self.op.to_string())
             .arg(self.n.to_string())
             .arg(millis(REMEMBERED))
-            .arg(self.verb)
+            .arg(PUBLISH)
             .arg(self.channel)
     }
 
@@ -91,7 +92,6 @@ pub(crate) struct DeleteScript<'a> {
     pub(crate) key: &'a Key,
     pub(crate) op: &'a AttemptId,
     pub(crate) trace: Duration,
-    pub(crate) verb: &'a str,
     pub(crate) channel: &'a str,
 }
 
@@ -101,7 +101,7 @@ impl DeleteScript<'_> {
             .arg(self.op.to_string())
             .arg(millis(REMEMBERED))
             .arg(millis(self.trace))
-            .arg(self.verb)
+            .arg(PUBLISH)
             .arg(self.channel)
     }
 

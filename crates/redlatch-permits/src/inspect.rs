@@ -1,8 +1,8 @@
 //! Given-out permits, as an observer sees them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use redlatch_core::{Error, Metadata, family::Internals};
+use redlatch_core::{Error, Metadata};
 use redlatch_pool::Pool;
 
 use crate::PermitId;
@@ -21,21 +21,14 @@ pub struct PermitHolder {
 }
 
 pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
-    let mut clients = BTreeMap::new();
-    let mut holders = Vec::new();
-    for hold in pool.holds().await? {
-        // Another version may name its holds differently.
-        let Ok(id) = hold.id.parse() else { continue };
-        let client = hold.id.split(':').next().unwrap_or_default().to_owned();
-        if !clients.contains_key(&client) {
-            let metadata = pool.client().metadata(&hold.id).await?;
-            clients.insert(client.clone(), metadata);
-        }
-        holders.push(PermitHolder {
+    // Another version may name its holds differently.
+    let holders = pool.holders(|hold| hold.id.parse().ok()).await?;
+    let holders = holders
+        .into_iter()
+        .map(|(id, hold, metadata)| PermitHolder {
             id,
             remaining: hold.remaining,
-            metadata: clients[&client].clone(),
+            metadata,
         });
-    }
-    Ok(holders)
+    Ok(holders.collect())
 }

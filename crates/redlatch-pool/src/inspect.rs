@@ -1,6 +1,10 @@
 //! The state of a pool, as an observer sees it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
+
+use redlatch_core::{Error, Metadata, family::Internals};
+
+use crate::Pool;
 
 /// The numbers of permits, as the server knows them. The result may be outdated on arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,4 +31,30 @@ pub struct Hold {
     pub permits: u32,
     /// The remaining lease.
     pub remaining: Duration,
+}
+
+impl Pool {
+    /// Lists the holds for which `id` returns something, with the descriptions of their clients.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only reads.
+    pub async fn holders<I>(
+        &self,
+        id: impl Fn(&Hold) -> Option<I>,
+    ) -> Result<Vec<(I, Hold, Option<Metadata>)>, Error> {
+        let mut clients = BTreeMap::new();
+        let mut holders = Vec::new();
+        for hold in self.holds().await? {
+            let Some(id) = id(&hold) else { continue };
+            let client = hold.id.split(':').next().unwrap_or_default().to_owned();
+            if !clients.contains_key(&client) {
+                let metadata = self.client().metadata(&hold.id).await?;
+                clients.insert(client.clone(), metadata);
+            }
+            let metadata = clients[&client].clone();
+            holders.push((id, hold, metadata));
+        }
+        Ok(holders)
+    }
 }

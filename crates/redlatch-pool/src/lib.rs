@@ -3,6 +3,7 @@
 
 mod acquire;
 mod counted;
+mod handle;
 mod inspect;
 mod pool;
 mod scripts;

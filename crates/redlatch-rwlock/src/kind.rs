@@ -39,12 +39,11 @@ pub(crate) enum Way {
 
 impl Names {
     pub(crate) fn new(client: &Client, name: &Name) -> Self {
-        Self::of(client.publish_verb(), &client.key(name))
+        Self::of(&client.key(name))
     }
 
-    fn of(verb: &'static str, key: &Key) -> Self {
+    fn of(key: &Key) -> Self {
         Self {
-            verb,
             channel: key.broadcast_channel(),
             key: key.clone(),
         }
@@ -84,7 +83,7 @@ impl Primitive for Hold {
         self.way.side()
     }
 
-    fn line(&self) -> Side {
+    fn queue_side(&self) -> Side {
         match self.way {
             // It enters alone, in its turn.
             Way::Upgradable => Side::Exclusive,
@@ -149,7 +148,7 @@ impl Primitive for Hold {
     }
 
     fn withdraw(&self, request: &WithdrawRequest<'_>) -> Option<ScriptCall> {
-        let names = Names::of(self.names.verb, request.key);
+        let names = Names::of(request.key);
         let names = &names;
         Some(WithdrawScript { names, request }.call())
     }

@@ -8,8 +8,9 @@ use std::{
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Grant, Items, Key, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Items, Key, Merging, PUBLISH, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest,
+        Withdrawn, millis,
     },
     runtime::Value,
 };
@@ -27,12 +28,55 @@ static HOLDERS: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.holders)
 static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdraw));
 static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
 
+static READ_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.read_each),
+    keys: &[0, INDEX],
+    shared: &[2, 3],
+    ids: &[0, 1],
+    texts: &[],
+    most: 16,
+});
+static WRITE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.write_each),
+    keys: &[0],
+    shared: &[2, 3],
+    ids: &[0, 1],
+    texts: &[],
+    most: 16,
+});
+static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.renew_each),
+    keys: &[0],
+    shared: &[1, 2],
+    ids: &[0],
+    texts: &[3, 4],
+    most: 32,
+});
+static READ_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.read_release_each),
+    keys: &[0, INDEX],
+    shared: &[3],
+    ids: &[0, 1],
+    texts: &[6],
+    most: 16,
+});
+static WRITE_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.write_release_each),
+    keys: &[0],
+    shared: &[3],
+    ids: &[1],
+    texts: &[6],
+    most: 16,
+});
+
+/// The position of the key that lists the read holds.
+const INDEX: usize = 4;
+
 /// The parts that every call of one lock has.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) key: Key,
-    /// The verb and the channel of the broadcast to waiting readers.
-    pub(crate) verb: &'static str,
+    /// The broadcast channel of the waiting readers.
     pub(crate) channel: Arc<str>,
 }
 
@@ -54,7 +98,7 @@ impl Names {
     }
 
     fn tell(&self, call: ScriptCall) -> ScriptCall {
-        call.arg(self.verb).arg(&*self.channel)
+        call.arg(PUBLISH).arg(&*self.channel)
     }
 }
 
@@ -98,7 +142,12 @@ impl AcquireScript<'_> {
             .maybe(request.register.map(millis))
             .arg(member(way, request.address))
             .arg(what);
-        names.tell(call)
+        let call = names.tell(call);
+        match way {
+            Way::Read => call.merges(&READ_EACH),
+            Way::Write => call.merges(&WRITE_EACH),
+            Way::Downgrade(..) | Way::Upgradable | Way::Upgrade(_) => call,
+        }
     }
 
     pub(crate) fn decode(way: &Way, reply: &Value) -> Result<Answer, Error> {
@@ -202,6 +251,7 @@ impl RenewScript<'_> {
             .arg(millis(request.lease + request.retention))
             .arg(letter(*side))
             .arg(request.serial.to_string())
+            .merges(&RENEW_EACH)
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
@@ -241,7 +291,14 @@ impl ReleaseScript<'_> {
                     .map(|serial| serial.to_string())
                     .unwrap_or_default(),
             );
-        self.names.tell(call)
+        let call = self.names.tell(call);
+        let plain =
+            request.serial.is_some() && request.void_by.is_none() && request.address.is_empty();
+        match self.side {
+            Side::Shared if plain => call.merges(&READ_RELEASE_EACH),
+            Side::Exclusive if plain => call.merges(&WRITE_RELEASE_EACH),
+            Side::Shared | Side::Exclusive => call,
+        }
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<ReleaseReply, Error> {

@@ -1,8 +1,8 @@
 //! The holders of a semaphore, as an observer sees them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use redlatch_core::{Error, Metadata, family::Internals};
+use redlatch_core::{Error, Metadata};
 use redlatch_pool::Pool;
 
 /// The permits of one acquisition, and the description of its client.
@@ -20,20 +20,14 @@ pub struct PermitHolder {
 }
 
 pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
-    let mut clients = BTreeMap::new();
-    let mut holders = Vec::new();
-    for hold in pool.holds().await? {
-        let client = hold.id.split(':').next().unwrap_or_default().to_owned();
-        if !clients.contains_key(&client) {
-            let metadata = pool.client().metadata(&hold.id).await?;
-            clients.insert(client.clone(), metadata);
-        }
-        holders.push(PermitHolder {
-            id: hold.id,
+    let holders = pool.holders(|hold| Some(hold.id.clone())).await?;
+    let holders = holders
+        .into_iter()
+        .map(|(id, hold, metadata)| PermitHolder {
+            id,
             permits: hold.permits,
             remaining: hold.remaining,
-            metadata: clients[&client].clone(),
+            metadata,
         });
-    }
-    Ok(holders)
+    Ok(holders.collect())
 }

@@ -179,6 +179,7 @@ impl Sum {
         self.tally.grants += tally.grants;
         self.tally.stopped += tally.stopped;
         self.tally.losses += tally.losses;
+        self.tally.common.add(&tally.common);
         for (&fault, count) in &tally.faults {
             *self.tally.faults.entry(fault).or_default() += count;
         }
@@ -199,6 +200,12 @@ impl fmt::Display for Sum {
             f,
             "{} grants, {} losses told, {} late writes stopped by the token",
             self.tally.grants, self.tally.losses, self.tally.stopped
+        )?;
+        let common = &self.tally.common;
+        writeln!(
+            f,
+            "{} common calls served {} calls and left {} alone, {} calls at most in one",
+            common.calls, common.served, common.alone, common.largest
         )?;
         let faults: Vec<_> = Fault::ALL
             .iter()

@@ -85,7 +85,7 @@ impl Args {
                 }
                 "--scenario" => {
                     let scenario = value()?;
-                    let names: Vec<_> = scenarios::ALL.iter().map(|it| it.name).collect();
+                    let names: Vec<_> = scenarios::all().map(|it| it.name).collect();
                     let scenario = scenarios::find(&scenario).ok_or_else(|| {
                         format!("no scenario {scenario:?}; there are {}", names.join(", "))
                     })?;

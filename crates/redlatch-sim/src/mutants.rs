@@ -44,31 +44,37 @@ pub enum What {
     DropsRefused,
 }
 
-/// Lists all mutants, each with the kind of the seeds that must find it.
+/// Lists the mutants that are hunted, each with the kind of the seeds that must find it. These are
+/// all but those of scenarios that the library need not pass yet.
 pub fn all() -> impl Iterator<Item = (Kind, Mutant)> {
+    let dormant = |mutant: &Mutant| {
+        let scenario = mutant.within.and_then(scenarios::find);
+        scenario.is_some_and(|scenario| scenario.dormant)
+    };
+    every().filter(move |(_, mutant)| !dormant(mutant))
+}
+
+/// Lists every mutant, each with its kind.
+pub fn every() -> impl Iterator<Item = (Kind, Mutant)> {
     let mutants = |&kind: &Kind| kind.mutants().iter().map(move |&mutant| (kind, mutant));
-    KINDS
-        .iter()
-        .flat_map(mutants)
-        .chain(scenarios::planted(scenarios::GATED))
+    KINDS.iter().flat_map(mutants)
 }
 
 /// Finds a mutant by its name.
 pub fn find(name: &str) -> Option<(Kind, Mutant)> {
-    let dormant = || {
-        scenarios::PLANTED
-            .iter()
-            .filter_map(|(_, mutant)| mutant.within)
-    };
-    let dormant: Vec<_> = dormant().collect();
-    let mut every = all().chain(scenarios::planted(&dormant));
-    every.find(|(_, mutant)| mutant.name == name)
+    every().find(|(_, mutant)| mutant.name == name)
 }
 
 impl Mutant {
     /// Hunts it with `fault` on in every seed.
     pub(crate) const fn under(mut self, fault: Fault) -> Self {
         self.under = Some(fault);
+        self
+    }
+
+    /// Hunts it in this scenario, because no other seed finds it.
+    pub(crate) const fn within(mut self, scenario: &'static str) -> Self {
+        self.within = Some(scenario);
         self
     }
 
@@ -162,34 +168,19 @@ impl Forgery {
     }
 }
 
+/// Makes a mutant of this form.
+pub(crate) const fn mutant(name: &'static str, what: What) -> Mutant {
+    Mutant {
+        name,
+        what,
+        under: None,
+        within: None,
+    }
+}
+
 /// Makes a mutant in which a client does not keep a rule.
 pub(crate) const fn client(name: &'static str, rule: Rule) -> Mutant {
-    Mutant {
-        name,
-        what: What::Client(rule),
-        under: None,
-        within: None,
-    }
-}
-
-/// Makes a mutant in which an acquisition does not end with its caller.
-pub(crate) const fn detached(name: &'static str) -> Mutant {
-    Mutant {
-        name,
-        what: What::Detached,
-        under: None,
-        within: None,
-    }
-}
-
-/// Makes a mutant in which two clients have one id.
-pub(crate) const fn ids_collide(name: &'static str) -> Mutant {
-    Mutant {
-        name,
-        what: What::IdsCollide,
-        under: None,
-        within: None,
-    }
+    mutant(name, What::Client(rule))
 }
 
 /// Makes a mutant of a script in which the first text is replaced by the second.
@@ -199,10 +190,5 @@ pub(crate) const fn script(
     from: &'static str,
     to: &'static str,
 ) -> Mutant {
-    Mutant {
-        name,
-        what: What::Script(source, from, to),
-        under: None,
-        within: None,
-    }
+    mutant(name, What::Script(source, from, to))
 }

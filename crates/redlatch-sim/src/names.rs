@@ -1,7 +1,9 @@
 //! The names of the objects in a run.
 
 /// The names. A key of an object contains its name.
-pub const NAMES: [&str; 3] = ["apple", "berry", "cedar"];
+pub const NAMES: [&str; 8] = [
+    "apple", "berry", "cedar", "daisy", "elder", "fennel", "ginger", "hazel",
+];
 
 /// Returns the number of a name from its text or from a key made of it.
 pub fn name_of(text: &str) -> Option<usize> {

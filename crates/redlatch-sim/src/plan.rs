@@ -37,6 +37,9 @@ pub struct Plan {
     pub servers_differ: u64,
     /// The difference between server clocks for which clients are told to allow, in ms.
     pub allowance: u64,
+    /// The tasks of a client think until the next multiple of this many µs, so that their calls are
+    /// ready together; zero if they do not.
+    pub beat: u64,
 }
 
 impl Plan {
@@ -65,7 +68,25 @@ impl Plan {
             successors: vec![0],
             servers_differ: 0,
             allowance: 0,
+            beat: 0,
         }
+    }
+
+    /// Gives some plans of few clients many tasks, on many names and on one beat. It uses separate
+    /// random numbers.
+    #[must_use]
+    pub fn crowded(mut self, seed: u64) -> Self {
+        let mut rng = Rng::new(seed.rotate_left(48));
+        let few = self.clients <= 3;
+        if !few || rng.chance(400) {
+            return self;
+        }
+        let mut between = |least, most| usize::try_from(rng.between(least, most)).unwrap_or(4);
+        self.workers = between(4, 8);
+        self.names = between(4, 8);
+        self.rounds = 40;
+        self.beat = 1_000 * rng.between(2, 30);
+        self
     }
 
     /// Applies a scenario, with separate random numbers.

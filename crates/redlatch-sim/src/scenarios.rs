@@ -3,40 +3,17 @@
 //!
 //! A seed without a scenario does not depend on this module.
 
-use redlatch_core::family::Rule;
-use redlatch_lua::LATCH;
-
 use crate::{
     faults::Fault,
-    mutants::{Mutant, What},
     rng::Rng,
     workload::{KINDS, Kind},
 };
-
-/// The scenarios that the library must pass. `cargo test`, `cargo xtask sim --scenarios` and
-/// `--mutants` use this list. The last one also hunts the planted faults that only these scenarios
-/// find.
-///
-/// This list is the only place where a scenario is enabled.
-pub const GATED: &[&str] = &[
-    "clocks-within",
-    "clocks-beyond",
-    "forgets-with-clocks",
-    "comes-back",
-    "comes-back-lately",
-    "refusals",
-    "forged-calls",
-    "forged-openings",
-    "forgotten-latch",
-];
 
 /// A scenario for seeds.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// The name on the command line.
     pub name: &'static str,
-    /// The names of the kinds that it covers. Without a name it covers all kinds with one server.
-    pub kinds: &'static [&'static str],
     /// The faults that are on in each of its seeds, besides those that the seed draws.
     pub faults: &'static [Fault],
     /// The fault right before all faults end.
@@ -52,12 +29,14 @@ pub struct Scenario {
     pub asked: &'static [&'static str],
     /// The promises that are not checked.
     pub excused: &'static [&'static str],
+    /// Whether the library need not pass it yet. If so, it runs only by its name, and the planted
+    /// faults that only it finds are not hunted.
+    pub dormant: bool,
 }
 
 /// The defaults of a scenario.
-const PLAIN: Scenario = Scenario {
+pub(crate) const PLAIN: Scenario = Scenario {
     name: "",
-    kinds: &[],
     faults: &[],
     last: None,
     servers_differ: 0,
@@ -65,10 +44,11 @@ const PLAIN: Scenario = Scenario {
     expects_trouble: false,
     asked: &[],
     excused: &[],
+    dormant: false,
 };
 
-/// All scenarios.
-pub const ALL: &[Scenario] = &[
+/// The scenarios for all kinds with one server. Those for one kind are in its folder.
+const COMMON: &[Scenario] = &[
     // Servers in step replace each other, and clients allow for the difference of their clocks. A
     // waiter that is dead by one clock is alive by the next, so the order of arrival is undefined.
     Scenario {
@@ -141,108 +121,36 @@ pub const ALL: &[Scenario] = &[
         faults: &[Fault::ForgedCall, Fault::MessageLost],
         ..PLAIN
     },
-    // An outsider publishes that a latch is open, or deleted.
-    Scenario {
-        name: "forged-openings",
-        kinds: &["latch"],
-        faults: &[Fault::ForgedOpening, Fault::MessageLost],
-        ..PLAIN
-    },
-    // A latch is forgotten, and other clients set it again.
-    Scenario {
-        name: "forgotten-latch",
-        kinds: &["latch"],
-        faults: &[Fault::FlushAll, Fault::OldSnapshot, Fault::EmptyRestart],
-        expects_trouble: true,
-        asked: &["P12", "P13", "P5", "P7"],
-        ..PLAIN
-    },
 ];
 
-/// Planted faults that only a scenario finds, each with the kind on which it is hunted. They are
-/// hunted if their scenario is in [`GATED`].
-pub const PLANTED: &[(&str, Mutant)] = &[
-    (
-        "lock",
-        within(
-            "clocks-within",
-            "clock-allowance-not-asked",
-            What::AsksNoAllowance,
-        ),
-    ),
-    (
-        "fair",
-        within(
-            "comes-back",
-            "fair-ghost-not-withdrawn",
-            What::Client(Rule::WithdrawStrays),
-        ),
-    ),
-    (
-        "semaphore",
-        within(
-            "comes-back",
-            "semaphore-ghost-not-withdrawn",
-            What::Client(Rule::WithdrawStrays),
-        ),
-    ),
-    (
-        "fair",
-        within("refusals", "fair-refused-undo-dropped", What::DropsRefused),
-    ),
-    (
-        "lock",
-        within("refusals", "refused-undo-dropped", What::DropsRefused),
-    ),
-    (
-        "latch",
-        within(
-            "forgotten-latch",
-            "latch-unknown-is-open",
-            What::Instead(
-                &LATCH.look,
-                include_str!("workload/latch/unknown_is_open.lua"),
-            ),
-        ),
-    ),
-];
-
-const fn within(scenario: &'static str, name: &'static str, what: What) -> Mutant {
-    Mutant {
-        name,
-        what,
-        under: None,
-        within: Some(scenario),
-    }
+/// Lists all scenarios.
+pub fn all() -> impl Iterator<Item = &'static Scenario> {
+    let special = KINDS.iter().flat_map(|kind| kind.scenarios());
+    COMMON.iter().chain(special)
 }
 
 /// Finds a scenario by its name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
-    ALL.iter().find(|scenario| scenario.name == name)
+    all().find(|scenario| scenario.name == name)
 }
 
-/// Lists the scenarios that the library must pass.
+/// Lists the scenarios that the library must pass. `cargo test`, `cargo xtask sim --scenarios` and
+/// `--mutants` use this list. The last one also hunts the planted faults that only these scenarios
+/// find.
 pub fn gated() -> impl Iterator<Item = &'static Scenario> {
-    GATED.iter().filter_map(|name| find(name))
-}
-
-/// Lists the planted faults of these scenarios, each with the kind of the seeds that must find it.
-pub fn planted(scenarios: &[&str]) -> impl Iterator<Item = (Kind, Mutant)> {
-    let of_these = PLANTED.iter().filter(|(_, mutant)| {
-        let scenario = mutant.within;
-        scenario.is_some_and(|name| scenarios.contains(&name))
-    });
-    of_these.filter_map(|&(kind, mutant)| Some((crate::workload::find(kind)?, mutant)))
+    all().filter(|scenario| !scenario.dormant)
 }
 
 impl Scenario {
-    /// Returns the kinds that it covers.
+    /// Returns the kinds that take part in it.
     pub fn kinds(&self) -> Vec<Kind> {
-        let works = |kind: &Kind| match self.kinds {
-            [] => kind.nodes() == 1,
-            names => names.contains(&kind.name()),
-        };
-        KINDS.iter().copied().filter(works).collect()
+        let kinds = KINDS.iter().copied();
+        kinds.filter(|kind| kind.takes_part(self)).collect()
+    }
+
+    /// Tells whether it is for all kinds with one server.
+    pub fn is_common(&self) -> bool {
+        COMMON.iter().any(|common| common.name == self.name)
     }
 
     /// Draws the kind of a seed, with separate random numbers.

@@ -1,6 +1,8 @@
 //! The scripts that the server runs, as the observer sees them.
 
-use std::{collections::BTreeMap, fmt, sync::LazyLock};
+mod merged;
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::LazyLock};
 
 use redlatch_core::{
     family::listed,
@@ -16,40 +18,92 @@ use crate::names::{label, name_of};
 pub struct Ran<'a> {
     /// The original script, also if a planted fault ran instead of it.
     pub source: &'static Source,
-    args: Vec<&'a [u8]>,
+    args: Vec<Cow<'a, [u8]>>,
     keys: usize,
-    reply: &'a Reply,
+    reply: Cow<'a, Reply>,
     items: Vec<Value>,
+}
+
+/// The scripts that a command runs: one, or those for which a common call stands.
+#[derive(Debug)]
+pub enum Runs<'a> {
+    /// One script.
+    One(Ran<'a>),
+    /// A common call.
+    Common {
+        /// The calls that were served, as if each had run the script of a single call.
+        served: Vec<Ran<'a>>,
+        /// The number of the other calls, which have no answer.
+        alone: usize,
+    },
+}
+
+impl<'a> Runs<'a> {
+    /// Reads a command and its reply; `None` if it runs no script of redlatch.
+    pub fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
+        let ran = Ran::of(command, reply)?;
+        Some(match merged::layout(ran.source) {
+            Some(layout) => ran.split(&layout),
+            None => Self::One(ran),
+        })
+    }
 }
 
 impl<'a> Ran<'a> {
     /// Reads a command and its reply; `None` if it runs no script of redlatch.
-    pub fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
+    fn of(command: &'a Command, reply: &'a Reply) -> Option<Self> {
         let source = called(command)?;
         let mut args = command.args().skip(2);
         let keys = std::str::from_utf8(args.next()?).ok()?.parse().ok()?;
         Some(Self {
             source,
-            args: args.collect(),
+            args: args.map(Cow::Borrowed).collect(),
             keys,
-            reply,
+            reply: Cow::Borrowed(reply),
             items: items(reply),
         })
     }
 
+    /// Splits a common call.
+    fn split(self, layout: &merged::Layout) -> Runs<'a> {
+        let calls = self.keys / layout.keys;
+        let text = self.reply.as_ref().as_ref().ok().and_then(Value::as_str);
+        let lines: Vec<_> = text.unwrap_or_default().split('\n').collect();
+        let args: Vec<_> = self.args[self.keys..].iter().map(|arg| &**arg).collect();
+        let served = lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| !line.is_empty());
+        let served = served.map(|(place, line)| {
+            let keys = &self.args[place * layout.keys..][..layout.keys];
+            let args = layout.args(place, &args).into_iter().map(Cow::Owned);
+            let reply = Ok(Value::Bulk(line.as_bytes().to_vec()));
+            Ran {
+                source: layout.single,
+                args: keys.iter().cloned().chain(args).collect(),
+                keys: layout.keys,
+                items: items(&reply),
+                reply: Cow::Owned(reply),
+            }
+        });
+        let served: Vec<_> = served.collect();
+        let alone = calls - served.len();
+        Runs::Common { served, alone }
+    }
+
     /// Returns `KEYS[at]`, counted from 1 as in the script's header.
-    pub fn key(&self, at: usize) -> &'a str {
-        text(self.args[..self.keys].get(at - 1).copied())
+    pub fn key(&self, at: usize) -> &str {
+        text(self.args[..self.keys].get(at - 1))
     }
 
     /// Returns `ARGV[at]`, counted from 1 as in the script's header.
-    pub fn arg(&self, at: usize) -> &'a str {
-        text(self.args.get(self.keys + at - 1).copied())
+    pub fn arg(&self, at: usize) -> &str {
+        text(self.args.get(self.keys + at - 1))
     }
 
     /// Returns the client's channel and the numbers of the waiters that a script has withdrawn. The
     /// numbers begin at argument `from`.
-    pub fn withdrawn(&self, from: usize) -> Option<(&'a str, Vec<&'a str>)> {
+    pub fn withdrawn(&self, from: usize) -> Option<(&str, Vec<&str>)> {
         let numbers = (from..)
             .map(|at| self.arg(at))
             .take_while(|it| !it.is_empty());
@@ -92,7 +146,7 @@ impl fmt::Display for Ran<'_> {
                 write!(f, " {arg}")?;
             }
         }
-        match self.reply {
+        match self.reply.as_ref() {
             Ok(_) if !self.items.is_empty() => {
                 f.write_str(":")?;
                 self.items.iter().skip(1).try_for_each(|item| match item {
@@ -166,7 +220,7 @@ fn items(reply: &Reply) -> Vec<Value> {
     }
 }
 
-fn text(bytes: Option<&[u8]>) -> &str {
+fn text<'a>(bytes: Option<&'a Cow<'_, [u8]>>) -> &'a str {
     bytes
         .and_then(|bytes| std::str::from_utf8(bytes).ok())
         .unwrap_or_default()

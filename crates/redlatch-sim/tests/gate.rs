@@ -1,7 +1,7 @@
 //! What every test run asks of the simulator. The full numbers are `cargo xtask sim`'s, which
 //! `cargo xtask test` runs.
 
-use redlatch_sim::{Fault, Mutant, Options, batch, mutants, run, scenarios};
+use redlatch_sim::{Fault, Options, batch, mutants, run, scenarios};
 
 #[test]
 fn same_seed_tells_the_same_story() {
@@ -101,19 +101,20 @@ fn clients_that_share_an_id_are_found_as_two_holders() {
 }
 
 #[test]
-fn scenarios_name_existing_kinds_and_faults() {
-    for name in scenarios::GATED {
-        assert!(scenarios::find(name).is_some(), "{name}");
+fn scenarios_have_kinds_and_unique_names() {
+    for scenario in scenarios::all() {
+        assert!(!scenario.kinds().is_empty(), "{}", scenario.name);
     }
-    for scenario in scenarios::ALL {
-        let kinds = scenario.kinds();
-        assert!(!kinds.is_empty(), "{}", scenario.name);
-        let listed = scenario.kinds.len();
-        assert!(listed == 0 || listed == kinds.len(), "{}", scenario.name);
+    let mut names: Vec<_> = scenarios::all().map(|it| it.name).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    for (kind, mutant) in mutants::every() {
+        let Some(name) = mutant.within else { continue };
+        let scenario = scenarios::find(name).expect("it is in the list");
+        assert!(kind.takes_part(scenario), "{}: {name}", mutant.name);
     }
-    let names: Vec<_> = scenarios::ALL.iter().map(|it| it.name).collect();
-    let planted = scenarios::planted(&names).count();
-    assert_eq!(planted, scenarios::PLANTED.len());
 }
 
 #[test]
@@ -146,8 +147,7 @@ fn a_build_without_fault_switches_refuses_to_break_a_rule() {
 
 #[test]
 fn planted_faults_find_the_text_they_replace() {
-    let planted = scenarios::PLANTED.iter().map(|&(_, mutant)| mutant);
-    for mutant in mutants::all().map(|(_, mutant)| mutant).chain(planted) {
+    for (_, mutant) in mutants::every() {
         // Panics if it is not there.
         mutant.forgery();
     }
@@ -155,15 +155,7 @@ fn planted_faults_find_the_text_they_replace() {
 
 #[test]
 fn planted_faults_have_unique_names() {
-    let gated = |mutant: &Mutant| {
-        mutant
-            .within
-            .is_some_and(|it| scenarios::GATED.contains(&it))
-    };
-    let planted = scenarios::PLANTED.iter().map(|&(_, mutant)| mutant);
-    let dormant = planted.filter(|mutant| !gated(mutant));
-    let all = mutants::all().map(|(_, mutant)| mutant).chain(dormant);
-    let mut names: Vec<_> = all.map(|mutant| mutant.name).collect();
+    let mut names: Vec<_> = mutants::every().map(|(_, mutant)| mutant.name).collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();

@@ -30,8 +30,8 @@
 use std::{sync::Arc, time::Duration};
 
 use redlatch_core::{
-    Error, Prefix,
-    family::{Key, Name},
+    Error,
+    family::{Key, Name, Prefix},
     runtime::{Address, Login, Runtime, ServerError},
 };
 pub use redlatch_embedded::{

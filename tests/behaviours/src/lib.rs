@@ -60,6 +60,7 @@ macro_rules! fleet_behaviours {
 pub mod fair;
 pub mod latch;
 pub mod lock;
+pub mod merging;
 pub mod multi;
 pub mod permits;
 pub mod releases;
@@ -118,6 +119,9 @@ macro_rules! all {
             mod wrong_input {
                 $crate::lock_wrong_input!();
             }
+        }
+        mod merging {
+            $crate::merging!();
         }
         mod multi {
             mod mixes {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod behaviours;
+mod cancel;
 mod clock_allowance;
 mod connecting;
 mod fair;

@@ -22,6 +22,7 @@ mod late;
 mod lifecycle;
 mod lost_replies;
 mod marks;
+mod merged;
 mod pool;
 mod proxy;
 mod random;

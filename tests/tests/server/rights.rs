@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::{try_join, try_join_all};
 use redlatch::{Backoff, Client, ClientBuilder, ErrorKind, Released, WaitStrategy};
 use redlatch_tests::{
     backend::Backend,
+    calls::{self, Call, Wait},
     fixture::{MS, SECOND, assert_nothing_left, registered, waiting},
     server::{Server, ServerBinary, ServerOptions},
     wait::{GENEROUS, eventually},
 };
+use tokio::time::timeout;
 
 redlatch_tests::on_every_server!(
     wrong_credentials_are_reported_when_connecting,
@@ -150,16 +153,16 @@ async fn optional_rights_can_be_missing(binary: ServerBinary) {
 
 /// Wrong, and known: the scripts need one command more than the README says.
 async fn the_minimal_user_can_do_everything(binary: ServerBinary) {
-    let backend = server_with(&binary, &minimal());
-    everything_works(&backend).await;
+    everything_works(&binary, &minimal()).await;
 }
 
 async fn a_user_without_hello_speaks_resp2(binary: ServerBinary) {
-    let backend = server_with(&binary, "~* &* +@all -hello");
-    everything_works(&backend).await;
+    everything_works(&binary, "~* &* +@all -hello").await;
 }
 
-async fn everything_works(backend: &Backend) {
+async fn everything_works(binary: &ServerBinary, rights: &str) {
+    let backends = [(); 3].map(|()| server_with(binary, rights));
+    let backend = &backends[0];
     let a = as_app(backend).connect().await.unwrap();
     let b = as_app(backend).connect().await.unwrap();
     let lock = a.lock("x");
@@ -189,6 +192,35 @@ async fn everything_works(backend: &Backend) {
     a_latch_works(&a, &b).await;
     a.close_now().await;
     b.close_now().await;
+    every_call_works(&backends).await;
+}
+
+/// Runs each call of each kind, and each call that waits until it need not.
+async fn every_call_works(backends: &[Backend]) {
+    let connect = async || {
+        let clients = backends.iter().map(|backend| as_app(backend).connect());
+        try_join_all(clients).await.unwrap()
+    };
+    let (clients, others) = (connect().await, connect().await);
+    for kind in calls::KINDS {
+        let (clients, others) = (&clients[..kind.servers()], &others[..kind.servers()]);
+        for Call { what, run, .. } in kind.calls(clients).await {
+            let outcome = timeout(GENEROUS, run).await;
+            let outcome = outcome.unwrap_or_else(|_| panic!("{kind:?}, {what} hangs"));
+            outcome.unwrap_or_else(|error| panic!("{kind:?}, {what}: {error:?}"));
+        }
+        for Wait { what, call, free } in kind.waits(others, clients).await {
+            let free = async {
+                let waits =
+                    || async { clients[0].tables().waiters + clients[0].tables().listeners > 0 };
+                eventually("the call to wait", GENEROUS, waits).await;
+                free.await
+            };
+            let outcome = timeout(GENEROUS, try_join(call, free)).await;
+            let outcome = outcome.unwrap_or_else(|_| panic!("{kind:?}, {what} hangs"));
+            outcome.unwrap_or_else(|error| panic!("{kind:?}, {what}: {error:?}"));
+        }
+    }
 }
 
 /// The self-check passes, and there is one connection per client.

@@ -1,10 +1,7 @@
 //! The slot of a key, as a server computes it.
 
 use redlatch::Client;
-use redlatch_core::{
-    Prefix,
-    family::{Key, Name, slot_of},
-};
+use redlatch_core::family::{Key, Name, Prefix, slot_of};
 use redlatch_tests::{
     backend::Backend,
     server::{Connection, Server, ServerBinary, ServerOptions},

@@ -15,7 +15,11 @@ use crate::{
         timeouts,
     },
     net::{LinkClass, Repeated},
-    protocol::{name::Key, time::Moment, waiter::WaitStrategy},
+    protocol::{
+        name::{Key, PUBLISH},
+        time::Moment,
+        waiter::WaitStrategy,
+    },
     runtime::Command,
 };
 
@@ -45,7 +49,7 @@ pub(crate) async fn check(client: &Client, deadline: Moment) -> Result<(), Error
     let Some(key) = keys.first() else {
         return wakes.confirm(deadline).await;
     };
-    let broadcast = client.broadcast_channel(key);
+    let broadcast = key.broadcast_channel();
     let broadcasts = client.net().hub.confirm(&broadcast, deadline);
     let (wakes, broadcasts) = join(wakes.confirm(deadline), broadcasts).await;
     wakes.and(broadcasts)
@@ -60,7 +64,7 @@ async fn choose_reach(client: &Client, keys: &[Key], deadline: Moment) {
     client.net().wakes.go_by_shard(true);
     while let Err(error) = try_shards(client, keys, until).await {
         if error.is_transient() && client.now() + timeouts::SHARD_LOOK < until {
-            client.pause(timeouts::SHARD_LOOK).await;
+            client.alarm(client.now() + timeouts::SHARD_LOOK).await;
             continue;
         }
         tracing::info!(target: "redlatch", %error, "wakes go over the whole cluster");
@@ -149,8 +153,8 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
         call = call
             .arg(wakes.verb())
             .arg(wakes.channel().to_string())
-            .arg(client.publish_verb())
-            .arg(client.broadcast_channel(key).to_string());
+            .arg(PUBLISH)
+            .arg(key.broadcast_channel().to_string());
     }
     let repeated = Repeated::new(&call, client.request_timeout(), deadline);
     let reply = client.net().insist(repeated).await?.reply;

@@ -376,7 +376,8 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Sets the transport that opens connections. Default: the network.
+    /// Sets the transport that opens connections. Default: the network. The crates of this family
+    /// have the other ones, such as that of the embedded server.
     #[must_use]
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.config.transport = transport;

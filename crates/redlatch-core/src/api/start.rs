@@ -10,7 +10,7 @@ use crate::{
     base::{
         life::Life,
         owner::{ClientId, Numbers},
-        rules::Rule,
+        rules::{Rule, Rules},
         timeouts,
     },
     engine::{
@@ -94,11 +94,7 @@ impl Client {
             lease: config.lease,
             strategy: config.strategy,
             address,
-            trust: if rules.keeps(Rule::TakeMargin) {
-                config.trust
-            } else {
-                Trust::new(0.0).unwrap_or_default()
-            },
+            trust: trust(config.trust, rules),
             retention: config.retention,
             patience: config.patience,
             max_waiters: config.max_waiters,
@@ -134,6 +130,15 @@ impl Client {
         );
         life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
         life.spawn("client record", Arc::clone(&core.record).keep(net()));
+    }
+}
+
+/// Returns the trust in clocks that the client applies.
+fn trust(configured: Trust, rules: Rules) -> Trust {
+    if rules.keeps(Rule::TakeMargin) {
+        configured
+    } else {
+        Trust::new(0.0).unwrap_or_default()
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub(crate) mod error;
 pub(crate) mod life;
+pub(crate) mod merge;
 pub(crate) mod observe;
 pub(crate) mod owner;
 pub(crate) mod primitive;

@@ -47,7 +47,7 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
 
     /// Returns the side whose local queue its waiters join. It also decides whether they are
     /// admitted together.
-    fn line(&self) -> Side {
+    fn queue_side(&self) -> Side {
         self.side()
     }
 

@@ -39,8 +39,8 @@ pub enum Rule {
     RenewForEach,
     /// A waiter that leaves passes its turn on.
     PassTurn,
-    /// A waiter that is to ask right behind a release is prompted.
-    CallSuccessor,
+    /// The next local waiter is prompted to ask right behind a release.
+    PromptNextWaiter,
     /// A waiter registers with the server.
     Register,
     /// The entry of a waiter that gives up is removed.

@@ -35,10 +35,36 @@ impl Script {
         self.source.name
     }
 
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
+    }
+
     /// Returns the text.
     pub const fn text(&self) -> &'static str {
         self.source.text
     }
+}
+
+/// How calls of one script merge into one call of another.
+///
+/// The common call has the first keys of each call. Its arguments are: the earliest of the calls'
+/// `act_before`s if the calls are dated, the client, the shared arguments, and then the own
+/// arguments of each call: its ids, without the client, and its texts. The script replies one line
+/// per call, which is empty if the call has to be sent by itself.
+#[derive(Debug)]
+pub struct Merging {
+    /// The script of the common call.
+    pub script: Script,
+    /// The positions of the keys of each call.
+    pub keys: &'static [usize],
+    /// The positions of the arguments that must be equal in all calls.
+    pub shared: &'static [usize],
+    /// The positions of the arguments of the form `<client>:<n>`.
+    pub ids: &'static [usize],
+    /// The positions of the other arguments that each call has for itself.
+    pub texts: &'static [usize],
+    /// The largest number of calls in one.
+    pub most: usize,
 }
 
 /// One call of a script, without the last server time at which it may act. The link adds that time
@@ -53,6 +79,7 @@ pub struct ScriptCall {
     /// The number of keys that it requires; the others are optional.
     needed: Option<usize>,
     dated: bool,
+    merging: Option<&'static Merging>,
 }
 
 impl ScriptCall {
@@ -70,11 +97,12 @@ impl ScriptCall {
             keys: 0,
             needed: None,
             dated: false,
+            merging: None,
         }
     }
 
-    /// Marks the call as one whose first argument is `by`, the last server time at which it may
-    /// act. The sender inserts it.
+    /// Marks the call as one whose first argument is `act_before`, the last server time at which it
+    /// may act. The sender inserts that argument.
     #[must_use]
     pub const fn dated(mut self) -> Self {
         self.dated = true;
@@ -114,6 +142,32 @@ impl ScriptCall {
         self
     }
 
+    /// Declares that the call may be merged with others.
+    #[must_use]
+    pub const fn merges(mut self, merging: &'static Merging) -> Self {
+        self.merging = Some(merging);
+        self
+    }
+
+    /// Returns how the call merges with others, if it may.
+    pub(crate) const fn merging(&self) -> Option<&'static Merging> {
+        self.merging
+    }
+
+    /// Returns all keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.items.iter().take(self.keys)
+    }
+
+    /// Returns all arguments but `act_before`.
+    pub(super) fn args(&self) -> impl Iterator<Item = &[u8]> {
+        self.items.iter().skip(self.keys)
+    }
+
+    pub(super) const fn is_dated(&self) -> bool {
+        self.dated
+    }
+
     /// Returns the call without its optional keys, if it has any.
     pub(crate) fn bare(&self) -> Option<Self> {
         let needed = self.needed.filter(|&needed| needed < self.keys)?;
@@ -124,6 +178,7 @@ impl ScriptCall {
         Some(Self {
             items,
             keys: needed,
+            merging: None,
             ..*self
         })
     }
@@ -347,7 +402,7 @@ mod tests {
     use redlatch_lua::REENTRANT;
 
     use super::*;
-    use crate::{Prefix, protocol::name::Name};
+    use crate::protocol::name::{Name, Prefix};
 
     static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
 

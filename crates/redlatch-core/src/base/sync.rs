@@ -2,9 +2,10 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
+    task::Poll,
 };
 
 use tokio::sync::Notify;
@@ -12,6 +13,20 @@ use tokio::sync::Notify;
 /// Locks a mutex that guards plain values. A panic elsewhere cannot leave them half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Yields once to all tasks that are ready to run.
+pub(crate) async fn yield_once() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// A value whose changes tasks wait for.

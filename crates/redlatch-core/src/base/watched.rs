@@ -15,8 +15,8 @@ use crate::{
 ///
 /// A phase is a number greater than the numbers of all earlier phases, and it ends once. The script
 /// that ends it publishes a message to the object's
-/// [`broadcast_channel`](crate::family::Internals::broadcast_channel). The text of the message is
-/// for people: any message makes each client query once.
+/// [`broadcast_channel`](Key::broadcast_channel). The text of the message is for people: any
+/// message makes each client query once.
 pub trait Watched: Send + Sync + fmt::Debug + 'static {
     /// Returns the kind, as it appears in events and metrics.
     fn kind(&self) -> &'static str;

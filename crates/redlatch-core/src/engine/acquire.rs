@@ -23,7 +23,7 @@ use crate::{
         timeouts,
     },
     engine::context::WaiterTicket,
-    net::{Limit, Request, Session},
+    net::{Dispatch, Limit, Request, Session},
     protocol::{
         lease::Lease,
         time::Moment,
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             give_up: options.wait.give_up(now),
             strategy: options.strategy.unwrap_or_else(|| client.wait_strategy()),
             discipline: primitive.discipline(),
-            admission: match primitive.line() {
+            admission: match primitive.queue_side() {
                 Side::Exclusive => Admission::OneByOne,
                 Side::Shared => Admission::Together,
             },
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         let key = primitive.key();
         let queue_slot = (plan.give_up != GiveUp::AtFirstAnswer).then(|| {
             let (local_queues, number) = (client.local_queues(), attempt.id().number());
-            let side = primitive.line();
+            let side = primitive.queue_side();
             local_queues.join(key, side, number, owner.number(), attempt.called_by(), now)
         });
         let run = Self {
@@ -175,11 +175,7 @@ impl<'a> Run<'a> {
             self.follow_shard();
             let (queue, now) = (self.look_at_queue(), self.client.now());
             match self.client.next_step(&mut self.waiter, &queue, now) {
-                Step::AwaitTurn {
-                    until,
-                    overdue,
-                    listen,
-                } => self.await_turn(until, overdue, listen).await?,
+                Step::AwaitTurn { until, overdue } => self.await_turn(until, overdue).await?,
                 Step::Send(registration) => {
                     if let Some(held) = self.send(registration).await? {
                         return Ok(Some(held));
@@ -281,9 +277,11 @@ impl<'a> Run<'a> {
             act_before,
             limit: Limit { silence, deadline },
             replication,
+            dispatch: Dispatch::Together,
         };
-        let (outcome, told) = net.send(&session, &request).await.into_single();
-        let acknowledged = replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(told));
+        let (outcome, confirmations) = net.send(&session, &request).await.into_single();
+        let acknowledged =
+            replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(confirmations));
         self.heard(outcome, acknowledged, sent)
     }
 
@@ -295,7 +293,7 @@ impl<'a> Run<'a> {
 /// Tells whether this client receives every message that is sent to the waiters of `primitive`.
 fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
     let channel =
-        (primitive.line() == Side::Shared).then(|| client.broadcast_channel(primitive.key()));
+        (primitive.queue_side() == Side::Shared).then(|| primitive.key().broadcast_channel());
     if attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
     {
         Subscription::Active

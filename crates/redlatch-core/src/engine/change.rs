@@ -11,7 +11,7 @@ use crate::{
         script::{CallOutcome, Failure, ScriptCall},
         timeouts,
     },
-    net::{Limit, LinkClass, Request},
+    net::{Dispatch, Limit, LinkClass, Request},
     protocol::time::Moment,
     runtime::Value,
 };
@@ -95,6 +95,7 @@ impl Client {
             act_before: self.act_before(&session, self.now()),
             limit: Limit { silence, deadline },
             replication: None,
+            dispatch: Dispatch::AtOnce,
         };
         net.send(&session, &request).await.into_single().0
     }

@@ -79,11 +79,6 @@ impl Client {
         self.0.numbers.client()
     }
 
-    /// Returns the prefix of all keys and channels.
-    pub fn prefix(&self) -> &Prefix {
-        &self.0.prefix
-    }
-
     /// Reads the clock that measures holds.
     pub fn now(&self) -> Moment {
         self.runtime().now()
@@ -91,6 +86,11 @@ impl Client {
 }
 
 impl Client {
+    /// Returns the prefix of all keys and channels.
+    pub(crate) fn prefix(&self) -> &Prefix {
+        &self.0.prefix
+    }
+
     pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.0.net.world.runtime
     }
@@ -181,12 +181,6 @@ impl Client {
     /// Returns the key of `name`.
     pub(crate) fn key(&self, name: &Name) -> Key {
         Key::new(&self.0.prefix, name)
-    }
-
-    /// Returns the broadcast channel of the object at `key`, which is in the key's slot. One
-    /// message reaches every waiter, in all clients.
-    pub(crate) fn broadcast_channel(&self, key: &Key) -> Arc<str> {
-        key.broadcast_channel()
     }
 
     /// Returns the channel that notifies waiters for names in `slot`.

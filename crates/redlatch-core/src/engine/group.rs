@@ -17,7 +17,7 @@ use crate::{
         rules::Rule,
         script::CallOutcome,
     },
-    net::{Limit, Request},
+    net::{Dispatch, Limit, Request},
     protocol::{
         hold::{HoldState, LocalLease},
         lease::Lease,
@@ -128,23 +128,10 @@ impl Group<'_> {
             act_before,
             limit: Limit { silence, deadline },
             replication: None,
+            dispatch: Dispatch::AtOnce,
         };
         let (outcome, _) = net.send(&session, &request).await.into_single();
-        let reply = match outcome {
-            CallOutcome::Replied(reply) => reply,
-            CallOutcome::Failed(failure) => {
-                if failure.is_not_executed() {
-                    attempts.iter_mut().for_each(Attempt::answered);
-                }
-                return Ok(Together::OneByOne);
-            }
-        };
-        let answer = first.acquired_all(self.primitives.len(), &reply);
-        // An unreadable reply may have been a grant, so the attempts stay armed.
-        if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
-            attempts.iter_mut().for_each(Attempt::answered);
-        }
-        Ok(match answer? {
+        Ok(match answer(first.as_ref(), &mut attempts, outcome)? {
             AnswerForAll::Granted(grants) => self.granted(attempts, &grants, started),
             AnswerForAll::Busy(at) => Together::Busy(at),
             AnswerForAll::Refused => Together::OneByOne,
@@ -189,4 +176,27 @@ impl Group<'_> {
         });
         Together::Granted(holds.collect())
     }
+}
+
+/// Reads the outcome of the request. Disarms the attempts unless the request may still act.
+fn answer(
+    first: &dyn Primitive,
+    attempts: &mut [Attempt],
+    outcome: CallOutcome,
+) -> Result<AnswerForAll, Error> {
+    let reply = match outcome {
+        CallOutcome::Replied(reply) => reply,
+        CallOutcome::Failed(failure) => {
+            if failure.is_not_executed() {
+                attempts.iter_mut().for_each(Attempt::answered);
+            }
+            return Ok(AnswerForAll::Refused);
+        }
+    };
+    let answer = first.acquired_all(attempts.len(), &reply);
+    // An unreadable reply may have been a grant, so the attempts stay armed.
+    if !matches!(&answer, Err(error) if error.kind() == ErrorKind::Protocol) {
+        attempts.iter_mut().for_each(Attempt::answered);
+    }
+    answer
 }

@@ -1,12 +1,14 @@
 //! A hold as this process knows it. All guards of the hold share it.
 
+mod loss;
+mod renewing;
+
 use std::{
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use tokio::{select, sync::Notify};
+use tokio::sync::Notify;
 use tracing::Span;
 
 use super::{
@@ -19,9 +21,8 @@ use crate::{
     base::{
         observe::{self, Labels},
         owner::AttemptId,
-        primitive::{Primitive, RenewRequest, Token},
+        primitive::{Primitive, Token},
         rules::Rule,
-        script::ScriptCall,
         sync::lock,
     },
     protocol::{
@@ -63,7 +64,7 @@ struct Inner {
     /// Notifies the tasks that wait for a loss. The first of them creates it.
     changed: Option<Arc<Notify>>,
     /// Whether the loss has been reported.
-    told: bool,
+    loss_reported: bool,
     /// Whether the last guard has gone.
     ended: bool,
 }
@@ -147,7 +148,7 @@ impl Hold {
                 shares: Shares::new(),
                 renewal: Renewal::Never,
                 changed: None,
-                told: false,
+                loss_reported: false,
                 ended: false,
             }),
         })
@@ -231,151 +232,6 @@ impl Hold {
     pub(crate) fn state(&self, now: Moment) -> HoldState {
         let state = self.inner().local_lease.state(now);
         self.tell(state)
-    }
-
-    /// Resolves when the hold is lost, at the latest by this client's clock. Never resolves after
-    /// the last guard has gone. Does not keep the hold alive.
-    pub(crate) fn lost(
-        self: &Arc<Self>,
-    ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
-        let changed = Arc::clone(self.inner().changed.get_or_insert_default());
-        let hold = Arc::downgrade(self);
-        let alarms = Arc::clone(self.client.net().world.alarms());
-        let life = Arc::clone(&self.client.net().world.life);
-        async move {
-            loop {
-                if life.is_forked() {
-                    return LossCause::Forked;
-                }
-                let mut changed = pin!(changed.notified());
-                // From here on, no notification is missed.
-                changed.as_mut().enable();
-                let look_at = match Self::look(&hold, alarms.now()) {
-                    Look::Lost(cause) => return cause,
-                    Look::At(moment) => moment,
-                    Look::Ended => return std::future::pending().await,
-                };
-                select! {
-                    biased;
-                    () = changed => {}
-                    () = alarms.at(look_at) => {}
-                }
-            }
-        }
-    }
-
-    fn look(hold: &Weak<Self>, now: Moment) -> Look {
-        let Some(hold) = hold.upgrade() else {
-            return Look::Ended;
-        };
-        let state = hold.state(now);
-        let inner = hold.inner();
-        match state {
-            _ if inner.ended => Look::Ended,
-            HoldState::Lost(cause) => Look::Lost(cause),
-            _ if !hold.client.keeps(Rule::TellByClock) => Look::At(Moment::FAR_FUTURE),
-            HoldState::Held | HoldState::Unknown => Look::At(inner.local_lease.tell_at()),
-        }
-    }
-
-    /// Records that the server reports the end of the hold. Nothing renews it any more.
-    pub(super) fn over(&self, cause: LossCause) {
-        self.unschedule(&mut self.inner());
-        self.lose(cause);
-    }
-
-    /// Ends the local lease of this hold.
-    pub(crate) fn lose(&self, cause: LossCause) {
-        let state = self.inner().local_lease.lose(cause, self.client.now());
-        self.tell(state);
-    }
-
-    /// Records that a request sent at `sent` has set the lease to `span`.
-    pub(crate) fn extended(&self, sent: Moment, span: Duration) -> HoldState {
-        let now = self.client.now();
-        let mut inner = self.inner();
-        if !self.client.keeps(Rule::LatchLoss) {
-            inner.local_lease = LocalLease::new(self.client.trust(), sent, span);
-        }
-        let state = inner
-            .local_lease
-            .extended(self.client.trust(), sent, span, now);
-        drop(inner);
-        self.tell(state)
-    }
-
-    /// Begins the renewal that was due at `at`. Returns the hold's deadline, and whether replicas
-    /// have to confirm the renewal. Returns `None` if that renewal is no longer scheduled.
-    pub(super) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
-        let mut inner = self.inner();
-        let begins = inner.renewal.begin(at);
-        begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
-    }
-
-    /// Records that the renewal sent at `sent` has set the lease to `span`, where `lease` was
-    /// requested.
-    pub(super) fn renewed(self: &Arc<Self>, sent: Moment, span: Duration, lease: Duration) {
-        self.extended(sent, span);
-        let watchdog = self.client.watchdog();
-        watchdog.renewed(self, &mut self.inner().renewal, lease, sent);
-    }
-
-    /// Records that the renewal had no clear answer. The next renewal is scheduled sooner.
-    pub(super) fn not_renewed(self: &Arc<Self>) {
-        self.troubled();
-        let watchdog = self.client.watchdog();
-        watchdog.failed(self, &mut self.inner().renewal);
-    }
-
-    /// Records that a renewal had no clear answer.
-    pub(crate) fn troubled(&self) -> HoldState {
-        let state = self.inner().local_lease.troubled(self.client.now());
-        self.tell(state)
-    }
-
-    /// Builds the call that sets the lease to `span`, as the holder counts it.
-    pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
-        let asked_until =
-            self.client.now() + self.client.lease_on_server(span) + ServerClock::REACH;
-        {
-            let mut inner = self.inner();
-            inner.asked_until = inner.asked_until.max(asked_until);
-        }
-        self.primitive.renew(&RenewRequest {
-            owner: &self.owner,
-            token: self.token,
-            serial: self.serial,
-            attempt: &AttemptId::of(&self.owner, self.attempt),
-            lease: self.client.lease_on_server(span),
-            retention: self.client.retention(),
-        })
-    }
-
-    /// Returns the lease that the watchdog has to renew at `now`: the longest that any guard
-    /// requests, while the hold lasts. If there is none, removes the hold from the watchdog's
-    /// table. Both happen under one lock: otherwise a guard that joins in between would assume that
-    /// the hold is in the table.
-    pub(super) fn renewing_or_unscheduled(&self, now: Moment) -> Option<Duration> {
-        let mut inner = self.inner();
-        let renewing = inner.renewing(now);
-        if renewing.is_none() {
-            self.unschedule(&mut inner);
-        }
-        renewing
-    }
-
-    /// Tells whether replicas have to confirm renewals.
-    pub(super) fn is_durable(&self) -> bool {
-        let inner = self.inner();
-        inner.is_durable()
-    }
-
-    /// Returns how many of `replicas` have to confirm a renewal: the maximum over all guards.
-    pub(super) fn needs(&self, replicas: u32) -> u32 {
-        let inner = self.inner();
-        let shares = inner.shares.as_slice().iter();
-        let needs = shares.map(|share| share.durability().needs(replicas));
-        needs.max().unwrap_or(0)
     }
 
     /// Removes the guard of `attempt`.
@@ -462,116 +318,12 @@ impl Hold {
         Some(inner.shares.get(attempt)?.lease)
     }
 
-    /// Updates the watchdog's table to the lease that the guards request. A scheduled renewal stays
-    /// unless the lease differs.
-    fn reschedule(self: &Arc<Self>, inner: &mut Inner, now: Moment) {
-        let wanted = inner
-            .renewing(now)
-            .filter(|_| self.client.keeps(Rule::Renew));
-        match wanted {
-            Some(lease) if inner.renewal.lease() != wanted => {
-                let watchdog = self.client.watchdog();
-                watchdog.insert(self, &mut inner.renewal, lease);
-            }
-            Some(_) => {}
-            None => self.unschedule(inner),
-        }
-    }
-
-    fn unschedule(&self, inner: &mut Inner) {
-        self.client.watchdog().remove(self, &mut inner.renewal);
-    }
-
     fn is_live(&self, now: Moment) -> bool {
         let mut inner = self.inner();
         !inner.ended && !matches!(inner.local_lease.state(now), HoldState::Lost(_))
     }
 
-    /// Returns why the hold was lost, if it was.
-    fn loss(&self) -> Option<LossCause> {
-        match self.inner().local_lease.state(self.client.now()) {
-            HoldState::Lost(cause) => Some(cause),
-            HoldState::Held | HoldState::Unknown => None,
-        }
-    }
-
-    /// Reports a loss once, unless the last guard has gone. Returns `state`.
-    fn tell(&self, state: HoldState) -> HoldState {
-        let HoldState::Lost(cause) = state else {
-            return state;
-        };
-        let mut inner = self.inner();
-        if inner.ended || std::mem::replace(&mut inner.told, true) {
-            return state;
-        }
-        // While the guards of a closing client finish their work, no other owner may get the name.
-        if cause != LossCause::Closed {
-            self.unschedule(&mut inner);
-        }
-        drop(inner);
-        let removed = self.client.holds().table().remove(self);
-        if removed {
-            self.release_reentrants();
-        }
-        self.tell_change();
-        observe::lost(
-            &self.labels(),
-            self.primitive.name(),
-            &self.owner,
-            &self.token,
-            cause,
-        );
-        state
-    }
-
-    fn tell_change(&self) {
-        let changed = self.inner().changed.clone();
-        if let Some(changed) = changed {
-            changed.notify_waiters();
-        }
-    }
-
-    /// Makes the owner's waiters queue like all others again, unless the owner holds another side.
-    fn release_reentrants(&self) {
-        let (key, local_queues) = (self.primitive.key(), self.client.local_queues());
-        // In most cases no local waiter exists.
-        if local_queues.has(key)
-            && !self
-                .client
-                .holds()
-                .held(key, &self.owner, self.client.now())
-        {
-            local_queues.owner_released(key, self.owner.number());
-        }
-    }
-
     fn inner(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
     }
-}
-
-impl Inner {
-    fn renewing(&mut self, now: Moment) -> Option<Duration> {
-        if let HoldState::Lost(cause) = self.local_lease.state(now)
-            && cause != LossCause::Closed
-        {
-            return None;
-        }
-        let shares = self.shares.as_slice().iter();
-        shares.filter_map(|share| share.renewing(now)).max()
-    }
-
-    fn is_durable(&self) -> bool {
-        let mut shares = self.shares.as_slice().iter();
-        shares.any(|share| share.durability().waits())
-    }
-}
-
-/// The result of a check for a loss.
-enum Look {
-    Lost(LossCause),
-    /// The hold is not lost; check again at this time.
-    At(Moment),
-    /// The last guard has gone. Nothing can be lost any more.
-    Ended,
 }

@@ -7,60 +7,14 @@
 //! release still notifies it. The notification may be in vain once; the next release serves it.
 
 use std::{
-    collections::BTreeSet,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::Poll,
 };
 
-use super::{LocalQueues, PendingRelease};
-use crate::{
-    Client,
-    base::primitive::Waiting,
-    protocol::{name::Key, waiter::Discipline},
-    runtime::Value,
-};
-
-/// The objects, by key and kind, for which no other client waited at this client's last release.
-#[derive(Debug, Default)]
-pub(crate) struct Uncontended(Mutex<BTreeSet<(Key, &'static str)>>);
-
-/// The waiter that sends its request right behind a release.
-#[derive(Clone, Debug)]
-pub(crate) struct NextWaiter {
-    local_queues: Arc<LocalQueues>,
-    key: Key,
-    id: u64,
-}
-
-impl Uncontended {
-    /// Removes the object. Returns whether it was present.
-    fn take(&self, key: &Key, kind: &'static str) -> bool {
-        let mut objects = self.objects();
-        !objects.is_empty() && objects.remove(&(key.clone(), kind))
-    }
-
-    fn put(&self, key: &Key, kind: &'static str) {
-        let mut objects = self.objects();
-        if objects.len() >= MOST {
-            // The next release of each removed object is an ordinary one.
-            objects.clear();
-        }
-        objects.insert((key.clone(), kind));
-    }
-
-    fn objects(&self) -> MutexGuard<'_, BTreeSet<(Key, &'static str)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl NextWaiter {
-    /// Makes the waiter ask the server.
-    fn prompt(&self) {
-        self.local_queues.prompt(&self.key, self.id);
-    }
-}
+use super::{LocalQueues, PendingRelease, pending_release::NextWaiter};
+use crate::{Client, base::primitive::Waiting, protocol::waiter::Discipline, runtime::Value};
 
 impl PendingRelease {
     /// Selects the local waiter that asks right behind this release, if there is one and no other
@@ -129,35 +83,5 @@ pub(super) async fn ahead_of_next_waiters<T>(
     match sent {
         Poll::Ready(answer) => answer,
         Poll::Pending => sending.await,
-    }
-}
-
-/// The maximum number of objects. An object whose last hold was lost is never taken, so the table
-/// needs a limit.
-const MOST: usize = 4096;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::name::{Name, Prefix};
-
-    #[test]
-    fn a_name_is_taken_once_and_their_number_is_bounded() {
-        let key = |n: usize| {
-            Key::new(
-                &Prefix::default(),
-                &Name::parse(&format!("name-{n}")).unwrap(),
-            )
-        };
-        let uncontended = Uncontended::default();
-        uncontended.put(&key(0), "lock");
-        assert!(!uncontended.take(&key(0), "semaphore"));
-        assert!(uncontended.take(&key(0), "lock"));
-        assert!(!uncontended.take(&key(0), "lock"));
-        for n in 0..=MOST {
-            uncontended.put(&key(n), "lock");
-        }
-        assert!(uncontended.objects().len() <= MOST);
-        assert!(uncontended.take(&key(MOST), "lock"));
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use super::local_handoff::Uncontended;
+use super::uncontended::Uncontended;
 use crate::{
     Error,
     base::{
@@ -179,7 +179,7 @@ impl LocalQueues {
     /// Tells a waiter for the exclusive side of `key` that its turn at the server has come, if it
     /// still waits.
     pub(super) fn prompt(&self, key: &Key, id: u64) {
-        if !self.rules.keeps(Rule::CallSuccessor) {
+        if !self.rules.keeps(Rule::PromptNextWaiter) {
             return;
         }
         if let Some(queue) = self.exclusive(key) {

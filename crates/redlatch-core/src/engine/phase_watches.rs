@@ -116,8 +116,8 @@ impl WatchSlot {
     }
 
     /// Takes the result that this watcher has received since the last call.
-    pub(super) fn told(&self) -> Option<WatchResult<Error>> {
-        self.with(|object| object.phase_watch.told(self.id))
+    pub(super) fn take_result(&self) -> Option<WatchResult<Error>> {
+        self.with(|object| object.phase_watch.take_result(self.id))
             .flatten()
     }
 

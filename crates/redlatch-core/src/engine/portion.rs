@@ -85,7 +85,7 @@ impl Portion {
     ///
     /// If the future is dropped, the release continues in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
-        match self.take_release(Fate::Back) {
+        match self.take_release(UnitsEnd::Released) {
             Some(pending) => release::run(self.client(), pending).await,
             None => Ok(Released::Free),
         }
@@ -98,7 +98,7 @@ impl Portion {
     ///
     /// If the future is dropped, the request continues in the background.
     pub async fn forget(mut self) -> Result<Released, Error> {
-        match self.take_release(Fate::Gone) {
+        match self.take_release(UnitsEnd::Forgotten) {
             Some(pending) => release::run(self.client(), pending).await,
             None => Ok(Released::Free),
         }
@@ -106,7 +106,7 @@ impl Portion {
 
     /// Subtracts its units from the tally. The returned release informs the server. `None` if this
     /// portion has no units.
-    fn take_release(&mut self, fate: Fate) -> Option<PendingRelease> {
+    fn take_release(&mut self, end: UnitsEnd) -> Option<PendingRelease> {
         let units = std::mem::take(&mut self.units);
         if units == 0 {
             return None;
@@ -114,7 +114,7 @@ impl Portion {
         let held = &self.stock.held;
         let mut tally = self.stock.tally();
         tally.units -= units;
-        if fate == Fate::Gone {
+        if end == UnitsEnd::Forgotten {
             tally.forgotten += units;
             held.forget(tally.forgotten);
         }
@@ -125,11 +125,11 @@ impl Portion {
     }
 }
 
-/// The use of units that a portion gives up.
+/// The way in which a portion gives up its units.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Back,
-    Gone,
+enum UnitsEnd {
+    Released,
+    Forgotten,
 }
 
 impl Stock {
@@ -140,7 +140,7 @@ impl Stock {
 
 impl Drop for Portion {
     fn drop(&mut self) {
-        if let Some(pending) = self.take_release(Fate::Back)
+        if let Some(pending) = self.take_release(UnitsEnd::Released)
             && self.client().keeps(Rule::ReleaseOnDrop)
         {
             self.client().enqueue_release(pending);

@@ -97,7 +97,7 @@ pub(super) fn run(
         }
         primitive
             .released(&reply)
-            .map(|told| Released::of(told, resent))
+            .map(|reply| Released::of(reply, resent))
     }
 }
 

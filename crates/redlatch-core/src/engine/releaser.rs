@@ -24,63 +24,19 @@ use tokio::{
 
 pub(crate) use self::queue::Ahead;
 use self::queue::{Item, Queue, Sent};
-use super::{
-    LocalQueues,
-    local_handoff::{NextWaiter, ahead_of_next_waiters},
-};
+use super::{LocalQueues, PendingRelease, local_handoff::ahead_of_next_waiters};
 use crate::{
-    Owner,
     base::{
         observe::{self, Labels},
-        owner::AttemptId,
-        primitive::{Primitive, ReleaseRequest, Token},
         rules::{Rule, Rules},
-        script::{CallOutcome, Failure, ScriptCall},
+        script::{CallOutcome, Failure},
         timeouts,
     },
     engine::client_record::ClientRecord,
-    net::{Limit, LinkClass, Net, Request},
-    protocol::{name::Key, time::Moment},
+    net::{Dispatch, Limit, LinkClass, Net, Request},
+    protocol::name::Key,
     runtime::Address,
 };
-
-/// A release or undo of one attempt that the server has not answered yet.
-#[derive(Clone, Debug)]
-pub(crate) struct PendingRelease {
-    pub(crate) primitive: Arc<dyn Primitive>,
-    pub(crate) owner: Owner,
-    pub(crate) attempt: AttemptId,
-    pub(crate) token: Option<Token>,
-    pub(crate) serial: Option<u64>,
-    pub(crate) void_by: Option<u64>,
-    pub(crate) address: String,
-    /// Whether it undoes an abandoned acquisition, and does not release a delivered hold.
-    pub(crate) undo: bool,
-    /// For a hold that can be divided: the units that remain, and the units that are permanently
-    /// gone.
-    pub(crate) left: u32,
-    pub(crate) forgotten: u32,
-    /// The local waiter that sends its request right behind it.
-    pub(super) next_waiter: Option<Box<NextWaiter>>,
-    /// The time at which the lease has certainly ended it on the server.
-    pub(crate) give_up_at: Moment,
-}
-
-impl PendingRelease {
-    pub(super) fn call(&self, retention: Duration) -> ScriptCall {
-        self.primitive.release(&ReleaseRequest {
-            owner: &self.owner,
-            attempt: &self.attempt,
-            token: self.token,
-            serial: self.serial,
-            void_by: self.void_by,
-            retention,
-            address: &self.address,
-            left: self.left,
-            forgotten: self.forgotten,
-        })
-    }
-}
 
 /// The queue of releases. Any context may fill it; one task empties it.
 #[derive(Debug)]
@@ -288,10 +244,13 @@ impl Releaser {
                 deadline: net.world.now() + self.timeout * 10,
             },
             replication: None,
+            dispatch: Dispatch::AtOnce,
         };
+        // A common call may leave releases alone, which are then sent again.
+        let is_plain = calls.len() == 1 || calls.iter().all(|call| call.merging().is_none());
         // If the server lacks a script, the client sends it again. It then executes after requests
         // that were sent in between, so the order is not certain.
-        let in_order = calls.iter().all(|call| session.has_run(call.script()));
+        let in_order = is_plain && calls.iter().all(|call| session.has_run(call.script()));
         let mut sending = pin!(net.send(&session, &request));
         // Unconstrained: with an exhausted cooperative budget, the first poll would return pending
         // without sending anything.
@@ -307,7 +266,9 @@ impl Releaser {
             Poll::Pending => ahead_of_next_waiters(sending, releases.iter()).await,
         };
         for (call, outcome) in calls.iter().zip(&response.outcomes) {
-            if let CallOutcome::Replied(_) = outcome {
+            if let CallOutcome::Replied(_) = outcome
+                && is_plain
+            {
                 session.ran(call.script());
             }
         }

@@ -11,10 +11,7 @@ use crate::{
         primitive::{Primitive, Side},
     },
     net::{Listener, MessageFilter, Wakes},
-    protocol::{
-        time::Moment,
-        waiter::{Discipline, Listen},
-    },
+    protocol::{time::Moment, waiter::Discipline},
 };
 
 /// The listeners of one acquisition.
@@ -38,8 +35,8 @@ impl Subscriptions {
         wakes: &Wakes,
     ) {
         let (hub, key) = (&client.net().hub, primitive.key());
-        if primitive.line() == Side::Shared {
-            let channel = client.broadcast_channel(key);
+        if primitive.queue_side() == Side::Shared {
+            let channel = key.broadcast_channel();
             self.broadcast
                 .get_or_insert_with(|| hub.listen(&channel, MessageFilter::Any));
         }
@@ -82,16 +79,9 @@ impl Subscriptions {
         true
     }
 
-    /// Waits for the next message in `listen`. Returns `false` if no message came but some may have
-    /// been missed. Never resolves without listeners.
-    pub(super) async fn heard(&self, listen: Listen) -> bool {
-        match listen {
-            Listen::Nothing => pending().await,
-            Listen::Own | Listen::Everyone => self.woken().await,
-        }
-    }
-
-    async fn woken(&self) -> bool {
+    /// Waits for the next message. Returns `false` if no message came but some may have been missed.
+    /// Never resolves without listeners.
+    pub(super) async fn heard(&self) -> bool {
         let told = select! {
             biased;
             told = woken(self.own.as_ref()) => told,

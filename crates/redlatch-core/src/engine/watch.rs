@@ -19,7 +19,7 @@ use crate::{
         watched::Watched,
     },
     engine::context::WaiterTicket,
-    net::{Limit, LinkClass, Listener, MessageFilter, Request},
+    net::{Dispatch, Limit, LinkClass, Listener, MessageFilter, Request},
     protocol::{
         phase_watch::WatchResult,
         time::Moment,
@@ -169,8 +169,8 @@ impl<'a> Run<'a> {
     async fn run(&mut self) -> Result<bool, Error> {
         loop {
             self.client.check_closing()?;
-            if let Some(verdict) = self.slot.told()
-                && let Consulted::Over = self.consulted(verdict)?
+            if let Some(result) = self.slot.take_result()
+                && let Consulted::Over = self.consulted(result)?
             {
                 return Ok(true);
             }
@@ -227,8 +227,8 @@ impl<'a> Run<'a> {
             self.slot.want_any();
         }
         loop {
-            if let Some(verdict) = self.slot.told() {
-                return self.consulted(verdict);
+            if let Some(result) = self.slot.take_result() {
+                return self.consulted(result);
             }
             let now = self.client.now();
             let silence = self.client.request_timeout();
@@ -266,9 +266,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn consulted(&mut self, verdict: WatchResult<Error>) -> Result<Consulted, Error> {
+    fn consulted(&mut self, result: WatchResult<Error>) -> Result<Consulted, Error> {
         self.trouble = None;
-        match verdict {
+        match result {
             WatchResult::UnderWay => Ok(Consulted::UnderWay),
             WatchResult::Over => Ok(Consulted::Over),
             WatchResult::Gone => Err(self.watched.gone()),
@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
     fn listen(&mut self) -> &Listener {
         let (client, watched) = (self.client, self.watched);
         self.listener.get_or_insert_with(|| {
-            let channel = client.broadcast_channel(watched.key());
+            let channel = watched.key().broadcast_channel();
             client.net().hub.listen(&channel, MessageFilter::Any)
         })
     }
@@ -363,11 +363,8 @@ impl<'a> Run<'a> {
 
 /// Tells whether this client receives the messages to watchers.
 fn subscription(client: &Client, watched: &dyn Watched) -> Subscription {
-    if client
-        .net()
-        .hub
-        .hears(&client.broadcast_channel(watched.key()))
-    {
+    let channel = watched.key().broadcast_channel();
+    if client.net().hub.hears(&channel) {
         Subscription::Active
     } else {
         Subscription::Inactive
@@ -410,6 +407,7 @@ async fn look(
         act_before: session.act_before(sent),
         limit: Limit { silence, deadline },
         replication: None,
+        dispatch: Dispatch::AtOnce,
     };
     let (outcome, _) = net.send(&session, &request).await.into_single();
     let trouble = match outcome {

@@ -14,112 +14,6 @@ use crate::{
     runtime::Value,
 };
 
-impl Client {
-    /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
-    /// same number.
-    pub(crate) fn place(&self, key: &Key) -> u16 {
-        if self.net().router.is_cluster() {
-            key.slot()
-        } else {
-            0
-        }
-    }
-
-    /// Sends an idempotent script until it is answered, within the client's `patience`.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the script may have been executed, or may still be. The caller has
-    /// to allow for that.
-    pub(crate) async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
-        self.check_closing()?;
-        Ok(self.insist(call).await?.reply)
-    }
-
-    /// The same as [`query`](Self::query). Also returns whether an earlier copy than the answered
-    /// one may have been executed.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the script may have been executed, or may still be. The caller has
-    /// to allow for that.
-    pub(crate) async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
-        self.check_closing()?;
-        let answered = self.insist(call).await?;
-        Ok((answered.reply, answered.resent))
-    }
-
-    fn insist(&self, call: &ScriptCall) -> impl Future<Output = Result<Answered, Error>> {
-        let deadline = self.now() + self.0.patience;
-        let repeated = Repeated::new(call, timeouts::REQUEST, deadline);
-        self.net().insist(repeated)
-    }
-
-    /// Returns the time for which the server that owns `slot` has certainly been running. Costs one
-    /// command per connection.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future has no effect. Call it again.
-    pub(crate) async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
-        self.check_open()?;
-        let deadline = self.now() + timeouts::REQUEST;
-        let net = self.net();
-        let session = net.session(slot, LinkClass::Command, deadline).await?;
-        session.server_age(deadline).await
-    }
-
-    /// Pauses on this client's clock.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future has no effect.
-    pub(crate) async fn pause(&self, span: Duration) {
-        self.alarm(self.now() + span).await;
-    }
-
-    /// Draws 64 random bits.
-    pub(crate) fn random(&self) -> u64 {
-        self.runtime().random()
-    }
-
-    /// Marks a hold of this client as ended by force.
-    pub(crate) fn revoked(&self, key: &Key, token: Token) {
-        self.revoked_hold(key, Side::Exclusive, token.as_u64());
-    }
-
-    /// Marks a hold of this client as ended by force, for kinds that name holds by serials.
-    pub(crate) fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
-        self.0.holds.revoked(key, side, serial);
-    }
-
-    /// Returns the address of the first waiter of `owner` for `key` in this process.
-    pub(crate) fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
-        let own = owner.client() == self.id();
-        self.local_queues()
-            .address(key, owner.number())
-            .filter(|_| own)
-    }
-
-    /// Reads the record of the client of `owner`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future has no effect. Call it again.
-    pub(crate) async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
-        self.check_process()?;
-        self.0
-            .record
-            .read(self.net(), owner, self.now() + self.0.patience)
-            .await
-    }
-
-    /// Returns the command that publishes on a broadcast channel.
-    pub(crate) fn publish_verb(&self) -> &'static str {
-        "PUBLISH"
-    }
-}
-
 /// The operations of a [`Client`] for the sibling crates. Users do not call them.
 ///
 /// Dropping a future of any of these methods has no effect, unless the method says otherwise.
@@ -208,13 +102,6 @@ pub trait Internals {
     /// Returns the address of the first waiter of `owner` for `key` in this process.
     fn waiting(&self, key: &Key, owner: &Owner) -> Option<String>;
 
-    /// Returns the broadcast channel of the object at `key`, which is in the key's slot. One
-    /// message reaches every waiter, in all clients.
-    fn broadcast_channel(&self, key: &Key) -> Arc<str>;
-
-    /// Returns the command that publishes on a broadcast channel.
-    fn publish_verb(&self) -> &'static str;
-
     /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
     /// since the clock of a server that takes over may be ahead.
     fn lease_on_server(&self, span: Duration) -> Duration;
@@ -235,6 +122,7 @@ pub trait Internals {
     fn keeps(&self, rule: Rule) -> bool;
 }
 
+// Methods that the engine needs as well are written there and only called here.
 impl Internals for Client {
     fn acquire(
         &self,
@@ -268,34 +156,39 @@ impl Internals for Client {
         self.watch(watched, options)
     }
 
-    fn query(&self, call: &ScriptCall) -> impl Future<Output = Result<Value, Error>> + Send {
-        self.query(call)
+    async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
+        self.check_closing()?;
+        Ok(insist(self, call).await?.reply)
     }
 
-    fn query_counted(
-        &self,
-        call: &ScriptCall,
-    ) -> impl Future<Output = Result<(Value, bool), Error>> + Send {
-        self.query_counted(call)
+    async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
+        self.check_closing()?;
+        let answered = insist(self, call).await?;
+        Ok((answered.reply, answered.resent))
     }
 
-    fn server_age(&self, slot: u16) -> impl Future<Output = Result<Duration, Error>> + Send {
-        self.server_age(slot)
+    async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
+        self.check_open()?;
+        let deadline = self.now() + timeouts::REQUEST;
+        let session = self
+            .net()
+            .session(slot, LinkClass::Command, deadline)
+            .await?;
+        session.server_age(deadline).await
     }
 
-    fn metadata(
-        &self,
-        owner: &str,
-    ) -> impl Future<Output = Result<Option<Metadata>, Error>> + Send {
-        self.metadata(owner)
+    async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
+        self.check_process()?;
+        let deadline = self.now() + self.patience();
+        self.0.record.read(self.net(), owner, deadline).await
     }
 
-    fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send {
-        self.pause(span)
+    async fn pause(&self, span: Duration) {
+        self.alarm(self.now() + span).await;
     }
 
     fn random(&self) -> u64 {
-        self.random()
+        self.runtime().random()
     }
 
     fn key(&self, name: &Name) -> Key {
@@ -303,27 +196,26 @@ impl Internals for Client {
     }
 
     fn place(&self, key: &Key) -> u16 {
-        self.place(key)
+        if self.net().router.is_cluster() {
+            key.slot()
+        } else {
+            0
+        }
     }
 
     fn revoked(&self, key: &Key, token: Token) {
-        self.revoked(key, token);
+        self.revoked_hold(key, Side::Exclusive, token.as_u64());
     }
 
     fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
-        self.revoked_hold(key, side, serial);
+        self.holds().revoked(key, side, serial);
     }
 
     fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
-        self.waiting(key, owner)
-    }
-
-    fn broadcast_channel(&self, key: &Key) -> Arc<str> {
-        self.broadcast_channel(key)
-    }
-
-    fn publish_verb(&self) -> &'static str {
-        self.publish_verb()
+        let own = owner.client() == self.id();
+        self.local_queues()
+            .address(key, owner.number())
+            .filter(|_| own)
     }
 
     fn lease_on_server(&self, span: Duration) -> Duration {
@@ -350,4 +242,13 @@ impl Internals for Client {
     fn keeps(&self, rule: Rule) -> bool {
         self.keeps(rule)
     }
+}
+
+fn insist<'a>(
+    client: &'a Client,
+    call: &'a ScriptCall,
+) -> impl Future<Output = Result<Answered, Error>> + Send + use<'a> {
+    let deadline = client.now() + client.patience();
+    let repeated = Repeated::new(call, timeouts::REQUEST, deadline);
+    client.net().insist(repeated)
 }

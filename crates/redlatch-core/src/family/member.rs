@@ -23,9 +23,10 @@ pub struct Member {
     object: &'static str,
 }
 
+/// For the crates of this family.
+#[doc(hidden)]
 impl Member {
-    /// Creates a member. For the crates of this family.
-    #[doc(hidden)]
+    /// Creates a member.
     pub fn new(client: &Client, primitive: Arc<dyn Primitive>) -> Self {
         Self {
             client: client.clone(),
@@ -35,8 +36,7 @@ impl Member {
     }
 
     /// Marks this as one side of an object of kind `object`. The exclusive side of an object
-    /// includes the shared one. For the crates of this family.
-    #[doc(hidden)]
+    /// includes the shared one.
     #[must_use]
     pub const fn side_of(mut self, object: &'static str) -> Self {
         self.object = object;
@@ -63,8 +63,7 @@ impl Member {
         self.object
     }
 
-    /// Returns the primitive that the engine acquires. For the crates of this family.
-    #[doc(hidden)]
+    /// Returns the primitive that the engine acquires.
     pub const fn primitive(&self) -> &Arc<dyn Primitive> {
         &self.primitive
     }

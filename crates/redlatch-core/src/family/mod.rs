@@ -19,7 +19,7 @@ pub use crate::{
             RenewRequest, Renewed, Side, Waiting, Withdraw, WithdrawRequest, Withdrawn,
         },
         rules::{Rule, Rules},
-        script::{CallOutcome, Failure, Items, Script, ScriptCall, listed, millis},
+        script::{CallOutcome, Failure, Items, Merging, Script, ScriptCall, listed, millis},
         watched::Watched,
     },
     engine::{
@@ -29,7 +29,7 @@ pub use crate::{
     protocol::{
         classify::{Obstacle, Redirect},
         lease::{Lease, LeaseError},
-        name::{Key, Name, NameError},
+        name::{Key, Name, NameError, PUBLISH, Prefix},
         phase_watch::{PhaseState, Snapshot},
         slot::{SLOTS, slot_of},
         waiter::Discipline,

@@ -71,9 +71,13 @@ impl Replication {
     /// Returns the value of another node's confirmations, read over `session`. The number is
     /// unknown if that node has more replicas than `replicas` was computed from, since the required
     /// share is then a larger number.
-    pub(super) fn told_elsewhere(self, session: &Session, told: Acknowledged) -> Acknowledged {
+    pub(super) fn confirmed_elsewhere(
+        self,
+        session: &Session,
+        confirmations: Acknowledged,
+    ) -> Acknowledged {
         if session.replicas() <= self.of {
-            told
+            confirmations
         } else {
             Acknowledged::Unknown
         }
@@ -90,8 +94,11 @@ impl Replication {
 
     /// Returns how many replicas have confirmed, or `None` if the number is unknown. Fails if too
     /// few have confirmed, or if the server refuses to wait for them.
-    pub(crate) fn confirmed(self, told: Option<Acknowledged>) -> Result<Option<u32>, Error> {
-        match told {
+    pub(crate) fn confirmed(
+        self,
+        confirmations: Option<Acknowledged>,
+    ) -> Result<Option<u32>, Error> {
+        match confirmations {
             Some(Acknowledged::By(confirmed)) => self.check(confirmed).map(|()| Some(confirmed)),
             Some(Acknowledged::Refused(error)) => Err(error.in_doubt()),
             Some(Acknowledged::Unknown) | None => Ok(None),
@@ -102,11 +109,11 @@ impl Replication {
 impl Acknowledged {
     /// Reads the answer of `session` to the `WAIT` behind calls that it has executed.
     pub(super) fn read(session: &Session, waited: Option<Outcome>) -> Self {
-        let told = acknowledged(waited);
-        if let Self::By(replicas) = told {
+        let confirmations = acknowledged(waited);
+        if let Self::By(replicas) = confirmations {
             session.saw_replicas(replicas);
         }
-        told
+        confirmations
     }
 
     /// Combines the answers of two nodes, and keeps the weaker one.

@@ -380,7 +380,7 @@ impl Listener {
             let standing = self.hub.table().standing(&self.channel);
             match standing {
                 Standing::Heard => return true,
-                Standing::Deaf => return false,
+                Standing::Unsubscribed => return false,
                 Standing::Pending => {}
             }
             select! {

@@ -3,8 +3,8 @@
 use std::{future::Future, sync::Arc};
 
 use super::{
-    Acknowledged, Answered, Hub, Limit, LinkClass, Repeated, Replication, Request, Response,
-    Router, Session, WakeRoutes, World, redirect,
+    Acknowledged, Answered, Dispatch, Hub, Limit, LinkClass, Repeated, Replication, Request,
+    Response, Router, Session, WakeRoutes, World, redirect,
     sender::{self, Asking},
 };
 use crate::{
@@ -46,8 +46,8 @@ impl Net {
             return here;
         }
         let mut response = Box::pin(self.settle(session, request, here.outcomes)).await;
-        let told = here.acknowledged.into_iter().chain(response.acknowledged);
-        response.acknowledged = told.reduce(Acknowledged::or_fewer);
+        let confirmations = here.acknowledged.into_iter().chain(response.acknowledged);
+        response.acknowledged = confirmations.reduce(Acknowledged::or_fewer);
         response
     }
 
@@ -78,9 +78,9 @@ impl Net {
         let mut tries = Tries::until(repeated.deadline);
         loop {
             self.world.life.check_all()?;
-            let (outcome, wanted, told) = self.try_once(repeated).await;
+            let (outcome, wanted, confirmations) = self.try_once(repeated).await;
             let resent = tries.unknown;
-            let failure = match (outcome, wanted, told) {
+            let failure = match (outcome, wanted, confirmations) {
                 (CallOutcome::Failed(failure), ..) => failure,
                 (CallOutcome::Replied(reply), None, _) => {
                     return Ok(Answered {
@@ -166,9 +166,10 @@ impl Net {
                 deadline,
             },
             replication,
+            dispatch: Dispatch::Together,
         };
-        let (outcome, told) = self.send(&session, &request).await.into_single();
-        (outcome, replication, told)
+        let (outcome, confirmations) = self.send(&session, &request).await.into_single();
+        (outcome, replication, confirmations)
     }
 }
 

@@ -58,13 +58,14 @@ pub(super) async fn follow(
             let calls: Vec<_> = which.iter().map(|&at| &calls[at]).collect();
             async move {
                 let calls = calls.as_slice();
-                let sent = send_to(router, &place, &Request { calls, ..*request }).await;
+                let request = Request { calls, ..*request };
+                let sent = send_to(router, &place, &request).await;
                 (which, sent)
             }
         }));
         for (which, response) in sent.await {
-            let told = acknowledged.into_iter().chain(response.acknowledged);
-            acknowledged = told.reduce(Acknowledged::or_fewer);
+            let confirmations = acknowledged.into_iter().chain(response.acknowledged);
+            acknowledged = confirmations.reduce(Acknowledged::or_fewer);
             for (at, answer) in which.into_iter().zip(response.outcomes) {
                 outcomes[at] = answer;
             }
@@ -157,8 +158,9 @@ async fn send_to(router: &Router, (address, asking): &Place, request: &Request<'
     };
     let mut response = sender::send(&session, request, *asking).await;
     if let Some(replication) = request.replication {
-        let told = response.acknowledged;
-        response.acknowledged = told.map(|told| replication.told_elsewhere(&session, told));
+        let confirmations = response.acknowledged;
+        response.acknowledged = confirmations
+            .map(|confirmations| replication.confirmed_elsewhere(&session, confirmations));
     }
     response
 }

@@ -23,6 +23,16 @@ pub(crate) struct Request<'a> {
     pub(crate) limit: Limit,
     /// The confirmations that the server waits for behind the calls.
     pub(crate) replication: Option<Replication>,
+    pub(crate) dispatch: Dispatch,
+}
+
+/// When a request leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dispatch {
+    /// It leaves when its future is polled first, so that no later request overtakes it.
+    AtOnce,
+    /// It may wait for calls of other tasks that are ready at the same time.
+    Together,
 }
 
 impl Request<'_> {

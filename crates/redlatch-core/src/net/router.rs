@@ -16,6 +16,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     base::{
+        merge::Slots,
         observe,
         sync::{Watch, lock},
         timeouts,
@@ -211,6 +212,11 @@ impl Router {
     fn link_of(&self, node: &Arc<Node>, class: LinkClass) -> Arc<Link> {
         let link = node.link(class, |address| {
             let settings = LinkSettings {
+                slots: if self.is_cluster() {
+                    Slots::Same
+                } else {
+                    Slots::Any
+                },
                 world: self.world.clone(),
                 credentials: self.credentials.clone(),
                 connect_timeout: self.connect_timeout,

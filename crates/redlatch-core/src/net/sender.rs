@@ -1,13 +1,18 @@
 //! The only place that sends scripts.
 
 use super::{
-    Limit, Session,
+    Dispatch, Limit, Session,
+    batcher::UnderWay,
     durable::{Acknowledged, Replication},
     request::{Request, Response},
 };
 use crate::{
-    base::script::{CallOutcome, server_millis},
-    runtime::{Command, Outcome},
+    base::{
+        merge::{MergedCall, Part},
+        script::{CallOutcome, Script, ScriptCall, server_millis},
+    },
+    protocol::classify::refuses_all,
+    runtime::{Command, Outcome, Value},
 };
 
 /// Whether `ASKING` precedes the commands, as an `ASK` redirection demands.
@@ -17,36 +22,218 @@ pub(super) enum Asking {
     Yes,
 }
 
-/// Sends the calls of `request` as one pipeline of `EVALSHA`, followed by the `WAIT` for its
-/// replicas. If the server lacks a script, the affected calls are sent again to the same node, with
-/// the script text in the first call of each script, and followed by another `WAIT`.
+/// Sends the calls of `request`, followed by the `WAIT` for its replicas.
+///
+/// A call that merges with others may go as a part of a common call, with calls of the same request
+/// or of other tasks. If the common script leaves it alone, or fails, the call is sent again by
+/// itself. All scripts are idempotent, so it does not matter whether the common script acted.
 pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
-    let calls = request.calls.iter();
-    let batch = calls.map(|call| call.evalsha(request.act_before));
+    let [call] = request.calls else {
+        return Box::pin(send_many(session, request, asking)).await;
+    };
+    let joins = request.dispatch == Dispatch::Together
+        && request.replication.is_none()
+        && asking == Asking::No
+        && call.merging().is_some();
+    let under_way = joins.then(|| session.begin_call());
+    if under_way.as_ref().is_some_and(UnderWay::has_company)
+        && let Some(outcome) = session.join(call, request.act_before, request.limit).await
+    {
+        return Response::unconfirmed(vec![outcome]);
+    }
+    let batch = std::iter::once(call.evalsha(request.act_before));
     let batch = batch.chain(wait(request)).collect();
     let mut outcomes = pipeline(session, batch, request.whole_limit(), asking).await;
     let mut waited = outcomes.pop_if(|_| request.replication.is_some());
     if outcomes.iter().any(is_noscript) {
-        let again = send_missing(session, request, asking, &mut outcomes);
+        let again = async {
+            let units = [Unit::One(call)];
+            send_missing(session, request, asking, &units, &mut outcomes).await
+        };
         waited = Box::pin(again).await.or(waited);
     }
-    let outcomes = classified(session, outcomes);
-    let replied = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Replied(_));
-    let executed = outcomes.iter().any(replied);
-    let acknowledged =
-        (request.replication.is_some() && executed).then(|| Acknowledged::read(session, waited));
-    Response {
-        outcomes,
-        acknowledged,
+    if joins && outcomes.iter().any(is_refusal) {
+        // In a common call its error would be the error of all.
+        session.contended(call);
+    }
+    respond(session, request, outcomes, waited)
+}
+
+/// Sends the calls of `request`, merged as far as possible. Then sends the calls again that common
+/// calls have left alone.
+async fn send_many(session: &Session, request: &Request<'_>, asking: Asking) -> Response {
+    let units = units(session, request, asking);
+    if units.len() == request.calls.len() {
+        let (outcomes, waited) = exchange(session, request, asking, &units).await;
+        return respond(session, request, outcomes, waited);
+    }
+    send_merged(session, request, asking, &units).await
+}
+
+/// What one command of a pipeline stands for.
+enum Unit<'a> {
+    One(&'a ScriptCall),
+    /// A common call, and the places of its calls in the request.
+    Many(Box<MergedCall>, Vec<usize>),
+}
+
+impl Unit<'_> {
+    const fn script(&self) -> &'static Script {
+        match self {
+            Self::One(call) => call.script(),
+            Self::Many(merged, _) => merged.script(),
+        }
+    }
+
+    fn evalsha(&self, act_before: u64) -> Command {
+        match self {
+            Self::One(call) => call.evalsha(act_before),
+            Self::Many(merged, _) => merged.evalsha(),
+        }
+    }
+
+    fn eval(&self, act_before: u64) -> Command {
+        match self {
+            Self::One(call) => call.eval(act_before),
+            Self::Many(merged, _) => merged.eval(),
+        }
     }
 }
 
-/// Sends the calls again whose script the server lacks according to `outcomes`, with the script
+/// Merges the calls of `request` as far as possible.
+fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Unit<'a>> {
+    let mut units = Vec::with_capacity(request.calls.len());
+    let merges = request.calls.len() > 1 && asking == Asking::No;
+    let slots = session.slots();
+    for (at, &call) in request.calls.iter().enumerate() {
+        if !merges || call.merging().is_none() || session.is_contended(call) {
+            units.push(Unit::One(call));
+            continue;
+        }
+        let Some(part) = Part::of(call, request.act_before, slots) else {
+            units.push(Unit::One(call));
+            continue;
+        };
+        let added = units.iter_mut().any(|unit| match unit {
+            Unit::Many(merged, places) => {
+                let added = merged.add(&part);
+                if added {
+                    places.push(at);
+                }
+                added
+            }
+            Unit::One(_) => false,
+        });
+        if !added {
+            let merged = Box::new(MergedCall::of(&part));
+            units.push(Unit::Many(merged, vec![at]));
+        }
+    }
+    for unit in &mut units {
+        if let Unit::Many(_, places) = unit
+            && let [at] = places[..]
+        {
+            *unit = Unit::One(request.calls[at]);
+        }
+    }
+    units
+}
+
+/// Sends `units`, some of which are common calls. Then sends the calls again that those left alone.
+async fn send_merged(
+    session: &Session,
+    request: &Request<'_>,
+    asking: Asking,
+    units: &[Unit<'_>],
+) -> Response {
+    let (replies, mut waited) = exchange(session, request, asking, units).await;
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; request.calls.len()];
+    let mut ones = request.calls.iter().enumerate();
+    for (unit, outcome) in units.iter().zip(replies) {
+        match unit {
+            Unit::One(call) => {
+                let same = |&(_, one): &(usize, &&ScriptCall)| std::ptr::eq(*one, *call);
+                if let Some((at, _)) = ones.find(same) {
+                    outcomes[at] = Some(outcome);
+                }
+            }
+            Unit::Many(merged, places) => {
+                for (&at, outcome) in places.iter().zip(split(session, merged, outcome)) {
+                    outcomes[at] = outcome;
+                }
+            }
+        }
+    }
+    let alone: Vec<_> = (0..outcomes.len())
+        .filter(|&at| outcomes[at].is_none())
+        .collect();
+    if !alone.is_empty() {
+        let units: Vec<_> = alone
+            .iter()
+            .map(|&at| Unit::One(request.calls[at]))
+            .collect();
+        let (again, last) = exchange(session, request, asking, &units).await;
+        waited = last.or(waited);
+        for (at, outcome) in alone.into_iter().zip(again) {
+            if matches!(&outcome, Outcome::Replied(Err(_))) {
+                session.contended(request.calls[at]);
+            }
+            outcomes[at] = Some(outcome);
+        }
+    }
+    respond(
+        session,
+        request,
+        outcomes.into_iter().flatten().collect(),
+        waited,
+    )
+}
+
+/// Returns the outcome of each call of a common call; `None` for a call that it left alone.
+fn split(session: &Session, merged: &MergedCall, outcome: Outcome) -> Vec<Option<Outcome>> {
+    let lines = match &outcome {
+        Outcome::Replied(Ok(value)) => value.as_str().and_then(|text| merged.lines(text)),
+        Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
+            session.refused_together(error, merged);
+            None
+        }
+        failed => return vec![Some(failed.clone()); merged.len()],
+    };
+    let Some(lines) = lines else {
+        return vec![None; merged.len()];
+    };
+    let reply = |line: &str| Outcome::Replied(Ok(Value::Bulk(line.into())));
+    lines.map(|line| line.map(reply)).collect()
+}
+
+/// Sends `units` as one pipeline of `EVALSHA`, followed by the `WAIT` of `request`. If the server
+/// lacks a script, the affected units are sent again to the same node, with the script text in the
+/// first unit of each script, and followed by another `WAIT`. Returns the outcomes, and that of the
+/// last `WAIT`.
+async fn exchange(
+    session: &Session,
+    request: &Request<'_>,
+    asking: Asking,
+    units: &[Unit<'_>],
+) -> (Vec<Outcome>, Option<Outcome>) {
+    let batch = units.iter().map(|unit| unit.evalsha(request.act_before));
+    let batch = batch.chain(wait(request)).collect();
+    let mut outcomes = pipeline(session, batch, request.whole_limit(), asking).await;
+    let mut waited = outcomes.pop_if(|_| request.replication.is_some());
+    if outcomes.iter().any(is_noscript) {
+        let again = send_missing(session, request, asking, units, &mut outcomes);
+        waited = Box::pin(again).await.or(waited);
+    }
+    (outcomes, waited)
+}
+
+/// Sends the units again whose script the server lacks according to `outcomes`, with the script
 /// text and followed by the `WAIT` for replicas. Returns the outcome of that `WAIT`.
 async fn send_missing(
     session: &Session,
     request: &Request<'_>,
     asking: Asking,
+    units: &[Unit<'_>],
     outcomes: &mut [Outcome],
 ) -> Option<Outcome> {
     let missing: Vec<_> = (0..outcomes.len())
@@ -54,12 +241,12 @@ async fn send_missing(
         .collect();
     let mut loaded: Vec<&str> = Vec::new();
     let batch = missing.iter().map(|&at| {
-        let call = request.calls[at];
-        if loaded.contains(&call.script().name()) {
-            return call.evalsha(request.act_before);
+        let unit = &units[at];
+        if loaded.contains(&unit.script().name()) {
+            return unit.evalsha(request.act_before);
         }
-        loaded.push(call.script().name());
-        call.eval(request.act_before)
+        loaded.push(unit.script().name());
+        unit.eval(request.act_before)
     });
     let batch = batch.chain(wait(request)).collect();
     let mut again = pipeline(session, batch, request.whole_limit(), asking).await;
@@ -72,6 +259,24 @@ async fn send_missing(
 
 fn wait(request: &Request<'_>) -> Option<Command> {
     request.replication.map(Replication::command)
+}
+
+/// Makes the response to `request` of the outcomes of its calls, and that of the `WAIT`.
+fn respond(
+    session: &Session,
+    request: &Request<'_>,
+    outcomes: Vec<Outcome>,
+    waited: Option<Outcome>,
+) -> Response {
+    let outcomes = classified(session, outcomes);
+    let replied = |outcome: &CallOutcome| matches!(outcome, CallOutcome::Replied(_));
+    let executed = outcomes.iter().any(replied);
+    let acknowledged =
+        (request.replication.is_some() && executed).then(|| Acknowledged::read(session, waited));
+    Response {
+        outcomes,
+        acknowledged,
+    }
 }
 
 /// Classifies outcomes, and records the last reported time of the server.
@@ -104,6 +309,11 @@ pub(super) async fn pipeline(
 
 fn is_noscript(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
+}
+
+/// Tells whether the server has answered with an error.
+const fn is_refusal(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Replied(Err(_)))
 }
 
 fn replied_millis(outcome: &CallOutcome) -> Option<u64> {

@@ -70,7 +70,7 @@ pub(crate) enum Standing {
     /// The subscription is not yet confirmed.
     Pending,
     /// Messages do not reach the client until the connection or the subscription changes.
-    Deaf,
+    Unsubscribed,
 }
 
 /// The next request to the server.
@@ -199,7 +199,7 @@ impl SubscriptionTable {
             &self.phase,
             self.channels.get(channel).map(|channel| &channel.stage),
         ) {
-            (Phase::Down, _) | (_, None | Some(Stage::Refused(_))) => Standing::Deaf,
+            (Phase::Down, _) | (_, None | Some(Stage::Refused(_))) => Standing::Unsubscribed,
             (Phase::Up { .. }, Some(Stage::Confirmed)) => Standing::Heard,
             _ => Standing::Pending,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use tokio::select;
 
-use super::{Router, link::time_millis, query};
+use super::{Router, query, session::time_millis};
 use crate::{
     Error,
     base::timeouts,

@@ -1,6 +1,6 @@
 //! Finds the masters: asks the nodes of a cluster, the sentinels, or a master and its replicas.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{
     future::join_all,
@@ -10,16 +10,18 @@ use tokio::select;
 
 use super::{
     Router, Servers, Topology, World, query,
+    replies::{self, Watched},
     routes::Shard,
-    sentinel::{self, Watched},
+    sentinel,
     servers::Sentinels,
+    session::replicas_of_master,
     survey,
 };
 use crate::{
     Error,
     base::timeouts,
     protocol::slot::SLOTS,
-    runtime::{Address, Command, Login, Value},
+    runtime::{Address, Command, Login},
 };
 
 /// Creates the router of a client, and starts to look for the servers unless the one server is
@@ -181,10 +183,10 @@ impl Discovery {
             };
             self.router.servers.address(address, host, port)
         };
-        let shards = read_slots(&reply, address_of).filter(|shards| !shards.is_empty());
+        let shards = replies::slots(&reply, address_of).filter(|shards| !shards.is_empty());
         let shards =
             shards.ok_or_else(|| Error::unavailable(format!("{address} knows of no slots")))?;
-        Ok((shards, read_replicas(&reply, address_of)))
+        Ok((shards, replies::replicas(&reply, address_of)))
     }
 
     /// Asks all sentinels and uses the answer with the latest failover.
@@ -266,17 +268,12 @@ impl Discovery {
     }
 
     /// Returns the number of replicas of a master, or `None` for any other server.
-    async fn role(&self, address: &Address, login: &Login) -> Result<Option<usize>, Error> {
+    async fn role(&self, address: &Address, login: &Login) -> Result<Option<u32>, Error> {
         let ask = vec![Command::new("ROLE")];
         let reply = survey::ask_and_read_clock(&self.router, address, login, ask)
             .await?
             .swap_remove(0)?;
-        Ok(match reply.as_array() {
-            Some([role, _, replicas]) if role.as_str() == Some("master") => {
-                Some(replicas.as_array().map_or(0, <[Value]>::len))
-            }
-            _ => None,
-        })
+        Ok(replicas_of_master(&reply))
     }
 }
 
@@ -285,56 +282,6 @@ fn prefer(kept: &mut Option<Error>, error: Error) {
     if kept.as_ref().is_none_or(|kept| kept.is_transient()) {
         *kept = Some(error);
     }
-}
-
-/// Reads the reply to `CLUSTER SLOTS`. Returns `None` for any other reply. Skips nodes without a
-/// usable address.
-fn read_slots(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Option<Vec<Shard>> {
-    let mut shards = Vec::new();
-    for range in reply.as_array()? {
-        let [first, last, nodes @ ..] = range.as_array()? else {
-            return None;
-        };
-        let slot = |value: &Value| {
-            let slot = u16::try_from(value.as_int()?).ok()?;
-            (slot < SLOTS).then_some(slot)
-        };
-        let (first, last) = (slot(first)?, slot(last)?);
-        let [host, port, ..] = nodes.first()?.as_array()? else {
-            return None;
-        };
-        let port = u16::try_from(port.as_int()?).ok()?;
-        // An empty host means the node that was asked.
-        if let Some(master) = address(host.as_str().unwrap_or_default(), port)
-            && first <= last
-        {
-            shards.push(Shard {
-                first,
-                last,
-                master,
-                replicas: u32::try_from(nodes.len() - 1).unwrap_or(u32::MAX),
-            });
-        }
-    }
-    shards.sort_by_key(|shard| shard.first);
-    let overlap = shards.windows(2).any(|pair| pair[1].first <= pair[0].last);
-    (!overlap).then_some(shards)
-}
-
-/// Reads the replicas in the reply to `CLUSTER SLOTS`, without duplicates.
-fn read_replicas(reply: &Value, address: impl Fn(&str, u16) -> Option<Address>) -> Vec<Address> {
-    let ranges = reply.as_array().unwrap_or_default().iter();
-    let nodes = ranges.flat_map(|range| range.as_array().unwrap_or_default().iter().skip(3));
-    let replicas: BTreeSet<Address> = nodes
-        .filter_map(|node| {
-            let [host, port, ..] = node.as_array()? else {
-                return None;
-            };
-            let port = u16::try_from(port.as_int()?).ok()?;
-            address(host.as_str().unwrap_or_default(), port)
-        })
-        .collect();
-    replicas.into_iter().collect()
 }
 
 const fn all_slots(master: Address, replicas: u32) -> Shard {
@@ -348,87 +295,3 @@ const fn all_slots(master: Address, replicas: u32) -> Shard {
 
 /// Maximum number of nodes that are asked at the same time.
 const AT_A_TIME: usize = 3;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bulk(text: &str) -> Value {
-        Value::Bulk(text.into())
-    }
-
-    fn node(host: Value, port: i64) -> Value {
-        Value::Array(vec![host, Value::Int(port), bulk("id")])
-    }
-
-    fn range(first: i64, last: i64, nodes: Vec<Value>) -> Value {
-        let mut items = vec![Value::Int(first), Value::Int(last)];
-        items.extend(nodes);
-        Value::Array(items)
-    }
-
-    fn read(ranges: Vec<Value>) -> Option<Vec<(u16, u16, String, u32)>> {
-        let shards = read_slots(&Value::Array(ranges), |host, port| {
-            Some(Address::Tcp {
-                host: if host.is_empty() { "asked" } else { host }.to_owned(),
-                port,
-            })
-        })?;
-        let shards = shards.into_iter();
-        Some(
-            shards
-                .map(|shard| {
-                    (
-                        shard.first,
-                        shard.last,
-                        shard.master.to_string(),
-                        shard.replicas,
-                    )
-                })
-                .collect(),
-        )
-    }
-
-    #[test]
-    fn slots_are_read() {
-        let reply = vec![
-            range(5461, 16383, vec![node(bulk("b"), 2)]),
-            range(0, 5460, vec![node(Value::Nil, 1), node(bulk("c"), 3)]),
-        ];
-        assert_eq!(
-            read(reply).unwrap(),
-            [
-                (0, 5460, "asked:1".to_owned(), 1),
-                (5461, 16383, "b:2".to_owned(), 0)
-            ]
-        );
-    }
-
-    #[test]
-    fn replicas_are_read() {
-        let nodes = vec![node(bulk("a"), 1), node(bulk("b"), 2), node(bulk("c"), 3)];
-        let more = vec![node(bulk("d"), 4), node(bulk("b"), 2)];
-        let reply = Value::Array(vec![range(0, 9, nodes), range(10, 19, more)]);
-        let replicas = read_replicas(&reply, |host, port| {
-            let host = host.to_owned();
-            Some(Address::Tcp { host, port })
-        });
-        let replicas: Vec<_> = replicas.iter().map(ToString::to_string).collect();
-        assert_eq!(replicas, ["b:2", "c:3"]);
-    }
-
-    #[test]
-    fn an_answer_that_makes_no_sense_is_none() {
-        let a = || vec![node(bulk("a"), 1)];
-        for ranges in [
-            vec![range(0, 16384, a())],
-            vec![range(-1, 5, a())],
-            vec![range(0, 10, a()), range(10, 20, a())],
-            vec![range(0, 10, vec![])],
-            vec![bulk("x")],
-            vec![range(0, 10, vec![node(bulk("a"), 70_000)])],
-        ] {
-            assert_eq!(read(ranges.clone()), None, "{ranges:?}");
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Alarms, Clocks, Strays, alarm::Alarm};
 use crate::{
     base::life::Life,
-    protocol::time::Moment,
+    protocol::{contended::Contended, time::Moment},
     runtime::{Runtime, Transport},
 };
 
@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) clocks: Arc<Clocks>,
     /// Notifications without a listener.
     pub(crate) strays: Arc<Strays>,
+    /// Names whose calls are not merged with others.
+    pub(crate) contended: Arc<Contended>,
 }
 
 impl World {
@@ -36,6 +38,7 @@ impl World {
             alarms,
             clocks: Arc::new(clocks),
             strays: Arc::default(),
+            contended: Arc::default(),
         }
     }
 

@@ -100,7 +100,11 @@ impl Backoff {
         self.max_attempts = Some(if attempts == 0 { 1 } else { attempts });
         self
     }
+}
 
+/// For the crates of this family.
+#[doc(hidden)]
+impl Backoff {
     /// Returns whether `attempts` tries are the maximum.
     pub fn is_exhausted(&self, attempts: u32) -> bool {
         self.max_attempts.is_some_and(|most| attempts >= most)

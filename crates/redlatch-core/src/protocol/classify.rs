@@ -72,6 +72,12 @@ pub(crate) fn classify(code: &str, message: &str) -> Class {
     }
 }
 
+/// Tells whether the server refuses all scripts for the moment, whatever their keys are. No script
+/// has begun.
+pub(crate) fn refuses_all(code: &str) -> bool {
+    matches!(code, "LOADING" | "BUSY" | "MASTERDOWN")
+}
+
 fn classify_code(code: &str, message: &str) -> Class {
     match code {
         "ERR" => classify_err(message),

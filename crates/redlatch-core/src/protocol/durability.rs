@@ -22,7 +22,7 @@ pub enum Durability {
 
 impl Durability {
     /// Returns how many of `replicas` replicas have to confirm.
-    pub const fn needs(self, replicas: u32) -> u32 {
+    pub(crate) const fn needs(self, replicas: u32) -> u32 {
         match self {
             Self::Master => 0,
             Self::Replicas(needed) => needed,
@@ -31,7 +31,7 @@ impl Durability {
     }
 
     /// Returns whether this level waits for any replica.
-    pub const fn waits(self) -> bool {
+    pub(crate) const fn waits(self) -> bool {
         !matches!(self, Self::Master | Self::Replicas(0))
     }
 }

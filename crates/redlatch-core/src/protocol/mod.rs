@@ -6,6 +6,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod classify;
+pub(crate) mod contended;
 pub(crate) mod durability;
 pub(crate) mod glob;
 pub(crate) mod hold;

@@ -81,6 +81,9 @@ pub struct Key {
     name_len: u16,
 }
 
+/// The command that publishes on a [broadcast channel](Key::broadcast_channel).
+pub const PUBLISH: &str = "PUBLISH";
+
 impl Key {
     /// Returns the key of `name` under `prefix`.
     pub fn new(prefix: &Prefix, name: &Name) -> Self {
@@ -136,7 +139,7 @@ impl Key {
     }
 
     /// Returns the broadcast channel of the object, in the same slot. All clients that wait for the
-    /// object subscribe to it.
+    /// object subscribe to it. [`PUBLISH`] sends a message.
     pub fn broadcast_channel(&self) -> Arc<str> {
         self.part("b").into()
     }

@@ -56,8 +56,8 @@ pub(crate) struct Seen {
 /// The watchers of one object in one process. One look at a time answers all of them.
 ///
 /// A watcher that needs the state of the object calls [`want`](Self::want). Until
-/// [`told`](Self::told) returns a result, it calls [`begin`](Self::begin). If `begin` returns a
-/// number, the watcher sends the look itself, and then calls [`saw`](Self::saw),
+/// [`take_result`](Self::take_result) returns a result, it calls [`begin`](Self::begin). If `begin`
+/// returns a number, the watcher sends the look itself, and then calls [`saw`](Self::saw),
 /// [`failed`](Self::failed) or [`gave_up`](Self::gave_up). Otherwise the look of another watcher is
 /// under way, and the watcher waits for a wake-up. Those three methods return the watchers to wake.
 ///
@@ -82,7 +82,7 @@ struct Watcher<E> {
     phase: Option<u64>,
     /// The watcher waits for a look with a number greater than this.
     wants: Option<u64>,
-    told: Option<WatchResult<E>>,
+    result: Option<WatchResult<E>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,7 +113,7 @@ impl<E: Clone> PhaseWatch<E> {
         let watcher = Watcher {
             phase,
             wants: None,
-            told: None,
+            result: None,
         };
         self.watchers.insert(id, watcher);
         id
@@ -169,8 +169,8 @@ impl<E: Clone> PhaseWatch<E> {
     }
 
     /// Returns the result for `id` since the last call, if any.
-    pub(crate) fn told(&mut self, id: u64) -> Option<WatchResult<E>> {
-        self.watchers.get_mut(&id)?.told.take()
+    pub(crate) fn take_result(&mut self, id: u64) -> Option<WatchResult<E>> {
+        self.watchers.get_mut(&id)?.result.take()
     }
 
     /// Begins a look that is to be answered by `until`, unless another look is under way. Returns
@@ -214,7 +214,7 @@ impl<E: Clone> PhaseWatch<E> {
         for (&id, watcher) in &mut self.watchers {
             if watcher.wants.is_some_and(|after| after < number) {
                 watcher.wants = None;
-                watcher.told = Some(WatchResult::Failed(why.clone()));
+                watcher.result = Some(WatchResult::Failed(why.clone()));
                 wake.push(id);
             }
         }
@@ -261,7 +261,7 @@ impl<E> Watcher<E> {
                 }
                 None => {
                     self.wants = None;
-                    self.told = Some(WatchResult::Absent);
+                    self.result = Some(WatchResult::Absent);
                     return true;
                 }
             },
@@ -271,7 +271,7 @@ impl<E> Watcher<E> {
             return false;
         }
         self.wants = None;
-        self.told = Some(match state {
+        self.result = Some(match state {
             PhaseState::UnderWay => WatchResult::UnderWay,
             PhaseState::Over => WatchResult::Over,
             PhaseState::Gone => WatchResult::Gone,
@@ -316,14 +316,14 @@ mod tests {
             snapshot(&[], Some((7, PhaseState::UnderWay))),
         );
         assert_eq!(woken, [a, b]);
-        assert_eq!(it.told(a), Some(WatchResult::UnderWay));
-        assert_eq!(it.told(a), None);
+        assert_eq!(it.take_result(a), Some(WatchResult::UnderWay));
+        assert_eq!(it.take_result(a), None);
         assert_eq!((it.phase(a), it.phase(b)), (Some(7), Some(7)));
         let (number, phases) = it.begin(at(2), at(9)).unwrap();
         assert_eq!(phases, [7]);
         let over = snapshot(&[(7, PhaseState::Over)], Some((8, PhaseState::UnderWay)));
         assert_eq!(it.saw(number, at(2), over), [a, b], "they need not ask");
-        assert_eq!(it.told(b), Some(WatchResult::Over));
+        assert_eq!(it.take_result(b), Some(WatchResult::Over));
     }
 
     #[test]
@@ -338,11 +338,11 @@ mod tests {
             snapshot(&[], Some((7, PhaseState::UnderWay))),
         );
         assert_eq!(woken, [a, b], "b is to look itself");
-        assert_eq!((it.told(b), it.phase(b)), (None, None));
+        assert_eq!((it.take_result(b), it.phase(b)), (None, None));
         let (number, _) = it.begin(at(1), at(9)).unwrap();
         it.saw(number, at(1), snapshot(&[(7, PhaseState::Gone)], None));
-        assert_eq!(it.told(a), Some(WatchResult::Gone));
-        assert_eq!(it.told(b), Some(WatchResult::Absent));
+        assert_eq!(it.take_result(a), Some(WatchResult::Gone));
+        assert_eq!(it.take_result(b), Some(WatchResult::Absent));
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod tests {
             snapshot(&[], Some((7, PhaseState::UnderWay))),
         );
         for id in [a, b] {
-            assert_eq!(it.told(id), Some(WatchResult::UnderWay));
+            assert_eq!(it.take_result(id), Some(WatchResult::UnderWay));
         }
         it.hear(a, 1);
         let (number, _) = it.begin(at(1), at(9)).unwrap();
@@ -369,7 +369,7 @@ mod tests {
         );
         assert_eq!(it.saw(number, at(1), still.clone()), [a, b]);
         for id in [a, b] {
-            assert_eq!(it.told(id), Some(WatchResult::UnderWay));
+            assert_eq!(it.take_result(id), Some(WatchResult::UnderWay));
         }
         // A message during a look may be about a later event than the look shows.
         it.hear(a, 2);
@@ -377,7 +377,7 @@ mod tests {
         it.hear(b, 3);
         it.saw(number, at(2), still);
         assert_eq!(
-            (it.told(a), it.told(b)),
+            (it.take_result(a), it.take_result(b)),
             (Some(WatchResult::UnderWay), None)
         );
         let (number, _) = it.begin(at(3), at(9)).unwrap();
@@ -397,7 +397,7 @@ mod tests {
             at(0),
             snapshot(&[(5, PhaseState::Over)], Some((6, PhaseState::UnderWay))),
         );
-        assert_eq!(it.told(c), Some(WatchResult::Over));
+        assert_eq!(it.take_result(c), Some(WatchResult::Over));
     }
 
     #[test]
@@ -414,6 +414,6 @@ mod tests {
         assert_eq!(late, 3, "the second was forgotten");
         assert_eq!(it.gave_up(2), None, "and counts no more");
         assert_eq!(it.failed(late, &"no right"), [b]);
-        assert_eq!(it.told(b), Some(WatchResult::Failed("no right")));
+        assert_eq!(it.take_result(b), Some(WatchResult::Failed("no right")));
     }
 }

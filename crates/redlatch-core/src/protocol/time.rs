@@ -15,7 +15,7 @@ pub struct Moment(u64);
 
 impl Moment {
     /// The origin of the clock.
-    pub const ORIGIN: Self = Self(0);
+    pub(crate) const ORIGIN: Self = Self(0);
 
     /// An instant later than every other one, which means "never".
     pub const FAR_FUTURE: Self = Self(u64::MAX);

@@ -240,10 +240,6 @@ impl Waiter {
         Step::AwaitTurn {
             until: self.plan.bound(until),
             overdue,
-            listen: match self.plan.discipline {
-                Discipline::Barging => Listen::Nothing,
-                Discipline::Queued => Listen::Own,
-            },
         }
     }
 

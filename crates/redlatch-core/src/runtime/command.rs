@@ -16,18 +16,27 @@ impl Command {
         Self::with_capacity(8, 128).arg(name)
     }
 
-    /// Creates an empty command with room for `args` arguments of `bytes` bytes in total.
-    pub fn with_capacity(args: usize, bytes: usize) -> Self {
-        Self {
-            args: Strings::with_capacity(args, bytes),
-        }
-    }
-
     /// Appends one argument.
     #[must_use]
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.push(arg);
         self
+    }
+
+    /// Returns an iterator over the arguments, the command's name first.
+    pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.args.iter()
+    }
+}
+
+/// For the crates of this family.
+#[doc(hidden)]
+impl Command {
+    /// Creates an empty command with room for `args` arguments of `bytes` bytes in total.
+    pub fn with_capacity(args: usize, bytes: usize) -> Self {
+        Self {
+            args: Strings::with_capacity(args, bytes),
+        }
     }
 
     /// Appends one argument in place.
@@ -36,13 +45,8 @@ impl Command {
     }
 
     /// Appends the `Display` text of one argument in place.
-    pub fn write(&mut self, arg: impl fmt::Display) {
+    pub(crate) fn write(&mut self, arg: impl fmt::Display) {
         self.args.write(arg);
-    }
-
-    /// Returns an iterator over the arguments, the command's name first.
-    pub fn args(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.args.iter()
     }
 
     /// Returns the total length of all arguments in bytes.

@@ -8,11 +8,17 @@ mod command;
 mod strings;
 mod tokio_runtime;
 mod transport;
+#[cfg(test)]
+pub(crate) mod values;
 
-pub use command::{Command, Outcome, Reply, ServerError, Value};
+#[doc(hidden)]
+pub use command::Outcome;
+pub use command::{Command, Reply, ServerError, Value};
 pub(crate) use strings::Strings;
 pub use tokio_runtime::{BoxFuture, Runtime, TokioRuntime};
+// Only a transport needs these types, and only crates of this family have one.
+#[doc(hidden)]
 pub use transport::{
-    Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Protocol, Purpose, Push, Pushes,
-    TlsOptions, Transport,
+    Address, Conn, Dial, DialError, DialErrorKind, Dialed, Login, Protocol, Purpose, Pushes,
 };
+pub use transport::{Push, TlsOptions, Transport};

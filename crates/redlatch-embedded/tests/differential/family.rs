@@ -3,30 +3,18 @@
 
 use fastrand::Rng;
 use redlatch_core::runtime::{Command, Value};
-use redlatch_lua::{FAIR, REENTRANT, Source};
+use redlatch_lua::Source;
 
-use crate::{commands, latch, lua, pair::Pair, pool};
+use crate::{commands, lua, pair::Pair};
 
 /// One random call of one of the scripts, or now and then a command that puts something else under
 /// their keys.
-pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
+pub(crate) fn random_call(family: &[Share], pair: &mut Pair, rng: &mut Rng) -> Command {
     if rng.u8(..60) == 0 {
         return disturbance(pair, rng);
     }
-    let time = Time::random(rng);
-    let ((source, keys, args), time) = match rng.u8(..64) {
-        0..8 => (acquire(rng, time), time),
-        8..11 => (renew(pair, rng, time), time),
-        11..17 => (release(pair, rng, time), time),
-        17..19 => (force(pair, rng), time),
-        19 => {
-            let keys = lock_keys(&[some_lock(rng)]);
-            ((&REENTRANT.inspect, keys, Vec::new()), time)
-        }
-        20..32 => (fair(pair, rng, time), time),
-        32..52 => pool::random_call(rng),
-        _ => latch::random_call(pair, rng),
-    };
+    let random_call = choose(family, rng);
+    let ((source, keys, args), time) = random_call(pair, rng);
     let bytes = |texts: Vec<String>| {
         texts
             .into_iter()
@@ -36,111 +24,25 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> Command {
     lua::eval(&at(source, time), &bytes(keys), &bytes(args))
 }
 
+/// A folder of scripts: its weight among the others, and what draws its calls.
+pub(crate) type Share = (u32, RandomCall);
+
+/// Draws one call of one of the scripts of a folder, and the time at which it runs.
+type RandomCall = fn(&mut Pair, &mut Rng) -> (Parts, Time);
+
+fn choose(family: &[Share], rng: &mut Rng) -> RandomCall {
+    let all: u32 = family.iter().map(|(weight, _)| weight).sum();
+    let mut at = rng.u32(..all);
+    let found = family.iter().find(|&&(weight, _)| {
+        let found = at < weight;
+        at = at.saturating_sub(weight);
+        found
+    });
+    found.unwrap().1
+}
+
 /// A script, its keys, its arguments.
 pub(crate) type Parts = (&'static Source, Vec<String>, Vec<String>);
-
-fn acquire(rng: &mut Rng, time: Time) -> Parts {
-    let (owner, attempt) = attempt(rng);
-    let lease = [50, 3_000, 8_000][rng.usize(..3)];
-    let args = vec![
-        by(rng, time),
-        owner,
-        attempt,
-        lease.to_string(),
-        (lease + RETENTION).to_string(),
-        pick(rng, &["", "60000", "90000"]),
-        address(rng),
-    ];
-    (&REENTRANT.acquire, lock_keys(&some_locks(rng)), args)
-}
-
-fn renew(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
-    let (owner, _) = attempt(rng);
-    let locks = some_locks(rng);
-    let lease = [50, 3_000, 8_000][rng.usize(..3)];
-    let mut args = vec![
-        by(rng, time),
-        owner,
-        lease.to_string(),
-        (lease + RETENTION).to_string(),
-    ];
-    args.extend(locks.iter().map(|&lock| token(pair, rng, lock)));
-    let keys = locks.iter().map(|lock| format!("key{lock}")).collect();
-    (&REENTRANT.renew, keys, args)
-}
-
-fn release(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
-    let (owner, attempt) = attempt(rng);
-    let locks = some_locks(rng);
-    let void = if rng.bool() {
-        by(rng, time)
-    } else {
-        String::new()
-    };
-    let mut args = vec![owner, attempt, void, RETENTION.to_string(), address(rng)];
-    args.extend(locks.iter().map(|&lock| match rng.u8(..4) {
-        0 => String::new(),
-        _ => token(pair, rng, lock),
-    }));
-    let mut keys = lock_keys(&locks);
-    if rng.u8(..8) == 0 {
-        keys.truncate(locks.len());
-    }
-    (&REENTRANT.release, keys, args)
-}
-
-fn force(pair: &mut Pair, rng: &mut Rng) -> Parts {
-    let lock = some_lock(rng);
-    let args = vec![
-        token(pair, rng, lock),
-        pick(rng, &["now", "after"]),
-        RETENTION.to_string(),
-    ];
-    (&REENTRANT.force, lock_keys(&[lock]), args)
-}
-
-/// One of the scripts of the fair lock, on one name and its two sets. Waiters die by not coming
-/// when they are called.
-fn fair(pair: &mut Pair, rng: &mut Rng, time: Time) -> Parts {
-    let keys = || ["key2", "key5", "key6"].map(str::to_owned).to_vec();
-    let scripts = &FAIR.exclusive;
-    let (owner, attempt) = attempt(rng);
-    let waiter = pick(
-        rng,
-        &[
-            "PUBLISH w:a 1 1",
-            "PUBLISH w:a 2 1",
-            "PUBLISH w:b 3 2",
-            "NONE w:b 4 2",
-        ],
-    );
-    let lease = [50, 3_000, 8_000][rng.usize(..3)];
-    match rng.u8(..12) {
-        0..6 => {
-            let (register, waiter) = match rng.u8(..6) {
-                0 => (String::new(), String::new()),
-                _ => (pick(rng, &["60000", "90000"]), waiter),
-            };
-            let (lease, ttl) = (lease.to_string(), (lease + RETENTION).to_string());
-            let args = vec![by(rng, time), owner, attempt, lease, ttl, register, waiter];
-            (&scripts.acquire, keys(), args)
-        }
-        6..10 => {
-            let token = token(pair, rng, 2);
-            let void = [String::new(), by(rng, time)][rng.usize(..2)].clone();
-            let args = vec![owner, attempt, void, RETENTION.to_string(), waiter, token];
-            (&scripts.release, keys(), args)
-        }
-        10 => {
-            let args = vec![
-                pick(rng, &["", "1700000003000000"]),
-                pick(rng, &["1", "128"]),
-            ];
-            (&FAIR.waiters, keys(), args)
-        }
-        _ => (&FAIR.position, keys(), vec![waiter]),
-    }
-}
 
 /// Something else under a key, or nothing.
 fn disturbance(pair: &Pair, rng: &mut Rng) -> Command {
@@ -171,7 +73,7 @@ impl Time {
         }
     }
 
-    fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Rng) -> Self {
         let all = [0, 1, 999, 1_000, 500_000, 999_999];
         Self {
             seconds: EPOCH + rng.u64(..10),
@@ -201,26 +103,13 @@ pub(crate) fn by(rng: &mut Rng, time: Time) -> String {
     (time.millis() + 5_000 - rng.u64(..5_500)).to_string()
 }
 
-fn attempt(rng: &mut Rng) -> (String, String) {
+pub(crate) fn attempt(rng: &mut Rng) -> (String, String) {
     let client = pick(rng, &["a", "b"]);
     (format!("{client}:1"), format!("{client}:{}", rng.u8(2..6)))
 }
 
-fn address(rng: &mut Rng) -> String {
-    pick(
-        rng,
-        &[
-            "",
-            "PUBLISH w:a 1",
-            "PUBLISH w:b 2",
-            "PUBLISH w:b 3",
-            "NOPE w:b 4",
-        ],
-    )
-}
-
 /// The token that the engine has for this lock, or one near it.
-fn token(pair: &mut Pair, rng: &mut Rng, lock: usize) -> String {
+pub(crate) fn token(pair: &mut Pair, rng: &mut Rng, lock: usize) -> String {
     let stored = Command::new("HGET").arg(format!("key{lock}")).arg("t");
     let stored = pair.ours(&stored).ok();
     let stored = stored.as_ref().and_then(Value::as_int).unwrap_or_default();
@@ -232,24 +121,6 @@ fn token(pair: &mut Pair, rng: &mut Rng, lock: usize) -> String {
     }
 }
 
-fn some_lock(rng: &mut Rng) -> usize {
-    rng.usize(..3)
-}
-
-fn some_locks(rng: &mut Rng) -> Vec<usize> {
-    let mut locks = vec![0, 1, 2];
-    rng.shuffle(&mut locks);
-    locks.truncate([1, 1, 1, 2, 3][rng.usize(..5)]);
-    locks
-}
-
-/// The keys that decide, then the queues.
-fn lock_keys(locks: &[usize]) -> Vec<String> {
-    let keys = locks.iter().map(|lock| format!("key{lock}"));
-    keys.chain(locks.iter().map(|lock| format!("key{}", lock + 3)))
-        .collect()
-}
-
 pub(crate) fn pick(rng: &mut Rng, items: &[&str]) -> String {
     items[rng.usize(..items.len())].to_owned()
 }
@@ -258,4 +129,4 @@ pub(crate) fn pick(rng: &mut Rng, items: &[&str]) -> String {
 const EPOCH: u64 = 1_700_000_000;
 
 /// Long enough that nothing expires while a test runs, by the real clock that keys end by.
-const RETENTION: u64 = 600_000;
+pub(crate) const RETENTION: u64 = 600_000;

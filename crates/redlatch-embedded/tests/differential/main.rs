@@ -42,11 +42,13 @@
 mod client;
 mod commands;
 mod compare;
+mod fair;
 mod family;
 mod latch;
 mod lua;
 mod pair;
 mod pool;
+mod reentrant;
 mod server;
 
 use std::time::{Duration, Instant};
@@ -54,10 +56,19 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use crate::{
+    family::Share,
     lua::ScriptCase,
     pair::{Case, Pair},
     server::Server,
 };
+
+/// The folders of scripts, each with its share of the calls.
+const FAMILY: &[Share] = &[
+    (20, reentrant::random_call),
+    (12, fair::random_call),
+    (20, pool::random_call),
+    (12, latch::random_call),
+];
 
 /// Random commands, scripts and expressions against every server of the list.
 #[test]
@@ -106,7 +117,7 @@ fn scripts_of_the_family_are_answered_as_by_real_servers() {
         let mut pair = Pair::new(&server);
         for _ in 0..cases / FEW {
             let round: Vec<_> = (0..FEW)
-                .map(|_| Case::plain(family::random_call(&mut pair, &mut rng)))
+                .map(|_| Case::plain(family::random_call(FAMILY, &mut pair, &mut rng)))
                 .collect();
             let trouble = TROUBLES.get(rng.usize(..TROUBLES.len() * 10));
             pair.run_under(trouble.copied(), round);

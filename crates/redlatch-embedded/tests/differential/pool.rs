@@ -3,10 +3,13 @@
 use fastrand::Rng;
 use redlatch_lua::POOL;
 
-use crate::family::{Parts, Time, by, pick};
+use crate::{
+    family::{Parts, Time, by, pick},
+    pair::Pair,
+};
 
 /// One random call, and the time at which it runs.
-pub(crate) fn random_call(rng: &mut Rng) -> (Parts, Time) {
+pub(crate) fn random_call(_: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
     let time = Time::random_of_long_life(rng);
     let parts = match rng.u8(..24) {
         0..9 => acquire(rng, time),

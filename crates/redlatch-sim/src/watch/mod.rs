@@ -29,7 +29,7 @@ use redlatch_core::{
 use self::register::Register;
 pub use self::{
     checker::{Checker, Event},
-    record::{Record, Tally, Violation},
+    record::{Common, Record, Tally, Violation},
     view::{Call, Claim, Conditions, GRAIN, Id, Part, Sight, Sighted, View, Waits},
 };
 use crate::{
@@ -37,7 +37,7 @@ use crate::{
     faults::{Fault, Faults},
     names::label,
     plan::Plan,
-    scripts::Ran,
+    scripts::{Ran, Runs},
     workload::Kind,
     world::Options,
 };
@@ -286,7 +286,7 @@ impl Watch {
     /// Records that the server has run a command.
     pub fn served(&self, proc: ProcId, command: &Command, reply: &Reply, sent: u64, now: u64) {
         let mut state = self.state();
-        let Some(ran) = Ran::of(command, reply) else {
+        let Some(runs) = Runs::of(command, reply) else {
             state.record.story.say(now, || {
                 // The other arguments may differ between machines.
                 let words: Vec<_> = command
@@ -303,11 +303,35 @@ impl Watch {
             });
             return;
         };
+        match runs {
+            Runs::One(ran) => self.ran(&mut state, proc, &ran, sent),
+            Runs::Common { served, alone } => {
+                state.record.tally.common.add(&Common {
+                    calls: 1,
+                    largest: (served.len() + alone) as u64,
+                    served: served.len() as u64,
+                    alone: alone as u64,
+                });
+                state.record.story.say(now, || {
+                    format!(
+                        "the server runs a common call: {} served, {alone} not",
+                        served.len()
+                    )
+                });
+                for ran in &served {
+                    self.ran(&mut state, proc, ran, sent);
+                }
+            }
+        }
+    }
+
+    fn ran(&self, state: &mut State, proc: ProcId, ran: &Ran<'_>, sent: u64) {
+        let now = self.exec.now();
         state.record.story.say(now, || ran.to_string());
-        let seen = self.kind.seen(&ran);
+        let seen = self.kind.seen(ran);
         let event = Event::Ran {
             proc,
-            ran: &ran,
+            ran,
             seen: &seen,
             sent,
         };

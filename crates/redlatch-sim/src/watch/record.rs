@@ -26,6 +26,31 @@ pub struct Tally {
     pub stopped: u64,
     /// The number of losses that holders were told.
     pub losses: u64,
+    /// Calls that stood for calls of several tasks.
+    pub common: Common,
+}
+
+/// The sums of the calls that stood for several calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Common {
+    /// Their number.
+    pub calls: u64,
+    /// The largest number of calls in one.
+    pub largest: u64,
+    /// The calls that they served.
+    pub served: u64,
+    /// The calls that they left alone.
+    pub alone: u64,
+}
+
+impl Common {
+    /// Adds the sums of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.largest = self.largest.max(other.largest);
+        self.served += other.served;
+        self.alone += other.alone;
+    }
 }
 
 /// The record of one run.

@@ -3,9 +3,13 @@
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use redlatch_core::{Error, Owner, Released, WaitStrategy};
+use redlatch_core::{Error, Owner, Released};
 
-use super::{Guard, How, Terms, Work, Worker, worker::fragile};
+use super::{
+    Guard, Terms, Work, Worker,
+    steps::{End, Waited},
+    worker::fragile,
+};
 use crate::{
     faults::Fault,
     names::{label, name_of},
@@ -84,13 +88,7 @@ enum Nesting {
 
 /// Runs one round: thinks, acquires, works under the guard, gives it up.
 pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
-    let lease = worker.plan().lease * 1000;
-    let think = match worker.rng.below(10) {
-        0 => worker.rng.between(0, lease * 3 / 2),
-        1..=4 => 0,
-        _ => worker.rng.between(0, 50_000),
-    };
-    worker.think(think).await;
+    worker.rest().await;
     let name = worker.rng.index(worker.plan().names);
     if worker.has(Fault::Force) && worker.rng.chance(60) {
         return kind.force(worker, name).await;
@@ -110,12 +108,7 @@ pub(super) async fn round<K: Holding>(kind: &K, worker: &mut Worker) {
 
 /// Acquires a name, which every worker must be able to do once all is healed.
 pub(super) async fn get_on<K: Holding>(kind: &K, worker: &mut Worker, name: usize) {
-    let terms = Terms {
-        how: How::Patiently,
-        renewed: true,
-        lease: ms(worker.plan().lease),
-        strategy: WaitStrategy::Notify,
-    };
+    let terms = Terms::patient(worker);
     loop {
         let call = worker
             .watch()
@@ -152,27 +145,11 @@ async fn acquire<K: Holding>(
     let future = grown.unwrap_or_else(|| kind.acquire(worker, name, owner, &terms));
     let future = worker.call(future);
     let call = worker.watch().asks(worker.life.proc, name, terms.waits());
-    let cancels = worker.has(Fault::Cancel) && worker.rng.chance(200);
-    let result = if cancels {
-        worker.cancelled(future, name).await
-    } else {
-        let limit = terms.limit(worker);
-        Some(worker.timed("acquire", limit, future).await)
-    };
-    let hold = match result {
-        Some(Ok(Some(guard))) => Some(delivered(worker, call, guard, terms.renewed)),
-        Some(Ok(None)) => {
-            worker.say(|| format!("does not get {}", label(name)));
-            None
-        }
-        Some(Err(error)) => {
-            worker.say(|| format!("fails to get {}: {error}", label(name)));
-            None
-        }
-        None => None,
-    };
+    let limit = terms.limit(worker);
+    let (guard, waited) = worker.awaits(future, name, label(name), limit).await;
+    let hold = guard.map(|guard| delivered(worker, call, guard, terms.renewed));
     worker.watch().asked(call);
-    if cancels && hold.is_none() && nesting == Nesting::Outer {
+    if waited == Waited::ForAWhile && hold.is_none() && nesting == Nesting::Outer {
         worker.leaves_nothing(name, owner).await;
     }
     hold
@@ -199,14 +176,9 @@ fn work<'a, K: Holding>(
     depth: usize,
 ) -> Work<'a> {
     Box::pin(async move {
-        let lease = worker.plan().lease * 1000;
         let mut inner = Vec::new();
         for _ in 0..worker.rng.below(5) {
-            let span = match worker.rng.below(20) {
-                0 => worker.rng.between(0, lease * 3),
-                1..=3 => worker.rng.between(0, lease),
-                _ => worker.rng.between(0, 20_000),
-            };
+            let span = worker.draw_work();
             match worker.rng.below(10) {
                 0 | 1 if depth < 2 && K::REENTRANT => {
                     let (name, owner, base) = (hold.name, &hold.owner, hold.guard.as_deref());
@@ -280,15 +252,14 @@ async fn end<K: Holding>(
     if guard.is_some_and(|guard| kind.shrinks(worker, guard)) {
         return shrink(kind, worker, hold).await;
     }
-    match worker.rng.below(10) {
-        0..=3 => drop(hold),
-        4 if worker.has(Fault::Cancel) => {
-            let polls = worker.rng.between(1, 4);
+    match worker.draw_end() {
+        End::Drop => drop(hold),
+        End::DropRelease { polls } => {
             if let Some(guard) = hold.take() {
                 let _ = fragile(Box::pin(guard.release()), polls).await;
             }
         }
-        _ => {
+        End::Release => {
             let released = release(worker, hold).await;
             worker.say(|| format!("has released: {released:?}"));
         }

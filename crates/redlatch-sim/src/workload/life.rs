@@ -142,6 +142,15 @@ impl Life {
 
     /// Sleeps for `micros`. Once all is healed, it sleeps for at most 1 ms more.
     pub(super) async fn think(&self, micros: u64) {
+        let beat = self.shared.plan.beat;
+        let micros = match beat {
+            0 => micros,
+            beat => {
+                let origin = self.runtime.now().since_origin();
+                let now = u64::try_from(origin.as_micros()).unwrap_or(0);
+                (now + micros).next_multiple_of(beat) - now
+            }
+        };
         select! {
             biased;
             () = self.shared.healed() => self.sleep(micros.min(1_000)).await,

@@ -1,6 +1,9 @@
 //! The workloads of clients. Each primitive is a [`Workload`] in its own folder, listed in
 //! [`KINDS`].
 
+#[macro_use]
+mod macros;
+
 mod fair;
 mod guard;
 mod holding;
@@ -11,6 +14,7 @@ mod multi;
 mod pool;
 mod red;
 mod rwlock;
+mod steps;
 mod terms;
 mod worker;
 
@@ -30,6 +34,7 @@ use crate::{
     mutants::Mutant,
     plan::Plan,
     rng::Rng,
+    scenarios::Scenario,
     scripts::{Ran, Seen},
     watch::Checker,
 };
@@ -88,13 +93,7 @@ pub trait Workload: fmt::Debug + Sync {
 
     /// Returns the waiters that this key registers: any text that contains the client's id.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        let Contents::SortedSet(members) = &key.contents else {
-            return Vec::new();
-        };
-        let members = members.iter();
-        members
-            .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
-            .collect()
+        members(key)
     }
 
     /// Returns the longest remaining time of an unused key in ms; `None` if it may stay for good.
@@ -113,6 +112,28 @@ pub trait Workload: fmt::Debug + Sync {
 
     /// Lists its planted faults.
     fn mutants(&self) -> &'static [Mutant];
+
+    /// Lists the scenarios of this kind alone.
+    fn scenarios(&self) -> &'static [Scenario] {
+        &[]
+    }
+
+    /// Tells whether its seeds may draw this scenario.
+    fn takes_part(&self, scenario: &Scenario) -> bool {
+        let own = self.scenarios().iter().any(|own| own.name == scenario.name);
+        own || scenario.is_common() && self.nodes() == 1
+    }
+}
+
+/// Returns the members of a sorted set; none for another key.
+fn members(key: &KeyDump) -> Vec<String> {
+    let Contents::SortedSet(members) = &key.contents else {
+        return Vec::new();
+    };
+    let members = members.iter();
+    members
+        .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
+        .collect()
 }
 
 /// Finds a kind by its name.

@@ -32,6 +32,16 @@ pub enum How {
 }
 
 impl Terms {
+    /// Returns the terms under which every worker must get a name once all is healed.
+    pub(super) fn patient(worker: &Worker) -> Self {
+        Self {
+            how: How::Patiently,
+            renewed: true,
+            lease: ms(worker.plan().lease),
+            strategy: WaitStrategy::Notify,
+        }
+    }
+
     pub(super) fn draw(worker: &mut Worker) -> Self {
         let lease = worker.plan().lease;
         let renewed = worker.rng.chance(600);

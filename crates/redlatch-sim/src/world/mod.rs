@@ -142,7 +142,9 @@ impl World {
         let kind = options.kind_of(seed);
         let mut rng = Rng::new(seed);
         let faults = Faults::draw(&mut rng, &options.forced());
-        let mut plan = Plan::draw(&mut rng, &faults).over(kind.nodes(), seed, &faults);
+        let mut plan = Plan::draw(&mut rng, &faults)
+            .over(kind.nodes(), seed, &faults)
+            .crowded(seed);
         if let Some(scenario) = options.scenario {
             plan = plan.within(scenario, seed);
         }
@@ -355,4 +357,4 @@ const SAFETY: u64 = 60_000_000;
 /// The limit of steps in a run.
 const STEPS: u64 = 3_000_000;
 
-const _: () = assert!(NAMES.len() == 3);
+const _: () = assert!(NAMES.len() == 8);

@@ -1,6 +1,6 @@
 //! Several locks held as one.
 
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::{future::IntoFuture, ops::RangeInclusive, sync::Arc, time::Duration};
 
 use redlatch::{Client, ErrorKind, HoldState, Lock, Lockable, LossCause, MultiLock, Released};
 use tokio::sync::Mutex;
@@ -292,6 +292,12 @@ async fn costs(fleet: &Fleet, at: usize, all: &MultiLock) -> (u64, u64) {
     (taken - before, fleet.0[at].script_calls() - taken)
 }
 
+/// The commands for this number of calls at once, of which `most` may share one. A server that
+/// answers at once gets one for each; otherwise the first four have no company yet.
+fn shared(calls: u64, most: u64) -> RangeInclusive<u64> {
+    calls.min(4 + calls.saturating_sub(4).div_ceil(most))..=calls
+}
+
 fn plain(client: &Client, count: u64) -> Vec<Lock> {
     let name = |at| client.lock(&format!("n{at:03}"));
     (0..count).map(name).collect()
@@ -303,15 +309,18 @@ async fn free_members_are_taken_by_one_command(fleet: &Fleet) {
         let locks = plain(&clients[0], count);
         let members: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
         let all = clients[0].multi_lock(&members);
-        assert_eq!(costs(fleet, 0, &all).await, (cost, count));
+        let (taken, released) = costs(fleet, 0, &all).await;
+        assert_eq!(taken, cost);
+        assert!(shared(count, 16).contains(&released), "{released}");
         // A lease that nothing renews is counted from the one grant. The server is to know the
         // script that extends.
         let guard = all.lock().lease(10 * SECOND).await.unwrap();
         guard.release().await;
         let before = fleet.0[0].script_calls();
         let guard = all.lock().lease(10 * SECOND).await.unwrap();
-        let extended = if count > 100 { 100 } else { 0 };
-        assert_eq!(fleet.0[0].script_calls() - before, cost + extended);
+        let extended = fleet.0[0].script_calls() - before - cost;
+        let expected = shared(if count > 100 { 100 } else { 0 }, 32);
+        assert!(expected.contains(&extended), "{extended}");
         for (held, lock) in guard.members().iter().zip(&locks).take(10) {
             let info = lock.info().await.unwrap().unwrap();
             assert_eq!((info.token, info.count), (held.token(), 1));
@@ -337,11 +346,19 @@ async fn each_kind_and_server_costs_a_command(fleet: &Fleet) {
     members.extend(read.iter().map(|lock| lock as &dyn Lockable));
     let all = clients[0].multi_lock(&members);
     // One for the plain ones, one for the fair ones, two for two sides.
-    assert_eq!(costs(fleet, 0, &all).await, (4, 7));
+    let (taken, released) = costs(fleet, 0, &all).await;
+    assert!(
+        taken == 4 && (5..=7).contains(&released),
+        "{taken} {released}"
+    );
     members.extend(there.iter().map(|lock| lock as &dyn Lockable));
     let all = clients[0].multi_lock(&members);
     // Names of two servers take turns in the order.
-    assert_eq!(costs(fleet, 0, &all).await, (3 + 1 + 2, 7));
+    let (taken, released) = costs(fleet, 0, &all).await;
+    assert!(
+        taken == 3 + 1 + 2 && (5..=7).contains(&released),
+        "{taken} {released}"
+    );
     assert_eq!(costs(fleet, 1, &all).await, (3, 3));
 }
 

@@ -1,124 +1,36 @@
-//! Every future of the lock may be dropped at every await: poll it k times, drop it, look what is
-//! left (L2).
+//! Every future of the lock may be dropped at every await (L2).
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    time::Duration,
-};
+use std::{future::IntoFuture, time::Duration};
 
 use redlatch::{Client, LockGuard};
-use redlatch_tests::backend::{Backend, assert_tables_empty};
+use redlatch_tests::backend::Backend;
 
-const MS: Duration = Duration::from_millis(1);
+use crate::cancel::{MS, Task, cancellation_tests, dropped_at_every_await, polled, subject};
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+subject!(Plain: lock.lock / try_lock_for beside lock, assert_nobody_waits, assert_nothing_left);
 
-/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
-/// drop, `client` has nothing, and once `others` have let go nothing is on the server.
-async fn dropped_at_every_await(
-    make: impl AsyncFn(&Backend, &Client) -> (Task, Option<LockGuard>),
-) -> u32 {
-    for polls in 1.. {
-        let backend = Backend::embedded();
-        let client = backend.client().await;
-        let (mut task, other) = make(&backend, &client).await;
-        let mut done = false;
-        for _ in 0..polls {
-            if futures_util::poll!(task.as_mut()).is_ready() {
-                done = true;
-                break;
-            }
-            // Lets the background work, timers and messages get one step ahead.
-            backend.pass(MS / 2).await;
-        }
-        drop(task);
-        if let Some(other) = other {
-            other.release().await.unwrap();
-        }
-        assert_tables_empty(&client).await;
-        backend.pass(10 * MS).await;
-        assert_tables_empty(&client).await;
-        backend.assert_only_counters_left();
-        let again = client.lock("x").try_lock().await.unwrap();
-        assert!(
-            again.is_some(),
-            "dropped after {polls} polls, the name is free"
-        );
-        if done {
-            return polls;
-        }
-        assert!(polls < 10_000, "it never ends");
-    }
-    unreachable!("the loop ends by itself")
+cancellation_tests!(Plain);
+
+async fn assert_nobody_waits(client: &Client) {
+    let info = client.lock("x").info().await.unwrap();
+    assert_eq!(info.map_or(0, |info| info.waiters), 0);
 }
 
-async fn held_by_another(backend: &Backend) -> LockGuard {
-    backend.client().await.lock("x").lock().await.unwrap()
+async fn assert_nothing_left(backend: &Backend, client: &Client) {
+    backend.assert_only_counters_left();
+    let again = client.lock("x").try_lock().await.unwrap();
+    assert!(again.is_some(), "the name is free");
 }
 
-// L2
-#[tokio::test(start_paused = true)]
-async fn cancelled_lock_of_a_free_name_leaves_nothing() {
-    let polls = dropped_at_every_await(async |_: &Backend, client: &Client| {
-        let lock = client.lock("x");
-        (
-            Box::pin(async move { drop(lock.lock().await.unwrap()) }) as Task,
-            None,
-        )
+fn release(guard: LockGuard) -> Task {
+    Box::pin(async move {
+        guard.release().await.unwrap();
     })
-    .await;
-    assert!(polls > 1);
-}
-
-// L2
-#[tokio::test(start_paused = true)]
-async fn cancelled_lock_of_a_held_name_leaves_nothing() {
-    dropped_at_every_await(async |backend: &Backend, client: &Client| {
-        let other = held_by_another(backend).await;
-        let lock = client.lock("x");
-        (
-            Box::pin(async move { drop(lock.try_lock_for(30 * MS).await.unwrap()) }) as Task,
-            Some(other),
-        )
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_lock_before_the_subscription_leaves_nothing() {
-    dropped_at_every_await(async |backend: &Backend, _: &Client| {
-        let other = held_by_another(backend).await;
-        let client = backend.builder().self_check(false).connect().await.unwrap();
-        let lock = client.lock("x");
-        (
-            Box::pin(async move { drop(lock.try_lock_for(30 * MS).await.unwrap()) }) as Task,
-            Some(other),
-        )
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_lock_during_a_hand_over_leaves_nothing() {
-    dropped_at_every_await(async |backend: &Backend, client: &Client| {
-        let other = held_by_another(backend).await;
-        let lock = client.lock("x");
-        tokio::spawn(async move {
-            tokio::time::sleep(3 * MS).await;
-            other.release().await.unwrap();
-        });
-        (
-            Box::pin(async move { drop(lock.lock().await.unwrap()) }) as Task,
-            None,
-        )
-    })
-    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
-    dropped_at_every_await(async |_: &Backend, client: &Client| {
+    dropped_at_every_await::<Plain>(async |_: &Backend, client: &Client| {
         let guard = client.lock("x").lock().await.unwrap();
         let mut first = Box::pin(client.lock("x").try_lock_for(20 * MS).into_future());
         assert!(futures_util::poll!(first.as_mut()).is_pending());
@@ -128,7 +40,7 @@ async fn cancelled_lock_behind_a_waiter_of_the_same_client_leaves_nothing() {
             let (first, second) = futures_util::join!(first, second.into_future());
             drop((first.unwrap(), second.unwrap()));
         };
-        (Box::pin(task) as Task, Some(guard))
+        (Box::pin(task) as Task, Some(release(guard)))
     })
     .await;
 }
@@ -140,13 +52,8 @@ async fn cancelled_re_entry_undoes_only_its_own_attempt() {
         let client = backend.client().await;
         let lock = client.lock("x");
         let outer = lock.lock().await.unwrap();
-        let mut inner = Box::pin(lock.lock().owner(outer.owner()).into_future());
-        for _ in 0..polls {
-            if futures_util::poll!(inner.as_mut()).is_ready() {
-                break;
-            }
-            backend.pass(MS / 2).await;
-        }
+        let mut inner = lock.lock().owner(outer.owner()).into_future();
+        polled(&backend, &mut inner, polls).await;
         drop(inner);
         client.settled().await;
         assert_eq!(
@@ -161,38 +68,8 @@ async fn cancelled_re_entry_undoes_only_its_own_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_release_goes_on_in_the_background() {
-    dropped_at_every_await(async |_: &Backend, client: &Client| {
-        let guard = client.lock("x").lock().await.unwrap();
-        (
-            Box::pin(async move {
-                guard.release().await.unwrap();
-            }) as Task,
-            None,
-        )
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelled_extend_run_and_lost_leave_the_hold() {
-    dropped_at_every_await(async |_: &Backend, client: &Client| {
-        let guard = client.lock("x").lock().await.unwrap();
-        let task = async move {
-            guard.extend(Duration::from_secs(60)).await.unwrap();
-            let lost = guard.lost();
-            let run = guard.run(tokio::time::sleep(3 * MS));
-            futures_util::pin_mut!(lost, run);
-            futures_util::future::select(lost, run).await;
-        };
-        (Box::pin(task) as Task, None)
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn cancelled_inspection_and_forced_release_leave_nothing() {
-    dropped_at_every_await(async |_: &Backend, client: &Client| {
+    dropped_at_every_await::<Plain>(async |_: &Backend, client: &Client| {
         let lock = client.lock("x");
         let client = client.clone();
         let guard = lock.lock().await.unwrap();
@@ -202,7 +79,7 @@ async fn cancelled_inspection_and_forced_release_leave_nothing() {
             client.locks("*").next().await.unwrap().unwrap();
             lock.force_release().await.unwrap();
         };
-        (Box::pin(task) as Task, Some(guard))
+        (Box::pin(task) as Task, Some(release(guard)))
     })
     .await;
 }
@@ -211,18 +88,11 @@ async fn cancelled_inspection_and_forced_release_leave_nothing() {
 async fn cancelled_connect_and_close_leave_nothing() {
     for polls in 1.. {
         let backend = Backend::embedded();
-        let mut connecting: Pin<Box<dyn Future<Output = _>>> =
-            Box::pin(backend.builder().connect());
-        let mut client = None;
-        for _ in 0..polls {
-            if let std::task::Poll::Ready(done) = futures_util::poll!(connecting.as_mut()) {
-                client = Some(done.unwrap());
-                break;
-            }
-            backend.pass(MS / 2).await;
-        }
+        let mut connecting = Box::pin(backend.builder().connect());
+        let client = polled(&backend, &mut connecting, polls).await;
         drop(connecting);
         if let Some(client) = client {
+            let client = client.unwrap();
             let _guard = client.lock("x").lock().await.unwrap();
             client.close_now().await;
             client.close_now().await;

@@ -180,6 +180,33 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
     backend.assert_only_counters_left();
 }
 
+/// Calls that are ready together wait for each other for a moment. Who is alone does not.
+#[tokio::test(start_paused = true)]
+async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
+    let backend = Backend::embedded();
+    let Backend::Embedded { server, name, .. } = &backend else {
+        panic!("this needs the embedded server");
+    };
+    let transport = EmbeddedTransport::new().serve(name, server.clone());
+    let transport = SlowTransport::new(Arc::new(transport), 10 * MS);
+    let work = transport.work();
+    let client = backend.builder().transport(Arc::new(transport));
+    let client = client.connect().await.unwrap();
+    for round in 0..20 {
+        let lock = client.lock(&format!("x{round}"));
+        client.settled().await;
+        work.most_in_line();
+        let mut call = std::pin::pin!(lock.try_lock().into_future());
+        assert!(futures_util::poll!(&mut call).is_pending());
+        assert_eq!(work.most_in_line(), 1, "round {round}");
+        let guard = call.await.unwrap().unwrap();
+        let mut release = std::pin::pin!(guard.release());
+        assert!(futures_util::poll!(&mut release).is_pending());
+        assert_eq!(work.most_in_line(), 1, "round {round}");
+        release.await.unwrap();
+    }
+}
+
 /// Connects a client that reaches the server through a queue, each command of which takes
 /// `service`.
 async fn slow(backend: &Backend, service: Duration) -> Client {

@@ -68,7 +68,7 @@ fn tokens(bed: &mut Bed, names: &[&str]) -> Vec<u64> {
 }
 
 #[test]
-fn uncontended_scripts_run_four_commands_and_three_more_per_further_name() {
+fn uncontended_scripts_run_at_most_four_commands_and_three_more_per_further_name() {
     let names = ["x", "y", "z"];
     for model in Model::ALL {
         for m in 1..=3 {
@@ -83,7 +83,9 @@ fn uncontended_scripts_run_four_commands_and_three_more_per_further_name() {
                 let call = bed::renew(names, 9_999_999_999_999, "a", 9_000, 10_000, &held);
                 assert_eq!(counted(&mut bed, &call), ("renewed".to_owned(), most));
                 let call = release(names, "a", &attempt, &held).call();
-                assert_eq!(counted(&mut bed, &call), ("released".to_owned(), most));
+                // The release of one plain hold leaves its TTL as it is.
+                let freed = if m == 1 { most - 1 } else { most };
+                assert_eq!(counted(&mut bed, &call), ("released".to_owned(), freed));
             }
         }
     }

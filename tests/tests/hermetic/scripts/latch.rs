@@ -2,15 +2,15 @@
 //! copies, lost replies, expiry. After every script its reply, its messages and all data are what
 //! the model says.
 
-use std::{ops::Range, time::Duration};
+use std::time::Duration;
 
-use fastrand::Rng;
 use redlatch::runtime::Command;
-use redlatch_embedded::engine::{Condition, Model, ServerTime};
+use redlatch_embedded::engine::Model;
 use redlatch_lua::LATCH;
 
 use super::{
     bed::{self, Bed, Call},
+    driver::{Kind, World, seeds},
     latch_model::{Latch, RECORD, Ran},
 };
 
@@ -19,7 +19,7 @@ use super::{
 fn latch_follows_the_model_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
-            World::new(model, seed).run();
+            world(model, seed).run();
         }
     }
 }
@@ -28,9 +28,7 @@ fn latch_follows_the_model_under_lost_replies_and_late_copies() {
 fn latch_follows_the_model_when_full_or_short_of_replicas() {
     for model in Model::ALL {
         for seed in seeds().step_by(2) {
-            let mut world = World::new(model, seed);
-            world.probing = true;
-            world.run();
+            world(model, seed).probing().run();
         }
     }
 }
@@ -78,10 +76,6 @@ fn expired_records_are_removed_in_steps_of_thirty_two_at_most() {
 }
 
 /// Returns the seeds to run, as the fuzz of the plain lock does.
-fn seeds() -> Range<u64> {
-    super::fuzz::seeds()
-}
-
 /// An operation as its client knows it.
 #[derive(Clone, Debug)]
 struct Operation {
@@ -98,44 +92,54 @@ enum What {
     Delete,
 }
 
-struct World {
-    seed: u64,
-    rng: Rng,
-    bed: Bed,
+/// One latch.
+#[derive(Default)]
+struct CountDown {
     latch: Latch,
     /// When the key ends, as the server has it.
     gone_at: Option<u64>,
     /// Every generation there ever was, with those that the server has forgotten.
     numbers: Vec<u64>,
-    operations: Vec<Operation>,
-    flying: Vec<(Operation, u64)>,
-    next: u32,
-    probing: bool,
-    history: Vec<String>,
 }
 
-impl World {
-    fn new(model: Model, seed: u64) -> Self {
-        Self {
-            seed,
-            rng: Rng::with_seed(seed),
-            bed: Bed::new(model),
-            latch: Latch::default(),
-            gone_at: None,
-            numbers: Vec::new(),
-            operations: Vec::new(),
-            flying: Vec::new(),
-            next: 0,
-            probing: false,
-            history: Vec::new(),
+fn world(model: Model, seed: u64) -> World<CountDown> {
+    World::new(Bed::new(model), seed, CountDown::default())
+}
+
+impl Kind for CountDown {
+    type Attempt = Operation;
+    type Copy = (Operation, u64);
+
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> (Operation, u64) {
+        (world.attempts[at].clone(), by)
+    }
+
+    fn act(world: &mut World<Self>, (operation, by): (Operation, u64)) {
+        world.operate(&operation, by);
+    }
+
+    fn ends(world: &mut World<Self>) -> Vec<u64> {
+        world.kind.latch.ends.into_iter().collect()
+    }
+
+    fn passed(world: &mut World<Self>) {
+        let now = world.bed.millis();
+        if world.kind.gone_at.is_some_and(|at| now > at) {
+            world.kind.latch.forget();
         }
     }
 
+    fn wants_memory(call: &Call, answer: &[String]) -> bool {
+        call.script.name == "latch/set" && answer[1] == "set"
+    }
+}
+
+impl World<CountDown> {
     fn run(mut self) {
         for _ in 0..150 {
             match self.rng.u8(..20) {
-                0..7 => self.begin(),
-                7..10 => self.send_again(),
+                0..7 => self.begin_one(),
+                7..10 => self.insist(),
                 10..13 => self.deliver(),
                 13..16 => self.look(),
                 16 if self.rng.u8(..4) == 0 => self.pass(40_000),
@@ -147,8 +151,8 @@ impl World {
         }
     }
 
-    fn begin(&mut self) {
-        self.next += 1;
+    fn begin_one(&mut self) {
+        let number = self.number();
         let what = match self.rng.u8(..10) {
             0..4 => {
                 let ttl = (self.rng.u8(..3) == 0).then(|| self.rng.u64(1_000..20_000));
@@ -158,42 +162,23 @@ impl World {
             _ => What::Delete,
         };
         let operation = Operation {
-            id: format!("c{}:{}", self.rng.u8(..2), self.next),
+            id: format!("c{}:{number}", self.rng.u8(..2)),
             what,
             begun: self.bed.millis(),
         };
-        self.operations.push(operation.clone());
-        self.send(operation);
+        self.begin(operation);
     }
 
     /// Sends a copy of an operation whose answer was lost, as long as a client may do so.
-    fn send_again(&mut self) {
+    fn insist(&mut self) {
         let now = self.bed.millis();
-        self.operations.retain(|it| now <= it.begun + INSIST);
-        if !self.operations.is_empty() {
-            let at = self.rng.usize(..self.operations.len());
-            self.send(self.operations[at].clone());
+        self.attempts.retain(|it| now <= it.begun + INSIST);
+        if let Some(at) = self.any(|_| true) {
+            self.send(at);
         }
     }
 
-    /// It comes at once or later.
-    fn send(&mut self, operation: Operation) {
-        let by = self.bed.millis() + self.rng.u64(..=REACH);
-        match self.rng.u8(..4) {
-            0 => self.flying.push((operation, by)),
-            _ => self.act(&operation, by),
-        }
-    }
-
-    fn deliver(&mut self) {
-        if !self.flying.is_empty() {
-            let at = self.rng.usize(..self.flying.len());
-            let (operation, by) = self.flying.swap_remove(at);
-            self.act(&operation, by);
-        }
-    }
-
-    fn act(&mut self, operation: &Operation, by: u64) {
+    fn operate(&mut self, operation: &Operation, by: u64) {
         let id = &operation.id;
         let call = match operation.what {
             What::Set(count, ttl) => set(by, id, count, ttl),
@@ -204,7 +189,7 @@ impl World {
         let answer = self.ask(&call);
         let published = self.bed.published();
         let (now, micros) = (self.bed.millis(), self.bed.now.micros());
-        let known = self.latch.operations.get(id).copied();
+        let known = self.kind.latch.operations.get(id).copied();
         let (verdict, message) = match (operation.what, known) {
             _ if now > by => (text(&["late"]), None),
             (What::Set(..), Some(Ran::Set)) => (text(&["set", ""]), None),
@@ -232,18 +217,18 @@ impl World {
     }
 
     fn expected_set(&mut self, id: &str, micros: u64, count: u32, ttl: Option<u64>) -> Vec<String> {
-        let Some(number) = self.latch.set(id, micros, count, ttl) else {
+        let Some(number) = self.kind.latch.set(id, micros, count, ttl) else {
             return text(&["refused", ""]);
         };
-        let last = self.latch.generations.iter().rev().nth(1);
+        let last = self.kind.latch.generations.iter().rev().nth(1);
         assert!(last.is_none_or(|last| last.number < number), "they rise");
-        self.numbers.push(number);
+        self.kind.numbers.push(number);
         text(&["set", &number.to_string()])
     }
 
     fn expected_count(&mut self, id: &str, micros: u64, n: u32) -> (Vec<String>, Option<String>) {
-        let opens = self.latch.count_down(id, micros, n);
-        let Some(present) = self.latch.present() else {
+        let opens = self.kind.latch.count_down(id, micros, n);
+        let Some(present) = self.kind.latch.present() else {
             return (text(&["unset"]), None);
         };
         let number = present.number.to_string();
@@ -252,12 +237,18 @@ impl World {
     }
 
     fn expected_copy(&self, number: u64) -> Vec<String> {
-        match self.latch.present() {
+        match self.kind.latch.present() {
             Some(present) if present.number == number => {
                 text(&["counted", &present.left.to_string(), &number.to_string()])
             }
-            _ => match self.latch.generations.iter().find(|it| it.number == number) {
-                Some(it) if self.latch.is_on_record(it) => text(&["counted", "0", ""]),
+            _ => match self
+                .kind
+                .latch
+                .generations
+                .iter()
+                .find(|it| it.number == number)
+            {
+                Some(it) if self.kind.latch.is_on_record(it) => text(&["counted", "0", ""]),
                 // The server has forgotten the generation, or it was deleted.
                 Some(_) | None => text(&["deleted"]),
             },
@@ -265,12 +256,12 @@ impl World {
     }
 
     fn expected_delete(&mut self, id: &str, micros: u64) -> (Vec<String>, Option<String>) {
-        if self.latch.present().is_none() {
-            self.latch.delete(id, micros, TRACE);
+        if self.kind.latch.present().is_none() {
+            self.kind.latch.delete(id, micros, TRACE);
             return (text(&["unset"]), None);
         }
-        let cut_off = self.latch.delete(id, micros, TRACE);
-        let number = self.latch.generations.last().unwrap().number;
+        let cut_off = self.kind.latch.delete(id, micros, TRACE);
+        let number = self.kind.latch.generations.last().unwrap().number;
         (
             text(&["deleted"]),
             cut_off.then(|| format!("deleted {number}")),
@@ -278,7 +269,7 @@ impl World {
     }
 
     fn look(&mut self) {
-        let mut asked: Vec<_> = self.numbers.iter().rev().take(12).copied().collect();
+        let mut asked: Vec<_> = self.kind.numbers.iter().rev().take(12).copied().collect();
         self.rng.shuffle(&mut asked);
         asked.truncate(self.rng.usize(..4));
         asked.push(self.rng.u64(1..) % 9_000_000_000_000_000 + 1_000_000_000_000_000);
@@ -287,9 +278,10 @@ impl World {
         let answer = self.ask(&look(&asked));
         let now = self.bed.millis();
         let mut expected = vec![now.to_string()];
-        match self.latch.present() {
+        match self.kind.latch.present() {
             Some(present) => {
                 let remaining = self
+                    .kind
                     .latch
                     .ends
                     .map(|ends| ends.saturating_sub(now).to_string());
@@ -306,81 +298,19 @@ impl World {
         expected.extend(
             asked
                 .iter()
-                .map(|&number| self.latch.fate(number).to_owned()),
+                .map(|&number| self.kind.latch.fate(number).to_owned()),
         );
         assert_eq!(answer, expected, "{}", self.story());
         assert_eq!(self.bed.dump(), before, "it writes nothing");
     }
 
-    /// Lets time pass, at times to the very millisecond in which the latch ends.
-    fn pass(&mut self, most: u64) {
-        let now = self.bed.millis();
-        let mut span = Duration::from_micros(self.rng.u64(..most * 1_000));
-        match self.latch.ends.filter(|&ends| ends > now) {
-            Some(ends) if self.rng.u8(..4) == 0 => {
-                span = ServerTime::from_millis(ends).since(self.bed.now);
-            }
-            _ => {}
-        }
-        self.history.push(format!("pass {span:?}"));
-        self.bed.pass(span);
-        let now = self.bed.millis();
-        if self.gone_at.is_some_and(|at| now > at) {
-            self.latch.forget();
-        }
-    }
-
     /// The server loses the latch, and not the memory of the operations.
     fn lose(&mut self) {
-        self.history.push("loses the key".to_owned());
+        self.note("loses the key".to_owned());
         // Generations are told apart by the clock.
         self.bed.pass(Duration::from_millis(1));
         self.bed.execute(&Command::new("DEL").arg(KEY)).unwrap();
-        self.latch.forget();
-    }
-
-    /// Runs a script, before that on a server in trouble, where it must do all or nothing.
-    fn ask(&mut self, call: &Call) -> Vec<String> {
-        let shown = format!("{} {} {:?}", self.bed.millis(), call.script.name, call.args);
-        self.history.push(shown);
-        if self.probing {
-            self.probe(call);
-        }
-        self.bed.ask(call)
-    }
-
-    fn probe(&mut self, call: &Call) {
-        let (data, before) = (self.bed.engine.snapshot(), self.bed.dump());
-        let answer = self.bed.ask(call);
-        let takes = call.script.name == "latch/set" && answer[1] == "set";
-        let calm = (answer, self.bed.dump());
-        for (condition, code) in [
-            (Condition::Full, "OOM"),
-            (Condition::ShortOfReplicas, "NOREPLICAS"),
-        ] {
-            self.bed.engine.restore(&data);
-            self.bed.engine.set_condition(condition, true);
-            let answer = self.bed.call(call);
-            self.bed.engine.set_condition(condition, false);
-            let after = self.bed.dump();
-            match answer {
-                Ok(answer) => assert_eq!((answer, after), calm, "{}", self.story()),
-                Err(error) => {
-                    let refused = error.code == code || error.message.contains(code);
-                    assert!(refused, "{error}, {}", self.story());
-                    assert_eq!(after, before, "refused whole, {}", self.story());
-                    let fits = code == "NOREPLICAS" || takes;
-                    assert!(
-                        fits,
-                        "{} on a full server, {}",
-                        call.script.name,
-                        self.story()
-                    );
-                }
-            }
-        }
-        self.bed.engine.restore(&data);
-        self.bed.published();
+        self.kind.latch.forget();
     }
 
     /// Compares what is stored, and when it ends, with what the model says (L36).
@@ -388,9 +318,14 @@ impl World {
         let now = self.bed.millis();
         let hash = self.bed.hash(KEY);
         let field = |name: &str| hash.get(name).cloned();
-        let left = self.latch.present().map(|present| present.left.to_string());
+        let left = self
+            .kind
+            .latch
+            .present()
+            .map(|present| present.left.to_string());
         assert_eq!(field("c"), left, "{}", self.story());
         let number = self
+            .kind
             .latch
             .generations
             .last()
@@ -399,7 +334,7 @@ impl World {
         assert!(field("r").is_none_or(|opened| opened.len() <= 1 + RECORD * 34));
         let ends = self.bed.engine.ttl(KEY.as_bytes(), self.bed.now);
         let ends = ends.map(|ttl| ttl.map(|ttl| now + u64::try_from(ttl.as_millis()).unwrap()));
-        let expected = (!self.latch.generations.is_empty()).then_some(self.latch.ends);
+        let expected = (!self.kind.latch.generations.is_empty()).then_some(self.kind.latch.ends);
         match (ends, expected) {
             // Where time moves during a script, PEXPIRE counts from a later millisecond.
             (Some(Some(ends)), Some(Some(expected))) => {
@@ -407,7 +342,7 @@ impl World {
             }
             _ => assert_eq!(ends, expected, "{}", self.story()),
         }
-        self.gone_at = ends.flatten();
+        self.kind.gone_at = ends.flatten();
         let remembered = self.bed.sorted(OPERATIONS);
         if !remembered.is_empty() {
             let ttl = self.bed.ttl(OPERATIONS).unwrap();
@@ -415,16 +350,6 @@ impl World {
             // Where time moves during a script, the two are read a millisecond apart.
             assert!(ttl <= KEEP + 1 && now + ttl + 1 >= last, "{}", self.story());
         }
-    }
-
-    fn story(&self) -> String {
-        let from = self.history.len().saturating_sub(16);
-        let model = self.bed.engine.model();
-        let seed = self.seed;
-        format!(
-            "{model:?}, seed {seed}, after\n{}",
-            self.history[from..].join("\n")
-        )
     }
 }
 
@@ -481,9 +406,6 @@ fn text(items: &[&str]) -> Vec<String> {
 const KEY: &str = "p:{t}x";
 const OPERATIONS: &str = "p:{t}x:o";
 const CHANNEL: &str = bed::CHANNELS[0];
-
-/// How far ahead of the server's time a request may act, in ms.
-const REACH: u64 = 5_000;
 
 /// How long a client sends copies, in ms.
 const INSIST: u64 = 20_000;

@@ -3,10 +3,12 @@
 
 pub(crate) mod bed;
 pub(crate) mod costs;
+mod driver;
 mod fuzz;
 mod latch;
 mod latch_model;
 mod laws;
+mod lockstep;
 pub(crate) mod model;
 mod pool;
 mod rwlock;

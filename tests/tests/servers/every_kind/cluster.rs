@@ -6,8 +6,7 @@ use redlatch_core::family::slot_of;
 use redlatch_tests::{backend::Backend, fixture::SECOND, server::ServerBinary};
 
 use super::{
-    TAG,
-    kinds::Kind,
+    TAG, kinds,
     load::Load,
     parties,
     scene::{Leases, Scene},
@@ -23,7 +22,7 @@ redlatch_tests::on_every_server!(
 async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let parties = parties(&cluster.url()).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(9 * SECOND)).await;
+    let mut scene = Scene::begin(&kinds::on_one(), parties, TAG, Leases::renewed(9 * SECOND)).await;
     let before = cluster.owner(TAG);
     cluster.fail_over_to(cluster.replicas_of(before)[0]);
     cluster.await_agreement();
@@ -36,7 +35,8 @@ async fn every_kind_outlives_a_planned_failover(binary: ServerBinary) {
 async fn every_kind_outlives_the_crash_of_a_master(binary: ServerBinary) {
     let cluster = three_and_three(&binary);
     let parties = parties(&cluster.url()).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(30 * SECOND)).await;
+    let mut scene =
+        Scene::begin(&kinds::on_one(), parties, TAG, Leases::renewed(30 * SECOND)).await;
     let master = cluster.owner(TAG);
     let replicas = cluster.replicas_of(master);
     // What it has not told the replica yet would be lost with it.
@@ -66,7 +66,7 @@ async fn every_kind_follows_its_slot_under_load(binary: ServerBinary) {
     source.command(&fill).unwrap();
     let parties = parties(&cluster.url()).await;
     let load = Load::start(&parties, TAG).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(9 * SECOND)).await;
+    let mut scene = Scene::begin(&kinds::on_one(), parties, TAG, Leases::renewed(9 * SECOND)).await;
     let masters = cluster.masters();
     let mut others = masters
         .iter()

@@ -1,18 +1,10 @@
 //! One face for what is held, of whatever kind.
 
-use std::{
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use redlatch::{
-    CountDownLatch, Error, FairLockGuard, Held, LockGuard, LossCause, MultiGuard,
-    PermitExpirableSemaphore, PermitId, ReadGuard, RedGuard, Released, SemaphorePermit, WriteGuard,
-    permits::PermitRelease,
-};
+use redlatch::{Error, LossCause, Released};
 
 /// What somebody holds. Of a latch: the duty to count down once more.
 #[async_trait]
@@ -51,12 +43,12 @@ pub(super) enum ReleaseOutcome {
 }
 
 impl ReleaseOutcome {
-    fn of_one(released: Result<Released, Error>) -> Result<Self, Error> {
+    pub(super) fn of_one(released: Result<Released, Error>) -> Result<Self, Error> {
         released.map(Self::from)
     }
 
     /// Of several members: what became of one that did not simply end, if there is one.
-    fn of_all(members: Vec<(String, Result<Released, Error>)>) -> Result<Self, Error> {
+    pub(super) fn of_all(members: Vec<(String, Result<Released, Error>)>) -> Result<Self, Error> {
         let mut all = Self::Ended;
         for (_, outcome) in members {
             let one = Self::from(outcome?);
@@ -68,7 +60,7 @@ impl ReleaseOutcome {
     }
 
     /// Of several nodes: a minority does not count, whatever it says.
-    fn of_most(nodes: Vec<(String, Result<Released, Error>)>) -> Result<Self, Error> {
+    pub(super) fn of_most(nodes: Vec<(String, Result<Released, Error>)>) -> Result<Self, Error> {
         let ended = |outcome: &Result<Released, Error>| matches!(outcome, Ok(Released::Free));
         let most = nodes.iter().filter(|(_, outcome)| ended(outcome)).count() * 2 > nodes.len();
         if most {
@@ -90,15 +82,16 @@ impl From<Released> for ReleaseOutcome {
     }
 }
 
+/// Implements [`Hold`] for guards: each with its token, and the outcome of its release.
 macro_rules! guards {
     ($($guard:ident, $fence:expr, $outcome:expr;)*) => {$(
-        #[async_trait]
-        impl Hold for $guard {
+        #[async_trait::async_trait]
+        impl $crate::every_kind::hold::Hold for $guard {
             fn believed(&self) -> bool {
                 self.check().is_ok()
             }
 
-            fn left(&self) -> Option<Duration> {
+            fn left(&self) -> Option<std::time::Duration> {
                 Some(self.remaining())
             }
 
@@ -111,146 +104,21 @@ macro_rules! guards {
                 fence(self)
             }
 
-            fn told(&self) -> BoxFuture<'static, LossCause> {
+            fn told(&self) -> futures_util::future::BoxFuture<'static, redlatch::LossCause> {
                 Box::pin(self.lost())
             }
 
-            async fn prolong(&self, span: Duration) -> Result<(), Error> {
+            async fn prolong(&self, span: std::time::Duration) -> Result<(), redlatch::Error> {
                 self.extend(span).await
             }
 
-            async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
+            async fn give_back(
+                self: Box<Self>,
+            ) -> Result<$crate::every_kind::hold::ReleaseOutcome, redlatch::Error> {
                 $outcome(self.release().await)
             }
         }
     )*};
 }
 
-guards! {
-    LockGuard, |guard| Some(Held::token(guard).as_u64()), ReleaseOutcome::of_one;
-    FairLockGuard, |guard| Some(Held::token(guard).as_u64()), ReleaseOutcome::of_one;
-    WriteGuard, |guard| Some(guard.token().as_u64()), ReleaseOutcome::of_one;
-    ReadGuard, |guard| Some(guard.token().as_u64()), ReleaseOutcome::of_one;
-    SemaphorePermit, |_| None, ReleaseOutcome::of_one;
-    // Each member has its own, and they rise together.
-    MultiGuard, |guard| guard.members().iter().map(|held| held.token().as_u64()).min(), ReleaseOutcome::of_all;
-    RedGuard, |_| None, ReleaseOutcome::of_most;
-}
-
-/// Permits with ids, whose holder counts for itself: from before it asked, less the margin of two
-/// clocks.
-#[derive(Debug)]
-pub(super) struct Ids {
-    semaphore: PermitExpirableSemaphore,
-    ids: Vec<PermitId>,
-    until: Mutex<Instant>,
-}
-
-impl Ids {
-    pub(super) fn new(
-        semaphore: PermitExpirableSemaphore,
-        ids: Vec<PermitId>,
-        asked: Instant,
-        lease: Duration,
-    ) -> Self {
-        Self {
-            semaphore,
-            ids,
-            until: Mutex::new(asked + trusted(lease)),
-        }
-    }
-
-    fn until(&self) -> Instant {
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What of a lease two clocks agree on, each within one per cent.
-fn trusted(lease: Duration) -> Duration {
-    lease - lease / 50 - Duration::from_millis(4)
-}
-
-#[async_trait]
-impl Hold for Ids {
-    fn believed(&self) -> bool {
-        Instant::now() < self.until()
-    }
-
-    fn left(&self) -> Option<Duration> {
-        Some(self.until().saturating_duration_since(Instant::now()))
-    }
-
-    fn renews(&self) -> bool {
-        false
-    }
-
-    fn told(&self) -> BoxFuture<'static, LossCause> {
-        let until = self.until();
-        Box::pin(async move {
-            tokio::time::sleep_until(until.into()).await;
-            LossCause::Expired
-        })
-    }
-
-    async fn prolong(&self, span: Duration) -> Result<(), Error> {
-        for id in &self.ids {
-            let asked = Instant::now();
-            self.semaphore.extend(id, span).await?;
-            let until = self.until().max(asked + trusted(span));
-            *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
-        }
-        Ok(())
-    }
-
-    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
-        let answers = self.semaphore.release_all(&self.ids).await?;
-        let outcome = |answer: &PermitRelease| match answer {
-            PermitRelease::Released => ReleaseOutcome::Ended,
-            PermitRelease::Unconfirmed => ReleaseOutcome::Unsure,
-            _ => ReleaseOutcome::WasOver,
-        };
-        let other = answers
-            .iter()
-            .map(outcome)
-            .find(|one| *one != ReleaseOutcome::Ended);
-        Ok(other.unwrap_or(ReleaseOutcome::Ended))
-    }
-}
-
-/// A latch that opens when its holder counts down; nothing, once it has been passed.
-#[derive(Debug)]
-pub(super) struct Duty(pub(super) Option<CountDownLatch>);
-
-#[async_trait]
-impl Hold for Duty {
-    fn believed(&self) -> bool {
-        true
-    }
-
-    fn left(&self) -> Option<Duration> {
-        None
-    }
-
-    fn renews(&self) -> bool {
-        false
-    }
-
-    fn told(&self) -> BoxFuture<'static, LossCause> {
-        Box::pin(std::future::pending())
-    }
-
-    /// There is nothing to be prolonged; what is left to be counted must be known still.
-    async fn prolong(&self, _: Duration) -> Result<(), Error> {
-        if let Some(latch) = &self.0 {
-            assert_eq!(latch.count().await?, 1, "it was counted down once");
-        }
-        Ok(())
-    }
-
-    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
-        if let Some(latch) = &self.0 {
-            assert_eq!(latch.count_down(1).await?, 0, "it was counted down once");
-        }
-        Ok(ReleaseOutcome::Ended)
-    }
-}
+pub(super) use guards;

@@ -4,11 +4,10 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use redlatch::Client;
-use redlatch_lua::LATCH;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
-    fixture::{MS, SECOND, call, preload},
-    proxy::{Answered, Pick, Proxy, Request, Then},
+    fixture::{MS, SECOND, preload},
+    proxy::{Answered, Proxy, Then},
     server::ServerBinary,
     wait::{GENEROUS, eventually},
 };
@@ -16,7 +15,8 @@ use redlatch_tests::{
 use super::{
     connect,
     hold::{Hold, ReleaseOutcome},
-    kinds::{Kind, Object, Party},
+    kind::{AnyKind, Object, Party, stem},
+    kinds,
     scene::assert_all_end,
 };
 
@@ -31,11 +31,11 @@ struct Rig {
 }
 
 impl Rig {
-    async fn new(backend: &Backend, kind: Kind, then: Then) -> Self {
+    async fn new(backend: &Backend, kind: AnyKind, then: Then) -> Self {
         let proxy = Proxy::start(backend.server().address());
         let urls = [proxy.url(), backend.server().url()];
         let [one, other] = [connect(&urls[0]).await, connect(&urls[1]).await];
-        let name = format!("{}-{then:?}", kind.stem());
+        let name = format!("{}-{then:?}", stem(kind));
         let [mine, theirs] = [&one, &other].map(|client| {
             let party = Party {
                 client: client.clone(),
@@ -51,17 +51,11 @@ impl Rig {
         }
     }
 
-    /// Loses the reply to the next script that names it; of a latch the next that counts it down.
+    /// Loses the reply to the next request that its kind chooses.
     fn lose(&self, backend: &Backend, then: Then) -> Answered {
-        let name = self.mine.name.clone();
-        let next = if self.mine.kind == Kind::Latch {
-            call(backend.server(), &LATCH.count_down, &name)
-        } else {
-            Pick::matching(move |request: &Request| {
-                request.command() == "EVALSHA" && request.contains(&name)
-            })
-        };
-        self.proxy.drop_reply(next, then)
+        let Object { kind, name, .. } = &self.mine;
+        self.proxy
+            .drop_reply(kind.next_request(backend, name), then)
     }
 
     async fn counted(&self, expected: u64, when: &str) {
@@ -74,7 +68,8 @@ async fn every_kind_counts_once_when_replies_are_lost(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let ways = [Then::Cut, Then::Stall].into_iter();
-    let runs = ways.flat_map(|then| Kind::ON_ONE.map(|kind| (kind, then)));
+    let kinds = kinds::on_one();
+    let runs = ways.flat_map(|then| kinds.iter().map(move |&kind| (kind, then)));
     join_all(runs.map(async |(kind, then)| {
         let rig = Rig::new(&backend, kind, then).await;
         live(&backend, &rig, then).await;
@@ -85,12 +80,12 @@ async fn every_kind_counts_once_when_replies_are_lost(binary: ServerBinary) {
 
 /// Takes, renews, extends and gives back, and each time the reply is lost.
 async fn live(backend: &Backend, rig: &Rig, then: Then) {
-    let (kind, taken) = (rig.mine.kind, rig.mine.kind.taken());
+    let kind = rig.mine.kind;
     let lost = rig.lose(backend, then);
     let lease = if kind.renews() { 9 } else { 60 };
     let hold = rig.mine.take(lease * SECOND).await.unwrap();
     lost.answered().await;
-    rig.counted(taken, "taken").await;
+    rig.counted(kind.taken(), "taken").await;
 
     let waiter = tokio::spawn({
         let theirs = rig.theirs.clone();
@@ -102,7 +97,7 @@ async fn live(backend: &Backend, rig: &Rig, then: Then) {
     })
     .await;
     prolong(backend, rig, then, &*hold).await;
-    rig.counted(taken, "prolonged").await;
+    rig.counted(kind.taken(), "prolonged").await;
     assert!(!waiter.is_finished(), "{kind:?} is held");
 
     let lost = rig.lose(backend, then);
@@ -112,12 +107,10 @@ async fn live(backend: &Backend, rig: &Rig, then: Then) {
     let next = tokio::time::timeout(GENEROUS, waiter).await;
     let next = next.unwrap_or_else(|_| panic!("{kind:?} waits in vain"));
     let next = next.unwrap();
-    let two = matches!(kind, Kind::Latch | Kind::Multi);
-    rig.counted(if two { 2 } else { 1 }, "handed over").await;
+    rig.counted(kind.handed_over(), "handed over").await;
     assert_eq!(next.give_back().await.unwrap(), ReleaseOutcome::Ended);
-    if kind != Kind::Latch {
-        rig.counted(0, "given back").await;
-    }
+    let left = rig.theirs.held().await.unwrap();
+    assert!(kind.is_free(left), "{kind:?}: {left} when given back");
     rig.theirs.delete().await.unwrap();
     for client in &rig.clients {
         assert_tables_empty(client).await;
@@ -137,7 +130,7 @@ async fn prolong(backend: &Backend, rig: &Rig, then: Then, hold: &dyn Hold) {
         })
         .await;
     }
-    if rig.mine.kind != Kind::Latch {
+    if rig.mine.kind.extends() {
         let lost = rig.lose(backend, then);
         hold.prolong(120 * SECOND).await.unwrap();
         lost.answered().await;

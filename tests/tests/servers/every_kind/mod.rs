@@ -3,6 +3,7 @@
 
 mod cluster;
 mod hold;
+mod kind;
 mod kinds;
 mod load;
 mod lost_replies;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use redlatch::{Client, ClientBuilder};
 
-use self::kinds::Party;
+use self::kind::Party;
 
 /// Starts to build a client that bears with a server that does not answer for longer than any fault
 /// here lasts.

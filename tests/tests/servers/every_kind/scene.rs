@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     hold::{Hold, ReleaseOutcome},
-    kinds::{Kind, Object, Party},
+    kind::{AnyKind, Object, Party, stem},
 };
 
 /// A holder and a waiter of each kind.
@@ -59,7 +59,7 @@ impl Leases {
 /// A holder, and a waiter of another client.
 #[derive(Debug)]
 pub(super) struct Pair {
-    pub(super) kind: Kind,
+    pub(super) kind: AnyKind,
     object: Object,
     seat: Seat,
     fence: Option<u64>,
@@ -85,24 +85,24 @@ impl Scene {
     /// Lets one party take everything, and another wait for it. Returns when the server knows of
     /// all who wait. Names begin with `tag`.
     pub(super) async fn begin(
-        kinds: &[Kind],
+        kinds: &[AnyKind],
         parties: [Party; 2],
         tag: &str,
         leases: Leases,
     ) -> Self {
         let mut pairs = Vec::new();
         for &kind in kinds {
-            let name = format!("{tag}{}", kind.stem());
+            let name = format!("{tag}{}", stem(kind));
             pairs.push(Pair::begin(kind, &name, &parties, leases).await);
         }
         Self { pairs, parties }
     }
 
-    /// Begins to watch for losses: of those that `concerned` says. Returns for each kind when it
-    /// will have been told why.
-    pub(super) async fn watch(&self, concerned: fn(Kind) -> bool) -> Vec<(Kind, Told)> {
+    /// Begins to watch for losses, of all that can lose when one server is away. Returns for each
+    /// kind when it will have been told why.
+    pub(super) async fn watch(&self) -> Vec<(AnyKind, Told)> {
         let mut told = Vec::new();
-        for pair in self.pairs.iter().filter(|pair| concerned(pair.kind)) {
+        for pair in self.pairs.iter().filter(|pair| pair.kind.loses()) {
             let seat = pair.seat.lock().await;
             let lost = seat.as_ref().expect("it is held").told();
             told.push((pair.kind, tokio::spawn(timeout(GENEROUS, lost))));
@@ -183,14 +183,11 @@ impl Scene {
     /// an end, but for what lasts until it is deleted, which is.
     pub(super) async fn end(self, masters: &[&Server]) {
         for Pair { kind, object, .. } in &self.pairs {
-            let held = || async { object.held().await.unwrap() };
-            if *kind == Kind::Latch {
-                let counted = held().await;
-                assert!([0, 2].contains(&counted), "counted down {counted} times");
-            } else {
-                let what = format!("{kind:?} to be free");
-                eventually(&what, GENEROUS, || async { held().await == 0 }).await;
-            }
+            let what = format!("{kind:?} to be free");
+            eventually(&what, GENEROUS, || async {
+                kind.is_free(object.held().await.unwrap())
+            })
+            .await;
             object.delete().await.unwrap();
         }
         for party in &self.parties {
@@ -214,7 +211,7 @@ pub(super) fn assert_all_end(server: &Server) {
 }
 
 impl Pair {
-    async fn begin(kind: Kind, name: &str, parties: &[Party; 2], leases: Leases) -> Self {
+    async fn begin(kind: AnyKind, name: &str, parties: &[Party; 2], leases: Leases) -> Self {
         let [mine, theirs] = [0, 1].map(|at| Object::new(kind, name, &parties[at]));
         let lease = if kind.renews() {
             leases.renewed
@@ -284,12 +281,9 @@ impl Served {
             .got
             .unwrap_or_else(|error| panic!("{kind:?}: {error:?}"));
         assert!(hold.believed(), "{kind:?} is lost at once");
-        match kind {
-            // A reader has the token of the last write.
-            Kind::Reader => assert!(hold.fence() >= pair.fence),
-            _ if pair.fence.is_some() => assert!(hold.fence() > pair.fence, "{kind:?}"),
-            _ => assert_eq!(hold.fence(), None),
-        }
+        let (before, after) = (pair.fence, hold.fence());
+        let follows = kind.follows(before, after);
+        assert!(follows, "{kind:?}: {after:?} after {before:?}");
         let outcome = hold.give_back().await;
         let outcome = outcome.unwrap_or_else(|error| panic!("{kind:?}: {error:?}"));
         assert_eq!(outcome, ReleaseOutcome::Ended, "{kind:?}");

@@ -5,9 +5,7 @@ use std::time::Instant;
 use redlatch_tests::{fixture::SECOND, server::ServerBinary};
 
 use super::{
-    TAG,
-    kinds::Kind,
-    parties,
+    TAG, kinds, parties,
     scene::{Leases, Scene},
 };
 use crate::support::{group, have_left, other};
@@ -21,7 +19,8 @@ async fn every_kind_outlives_a_failover_by_order(binary: ServerBinary) {
     let group = group(&binary);
     let parties = parties(&group.url()).await;
     let clients = parties.clone().map(|party| party.client);
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(30 * SECOND)).await;
+    let mut scene =
+        Scene::begin(&kinds::on_one(), parties, TAG, Leases::renewed(30 * SECOND)).await;
     let before = group.master();
     // Sentinels do not ask the old master first.
     other(&group, before).catch_up_with(before);
@@ -36,7 +35,8 @@ async fn every_kind_outlives_a_failover_by_order(binary: ServerBinary) {
 async fn every_kind_outlives_the_crash_of_the_master(binary: ServerBinary) {
     let group = group(&binary);
     let parties = parties(&group.url()).await;
-    let mut scene = Scene::begin(&Kind::ON_ONE, parties, TAG, Leases::renewed(30 * SECOND)).await;
+    let mut scene =
+        Scene::begin(&kinds::on_one(), parties, TAG, Leases::renewed(30 * SECOND)).await;
     let deposed = group.master();
     other(&group, deposed).catch_up_with(deposed);
     deposed.kill();

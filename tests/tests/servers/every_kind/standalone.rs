@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use redlatch::{Client, ErrorKind, LossCause};
+use redlatch::{Client, LossCause};
 use redlatch_tests::{
     fixture::{MS, SECOND},
     proxy::{Direction, Flow, Proxy},
@@ -19,7 +19,8 @@ use redlatch_tests::{
 use super::{
     builder, connect,
     hold::ReleaseOutcome,
-    kinds::{Kind, Party},
+    kind::{AnyKind, Party},
+    kinds::KINDS,
     scene::{Leases, Scene, Told},
 };
 
@@ -60,7 +61,7 @@ impl Bed {
 
     async fn begin(&self, leases: Leases) -> Scene {
         let parties = [self.party().await, self.party().await];
-        Scene::begin(&Kind::ALL, parties, "", leases).await
+        Scene::begin(KINDS, parties, "", leases).await
     }
 
     async fn end(&self, scene: Scene) {
@@ -88,7 +89,7 @@ async fn every_kind_learns_that_the_server_lost_its_data(binary: ServerBinary) {
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 3 * SECOND;
     let mut scene = bed.begin(Leases::all(lease)).await;
-    let losses = scene.watch(loses).await;
+    let losses = scene.watch().await;
     bed.server.kill();
     let killed = Instant::now();
     bed.server.restart();
@@ -103,22 +104,7 @@ async fn every_kind_learns_that_the_server_lost_its_data(binary: ServerBinary) {
     tokio::time::sleep_until((killed + lease).into()).await;
     assert_lost(&scene).await;
     for pair in &mut scene.pairs {
-        match pair.kind {
-            Kind::Latch => {
-                let error = pair.served().await.got.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::Deleted, "{error:?}");
-                assert_eq!(pair.let_go().await.unwrap_err().kind(), ErrorKind::NotSet);
-            }
-            // Two of three nodes know.
-            Kind::Red => {
-                assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::Ended);
-                pair.served().await.exclusively(pair).await;
-            }
-            _ => {
-                pair.served().await.later(pair).await;
-                assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::WasOver);
-            }
-        }
+        pair.kind.after_data_loss(pair).await;
     }
     bed.end(scene).await;
 }
@@ -127,7 +113,7 @@ async fn every_kind_learns_of_loss_before_a_stopped_server_resumes(binary: Serve
     let bed = Bed::start(&binary, ServerOptions::new());
     let lease = 2 * SECOND;
     let mut scene = bed.begin(Leases::all(lease)).await;
-    let losses = scene.watch(loses).await;
+    let losses = scene.watch().await;
     bed.server.stop();
     let stopped = Instant::now();
     told(losses, &[LossCause::Expired, LossCause::Unreachable]).await;
@@ -136,7 +122,7 @@ async fn every_kind_learns_of_loss_before_a_stopped_server_resumes(binary: Serve
     tokio::time::sleep_until((stopped + lease + 300 * MS).into()).await;
     assert_lost(&scene).await;
     bed.server.cont();
-    for pair in scene.pairs.iter_mut().filter(|pair| loses(pair.kind)) {
+    for pair in scene.pairs.iter_mut().filter(|pair| pair.kind.loses()) {
         pair.served().await.exclusively(pair).await;
         assert_eq!(
             pair.let_go().await.unwrap(),
@@ -145,7 +131,7 @@ async fn every_kind_learns_of_loss_before_a_stopped_server_resumes(binary: Serve
             pair.kind
         );
     }
-    for pair in scene.pairs.iter_mut().filter(|pair| !loses(pair.kind)) {
+    for pair in scene.pairs.iter_mut().filter(|pair| !pair.kind.loses()) {
         assert_eq!(
             pair.let_go().await.unwrap(),
             ReleaseOutcome::Ended,
@@ -157,14 +143,8 @@ async fn every_kind_learns_of_loss_before_a_stopped_server_resumes(binary: Serve
     bed.end(scene).await;
 }
 
-/// Tells whether a holder loses it when one server is away: a latch is not held, and a red-lock has
-/// two servers more.
-fn loses(kind: Kind) -> bool {
-    !matches!(kind, Kind::Latch | Kind::Red)
-}
-
 /// Waits until all are told, and of a cause that can be.
-async fn told(losses: Vec<(Kind, Told)>, causes: &[LossCause]) {
+async fn told(losses: Vec<(AnyKind, Told)>, causes: &[LossCause]) {
     for (kind, told) in losses {
         let cause = told.await.unwrap();
         let cause = cause.unwrap_or_else(|_| panic!("the holder of {kind:?} is told nothing"));
@@ -175,7 +155,7 @@ async fn told(losses: Vec<(Kind, Told)>, causes: &[LossCause]) {
 /// Checks that whoever can have lost it knows, and nobody else has.
 async fn assert_lost(scene: &Scene) {
     for pair in &scene.pairs {
-        assert_ne!(pair.believed().await, loses(pair.kind), "{:?}", pair.kind);
+        assert_ne!(pair.believed().await, pair.kind.loses(), "{:?}", pair.kind);
     }
 }
 
@@ -226,7 +206,7 @@ async fn every_kind_rechecks_without_messages(binary: ServerBinary) {
     let deaf = builder(&bed.server.url()).transport(split).connect().await;
     let deaf = bed.party_of(deaf.unwrap()).await;
     let parties = [bed.party().await, deaf];
-    let mut scene = Scene::begin(&Kind::ALL, parties, "", Leases::renewed(60 * SECOND)).await;
+    let mut scene = Scene::begin(KINDS, parties, "", Leases::renewed(60 * SECOND)).await;
     messages.set_flow(Direction::ToClient, Flow::BlackHole);
     let vanished = messages.vanished();
     println!("{binary}, messages lost: {}", scene.hand_over().await);

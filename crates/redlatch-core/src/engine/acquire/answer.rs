@@ -64,9 +64,9 @@ impl Run<'_> {
                 let answer = answer?;
                 let acknowledged = match (&answer, acknowledged) {
                     (Answer::Granted(_), Ok(Some(replicas))) => replicas,
-                    (Answer::Granted(_), told) => {
+                    (Answer::Granted(_), confirmed) => {
                         self.attempt.granted();
-                        told?;
+                        confirmed?;
                         // The server has granted the request, but the number of confirmations is
                         // unknown. The next request writes again, and that write can be waited for.
                         self.trouble.in_doubt = true;
@@ -120,6 +120,11 @@ impl Run<'_> {
                     beside,
                     owner_holds: self.holds(),
                 };
+                self.client
+                    .net()
+                    .world
+                    .contended
+                    .add(self.primitive.key().as_str().as_bytes(), now);
                 let prompt = self.waiter.on_busy(now, busy);
                 self.prompt_others(prompt);
                 self.warn_of_itself(&holder, now);

@@ -46,9 +46,8 @@ impl Run<'_> {
         &mut self,
         until: Moment,
         overdue: Duration,
-        listen: Listen,
     ) -> Result<(), Error> {
-        if self.woken(until, listen).await? == WokenBy::Clock {
+        if self.woken(until).await? == WokenBy::Clock {
             if let Some(queue_slot) = &self.queue_slot {
                 queue_slot.challenge(self.client.now(), overdue);
             }
@@ -71,7 +70,7 @@ impl Run<'_> {
             self.subscriptions
                 .open_for_everyone(primitive, self.attempt.wakes());
         }
-        self.woken(until, listen).await?;
+        self.woken(until).await?;
         Ok(())
     }
 
@@ -109,9 +108,9 @@ impl Run<'_> {
         }
     }
 
-    /// Waits for a message in `listen`, a change of the local queue, or `until`. Reports the event
+    /// Waits for a message, a change of the local queue, or `until`. Reports the event
     /// to the waiter.
-    async fn woken(&mut self, until: Moment, listen: Listen) -> Result<WokenBy, Error> {
+    async fn woken(&mut self, until: Moment) -> Result<WokenBy, Error> {
         let queue_changed = async {
             match &self.queue_slot {
                 Some(queue_slot) => queue_slot.changed().await,
@@ -120,7 +119,7 @@ impl Run<'_> {
         };
         select! {
             biased;
-            told = self.subscriptions.heard(listen) => if told {
+            told = self.subscriptions.heard() => if told {
                 self.waiter.on_notified();
             } else {
                 self.waiter.on_gap();

@@ -6,7 +6,7 @@ use crate::{
     Error,
     base::script::{CallOutcome, ScriptCall},
     engine::Hold,
-    net::{Acknowledged, Limit, LinkClass, Net, Replication, Request, Response, Session},
+    net::{Acknowledged, Dispatch, Limit, LinkClass, Net, Replication, Request, Response, Session},
     protocol::{lease::Lease, time::Moment},
 };
 
@@ -92,6 +92,7 @@ impl Pipeline {
             act_before: self.act_before,
             limit: self.limit,
             replication: self.replication,
+            dispatch: Dispatch::AtOnce,
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Exclusive, kind::Force};
-use crate::{Error, Token};
+use crate::{Error, Token, family::Internals};
 
 /// A forced release. Await it. See [`Exclusive::force_release`].
 ///

@@ -16,6 +16,7 @@ use crate::{
         },
         script::ScriptCall,
     },
+    family::Internals,
     protocol::{
         name::{Key, Name, NameError},
         waiter::Discipline,

@@ -13,7 +13,7 @@ use futures_util::stream;
 use super::{Kind, kind::Inspected};
 use crate::{
     Client, Error, ErrorKind, Metadata, Token,
-    family::scan::Scan,
+    family::{Internals, scan::Scan},
     protocol::name::{Key, Name},
 };
 

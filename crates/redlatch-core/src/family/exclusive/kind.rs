@@ -11,7 +11,7 @@ use crate::{
             AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest,
             RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
         },
-        script::{Items, Script, ScriptCall, millis},
+        script::{Items, Merging, Script, ScriptCall, millis},
     },
     protocol::{name::Key, waiter::Discipline},
     runtime::Value,
@@ -29,8 +29,11 @@ pub struct Kind {
     /// The parts of its key that list its waiters.
     pub parts: &'static [&'static str],
     acquire: Script,
+    acquire_each: Merging,
     renew: Script,
+    renew_each: Merging,
     release: Script,
+    release_each: Merging,
     inspect: Script,
     force: Script,
     withdraw: Script,
@@ -51,8 +54,32 @@ impl Kind {
             discipline,
             parts,
             acquire: Script::new(&sources.acquire),
+            acquire_each: Merging {
+                script: Script::new(&sources.acquire_each),
+                keys: &[0],
+                shared: &[2, 3],
+                ids: &[0, 1],
+                texts: &[],
+                most: 16,
+            },
             renew: Script::new(&sources.renew),
+            renew_each: Merging {
+                script: Script::new(&sources.renew_each),
+                keys: &[0],
+                shared: &[1, 2],
+                ids: &[0],
+                texts: &[3],
+                most: 32,
+            },
             release: Script::new(&sources.release),
+            release_each: Merging {
+                script: Script::new(&sources.release_each),
+                keys: &[0],
+                shared: &[3],
+                ids: &[1],
+                texts: &[5],
+                most: 16,
+            },
             inspect: Script::new(&sources.inspect),
             force: Script::new(&sources.force),
             withdraw: Script::new(&sources.withdraw),
@@ -116,7 +143,12 @@ impl Kind {
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
             .maybe(request.register.map(millis));
-        self.address(call, request.address, request.owner)
+        let call = self.address(call, request.address, request.owner);
+        if keys.len() == 1 {
+            call.merges(&self.acquire_each)
+        } else {
+            call
+        }
     }
 
     pub(super) fn acquired(&'static self, reply: &Value) -> Result<Answer, Error> {
@@ -191,6 +223,7 @@ impl Kind {
             .arg(millis(request.lease))
             .arg(millis(request.lease + request.retention))
             .arg(request.token)
+            .merges(&self.renew_each)
     }
 
     pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
@@ -214,8 +247,16 @@ impl Kind {
             .arg(request.attempt)
             .maybe(request.void_by)
             .arg(millis(request.retention));
-        self.address(call, request.address, request.owner)
-            .maybe(request.token)
+        let call = self
+            .address(call, request.address, request.owner)
+            .maybe(request.token);
+        let plain =
+            request.token.is_some() && request.void_by.is_none() && request.address.is_empty();
+        if plain {
+            call.merges(&self.release_each)
+        } else {
+            call
+        }
     }
 
     pub(super) fn released(&'static self, reply: &Value) -> Result<ReleaseReply, Error> {

@@ -9,16 +9,21 @@ use super::{
 use crate::protocol::time::Moment;
 
 impl Waiter {
-    /// Records a message of the server that says that the waiter may try.
-    pub(crate) const fn on_notified(&mut self) {
-        if let State::InLine(_) | State::Active(_) = self.state {
-            self.cause = Cause::Notified;
-            self.state = State::Active(Phase::Asking);
+    /// Records a message of the server that says that the waiter may try. A waiter in line asks
+    /// once, since the first waiter may poll and hear no messages.
+    pub(crate) fn on_notified(&mut self) {
+        match self.state {
+            State::InLine(_) => self.on_prompt(Prompt::Retry),
+            State::Active(_) => {
+                self.cause = Cause::Notified;
+                self.state = State::Active(Phase::Asking);
+            }
+            State::GivenUp(_) | State::Done => {}
         }
     }
 
     /// Records a change of the waiter's place in the local queue.
-    pub(crate) const fn on_queue_changed(&mut self) {
+    pub(crate) fn on_queue_changed(&mut self) {
         // A waiter in line reads the queue itself, in `step`.
         if let State::Active(_) = self.state {
             self.on_notified();

@@ -7,15 +7,14 @@ use crate::protocol::time::Moment;
 /// The next step of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Wait in the local queue for the turn, a prompt, or a message in `listen`. At `until`,
-    /// replace the first waiter if it is more than `overdue` later than it announced.
+    /// Wait in the local queue for the turn, a prompt, or a message for the waiter itself: it may
+    /// have registered before it stood in line. At `until`, replace the first waiter if it is more
+    /// than `overdue` later than it announced.
     AwaitTurn {
         /// When to check the first waiter.
         until: Moment,
         /// How late the first waiter may be.
         overdue: Duration,
-        /// Which messages end the wait.
-        listen: Listen,
     },
     /// Send the attempt with the same id as before, and register for a notification as the value
     /// says.
@@ -55,8 +54,6 @@ pub(crate) enum Registration {
 /// Which messages of the server a waiter reacts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// None: the first waiter of the local queue reacts to them.
-    Nothing,
     /// Messages for the waiter itself.
     Own,
     /// Messages for any waiter of its local queue.

@@ -1,12 +1,8 @@
 //! Combines concurrent requests into pipelines.
 
-use std::{
-    future::poll_fn,
-    sync::{
-        OnceLock,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    task::Poll,
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -25,7 +21,7 @@ use super::{
     exchange::{exchange_all, unanswered},
     pushes::Gone,
 };
-use crate::runtime::Outcome;
+use crate::{base::sync::yield_once, runtime::Outcome};
 
 /// A counter of calls under way.
 #[derive(Debug, Default)]
@@ -142,7 +138,7 @@ async fn combine(mut requests: UnboundedReceiver<Request>, conn: MultiplexedConn
                 if count == 0 {
                     return;
                 }
-                step_back().await;
+                yield_once().await;
                 while batch.len() < MOST
                     && let Ok(request) = requests.try_recv()
                 {
@@ -156,20 +152,6 @@ async fn combine(mut requests: UnboundedReceiver<Request>, conn: MultiplexedConn
             }
         }
     }
-}
-
-/// Yields once to all tasks that are ready to run.
-async fn step_back() {
-    let mut stepped = false;
-    poll_fn(|context| {
-        if stepped {
-            return Poll::Ready(());
-        }
-        stepped = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 async fn send(mut conn: MultiplexedConnection, gone: Gone, batch: Vec<Request>) {
@@ -203,7 +185,7 @@ mod tests {
         net::{TcpListener, TcpStream},
         pin::pin,
         sync::{Arc, mpsc},
-        task::{Context, Wake},
+        task::{Context, Poll, Wake},
         thread::{self, Thread},
         time::Duration,
     };

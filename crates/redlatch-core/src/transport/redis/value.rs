@@ -97,7 +97,10 @@ fn double_text(double: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
+    use crate::runtime::values::any_value;
 
     fn parse(wire: &str) -> Reply {
         reply(redis::parse_redis_value(wire.as_bytes()).unwrap())
@@ -245,6 +248,87 @@ mod tests {
         ];
         for (wire, expected) in cases {
             assert_eq!(parse(wire), expected, "{wire:?}");
+        }
+    }
+
+    /// Returns `value` as a server writes it with RESP2.
+    fn wire(value: &Value) -> Vec<u8> {
+        match value {
+            Value::Nil => b"$-1\r\n".to_vec(),
+            Value::Int(int) => format!(":{int}\r\n").into_bytes(),
+            Value::Bulk(bytes) => {
+                let head = format!("${}\r\n", bytes.len());
+                [head.as_bytes(), bytes, b"\r\n"].concat()
+            }
+            Value::Status(text) => format!("+{text}\r\n").into_bytes(),
+            Value::Error(error) => format!("-{}\r\n", error.to_string().trim_end()).into_bytes(),
+            Value::Array(items) => {
+                let head = format!("*{}\r\n", items.len()).into_bytes();
+                items
+                    .iter()
+                    .map(wire)
+                    .fold(head, |all, item| [all, item].concat())
+            }
+        }
+    }
+
+    /// Returns replies of all types of RESP3.
+    fn any_resp3() -> impl Strategy<Value = Vec<u8>> {
+        let leaf = prop_oneof![
+            any_value(&["OK", "message", "subscribe"]).prop_map(|value| wire(&value)),
+            any::<f64>().prop_map(|double| format!(",{double}\r\n").into_bytes()),
+            any::<bool>()
+                .prop_map(|truth| format!("#{}\r\n", if truth { 't' } else { 'f' }).into()),
+            "-?[1-9][0-9]{0,40}".prop_map(|number| format!("({number}\r\n").into_bytes()),
+            "[ -~]{0,9}".prop_map(|text| format!("={}\r\ntxt:{text}\r\n", text.len() + 4).into()),
+            "[A-Z]{1,9}".prop_map(|text| format!("!{}\r\n{text}\r\n", text.len()).into()),
+            Just(b"_\r\n".to_vec()),
+        ];
+        leaf.prop_recursive(3, 32, 4, |inner| {
+            let list = ("[*~]", vec(inner.clone(), 0..4));
+            let push = (
+                "s?(message|(un)?subscribe)|invalidate",
+                vec(inner.clone(), 0..4),
+            );
+            let pairs = ("[%|]", vec((inner.clone(), inner.clone()), 0..3), inner);
+            prop_oneof![
+                list.prop_map(|(kind, items)| {
+                    [format!("{kind}{}\r\n", items.len()).into(), items.concat()].concat()
+                }),
+                push.prop_map(|(kind, items)| {
+                    let head = format!(">{}\r\n+{kind}\r\n", items.len() + 1);
+                    [head.into(), items.concat()].concat()
+                }),
+                pairs.prop_map(|(kind, pairs, behind)| {
+                    let head = format!("{kind}{}\r\n", pairs.len()).into_bytes();
+                    let entries = pairs.into_iter().flat_map(|(key, entry)| [key, entry]);
+                    // A value follows an attribute.
+                    let behind = if kind == "|" { behind } else { Vec::new() };
+                    [head, Vec::from_iter(entries).concat(), behind].concat()
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn replies_are_read_as_written(value in any_value(&["OK", ""])) {
+            let raw = redis::parse_redis_value(&wire(&value)).unwrap();
+            let expected = match value {
+                Value::Error(error) => Err(error),
+                value => Ok(value),
+            };
+            prop_assert_eq!(reply(raw), expected);
+        }
+
+        #[test]
+        fn any_reply_and_push_is_read(wire in any_resp3()) {
+            let raw = redis::parse_redis_value(&wire).unwrap();
+            if let redis::Value::Push { kind, data } = raw.clone() {
+                let _ = push(PushInfo { kind, data });
+            }
+            let is_error = matches!(raw, redis::Value::ServerError(_));
+            prop_assert!(reply(raw).is_err() || !is_error);
         }
     }
 }

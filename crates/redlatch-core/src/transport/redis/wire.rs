@@ -70,9 +70,11 @@ impl Wire {
         let [command] = commands.as_slice() else {
             return Box::pin(self.exchange_in_order(commands)).await;
         };
+        // Much of the cost of a long command is its length, which a pipeline does not save.
+        let is_short = command.payload_len() < LONG;
         let cmd = value::cmd(command);
         drop(commands);
-        let outcome = if self.calls.is_many() || self.combined.is_any() {
+        let outcome = if self.calls.is_many() && is_short || self.combined.is_any() {
             let _combined = self.combined.begin();
             self.combiner.exchange(cmd).await
         } else {
@@ -106,3 +108,6 @@ impl Wire {
         exchange::answer(&self.gone, call).await
     }
 }
+
+/// The length in bytes from which a command is not combined with others.
+const LONG: usize = 512;

@@ -3,15 +3,14 @@
 mod mutants;
 mod order;
 
-use std::{future::IntoFuture, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy};
-use redlatch_embedded::engine::{Contents, KeyDump};
+use redlatch_embedded::engine::KeyDump;
 use redlatch_fair::{FairLock, FairLockGuard};
 
-use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding, lock};
+use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, lock, members};
 use crate::{
-    faults::Fault,
     mutants::Mutant,
     names::label,
     scripts::{Ran, Seen},
@@ -27,13 +26,7 @@ impl Workload for Fair {
         "fair"
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(holding::round(self, worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(holding::get_on(self, worker, name))
-    }
+    holding_rounds!();
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         lock::scripts::seen(ran, "fair")
@@ -45,12 +38,7 @@ impl Workload for Fair {
 
     /// Returns the queue. The set of clients only records until when each client counts as alive.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        let Contents::SortedSet(members) = &key.contents else {
-            return Vec::new();
-        };
-        let members = members
-            .iter()
-            .map(|(member, _)| String::from_utf8_lossy(member).into_owned());
+        let members = members(key).into_iter();
         members.filter(|member| member.contains(' ')).collect()
     }
 
@@ -81,40 +69,19 @@ impl Holding for Fair {
             WaitStrategy::Poll(_) => WaitStrategy::Poll(Backoff::constant(POLL)),
             notify => notify,
         };
-        macro_rules! with {
-            ($builder:expr) => {{
-                let builder = $builder.owner(owner).strategy(strategy);
-                let builder = if terms.renewed {
-                    builder.renewed_lease(terms.lease)
-                } else {
-                    builder.lease(terms.lease)
-                };
-                builder.into_future()
-            }};
-        }
-        match terms.how {
-            How::Once => with!(lock.try_lock()),
-            How::For(wait) => with!(lock.try_lock_for(wait)),
-            How::Patiently => {
-                let future = with!(lock.lock());
-                Box::pin(async move { future.await.map(Some) })
-            }
-        }
+        acquiring!(
+            terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
+            .owner(owner).strategy(strategy)
+        )
     }
 
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
         Box::pin(async move {
             let force = FairLock::new(&worker.client, label(name)).force_release();
-            let gentle = worker.rng.chance(500);
-            let force = if gentle { force.after_lease() } else { force };
-            worker.inject(Fault::Force, || {
-                format!("releases {} by force", label(name))
-            });
             let limit = worker.patience();
-            let forced = worker
-                .timed("force_release", limit, force.into_future())
+            worker
+                .forces(name, limit, force, |force| force.after_lease())
                 .await;
-            worker.say(|| format!("has forced {}: {forced:?}", label(name)));
         })
     }
 }

@@ -3,7 +3,7 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{FAIR, Source};
 
-use crate::mutants::{Mutant, client, script};
+use crate::mutants::{Mutant, What, client, mutant, script};
 
 const ACQUIRE: &Source = &FAIR.exclusive.acquire;
 const RELEASE: &Source = &FAIR.exclusive.release;
@@ -69,4 +69,6 @@ pub(super) const ALL: &[Mutant] = &[
     client("fair-waiter-not-struck-out", Rule::StrikeOut),
     client("fair-never-looks-again", Rule::LookAgain),
     client("fair-no-try-after-subscribing", Rule::TryAfterSubscribing),
+    client("fair-ghost-not-withdrawn", Rule::WithdrawStrays).within("comes-back"),
+    mutant("fair-refused-undo-dropped", What::DropsRefused).within("refusals"),
 ];

@@ -3,6 +3,7 @@
 mod ledger;
 mod model;
 mod mutants;
+mod scenarios;
 
 use std::{
     future::{Future, IntoFuture},
@@ -22,6 +23,7 @@ use crate::{
     mutants::Mutant,
     names::label,
     plan::Plan,
+    scenarios::Scenario,
     scripts::{Ran, Seen},
     watch::Checker,
 };
@@ -92,6 +94,10 @@ impl Workload for CountDown {
 
     fn mutants(&self) -> &'static [Mutant] {
         mutants::ALL
+    }
+
+    fn scenarios(&self) -> &'static [Scenario] {
+        scenarios::ALL
     }
 }
 

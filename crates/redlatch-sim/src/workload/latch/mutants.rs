@@ -5,7 +5,7 @@ use redlatch_lua::{LATCH, Source};
 
 use crate::{
     faults::Fault,
-    mutants::{Mutant, client, script},
+    mutants::{Mutant, What, client, mutant, script},
 };
 
 const SET: &Source = &LATCH.set;
@@ -118,4 +118,9 @@ pub(super) const ALL: &[Mutant] = &[
     client("latch-no-look-after-subscribing", Rule::TryAfterSubscribing),
     client("latch-no-wake-after-gap", Rule::WakeAfterGap),
     client("latch-never-looks-again", Rule::LookAgain).under(Fault::MessageLost),
+    mutant(
+        "latch-unknown-is-open",
+        What::Instead(LOOK, include_str!("unknown_is_open.lua")),
+    )
+    .within("forgotten-latch"),
 ];

@@ -1,7 +1,7 @@
 -- A planted fault: shows a latch, and reports each generation as open that is not listed and older
 -- than the present one.
 --
--- KEYS  1 K; set.lua lists the fields
+-- KEYS  1 K; see latch/shared.lua
 -- ARGV  any number of generations
 -- Reply {now, 'set', g, left, of, remaining ms or '', fate, …}
 --       {now, 'unset', '', 0, 0, '', fate, …}   the latch is not set, or it was deleted

@@ -3,15 +3,12 @@
 mod mutants;
 pub(super) mod scripts;
 
-use std::future::IntoFuture;
-
 use redlatch_core::{Error, Owner, Released};
 use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_reentrant::{Lock, LockGuard};
 
-use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding};
+use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload};
 use crate::{
-    faults::Fault,
     mutants::Mutant,
     names::label,
     scripts::{Ran, Seen},
@@ -26,13 +23,7 @@ impl Workload for Plain {
         "lock"
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(holding::round(self, worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(holding::get_on(self, worker, name))
-    }
+    holding_rounds!();
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         scripts::seen(ran, "reentrant")
@@ -60,40 +51,19 @@ impl Holding for Plain {
         terms: &Terms,
     ) -> Acquiring<LockGuard> {
         let lock = Lock::new(&worker.client, label(name));
-        macro_rules! with {
-            ($builder:expr) => {{
-                let builder = $builder.owner(owner).strategy(terms.strategy);
-                let builder = if terms.renewed {
-                    builder.renewed_lease(terms.lease)
-                } else {
-                    builder.lease(terms.lease)
-                };
-                builder.into_future()
-            }};
-        }
-        match terms.how {
-            How::Once => with!(lock.try_lock()),
-            How::For(wait) => with!(lock.try_lock_for(wait)),
-            How::Patiently => {
-                let future = with!(lock.lock());
-                Box::pin(async move { future.await.map(Some) })
-            }
-        }
+        acquiring!(
+            terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
+            .owner(owner).strategy(terms.strategy)
+        )
     }
 
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
         Box::pin(async move {
             let force = Lock::new(&worker.client, label(name)).force_release();
-            let gentle = worker.rng.chance(500);
-            let force = if gentle { force.after_lease() } else { force };
-            worker.inject(Fault::Force, || {
-                format!("releases {} by force", label(name))
-            });
             let limit = worker.patience();
-            let forced = worker
-                .timed("force_release", limit, force.into_future())
+            worker
+                .forces(name, limit, force, |force| force.after_lease())
                 .await;
-            worker.say(|| format!("has forced {}: {forced:?}", label(name)));
         })
     }
 }

@@ -4,11 +4,14 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{REENTRANT, Source};
 
-use crate::mutants::{Mutant, client, detached, ids_collide, script};
+use crate::mutants::{Mutant, What, client, mutant, script};
 
 const ACQUIRE: &Source = &REENTRANT.acquire;
+const ACQUIRE_EACH: &Source = &REENTRANT.acquire_each;
 const RELEASE: &Source = &REENTRANT.release;
+const RELEASE_EACH: &Source = &REENTRANT.release_each;
 const RENEW: &Source = &REENTRANT.renew;
+const RENEW_EACH: &Source = &REENTRANT.renew_each;
 const FORCE: &Source = &REENTRANT.force;
 
 /// All planted faults.
@@ -56,7 +59,7 @@ pub(super) const ALL: &[Mutant] = &[
     script(
         "hold-without-end",
         ACQUIRE,
-        "call('PEXPIRE', key, life)",
+        "redis.call('PEXPIRE', key, ttl)",
         "",
     ),
     script(
@@ -119,8 +122,63 @@ pub(super) const ALL: &[Mutant] = &[
         "call('PEXPIRE', KEYS[m + i], last - now)",
         "call('PEXPIRE', KEYS[m + i], (last - now) * 100)",
     ),
-    detached("undelivered-is-renewed"),
-    ids_collide("ids-collide"),
+    script(
+        "common-grant-of-held",
+        ACQUIRE_EACH,
+        "if owner or voids",
+        "if voids",
+    ),
+    script(
+        "common-void-ignored",
+        ACQUIRE_EACH,
+        "if owner or voids or",
+        "if owner or",
+    ),
+    script(
+        "common-late-accepted",
+        ACQUIRE_EACH,
+        "if now > ARGV[1] or",
+        "if",
+    ),
+    script(
+        "common-token-repeats",
+        ACQUIRE_EACH,
+        "if new <= token then",
+        "new = token
+    if false then",
+    ),
+    script(
+        "common-hold-without-end",
+        ACQUIRE_EACH,
+        "redis.call('PEXPIRE', key, ttl)",
+        "",
+    ),
+    script(
+        "common-release-frees-all",
+        RELEASE_EACH,
+        "held ~= attempts or",
+        "",
+    ),
+    script(
+        "common-release-wakes-nobody",
+        RELEASE_EACH,
+        "or waiters or",
+        "or",
+    ),
+    script(
+        "common-release-ends-later-hold",
+        RELEASE_EACH,
+        "current ~= token or held ~= attempts or",
+        "",
+    ),
+    script(
+        "common-renewal-shortens",
+        RENEW_EACH,
+        "if f[4] > ends then",
+        "if false then",
+    ),
+    mutant("undelivered-is-renewed", What::Detached),
+    mutant("ids-collide", What::IdsCollide),
     client("renewal-ends-with-one-guard", Rule::RenewForEach),
     client("abandoned-not-undone", Rule::UndoAbandoned),
     client("copies-not-marked", Rule::MarkCopies),
@@ -135,9 +193,11 @@ pub(super) const ALL: &[Mutant] = &[
     client("drop-releases-nothing", Rule::ReleaseOnDrop),
     client("never-renewed", Rule::Renew),
     client("turn-not-passed", Rule::PassTurn),
-    client("successor-not-called", Rule::CallSuccessor),
+    client("next-waiter-not-prompted", Rule::PromptNextWaiter),
     client("waiter-never-registers", Rule::Register),
     client("waiter-not-struck-out", Rule::StrikeOut),
     client("loss-not-told", Rule::TellByClock),
     client("never-looks-again", Rule::LookAgain),
+    mutant("clock-allowance-not-asked", What::AsksNoAllowance).within("clocks-within"),
+    mutant("refused-undo-dropped", What::DropsRefused).within("refusals"),
 ];

@@ -6,10 +6,9 @@ use redlatch_core::{HoldState, Owner, Released};
 use redlatch_multi::MultiGuard;
 
 use crate::{
-    faults::Fault,
     names::{label, name_of},
     watch::{Claim, Id, Sight, Watch},
-    workload::{Worker, worker::fragile},
+    workload::{Worker, steps::End, worker::fragile},
 };
 
 /// A delivered guard of several names with its holder. Dropping it drops the guard.
@@ -134,15 +133,14 @@ impl Held {
 
     /// Gives the guard up in one of the many ways.
     pub(super) async fn end(self, worker: &mut Worker) {
-        match worker.rng.below(10) {
-            0..=3 => drop(self),
-            4 if worker.has(Fault::Cancel) => {
-                let polls = worker.rng.between(1, 4);
+        match worker.draw_end() {
+            End::Drop => drop(self),
+            End::DropRelease { polls } => {
                 if let Some(guard) = self.take() {
                     let _ = fragile(Box::pin(guard.release()), polls).await;
                 }
             }
-            _ => self.release(worker).await,
+            End::Release => self.release(worker).await,
         }
     }
 

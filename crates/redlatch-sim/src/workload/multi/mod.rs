@@ -57,12 +57,7 @@ impl Workload for Several {
 
 /// Runs one round: thinks, acquires some of the names, works under them, gives them up.
 async fn round(worker: &mut Worker) {
-    let think = match worker.rng.below(10) {
-        0 => worker.rng.between(0, worker.plan().lease * 1500),
-        1..=4 => 0,
-        _ => worker.rng.between(0, 50_000),
-    };
-    worker.think(think).await;
+    worker.rest().await;
     let names = draw(worker, true);
     if worker.has(Fault::Force) && worker.rng.chance(60) {
         return match names[0] {
@@ -90,12 +85,7 @@ async fn round(worker: &mut Worker) {
 /// Acquires all names as one, which every worker must be able to do once all is healed, in any
 /// order of the names.
 async fn get_on(worker: &mut Worker) {
-    let terms = Terms {
-        how: How::Patiently,
-        renewed: true,
-        lease: std::time::Duration::from_millis(worker.plan().lease),
-        strategy: redlatch_core::WaitStrategy::Notify,
-    };
+    let terms = Terms::patient(worker);
     loop {
         let (names, owner) = (draw(worker, false), worker.client.owner());
         if let Some(held) = acquire(worker, &names, &owner, &terms).await {
@@ -139,29 +129,14 @@ async fn acquire(
         .iter()
         .map(|&name| (name, worker.watch().asks(proc, name, Waits::Polling)))
         .collect();
-    let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
-        worker.cancelled(future, names[0]).await
-    } else {
-        // Without a total time limit, each member may take as long as one lock alone, and so may
-        // the extension of its lease.
-        let limit = match terms.how {
-            How::Once => worker.patience() * (names.len() as u64 + 1),
-            _ => terms.limit(worker),
-        };
-        Some(worker.timed("acquire", limit, future).await)
+    // Without a total time limit, each member may take as long as one lock alone, and so may the
+    // extension of its lease.
+    let limit = match terms.how {
+        How::Once => worker.patience() * (names.len() as u64 + 1),
+        _ => terms.limit(worker),
     };
-    let held = match result {
-        Some(Ok(Some(guard))) => Some(Held::new(worker, &calls, guard, terms.renewed)),
-        Some(Ok(None)) => {
-            worker.say(|| "does not get all".to_owned());
-            None
-        }
-        Some(Err(error)) => {
-            worker.say(|| format!("fails to get all: {error}"));
-            None
-        }
-        None => None,
-    };
+    let (guard, _) = worker.awaits(future, names[0], "all", limit).await;
+    let held = guard.map(|guard| Held::new(worker, &calls, guard, terms.renewed));
     for (_, call) in calls {
         worker.watch().asked(call);
     }
@@ -178,38 +153,17 @@ fn ask(worker: &Worker, names: &[usize], owner: &Owner, terms: &Terms) -> Acquir
     let members: Vec<_> = names.iter().map(member).collect();
     let members: Vec<_> = members.iter().map(AsRef::as_ref).collect();
     let all = MultiLock::new(&members);
-    macro_rules! with {
-        ($builder:expr) => {{
-            let builder = $builder.owner(owner).strategy(terms.strategy);
-            let builder = if terms.renewed {
-                builder.renewed_lease(terms.lease)
-            } else {
-                builder.lease(terms.lease)
-            };
-            builder.into_future()
-        }};
-    }
-    use std::future::IntoFuture;
-    match terms.how {
-        How::Once => with!(all.try_lock()),
-        How::For(wait) => with!(all.try_lock_for(wait)),
-        How::Patiently => {
-            let future = with!(all.lock());
-            Box::pin(async move { future.await.map(Some) })
-        }
-    }
+    acquiring!(
+        terms, all.try_lock(), |wait| all.try_lock_for(wait), all.lock();
+        .owner(owner).strategy(terms.strategy)
+    )
 }
 
 /// Works under all names, and perhaps enters some again.
 async fn work(worker: &mut Worker, held: Held) {
-    let lease = worker.plan().lease * 1000;
     let mut inner = None;
     for _ in 0..worker.rng.below(5) {
-        let span = match worker.rng.below(20) {
-            0 => worker.rng.between(0, lease * 3),
-            1..=3 => worker.rng.between(0, lease),
-            _ => worker.rng.between(0, 20_000),
-        };
+        let span = worker.draw_work();
         match worker.rng.below(10) {
             0 | 1 if inner.is_none() => {
                 let (names, owner) = (draw(worker, true), held.owner().clone());

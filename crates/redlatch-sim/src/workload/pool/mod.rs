@@ -1,5 +1,26 @@
 //! The two semaphores.
 
+/// The methods of a `Workload` that both semaphores have alike.
+macro_rules! pool_parts {
+    () => {
+        fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+            super::scripts::seen(ran)
+        }
+
+        fn waiters(&self, key: &KeyDump) -> Vec<String> {
+            super::waiters(key)
+        }
+
+        fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
+            super::lives(key, plan)
+        }
+
+        fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+            vec![Box::new(super::ledger::Ledger::new(names))]
+        }
+    };
+}
+
 mod ledger;
 mod mutants;
 mod order;
@@ -10,6 +31,7 @@ mod semaphore;
 use redlatch_embedded::engine::{Contents, KeyDump};
 
 pub(super) use self::{permits::Permits, semaphore::Semaphore};
+use super::members;
 use crate::plan::Plan;
 
 /// The number of permits of each name.
@@ -52,13 +74,10 @@ fn holders(key: &KeyDump, now: u64) -> Vec<String> {
 
 /// Returns the waiters. Other sorted sets list holds and finished operations.
 fn waiters(key: &KeyDump) -> Vec<String> {
-    let Contents::SortedSet(members) = &key.contents else {
+    if !key.key.ends_with(b":q") {
         return Vec::new();
-    };
-    let members = members.iter().filter(|_| key.key.ends_with(b":q"));
-    members
-        .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
-        .collect()
+    }
+    members(key)
 }
 
 /// Returns the lifetime of a key. A size stays until it is deleted, and so does the index; an

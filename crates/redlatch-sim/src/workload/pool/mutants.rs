@@ -97,6 +97,7 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
     ),
     client("semaphore-abandoned-not-undone", Rule::UndoAbandoned),
     client("semaphore-never-renewed", Rule::Renew),
+    client("semaphore-ghost-not-withdrawn", Rule::WithdrawStrays).within("comes-back"),
 ];
 
 /// Planted faults of the permit-expirable semaphore.

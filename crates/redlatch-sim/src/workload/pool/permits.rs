@@ -6,7 +6,7 @@ use redlatch_core::{Error, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_permits::{PermitExpirableSemaphore, PermitId, PermitRelease};
 
-use super::{holders, ledger::Ledger, lives, mutants, scripts, size, waiters};
+use super::{holders, mutants, size};
 use crate::{
     faults::Fault,
     mutants::Mutant,
@@ -34,10 +34,6 @@ impl Workload for Permits {
         Box::pin(get_on(worker, name))
     }
 
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        scripts::seen(ran)
-    }
-
     /// Returns the holders without their owners. A finished worker may have left permits to their
     /// lease, so only permits that outlast it count.
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
@@ -49,17 +45,7 @@ impl Workload for Permits {
         holders.map(nameless).collect()
     }
 
-    fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        waiters(key)
-    }
-
-    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
-        lives(key, plan)
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(Ledger::new(names))]
-    }
+    pool_parts!();
 
     fn mutants(&self) -> &'static [Mutant] {
         mutants::PERMITS

@@ -1,6 +1,6 @@
 //! The semaphore: an attempt takes several permits, which are renewed, split and released in parts.
 
-use std::{future::IntoFuture, ops::Deref};
+use std::ops::Deref;
 
 use redlatch_core::{Error, Held, Owner, Released, WaitStrategy, family::Portion};
 use redlatch_embedded::engine::KeyDump;
@@ -8,14 +8,14 @@ use redlatch_pool::{
     AcquirePermits, Flavour, Pool, Renewed, TryAcquirePermits, TryAcquirePermitsFor,
 };
 
-use super::{holders, ledger::Ledger, lives, mutants, scripts, size, waiters};
+use super::{holders, mutants, size};
 use crate::{
     mutants::Mutant,
     names::{label, name_of},
     plan::Plan,
     scripts::{Ran, Seen},
     watch::{Checker, Part},
-    workload::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding},
+    workload::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload},
 };
 
 /// The semaphore, as a workload.
@@ -31,33 +31,13 @@ impl Workload for Semaphore {
         "semaphore"
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(holding::round(self, worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(holding::get_on(self, worker, name))
-    }
-
-    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
-        scripts::seen(ran)
-    }
+    holding_rounds!();
 
     fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
         holders(key, now)
     }
 
-    fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        waiters(key)
-    }
-
-    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
-        lives(key, plan)
-    }
-
-    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
-        vec![Box::new(Ledger::new(names))]
-    }
+    pool_parts!();
 
     fn mutants(&self) -> &'static [Mutant] {
         mutants::SEMAPHORE
@@ -86,25 +66,13 @@ impl Holding for Semaphore {
         } else {
             terms.strategy
         };
-        macro_rules! with {
-            ($builder:expr) => {{
-                let builder = $builder.strategy(strategy);
-                let builder = if terms.renewed {
-                    builder.renewed_lease(terms.lease)
-                } else {
-                    builder.lease(terms.lease)
-                };
-                builder.into_future()
-            }};
-        }
-        let future: Acquiring<Units> = match terms.how {
-            How::Once => with!(TryAcquirePermits::new(&pool, need)),
-            How::For(wait) => with!(TryAcquirePermitsFor::new(&pool, need, wait)),
-            How::Patiently => {
-                let future = with!(AcquirePermits::new(&pool, need));
-                Box::pin(async move { future.await.map(Some) })
-            }
-        };
+        let future: Acquiring<Units> = acquiring!(
+            terms,
+            TryAcquirePermits::new(&pool, need),
+            |wait| TryAcquirePermitsFor::new(&pool, need, wait),
+            AcquirePermits::new(&pool, need);
+            .strategy(strategy)
+        );
         Box::pin(async move {
             let mut units = future.await?;
             if let Some(Units(portion)) = units.as_mut().filter(|_| sheds) {

@@ -7,10 +7,9 @@ use redlatch_multi::RedGuard;
 
 use crate::{
     exec::lock,
-    faults::Fault,
     names::label,
     watch::{Claim, GRAIN, Id, Sight, Sighted, Watch},
-    workload::{Terms, Worker, worker::fragile},
+    workload::{Terms, Worker, steps::End, worker::fragile},
 };
 
 /// A delivered guard with its holder. Dropping it drops the guard.
@@ -80,15 +79,14 @@ impl Held {
 
     /// Gives the guard up in one of the many ways.
     pub(super) async fn end(self, worker: &mut Worker) {
-        match worker.rng.below(10) {
-            0..=3 => drop(self),
-            4 if worker.has(Fault::Cancel) => {
-                let polls = worker.rng.between(1, 4);
+        match worker.draw_end() {
+            End::Drop => drop(self),
+            End::DropRelease { polls } => {
                 if let Some(guard) = self.take() {
                     let _ = fragile(Box::pin(guard.release()), polls).await;
                 }
             }
-            _ => self.release(worker).await,
+            End::Release => self.release(worker).await,
         }
     }
 

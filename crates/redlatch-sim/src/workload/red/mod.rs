@@ -4,7 +4,7 @@
 mod held;
 mod mutants;
 
-use std::{future::IntoFuture, time::Duration};
+use std::time::Duration;
 
 use redlatch_core::Lockable;
 use redlatch_embedded::engine::KeyDump;
@@ -14,7 +14,6 @@ use redlatch_reentrant::Lock;
 use self::held::Held;
 use super::{Acquiring, How, Terms, Work, Worker, Workload, lock};
 use crate::{
-    faults::Fault,
     mutants::Mutant,
     names::label,
     scripts::{Ran, Seen},
@@ -57,12 +56,7 @@ impl Workload for Quorum {
 
 /// Runs one round: thinks, acquires, works under the guard, gives it up.
 async fn round(worker: &mut Worker) {
-    let think = match worker.rng.below(10) {
-        0 => worker.rng.between(0, worker.plan().lease * 1500),
-        1..=4 => 0,
-        _ => worker.rng.between(0, 50_000),
-    };
-    worker.think(think).await;
+    worker.rest().await;
     let name = worker.rng.index(worker.plan().names);
     let terms = Terms::draw(worker);
     if let Some(held) = acquire(worker, name, &terms).await {
@@ -72,12 +66,7 @@ async fn round(worker: &mut Worker) {
 
 /// Acquires every name, which every worker must be able to do once all is healed.
 async fn get_on(worker: &mut Worker, name: usize) {
-    let terms = Terms {
-        how: How::Patiently,
-        renewed: true,
-        lease: Duration::from_millis(worker.plan().lease),
-        strategy: redlatch_core::WaitStrategy::Notify,
-    };
+    let terms = Terms::patient(worker);
     loop {
         if let Some(held) = acquire(worker, name, &terms).await {
             return held.release(worker).await;
@@ -91,24 +80,9 @@ async fn acquire(worker: &mut Worker, name: usize, terms: &Terms) -> Option<Held
     let future = worker.call(ask(worker, name, terms));
     let proc = worker.life.proc;
     let call = worker.watch().asks(proc, name, Waits::Polling);
-    let result = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
-        worker.cancelled(future, name).await
-    } else {
-        let limit = terms.limit(worker);
-        Some(worker.timed("acquire", limit, future).await)
-    };
-    let held = match result {
-        Some(Ok(Some(guard))) => Some(Held::new(worker, call, name, nodes(name), guard, terms)),
-        Some(Ok(None)) => {
-            worker.say(|| format!("does not get {}", label(name)));
-            None
-        }
-        Some(Err(error)) => {
-            worker.say(|| format!("fails to get {}: {error}", label(name)));
-            None
-        }
-        None => None,
-    };
+    let limit = terms.limit(worker);
+    let (guard, _) = worker.awaits(future, name, label(name), limit).await;
+    let held = guard.map(|guard| Held::new(worker, call, name, nodes(name), guard, terms));
     worker.watch().asked(call);
     held
 }
@@ -129,35 +103,15 @@ fn ask(worker: &Worker, name: usize, terms: &Terms) -> Acquiring<RedGuard> {
         Ok(lock) => lock,
         Err(error) => return Box::pin(async move { Err(error) }),
     };
-    macro_rules! with {
-        ($builder:expr) => {{
-            let builder = $builder.strategy(terms.strategy);
-            let builder = if terms.renewed {
-                builder.renewed_lease(terms.lease)
-            } else {
-                builder.lease(terms.lease)
-            };
-            builder.into_future()
-        }};
-    }
-    match terms.how {
-        How::Once => with!(lock.try_lock()),
-        How::For(wait) => with!(lock.try_lock_for(wait)),
-        How::Patiently => {
-            let future = with!(lock.lock());
-            Box::pin(async move { future.await.map(Some) })
-        }
-    }
+    acquiring!(
+        terms, lock.try_lock(), |wait| lock.try_lock_for(wait), lock.lock();
+        .strategy(terms.strategy)
+    )
 }
 
 async fn work(worker: &mut Worker, held: Held) {
-    let lease = worker.plan().lease * 1000;
     for _ in 0..worker.rng.below(5) {
-        let span = match worker.rng.below(20) {
-            0 => worker.rng.between(0, lease * 3),
-            1..=3 => worker.rng.between(0, lease),
-            _ => worker.rng.between(0, 20_000),
-        };
+        let span = worker.draw_work();
         match worker.rng.below(10) {
             2 => {
                 let span = Duration::from_millis(worker.rng.between(50, worker.plan().lease));

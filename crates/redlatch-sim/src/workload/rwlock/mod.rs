@@ -5,19 +5,14 @@ mod mutants;
 mod scripts;
 mod sides;
 
-use std::{
-    future::{Future, IntoFuture},
-    ops::Deref,
-    pin::Pin,
-};
+use std::{future::Future, ops::Deref, pin::Pin};
 
 use redlatch_core::{Error, Held, Owner, Released};
-use redlatch_embedded::engine::{Contents, KeyDump};
+use redlatch_embedded::engine::KeyDump;
 use redlatch_rwlock::{ReadGuard, ReadWriteLock, UpgradableReadGuard, WriteGuard};
 
-use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, holding};
+use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, members};
 use crate::{
-    faults::Fault,
     mutants::Mutant,
     names::label,
     scripts::{Ran, Seen},
@@ -51,13 +46,7 @@ impl Workload for ReadWrite {
         "rwlock"
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(holding::round(self, worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(holding::get_on(self, worker, name))
-    }
+    holding_rounds!();
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         scripts::seen(ran)
@@ -68,18 +57,12 @@ impl Workload for ReadWrite {
     }
 
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        let Contents::SortedSet(members) = &key.contents else {
-            return Vec::new();
-        };
         // Clients count as alive for a while after their last waiter, and the index of readers
         // lags.
         if !key.key.ends_with(b":q") && !key.key.ends_with(b":r") {
             return Vec::new();
         }
-        let members = members.iter();
-        members
-            .map(|(member, _)| String::from_utf8_lossy(member).into_owned())
-            .collect()
+        members(key)
     }
 
     fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
@@ -115,28 +98,13 @@ impl Holding for ReadWrite {
             6..=8 => Wish::Write,
             _ => Wish::Downgraded,
         };
-        macro_rules! with {
-            ($builder:expr) => {{
-                // A waiter that polls would make all later waiters wait for its next poll.
-                let builder = $builder.owner(owner);
-                let builder = if terms.renewed {
-                    builder.renewed_lease(terms.lease)
-                } else {
-                    builder.lease(terms.lease)
-                };
-                builder.into_future()
-            }};
-        }
         macro_rules! begin {
             ($patient:ident, $once:ident, $bounded:ident) => {
-                match terms.how {
-                    How::Once => with!(lock.$once()),
-                    How::For(wait) => with!(lock.$bounded(wait)),
-                    How::Patiently => {
-                        let future = with!(lock.$patient());
-                        Box::pin(async move { future.await.map(Some) })
-                    }
-                }
+                // A waiter that polls would make all later waiters wait for its next poll.
+                acquiring!(
+                    terms, lock.$once(), |wait| lock.$bounded(wait), lock.$patient();
+                    .owner(owner)
+                )
             };
         }
         match wish {
@@ -185,25 +153,9 @@ impl Holding for ReadWrite {
         if worker.rng.chance(300) {
             return None;
         }
-        macro_rules! upgrade {
-            ($builder:expr) => {{
-                let builder = $builder;
-                let builder = if terms.renewed {
-                    builder.renewed_lease(terms.lease)
-                } else {
-                    builder.lease(terms.lease)
-                };
-                builder.into_future()
-            }};
-        }
-        let write: Begun<WriteGuard> = match terms.how {
-            How::Once => upgrade!(look.try_upgrade()),
-            How::For(wait) => upgrade!(look.try_upgrade_for(wait)),
-            How::Patiently => {
-                let future = upgrade!(look.upgrade());
-                Box::pin(async move { future.await.map(Some) })
-            }
-        };
+        let write: Begun<WriteGuard> = acquiring!(
+            terms, look.try_upgrade(), |wait| look.try_upgrade_for(wait), look.upgrade();
+        );
         Some(Box::pin(async move { Ok(write.await?.map(Either::Write)) }))
     }
 
@@ -223,19 +175,13 @@ impl Holding for ReadWrite {
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
         Box::pin(async move {
             let lock = ReadWriteLock::new(&worker.client, label(name));
-            let gentle = worker.rng.chance(500);
             let force = lock.force_release();
-            let force = if gentle { force.after_lease() } else { force };
-            worker.inject(Fault::Force, || {
-                format!("releases {} by force", label(name))
-            });
             // The call looks, and then ends each hold that it has found. Each of these steps may
             // take the client's patience.
             let limit = worker.patience() * 4;
-            let forced = worker
-                .timed("force_release", limit, force.into_future())
+            worker
+                .forces(name, limit, force, |force| force.after_lease())
                 .await;
-            worker.say(|| format!("has forced {}: {forced:?}", label(name)));
         })
     }
 }

@@ -3,41 +3,27 @@
 //! again, and copies that come late. After every script its reply and all data are what the model
 //! says.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use fastrand::Rng;
 use redlatch_embedded::engine::Model;
 
 use super::{
     calls::{self, Acquire, Release},
     model::{Found, Pool, Waiter},
 };
-use crate::scripts::bed::{Bed, key};
-
-fn seeds() -> Range<u64> {
-    let few = if cfg!(feature = "servers") {
-        1_000
-    } else {
-        100
-    };
-    match std::env::var("REDLATCH_SEEDS").ok() {
-        Some(text) => match text.split_once("..") {
-            Some((from, to)) => from.parse().unwrap()..to.parse().unwrap(),
-            None => 0..text.parse().unwrap(),
-        },
-        None => 0..few,
-    }
-}
+use crate::scripts::{
+    bed::{Bed, Call, key},
+    driver::{Holding, Kind, REACH, Sent, World, seeds},
+};
 
 #[test]
 fn pool_follows_the_model_under_lost_replies_and_late_copies() {
-    for seed in seeds() {
-        World::new(Model::ALL[seed as usize % 3], seed).run();
+    for model in Model::ALL {
+        for seed in seeds() {
+            World::new(Bed::new(model), seed, Counted::default()).run();
+        }
     }
 }
-
-/// How far ahead of the server's time a request may act, in ms.
-const REACH: u64 = 5_000;
 
 /// An acquisition as its client knows it.
 #[derive(Clone, Debug)]
@@ -46,9 +32,7 @@ struct Attempt {
     address: String,
     need: u64,
     lease: u64,
-    /// The largest `by` sent.
-    by: u64,
-    outstanding: usize,
+    sent: Sent,
     registered: bool,
     /// What its client knows to hold.
     left: Option<u64>,
@@ -64,35 +48,72 @@ enum Copy {
     Change(String, u64, &'static str, i64),
 }
 
-struct World {
-    seed: u64,
-    rng: Rng,
-    bed: Bed,
+/// One pool.
+#[derive(Default)]
+struct Counted {
     pool: Pool,
-    attempts: Vec<Attempt>,
-    flying: Vec<Copy>,
-    next: u32,
-    history: Vec<String>,
 }
 
-impl World {
-    fn new(model: Model, seed: u64) -> Self {
-        Self {
-            seed,
-            rng: Rng::with_seed(seed),
-            bed: Bed::new(model),
-            pool: Pool::default(),
-            attempts: Vec::new(),
-            flying: Vec::new(),
-            next: 0,
-            history: Vec::new(),
-        }
+impl Kind for Counted {
+    type Attempt = Attempt;
+    type Copy = Copy;
+
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
+        let waits = world.rng.u8(..4) > 0;
+        let attempt = &mut world.attempts[at];
+        attempt.sent.count(by);
+        attempt.registered |= waits;
+        Copy::Acquire(attempt.clone(), by, waits)
     }
 
+    fn act(world: &mut World<Self>, copy: Copy) {
+        match copy {
+            Copy::Acquire(attempt, by, waits) => world.acquire(&attempt, by, waits),
+            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Copy::Release(attempt, void, left, forgotten) => {
+                world.release(&attempt, void, left, forgotten);
+            }
+            Copy::Change(op, by, verb, number) => world.operate(&op, by, verb, number),
+        }
+        world.check_data();
+    }
+
+    fn ends(world: &mut World<Self>) -> Vec<u64> {
+        let holds = world.kind.pool.holds.values().map(|hold| hold.until);
+        holds.collect()
+    }
+
+    fn passed(_: &mut World<Self>) {}
+
+    fn wants_memory(call: &Call, _: &[String]) -> bool {
+        ["pool/acquire", "pool/change"].contains(&call.script.name)
+    }
+}
+
+impl Holding for Counted {
+    fn sent(attempt: &mut Attempt) -> &mut Sent {
+        &mut attempt.sent
+    }
+
+    fn holds(attempt: &Attempt) -> bool {
+        attempt.left.is_some()
+    }
+
+    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
+        Copy::Renew(attempt, by, lease)
+    }
+
+    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
+        let forgotten = attempt.forgotten;
+        Copy::Release(attempt, void, 0, forgotten)
+    }
+}
+
+impl World<Counted> {
     fn run(mut self) {
         for _ in 0..120 {
             match self.rng.u8(..22) {
-                0..5 => self.begin(),
+                0..5 => self.begin_one(),
                 5..8 => self.send_again(),
                 8..10 => self.deliver(),
                 10..12 => self.renew(),
@@ -104,24 +125,23 @@ impl World {
                 _ => self.pass(300),
             }
         }
-        self.wind_up();
+        self.leave_the_size();
     }
 
     /// Ends everything, in any order, and lets all copies come in, also late; then only the size
     /// may be left.
-    fn wind_up(&mut self) {
-        while !self.attempts.is_empty() || !self.flying.is_empty() {
-            match self.rng.u8(..4) {
-                0 => self.pass(500),
-                1 => self.deliver(),
-                _ => self.end_one(),
-            }
-        }
+    fn leave_the_size(&mut self) {
+        self.wind_up();
         let now = self.bed.millis();
-        assert_eq!(self.pool.out(now), 0, "a ghost holds, {}", self.story());
+        assert_eq!(
+            self.kind.pool.out(now),
+            0,
+            "a ghost holds, {}",
+            self.story()
+        );
         self.pass_exactly(Duration::from_secs(60));
         let answer = self.bed.ask(&calls::inspect(None));
-        match self.pool.size {
+        match self.kind.pool.size {
             Some(size) => {
                 let size = size.to_string();
                 assert_eq!(
@@ -137,49 +157,23 @@ impl World {
         }
     }
 
-    fn begin(&mut self) {
+    fn begin_one(&mut self) {
         if self.attempts.len() >= 9 {
             return;
         }
-        self.next += 1;
+        let number = self.number();
         let channel = ["w:a", "w:b"][self.rng.usize(..2)];
-        self.attempts.push(Attempt {
-            id: format!("{channel}:{}", self.next),
-            address: format!("PUBLISH {channel} {}", self.next),
+        let attempt = Attempt {
+            id: format!("{channel}:{number}"),
+            address: format!("PUBLISH {channel} {number}"),
             need: [1, 1, 2, 5][self.rng.usize(..4)],
             lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
-            by: 0,
-            outstanding: 0,
+            sent: Sent::default(),
             registered: false,
             left: None,
             forgotten: 0,
-        });
-        self.send(self.attempts.len() - 1);
-    }
-
-    fn send_again(&mut self) {
-        if let Some(at) = self.any(|attempt| attempt.left.is_none()) {
-            self.send(at);
-        }
-    }
-
-    fn send(&mut self, at: usize) {
-        let by = self.bed.millis() + self.rng.u64(..=REACH);
-        let waits = self.rng.u8(..4) > 0;
-        let attempt = &mut self.attempts[at];
-        attempt.by = attempt.by.max(by);
-        attempt.outstanding += 1;
-        attempt.registered |= waits;
-        let copy = Copy::Acquire(attempt.clone(), by, waits);
-        self.dispatch(copy);
-    }
-
-    fn renew(&mut self) {
-        if let Some(at) = self.any(|attempt| attempt.left.is_some()) {
-            let by = self.bed.millis() + self.rng.u64(..=REACH);
-            let lease = [50, 1_000, 9_000][self.rng.usize(..3)];
-            self.dispatch(Copy::Renew(self.attempts[at].clone(), by, lease));
-        }
+        };
+        self.begin(attempt);
     }
 
     /// Gives some of a hold's permits back, or up for good.
@@ -191,22 +185,12 @@ impl World {
             attempt.left = Some(left);
             attempt.forgotten += u64::from(forgets);
             let copy = Copy::Release(attempt.clone(), None, left, attempt.forgotten);
-            self.dispatch_release(copy);
-        }
-    }
-
-    /// Releases what a client holds, or undoes what it has given up.
-    fn end_one(&mut self) {
-        if let Some(at) = self.any(|_| true) {
-            let attempt = self.attempts.swap_remove(at);
-            let void = (attempt.outstanding > 0).then_some(attempt.by);
-            let forgotten = attempt.forgotten;
-            self.dispatch_release(Copy::Release(attempt, void, 0, forgotten));
+            self.dispatch_repeatedly(copy);
         }
     }
 
     fn change(&mut self) {
-        self.next += 1;
+        let operation = self.number();
         let (verb, number) = match self.rng.u8(..8) {
             0..3 => ("set", self.rng.i64(0..9)),
             3 => ("try", self.rng.i64(0..9)),
@@ -215,60 +199,8 @@ impl World {
             _ => ("drain", 0),
         };
         let by = self.bed.millis() + self.rng.u64(..=REACH);
-        let copy = Copy::Change(format!("c:{}", self.next), by, verb, number);
-        self.dispatch_release(copy);
-    }
-
-    /// As `dispatch`, perhaps twice.
-    fn dispatch_release(&mut self, copy: Copy) {
-        if self.rng.u8(..3) == 0 {
-            self.flying.push(copy.clone());
-        }
-        self.dispatch(copy);
-    }
-
-    fn dispatch(&mut self, copy: Copy) {
-        match self.rng.u8(..4) {
-            0 => self.flying.push(copy),
-            _ => self.act(copy),
-        }
-    }
-
-    fn deliver(&mut self) {
-        if !self.flying.is_empty() {
-            let at = self.rng.usize(..self.flying.len());
-            let copy = self.flying.swap_remove(at);
-            self.act(copy);
-        }
-    }
-
-    fn any(&mut self, which: impl Fn(&Attempt) -> bool) -> Option<usize> {
-        let fitting = self.attempts.iter().enumerate();
-        let fitting: Vec<_> = fitting.filter(|(_, attempt)| which(attempt)).collect();
-        let at = self.rng.usize(..fitting.len().max(1));
-        fitting.get(at).map(|(at, _)| *at)
-    }
-
-    fn pass(&mut self, most: u64) {
-        let span = Duration::from_micros(self.rng.u64(..most * 1_000));
-        self.pass_exactly(span);
-    }
-
-    fn pass_exactly(&mut self, span: Duration) {
-        self.history.push(format!("pass {span:?}"));
-        self.bed.pass(span);
-    }
-
-    fn act(&mut self, copy: Copy) {
-        match copy {
-            Copy::Acquire(attempt, by, waits) => self.acquire(&attempt, by, waits),
-            Copy::Renew(attempt, by, lease) => self.renewal(&attempt, by, lease),
-            Copy::Release(attempt, void, left, forgotten) => {
-                self.release(&attempt, void, left, forgotten);
-            }
-            Copy::Change(op, by, verb, number) => self.operate(&op, by, verb, number),
-        }
-        self.check_data();
+        let copy = Copy::Change(format!("c:{operation}"), by, verb, number);
+        self.dispatch_repeatedly(copy);
     }
 
     fn acquire(&mut self, attempt: &Attempt, by: u64, waits: bool) {
@@ -296,12 +228,13 @@ impl World {
         } else {
             let member = waits.then_some(member.as_str());
             Some(
-                self.pool
+                self.kind
+                    .pool
                     .find(now, &attempt.id, attempt.need, &queue, member),
             )
         };
         let before = self.bed.dump();
-        let answer = self.ask(&call.call());
+        let answer = self.ask_and_hear(&call.call());
         let verdict = answer[1].as_str();
         let right = match &expected {
             None => "late",
@@ -314,7 +247,7 @@ impl World {
         assert_eq!(verdict, right, "{queue:?}, {}", self.story());
         match expected {
             Some(Found::Copy) => {
-                let hold = self.pool.holds.get_mut(&attempt.id).unwrap();
+                let hold = self.kind.pool.holds.get_mut(&attempt.id).unwrap();
                 hold.until = hold.until.max(now + attempt.lease);
             }
             Some(Found::Free) => {
@@ -323,8 +256,8 @@ impl World {
                 let known = u8::from(waits && placed).to_string();
                 assert_eq!(answer[5], known, "{}", self.story());
                 let until = now + attempt.lease;
-                self.pool.grant(&attempt.id, attempt.need, until);
-                assert!(self.pool.out(now) <= self.pool.size.unwrap());
+                self.kind.pool.grant(&attempt.id, attempt.need, until);
+                assert!(self.kind.pool.out(now) <= self.kind.pool.size.unwrap());
                 self.check_called();
             }
             Some(Found::Busy) => {
@@ -345,15 +278,12 @@ impl World {
                 self.story()
             ),
         }
-        // Its client may still be there, and may get the reply.
-        let lost = self.rng.u8(..3) == 0;
-        let mut known = self.attempts.iter_mut();
-        let client = known.find(|known| known.id == attempt.id);
-        if let Some(client) = client.filter(|_| !lost) {
-            client.outstanding -= 1;
-            if answer[1] == "granted" && client.left.is_none() {
-                client.left = Some(attempt.need);
-            }
+        let client = self.answered(|known| known.id == attempt.id);
+        if let Some(client) = client
+            && answer[1] == "granted"
+            && client.left.is_none()
+        {
+            client.left = Some(attempt.need);
         }
     }
 
@@ -363,11 +293,16 @@ impl World {
         let head = &queue[0];
         let me = queue.iter().find(|waiter| waiter.member == member).unwrap();
         let (remaining, called) = (&answer[2], &answer[3]);
-        let fits = head.need <= self.pool.available(now);
+        let fits = head.need <= self.kind.pool.available(now);
         if head.client() == me.client() {
             let expected = if fits { head.number() } else { "" };
             assert_eq!(called, expected, "{}", self.story());
-            let live = self.pool.holds.values().filter(|hold| hold.until > now);
+            let live = self
+                .kind
+                .pool
+                .holds
+                .values()
+                .filter(|hold| hold.until > now);
             if let Some(first) = live.map(|hold| hold.until).min().filter(|_| !fits) {
                 let remaining: u64 = remaining.parse().unwrap();
                 assert!(now + remaining <= first, "{}", self.story());
@@ -388,8 +323,8 @@ impl World {
 
     fn renewal(&mut self, attempt: &Attempt, by: u64, lease: u64) {
         let now = self.bed.millis();
-        let answer = self.ask(&calls::renew(by, lease, &[&attempt.id]));
-        let right: &[&str] = match self.pool.holds.get_mut(&attempt.id) {
+        let answer = self.ask_and_hear(&calls::renew(by, lease, &[&attempt.id]));
+        let right: &[&str] = match self.kind.pool.holds.get_mut(&attempt.id) {
             _ if now > by => &["late"],
             None => &["gone"],
             Some(hold) if hold.until <= now => &["expired", "gone"],
@@ -416,8 +351,8 @@ impl World {
             forgotten,
             holds: &[&attempt.id],
         };
-        let answer = self.ask(&call.call());
-        let (right, rest) = self.pool.release(now, &attempt.id, left, forgotten);
+        let answer = self.ask_and_hear(&call.call());
+        let (right, rest) = self.kind.pool.release(now, &attempt.id, left, forgotten);
         assert!(
             right.contains(&answer[1].as_str()),
             "{right:?}, {}",
@@ -425,18 +360,18 @@ impl World {
         );
         assert_eq!(answer[2], rest.to_string(), "{}", self.story());
         if let Some(void) = void.filter(|&void| void >= now) {
-            self.pool.voids.insert(attempt.id.clone(), void);
+            self.kind.pool.voids.insert(attempt.id.clone(), void);
         }
         self.check_called();
     }
 
     fn operate(&mut self, op: &str, by: u64, verb: &'static str, number: i64) {
         let now = self.bed.millis();
-        let answer = self.ask(&calls::change(by, op, verb, number, ""));
+        let answer = self.ask_and_hear(&calls::change(by, op, verb, number, ""));
         let right = if now > by {
             vec!["late".to_owned()]
         } else {
-            self.pool.change(now, op, verb, number)
+            self.kind.pool.change(now, op, verb, number)
         };
         assert_eq!(answer[1..], right, "{}", self.story());
         if right[0] == "done" {
@@ -444,11 +379,10 @@ impl World {
         }
     }
 
-    fn ask(&mut self, call: &crate::scripts::bed::Call) -> Vec<String> {
-        let (before, now) = (self.queue(), self.bed.millis());
-        let answer = self.bed.ask(call);
-        let line = format!("{now} {} {:?} -> {answer:?}", call.script.name, call.args);
-        self.history.push(line);
+    /// Runs a script, which may notify waiters only.
+    fn ask_and_hear(&mut self, call: &Call) -> Vec<String> {
+        let before = self.queue();
+        let answer = self.ask(call);
         for (_, payload) in self.bed.published() {
             let known = before
                 .iter()
@@ -465,7 +399,7 @@ impl World {
         let Some(head) = queue.first() else { return };
         let fields = self.bed.hash(&key("x"));
         let out: u64 = fields.get("c").map_or(0, |out| out.parse().unwrap());
-        let room = self.pool.size.unwrap_or(0).saturating_sub(out);
+        let room = self.kind.pool.size.unwrap_or(0).saturating_sub(out);
         if head.alive > now && head.need <= room {
             let called = fields.get("y").and_then(|called| called.split_once(' '));
             let called = called.map(|(_, member)| member);
@@ -506,7 +440,7 @@ impl World {
         let now = self.bed.millis();
         let fields = self.bed.hash(&key("x"));
         let size = fields.get("s").map(|size| size.parse().unwrap());
-        assert_eq!(size, self.pool.size, "{}", self.story());
+        assert_eq!(size, self.kind.pool.size, "{}", self.story());
         let mut holds = BTreeMap::new();
         for (field, hold) in &fields {
             if let Some(id) = field.strip_prefix("h:") {
@@ -517,7 +451,12 @@ impl World {
         let out: u64 = holds.values().map(|(_, permits, _)| permits).sum();
         let stored = fields.get("c").map_or(0, |out| out.parse().unwrap());
         assert_eq!(out, stored, "{}", self.story());
-        let model = self.pool.holds.iter().filter(|(_, hold)| hold.until > now);
+        let model = self
+            .kind
+            .pool
+            .holds
+            .iter()
+            .filter(|(_, hold)| hold.until > now);
         let model = model.map(|(id, hold)| {
             let packed = (hold.until, hold.permits, hold.forgotten);
             (id.clone(), packed)
@@ -539,12 +478,5 @@ impl World {
                 self.story()
             );
         }
-    }
-
-    fn story(&self) -> String {
-        let from = self.history.len().saturating_sub(14);
-        let model = self.bed.engine.model();
-        let told = self.history[from..].join("\n");
-        format!("{model:?}, seed {}, after\n{told}", self.seed)
     }
 }

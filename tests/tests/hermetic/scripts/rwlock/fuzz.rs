@@ -7,9 +7,8 @@ use std::{
     time::Duration,
 };
 
-use fastrand::Rng;
 use redlatch::runtime::Command;
-use redlatch_embedded::engine::{Condition, Model, ServerTime, SessionKind};
+use redlatch_embedded::engine::{Model, SessionKind};
 
 use super::{
     calls::{self, Ask, BROADCAST, RETENTION},
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::scripts::{
     bed::{self, Bed, CHANNELS, Call},
-    fuzz::seeds,
+    driver::{Holding, Kind, Sent, World, seeds},
 };
 
 // L23
@@ -26,7 +25,7 @@ use crate::scripts::{
 fn readers_and_writers_follow_the_model_under_lost_replies_and_late_copies() {
     for model in Model::ALL {
         for seed in seeds() {
-            World::new(model, seed, false).run();
+            world(model, seed).run();
         }
     }
 }
@@ -35,13 +34,10 @@ fn readers_and_writers_follow_the_model_under_lost_replies_and_late_copies() {
 fn every_read_write_script_follows_the_model_when_full_or_short_of_replicas() {
     for model in Model::ALL {
         for seed in seeds().step_by(4) {
-            World::new(model, seed, true).run();
+            world(model, seed).probing().run();
         }
     }
 }
-
-/// How far ahead of the server's time a request may act, in ms.
-const REACH: u64 = 5_000;
 
 fn listening(model: Model) -> Bed {
     let mut bed = Bed::new(model);
@@ -80,10 +76,7 @@ impl What {
 struct Attempt {
     ask: Ask,
     what: What,
-    /// The largest `by` sent.
-    by: u64,
-    /// Copies sent and not answered, as far as the client knows.
-    outstanding: usize,
+    sent: Sent,
     /// What its client knows to hold.
     id: Option<u64>,
     /// The write's token, for a writer.
@@ -98,66 +91,127 @@ enum Copy {
     Release(Attempt, Option<u64>),
 }
 
-struct World {
-    seed: u64,
-    rng: Rng,
-    bed: Bed,
+/// One lock.
+#[derive(Default)]
+struct ReadWrite {
     lock: Rw,
-    attempts: Vec<Attempt>,
-    flying: Vec<Copy>,
-    next: u32,
     /// The greatest token and serial there ever were.
     greatest: (u64, u64),
     told: Told,
     /// Who has just been told that it has to wait.
     looked: Option<String>,
-    probing: bool,
-    history: Vec<String>,
 }
 
-impl World {
-    fn new(model: Model, seed: u64, probing: bool) -> Self {
-        Self {
-            seed,
-            rng: Rng::with_seed(seed),
-            bed: listening(model),
-            lock: Rw::default(),
-            attempts: Vec::new(),
-            flying: Vec::new(),
-            next: 0,
-            greatest: (0, 0),
-            told: Told::default(),
-            looked: None,
-            probing,
-            history: Vec::new(),
-        }
+fn world(model: Model, seed: u64) -> World<ReadWrite> {
+    World::new(listening(model), seed, ReadWrite::default())
+}
+
+impl Kind for ReadWrite {
+    type Attempt = Attempt;
+    type Copy = Copy;
+
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
+        let register = (world.rng.u8(..4) > 0).then(|| world.rng.u64(100..=5_000));
+        let attempt = &mut world.attempts[at];
+        attempt.sent.count(by);
+        let mut copy = attempt.clone();
+        copy.ask.by = by;
+        copy.ask.register = register;
+        Copy::Acquire(copy)
     }
 
+    fn act(world: &mut World<Self>, copy: Copy) {
+        let before = world.waiting();
+        let could = world.could_come(&before);
+        let leaves = match copy {
+            Copy::Acquire(attempt) => {
+                let granted = world.acquire(&attempt, &before);
+                let after = world.waiting();
+                let mut left = after.writers.iter().chain(&after.readers);
+                let ghost = left.any(|(member, _)| granted.as_ref() == Some(member));
+                assert!(
+                    !ghost || !after.any,
+                    "who came in still waits, {}",
+                    world.story()
+                );
+                granted
+            }
+            Copy::Renew(attempt, by, lease) => world.renewal(&attempt, by, lease),
+            Copy::Release(attempt, void) => world.release(&attempt, void),
+        };
+        world.check_queues(&before, leaves.as_deref());
+        world.check_told(&before, &could);
+        world.sync();
+        world.check_data();
+    }
+
+    fn ends(world: &mut World<Self>) -> Vec<u64> {
+        let waiting = world.waiting();
+        let lock = &world.kind.lock;
+        let holds = lock.reads.values().chain(&lock.write);
+        let mut ends: Vec<_> = holds.map(|hold| hold.until).collect();
+        ends.extend(lock.voids.values());
+        ends.extend(waiting.clients.values());
+        ends.extend(waiting.called.iter().map(|(until, _)| *until));
+        ends.extend(waiting.batch.iter().map(|(_, until, _)| *until));
+        ends.extend(waiting.upgrader.iter().map(|(until, _)| *until));
+        ends
+    }
+
+    fn passed(world: &mut World<Self>) {
+        world.sync();
+        world.check_data();
+    }
+
+    fn wants_memory(call: &Call, _: &[String]) -> bool {
+        let takes = ["rwlock/read", "rwlock/write", "rwlock/downgrade"];
+        takes.contains(&call.script.name)
+    }
+}
+
+impl Holding for ReadWrite {
+    fn sent(attempt: &mut Attempt) -> &mut Sent {
+        &mut attempt.sent
+    }
+
+    fn holds(attempt: &Attempt) -> bool {
+        attempt.id.is_some()
+    }
+
+    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
+        Copy::Renew(attempt, by, lease)
+    }
+
+    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
+        Copy::Release(attempt, void)
+    }
+}
+
+impl World<ReadWrite> {
     fn run(mut self) {
         for _ in 0..120 {
             self.step();
         }
-        while !self.attempts.is_empty() || !self.flying.is_empty() {
-            match self.rng.u8(..4) {
-                0 => self.pass(500),
-                1 => self.deliver(),
-                _ => self.end_one(),
-            }
-        }
+        self.wind_up();
         let now = self.bed.millis();
         assert!(
-            self.lock.live_write(now).is_none(),
+            self.kind.lock.live_write(now).is_none(),
             "a ghost writes, {}",
             self.story()
         );
-        assert_eq!(self.lock.readers(now), 0, "a ghost reads, {}", self.story());
+        assert_eq!(
+            self.kind.lock.readers(now),
+            0,
+            "a ghost reads, {}",
+            self.story()
+        );
         self.bed.pass(Duration::from_millis(2 * RETENTION));
         assert_eq!(self.bed.dump(), [], "{}", self.story());
     }
 
     fn step(&mut self) {
         match self.rng.u8(..24) {
-            0..7 => self.begin(),
+            0..7 => self.begin_one(),
             7..10 => self.send_again(),
             10..12 => self.deliver(),
             12..14 => self.renew(),
@@ -170,11 +224,11 @@ impl World {
         }
     }
 
-    fn begin(&mut self) {
+    fn begin_one(&mut self) {
         if self.attempts.len() >= 7 {
             return;
         }
-        self.next += 1;
+        let number = self.number();
         let mut owner = OWNERS[self.rng.usize(..4)].to_owned();
         let held = |what: &What| matches!(what, What::Upgradable | What::Write | What::Upgrade(_));
         let what = match self.rng.u8(..8) {
@@ -189,7 +243,7 @@ impl World {
                     match base.what.side() {
                         "r" => What::Upgrade(base.id.unwrap()),
                         _ => {
-                            let void = (base.outstanding > 0).then_some(base.by);
+                            let void = base.sent.void();
                             What::Downgrade(base.ask.attempt.clone(), base.token, void)
                         }
                     }
@@ -197,10 +251,10 @@ impl World {
             },
         };
         let side = usize::from(owner.starts_with('b'));
-        let address = format!("PUBLISH {} {}", CHANNELS[side], self.next);
+        let address = format!("PUBLISH {} {number}", CHANNELS[side]);
         let ask = Ask {
             by: 0,
-            attempt: format!("{}:{}", &owner[..1], self.next),
+            attempt: format!("{}:{number}", &owner[..1]),
             owner,
             lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
             register: None,
@@ -210,127 +264,36 @@ impl World {
                 address
             },
         };
-        self.attempts.push(Attempt {
+        self.begin(Attempt {
             ask,
             what,
-            by: 0,
-            outstanding: 0,
+            sent: Sent::default(),
             id: None,
             token: 0,
         });
-        self.send(self.attempts.len() - 1);
-    }
-
-    fn send_again(&mut self) {
-        if let Some(at) = self.any(|attempt| attempt.id.is_none()) {
-            self.send(at);
-        }
-    }
-
-    fn send(&mut self, at: usize) {
-        let by = self.bed.millis() + self.rng.u64(..=REACH);
-        let register = (self.rng.u8(..4) > 0).then(|| self.rng.u64(100..=5_000));
-        let attempt = &mut self.attempts[at];
-        attempt.by = attempt.by.max(by);
-        attempt.outstanding += 1;
-        let mut copy = attempt.clone();
-        copy.ask.by = by;
-        copy.ask.register = register;
-        self.dispatch(Copy::Acquire(copy));
-    }
-
-    fn renew(&mut self) {
-        if let Some(at) = self.any(|attempt| attempt.id.is_some()) {
-            let by = self.bed.millis() + self.rng.u64(..=REACH);
-            let lease = [50, 1_000, 9_000][self.rng.usize(..3)];
-            let attempt = self.attempts[at].clone();
-            self.dispatch(Copy::Renew(attempt, by, lease));
-        }
-    }
-
-    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much
-    /// later.
-    fn end_one(&mut self) {
-        if let Some(at) = self.any(|_| true) {
-            let attempt = self.attempts.swap_remove(at);
-            let void = (attempt.outstanding > 0).then_some(attempt.by);
-            let copy = Copy::Release(attempt, void);
-            if self.rng.u8(..3) == 0 {
-                self.flying.push(copy.clone());
-            }
-            self.dispatch(copy);
-        }
-    }
-
-    fn dispatch(&mut self, copy: Copy) {
-        match self.rng.u8(..4) {
-            0 => self.flying.push(copy),
-            _ => self.act(copy),
-        }
-    }
-
-    fn deliver(&mut self) {
-        if !self.flying.is_empty() {
-            let at = self.rng.usize(..self.flying.len());
-            let copy = self.flying.swap_remove(at);
-            self.act(copy);
-        }
-    }
-
-    fn any(&mut self, which: impl Fn(&Attempt) -> bool) -> Option<usize> {
-        let fitting = self.attempts.iter().enumerate();
-        let fitting: Vec<_> = fitting.filter(|(_, attempt)| which(attempt)).collect();
-        let at = self.rng.usize(..fitting.len().max(1));
-        fitting.get(at).map(|(at, _)| *at)
-    }
-
-    fn pass(&mut self, most: u64) {
-        let mut span = Duration::from_micros(self.rng.u64(..most * 1_000));
-        if self.rng.u8(..4) == 0 {
-            span = self.until_an_end().unwrap_or(span);
-        }
-        self.history.push(format!("pass {span:?}"));
-        self.bed.pass(span);
-        self.sync();
-        self.check_data();
-    }
-
-    /// Returns how long it is to the very millisecond in which something ends.
-    fn until_an_end(&mut self) -> Option<Duration> {
-        let now = self.bed.millis();
-        let waiting = self.waiting();
-        let holds = self.lock.reads.values().chain(&self.lock.write);
-        let mut ends: Vec<_> = holds.map(|hold| hold.until).collect();
-        ends.extend(self.lock.voids.values());
-        ends.extend(waiting.clients.values());
-        ends.extend(waiting.called.iter().map(|(until, _)| *until));
-        ends.extend(waiting.batch.iter().map(|(_, until, _)| *until));
-        ends.extend(waiting.upgrader.iter().map(|(until, _)| *until));
-        ends.retain(|&end| end > now);
-        let end = *ends.get(self.rng.usize(..ends.len().max(1)))?;
-        Some(ServerTime::from_millis(end).since(self.bed.now))
     }
 
     /// Forgets what the server was free to forget.
     fn sync(&mut self) {
         let hash = self.bed.hash(&bed::key("x"));
         if hash.is_empty() {
-            self.lock = Rw::default();
+            self.kind.lock = Rw::default();
             return;
         }
         let now = self.bed.millis();
         let over = |lock: &Rw, owner: &str| lock.live_read(now, owner).is_none();
         let gone = self
+            .kind
             .lock
             .reads
             .keys()
-            .filter(|owner| over(&self.lock, owner));
+            .filter(|owner| over(&self.kind.lock, owner));
         let gone: Vec<_> = gone
             .filter(|owner| !hash.contains_key(&format!("r{owner}")))
             .cloned()
             .collect();
         for owner in gone {
-            let hold = self.lock.reads.remove(&owner).unwrap();
+            let hold = self.kind.lock.reads.remove(&owner).unwrap();
             let told = !hold.forced || hold.noted <= now;
             assert!(
                 told,
@@ -338,32 +301,7 @@ impl World {
                 self.story()
             );
         }
-        self.lock.voids.retain(|_, until| *until >= now);
-    }
-
-    fn act(&mut self, copy: Copy) {
-        let before = self.waiting();
-        let could = self.could_come(&before);
-        let leaves = match copy {
-            Copy::Acquire(attempt) => {
-                let granted = self.acquire(&attempt, &before);
-                let after = self.waiting();
-                let mut left = after.writers.iter().chain(&after.readers);
-                let ghost = left.any(|(member, _)| granted.as_ref() == Some(member));
-                assert!(
-                    !ghost || !after.any,
-                    "who came in still waits, {}",
-                    self.story()
-                );
-                granted
-            }
-            Copy::Renew(attempt, by, lease) => self.renewal(&attempt, by, lease),
-            Copy::Release(attempt, void) => self.release(&attempt, void),
-        };
-        self.check_queues(&before, leaves.as_deref());
-        self.check_told(&before, &could);
-        self.sync();
-        self.check_data();
+        self.kind.lock.voids.retain(|_, until| *until >= now);
     }
 
     /// Returns who may have left the queues alive.
@@ -386,7 +324,7 @@ impl World {
             self.story()
         );
         if ask.register.is_some() && verdict != "late" {
-            self.told.asked(&ask.member);
+            self.kind.told.asked(&ask.member);
         }
         match verdict {
             "granted" => {
@@ -403,11 +341,15 @@ impl World {
                     granted.id.to_string(),
                 ];
                 assert_eq!(answer, expected, "{}", self.story());
-                self.answered(attempt, Some(&granted));
+                self.got(attempt, Some(&granted));
                 return Some(ask.member.clone());
             }
             "busy" => {
-                let writer = self.lock.live_write(now).map_or("", |hold| &hold.owner);
+                let writer = self
+                    .kind
+                    .lock
+                    .live_write(now)
+                    .map_or("", |hold| &hold.owner);
                 assert_eq!(answer[3], writer, "{}", self.story());
                 let remaining = answer[2].parse::<u64>();
                 assert!(
@@ -416,7 +358,7 @@ impl World {
                     self.story()
                 );
                 let upgrades = matches!(attempt.what, What::Upgrade(_))
-                    || self.lock.live_read(now, &ask.owner).is_some();
+                    || self.kind.lock.live_read(now, &ask.owner).is_some();
                 let mut known = waiting.writers.iter().chain(&waiting.readers);
                 let known = known.any(|(member, _)| *member == ask.member);
                 // One that was dead may have been removed and enters anew.
@@ -428,10 +370,10 @@ impl World {
                     };
                     assert_eq!(answer[5], entered, "{}", self.story());
                 }
-                self.looked = Some(ask.member.clone());
-                self.answered(attempt, None);
+                self.kind.looked = Some(ask.member.clone());
+                self.got(attempt, None);
             }
-            _ => self.answered(attempt, None),
+            _ => self.got(attempt, None),
         }
         None
     }
@@ -447,24 +389,36 @@ impl World {
             ask.member.as_str(),
         );
         match &attempt.what {
-            What::Read => self.lock.may_read(now, owner, id, member, false, waiting),
-            What::Upgradable => self.lock.may_read(now, owner, id, member, true, waiting),
-            What::Write => self.lock.may_write(now, owner, id, member, None, waiting),
+            What::Read => self
+                .kind
+                .lock
+                .may_read(now, owner, id, member, false, waiting),
+            What::Upgradable => self
+                .kind
+                .lock
+                .may_read(now, owner, id, member, true, waiting),
+            What::Write => self
+                .kind
+                .lock
+                .may_write(now, owner, id, member, None, waiting),
             What::Upgrade(serial) => {
-                self.lock
+                self.kind
+                    .lock
                     .may_write(now, owner, id, member, Some(*serial), waiting)
             }
-            What::Downgrade(_, token, _) => match self.lock.may_downgrade(now, owner, id, *token) {
-                Ok(()) => "granted",
-                Err("void") => "void",
-                Err(_) => "lost",
-            },
+            What::Downgrade(_, token, _) => {
+                match self.kind.lock.may_downgrade(now, owner, id, *token) {
+                    Ok(()) => "granted",
+                    Err("void") => "void",
+                    Err(_) => "lost",
+                }
+            }
         }
     }
 
     fn grant(&mut self, attempt: &Attempt) -> Granted {
         let (now, micros, ask) = (self.bed.millis(), self.bed.now.micros(), &attempt.ask);
-        let lock = &mut self.lock;
+        let lock = &mut self.kind.lock;
         let upgradable = attempt.what == What::Upgradable;
         if attempt.what.side() == "r" {
             let granted = lock.read(now, micros, &ask.owner, &ask.attempt, ask.lease, upgradable);
@@ -476,14 +430,18 @@ impl World {
                     lock.release(now, &ask.owner, write, "w", Some(*token));
                 }
             }
-            self.greatest.1 = self.greatest.1.max(granted.id);
+            self.kind.greatest.1 = self.kind.greatest.1.max(granted.id);
             return granted;
         }
         let fresh = lock.live_write(now).is_none();
         let granted = lock.write(now, micros, &ask.owner, &ask.attempt, ask.lease);
-        assert!(!fresh || granted.token > self.greatest.0, "tokens rise");
-        self.greatest.0 = granted.token;
+        assert!(
+            !fresh || granted.token > self.kind.greatest.0,
+            "tokens rise"
+        );
+        self.kind.greatest.0 = granted.token;
         let others = self
+            .kind
             .lock
             .reads
             .values()
@@ -495,16 +453,11 @@ impl World {
         granted
     }
 
-    /// Its client may still be there, and may get the reply.
-    fn answered(&mut self, attempt: &Attempt, granted: Option<&Granted>) {
-        let lost = self.rng.u8(..3) == 0;
-        let mut clients = self.attempts.iter_mut();
-        let client = clients.find(|known| known.ask.attempt == attempt.ask.attempt);
-        let Some(client) = client.filter(|_| !lost) else {
-            return;
-        };
-        client.outstanding -= 1;
-        if let Some(granted) = granted
+    /// Lets the client know of its hold.
+    fn got(&mut self, attempt: &Attempt, granted: Option<&Granted>) {
+        let id = &attempt.ask.attempt;
+        let client = self.answered(|known| known.ask.attempt == *id);
+        if let (Some(client), Some(granted)) = (client, granted)
             && client.id.is_none()
         {
             client.id = Some(granted.id);
@@ -519,7 +472,7 @@ impl World {
         let now = self.bed.millis();
         let verdict = match now > by {
             true => "late",
-            false => self.lock.renew(now, owner, lease, side, id),
+            false => self.kind.lock.renew(now, owner, lease, side, id),
         };
         assert_eq!(
             answer,
@@ -547,14 +500,15 @@ impl World {
         ));
         let now = self.bed.millis();
         if let Some(void) = void.filter(|&void| void >= now) {
-            self.lock.voids.insert(ask.attempt.clone(), void);
+            self.kind.lock.voids.insert(ask.attempt.clone(), void);
         }
-        let (verdict, left) = self
-            .lock
-            .release(now, &ask.owner, &ask.attempt, side, attempt.id);
+        let (verdict, left) =
+            self.kind
+                .lock
+                .release(now, &ask.owner, &ask.attempt, side, attempt.id);
         let expected = [now.to_string(), verdict.to_owned(), left.to_string()];
         assert_eq!(answer[..3], expected, "{}", self.story());
-        let idle = self.lock.live_write(now).is_none() && self.lock.readers(now) == 0;
+        let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
         // Dead readers may be counted still.
         assert!(idle || answer[3] == "0", "{}", self.story());
         Some(ask.member.clone())
@@ -566,23 +520,23 @@ impl World {
         let how = ["now", "after"][self.rng.usize(..2)];
         let older = self.rng.u64(..3) / 2;
         let (side, owner, id) = match self.rng.bool() {
-            true => ("w", "", self.lock.last_token.unwrap_or(1)),
+            true => ("w", "", self.kind.lock.last_token.unwrap_or(1)),
             false => {
                 let owner = OWNERS[self.rng.usize(..4)];
                 (
                     "r",
                     owner,
-                    self.lock.reads.get(owner).map_or(1, |hold| hold.id),
+                    self.kind.lock.reads.get(owner).map_or(1, |hold| hold.id),
                 )
             }
         };
         let answer = self.ask(&calls::force(side, owner, id - older, how));
         let now = self.bed.millis();
-        let verdict = self.lock.force(now, owner, side, id - older, how);
+        let verdict = self.kind.lock.force(now, owner, side, id - older, how);
         let expected = [now.to_string(), verdict.to_owned()];
         assert_eq!(answer[..2], expected, "{}", self.story());
         if verdict == "done" {
-            let idle = self.lock.live_write(now).is_none() && self.lock.readers(now) == 0;
+            let idle = self.kind.lock.live_write(now).is_none() && self.kind.lock.readers(now) == 0;
             // Dead readers may be counted still.
             assert!(idle || answer[2] == "0", "{}", self.story());
         }
@@ -597,9 +551,9 @@ impl World {
         let owner = OWNERS[self.rng.usize(..4)];
         let answer = self.ask(&calls::inspect(owner));
         let now = self.bed.millis();
-        let write = self.lock.live_write(now);
+        let write = self.kind.lock.live_write(now);
         let own = write.filter(|hold| hold.owner == owner);
-        let mine = self.lock.live_read(now, owner);
+        let mine = self.kind.lock.live_read(now, owner);
         assert_eq!(
             answer[3],
             write.map_or("", |hold| &hold.owner),
@@ -608,7 +562,7 @@ impl World {
         );
         assert_eq!(
             answer[6],
-            self.lock.readers(now).to_string(),
+            self.kind.lock.readers(now).to_string(),
             "{}",
             self.story()
         );
@@ -621,60 +575,16 @@ impl World {
             .map(|hold| (hold[0].clone(), hold[2].clone()))
             .collect();
         let live = self
+            .kind
             .lock
             .reads
             .values()
-            .filter(|hold| self.lock.live_read(now, &hold.owner).is_some());
+            .filter(|hold| self.kind.lock.live_read(now, &hold.owner).is_some());
         let live: BTreeMap<_, _> = live
             .map(|hold| (hold.owner.clone(), hold.id.to_string()))
             .collect();
         assert_eq!(listed, live, "{}", self.story());
         assert_eq!(self.bed.dump(), before, "it writes nothing");
-    }
-
-    /// Runs a script, before that on a server in trouble, where it must do all or nothing.
-    fn ask(&mut self, call: &Call) -> Vec<String> {
-        let shown = format!("{} {} {:?}", self.bed.millis(), call.script.name, call.args);
-        self.history.push(shown);
-        if self.probing {
-            self.probe(call);
-        }
-        let answer = self.bed.ask(call);
-        self.history.push(format!("    {answer:?}"));
-        answer
-    }
-
-    fn probe(&mut self, call: &Call) {
-        let (data, before) = (self.bed.engine.snapshot(), self.bed.dump());
-        let calm = (self.bed.ask(call), self.bed.dump());
-        for (condition, code) in [
-            (Condition::Full, "OOM"),
-            (Condition::ShortOfReplicas, "NOREPLICAS"),
-        ] {
-            self.bed.engine.restore(&data);
-            self.bed.engine.set_condition(condition, true);
-            let answer = self.bed.call(call);
-            self.bed.engine.set_condition(condition, false);
-            let after = self.bed.dump();
-            match answer {
-                Ok(answer) => assert_eq!((answer, after), calm, "{}", self.story()),
-                Err(error) => {
-                    let refused = error.code == code || error.message.contains(code);
-                    assert!(refused, "{error}, {}", self.story());
-                    assert_eq!(after, before, "refused whole, {}", self.story());
-                    let takes = ["rwlock/read", "rwlock/write", "rwlock/downgrade"];
-                    let wants_memory = takes.contains(&call.script.name);
-                    assert!(
-                        code == "NOREPLICAS" || wants_memory,
-                        "{} on a full server, {}",
-                        call.script.name,
-                        self.story()
-                    );
-                }
-            }
-        }
-        self.bed.engine.restore(&data);
-        self.bed.published();
     }
 
     /// What the server knows of those who wait.
@@ -759,10 +669,11 @@ impl World {
             let upgrades = waiting.upgrades(member, now);
             // The client itself tells those whose owner has come to hold.
             let holds = self
+                .kind
                 .lock
                 .live_write(now)
                 .is_some_and(|hold| hold.owner == *owner)
-                || !upgrades && self.lock.live_read(now, owner).is_some();
+                || !upgrades && self.kind.lock.live_read(now, owner).is_some();
             (upgrades || waiting.stands(member, now)) && !holds
         };
         let would_be_told = |attempt: &&Attempt| {
@@ -777,23 +688,23 @@ impl World {
     fn check_told(&mut self, before: &Waiting, could: &BTreeSet<String>) {
         let messages = self.bed.published();
         if !messages.is_empty() {
-            self.history.push(format!("    told: {messages:?}"));
+            self.note(format!("    told: {messages:?}"));
         }
         let after = self.waiting();
-        self.told.hear(&messages, before);
-        self.told.hear(&messages, &after);
+        self.kind.told.hear(&messages, before);
+        self.kind.told.hear(&messages, &after);
         let now = self.bed.millis();
         let mut can = self.could_come(&after);
         // Who counted as dead and is heard of again looks for himself.
         can.retain(|member| before.stands(member, now) || before.upgrades(member, now));
-        let alone = self.told.left_alone(could, &can);
+        let alone = self.kind.told.left_alone(could, &can);
         assert_eq!(alone, None, "may come in and is not told, {}", self.story());
         // Whoever looks and has to wait calls the one who may come, whom one that died was to call.
-        if let Some(looked) = self.looked.take() {
+        if let Some(looked) = self.kind.looked.take() {
             let first = after.first_writer(now).unwrap_or_default();
             let come = self.could_come(&after).contains(first) && first != looked;
             assert!(
-                !come || self.told.knows(first),
+                !come || self.kind.told.knows(first),
                 "{first} is not called, {}",
                 self.story()
             );
@@ -809,8 +720,8 @@ impl World {
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
         };
-        for (owner, hold) in &self.lock.reads {
-            if self.lock.live_read(now, owner).is_some() {
+        for (owner, hold) in &self.kind.lock.reads {
+            if self.kind.lock.live_read(now, owner).is_some() {
                 let field = &hash[&format!("r{owner}")];
                 let mut attempts = held(&field[49..]);
                 attempts.sort();
@@ -833,12 +744,12 @@ impl World {
         let counted = fields.filter(|(_, hold)| &hold[48..49] != "f").count();
         let count = hash.get("c").map_or(0, |text| text[34..].parse().unwrap());
         assert_eq!(count, counted, "{hash:?}, {}", self.story());
-        let holds = self.lock.reads.values().chain(&self.lock.write);
+        let holds = self.kind.lock.reads.values().chain(&self.kind.lock.write);
         let ends = holds
             .filter(|hold| hold.until > now)
             .map(|hold| hold.until + RETENTION)
             .max();
-        let voids = self.lock.voids.values().copied().max();
+        let voids = self.kind.lock.voids.values().copied().max();
         let needed = ends.max(voids).unwrap_or(0);
         let until = self.bed.ttl(&bed::key("x")).map_or(0, |ttl| now + ttl);
         assert!(until >= needed, "{until} < {needed}, {}", self.story());
@@ -852,15 +763,5 @@ impl World {
                 "{name} in {hash:?}"
             );
         }
-    }
-
-    fn story(&self) -> String {
-        let from = self.history.len().saturating_sub(40);
-        let model = self.bed.engine.model();
-        format!(
-            "{model:?}, seed {}, after\n{}",
-            self.seed,
-            self.history[from..].join("\n")
-        )
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 /// A row: the state before, the input, the state after, and the resulting step. A state's name with
 /// a slot, such as `InLine(Waiting)/Queued`, belongs to a waiter with the queued discipline.
 const TABLE: &str = "
-Asking                    others             InLine(Asking)            AwaitTurn(Nothing)
+Asking                    others             InLine(Asking)            AwaitTurn
 Asking                    ours               Asking                    Send(Notified)
 Asking                    late               Asking                    Send(Notified)
 Asking                    late,late          Failed                    Pause
@@ -24,26 +24,27 @@ Asking                    inactive,busy      Subscribing               Subscribe
 Asking                    inactive           Asking                    Send(None)
 Asking                    over               Asking                    End(Busy)
 Asking                    failed,over        Failed                    End(Unanswered)
-InLine(Asking)            others             InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            others             InLine(Asking)            AwaitTurn
 InLine(Asking)            ours               Asking                    Send(Notified)
-InLine(Asking)            others,elapsed     InLine(Asking)            AwaitTurn(Nothing)
-InLine(Asking)            others,gap         InLine(Asking)            AwaitTurn(Nothing)
-InLine(Asking)            others,changed     InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            others,elapsed     InLine(Asking)            AwaitTurn
+InLine(Asking)            others,gap         InLine(Asking)            AwaitTurn
+InLine(Asking)            others,changed     InLine(Asking)            AwaitTurn
 InLine(Asking)            others,retry       Asking                    Send(Notified)
+InLine(Asking)            others,notified    Asking                    Send(Notified)
 InLine(Asking)            others,requeue     Asking                    Send(Notified)
 InLine(Asking)            others,over        InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            answered,over      InLine(Asking)            End(Busy)
-InLine(Asking)            failing            InLine(Asking)            AwaitTurn(Nothing)
+InLine(Asking)            failing            InLine(Asking)            AwaitTurn
 InLine(Asking)            failing,over       InLine(Asking)            End(QueueUnanswered)
 InLine(Asking)            failing,silence    InLine(Asking)            End(QueueUnanswered)
 InLine(Waiting)           ours               Waiting                   Wait(Own)
 InLine(Failed)            ours               Failed                    Pause
-Subscribing               others             InLine(Subscribing)       AwaitTurn(Nothing)
+Subscribing               others             InLine(Subscribing)       AwaitTurn
 Subscribing               ours               Subscribing               Subscribe
 Subscribing               subscribed         Asking                    Send(Notified)
 Subscribing               unsubscribed       Waiting                   Wait(Own)
 Subscribing               over               Subscribing               End(Busy)
-Waiting                   others             InLine(Waiting)           AwaitTurn(Nothing)
+Waiting                   others             InLine(Waiting)           AwaitTurn
 Waiting                   ours               Waiting                   Wait(Own)
 Waiting                   notified           Asking                    Send(Notified)
 Waiting                   changed            Asking                    Send(Notified)
@@ -52,10 +53,10 @@ Waiting                   others,retry       Asking                    Send(Noti
 Waiting                   requeue            RecheckBooked             Wait(Own)
 Waiting                   gap                RecheckBooked             Wait(Own)
 Waiting                   elapsed            RecheckBooked             Wait(Own)
-Waiting                   elapsed,others     InLine(RecheckDue)        AwaitTurn(Nothing)
+Waiting                   elapsed,others     InLine(RecheckDue)        AwaitTurn
 Waiting                   over               Waiting                   End(Busy)
 Waiting                   elapsed,over       Asking                    End(Busy)
-RecheckBooked             others             InLine(RecheckBooked)     AwaitTurn(Nothing)
+RecheckBooked             others             InLine(RecheckBooked)     AwaitTurn
 RecheckBooked             ours               RecheckBooked             Wait(Own)
 RecheckBooked             notified           Asking                    Send(Notified)
 RecheckBooked             changed            Asking                    Send(Notified)
@@ -64,7 +65,7 @@ RecheckBooked             requeue            RecheckBooked             Wait(Own)
 RecheckBooked             gap                Asking                    Send(Notified)
 RecheckBooked             elapsed            Asking                    Send(Notified)
 RecheckBooked             over               RecheckBooked             End(Busy)
-Failed                    others             InLine(Failed)            AwaitTurn(Nothing)
+Failed                    others             InLine(Failed)            AwaitTurn
 Failed                    ours               Failed                    Pause
 Failed                    elapsed            Asking                    Send(Notified)
 Failed                    silence            Failed                    End(Unanswered)
@@ -73,7 +74,7 @@ Done                      notified           Done                      End(Busy)
 Done                      elapsed            Done                      End(Busy)
 Asking/Absent             others             Asking/Absent             Send(Notified)
 Asking/Absent             busy               Waiting/Queued            Wait(Everyone)
-Asking/Absent             busy,others        InLine(Waiting)/Queued    AwaitTurn(Own)
+Asking/Absent             busy,others        InLine(Waiting)/Queued    AwaitTurn
 Asking/Absent             beside,others      Waiting/Absent            Wait(Own)
 Asking/Absent             held               Waiting/Reentrant         Wait(Everyone)
 Asking/Absent             entered            Waiting/Queued            Wait(Everyone)
@@ -84,18 +85,18 @@ Asking/Queued             unqueued-copies    Done/Queued               End(Busy)
 Asking/Queued             void               Failed/Absent             StartOver(AttemptVoid)
 Asking/RequeueRequested   entered            Waiting/Queued            Wait(Everyone)
 Asking/RequeueRequested   unqueued           Done/RequeueRequested     End(Busy)
-InLine(Waiting)/Queued    others             InLine(Waiting)/Queued    AwaitTurn(Own)
+InLine(Waiting)/Queued    others             InLine(Waiting)/Queued    AwaitTurn
 InLine(Waiting)/Queued    ours               Waiting/Queued            Wait(Everyone)
 InLine(Waiting)/Queued    others,notified    Asking/Queued             Send(Notified)
 InLine(Waiting)/Queued    others,retry       Asking/Queued             Send(Notified)
 InLine(Waiting)/Queued    others,requeue     RecheckBooked/RequeueRequested  Wait(Own)
-InLine(Waiting)/Queued    others,gap         InLine(Waiting)/Queued    AwaitTurn(Own)
-InLine(Waiting)/Queued    others,changed     InLine(Waiting)/Queued    AwaitTurn(Own)
-InLine(Waiting)/Queued    others,elapsed     InLine(Waiting)/Queued    AwaitTurn(Own)
-InLine(Waiting)/Reentrant others             InLine(Waiting)/Reentrant AwaitTurn(Own)
+InLine(Waiting)/Queued    others,gap         InLine(Waiting)/Queued    AwaitTurn
+InLine(Waiting)/Queued    others,changed     InLine(Waiting)/Queued    AwaitTurn
+InLine(Waiting)/Queued    others,elapsed     InLine(Waiting)/Queued    AwaitTurn
+InLine(Waiting)/Reentrant others             InLine(Waiting)/Reentrant AwaitTurn
 InLine(Waiting)/Reentrant others,hold-ended  Waiting/Absent            Wait(Own)
-Waiting/Queued            others             InLine(Waiting)/Queued    AwaitTurn(Own)
-Waiting/Queued            hold-ended,others  InLine(Waiting)/Queued    AwaitTurn(Own)
+Waiting/Queued            others             InLine(Waiting)/Queued    AwaitTurn
+Waiting/Queued            hold-ended,others  InLine(Waiting)/Queued    AwaitTurn
 Waiting/Reentrant         hold-ended,others  Waiting/Absent            Wait(Own)
 RecheckBooked/RequeueRequested  others       RecheckBooked/RequeueRequested  Wait(Own)
 RecheckBooked/RequeueRequested  others,requeue  RecheckBooked/RequeueRequested  Wait(Own)
@@ -249,11 +250,10 @@ impl Scene {
     fn apply(&mut self, input: &str) {
         let Self { waiter, now, .. } = self;
         let now = *now;
-        let busy = Busy {
-            remaining: 30_000 * MS,
-            subscription: Subscription::Active,
-            ..Busy::default()
-        };
+        if let Some(busy) = busy_named(input) {
+            self.prompt = waiter.on_busy(now, busy);
+            return;
+        }
         let granted = |unqueued, has_copies| Granted {
             unqueued,
             has_copies,
@@ -275,45 +275,6 @@ impl Scene {
             "subscribed" => waiter.on_subscribed(),
             "unsubscribed" => waiter.on_unsubscribed(),
             "hold-ended" => waiter.on_hold_ended(),
-            "busy" => self.prompt = waiter.on_busy(now, busy),
-            "busy-unheard" => {
-                let subscription = Subscription::Inactive;
-                self.prompt = waiter.on_busy(
-                    now,
-                    Busy {
-                        subscription,
-                        ..busy
-                    },
-                );
-            }
-            "beside" => {
-                self.prompt = waiter.on_busy(
-                    now,
-                    Busy {
-                        beside: true,
-                        ..busy
-                    },
-                )
-            }
-            "held" => {
-                let owner_holds = true;
-                self.prompt = waiter.on_busy(
-                    now,
-                    Busy {
-                        owner_holds,
-                        ..busy
-                    },
-                );
-            }
-            "entered" => {
-                self.prompt = waiter.on_busy(
-                    now,
-                    Busy {
-                        entered: true,
-                        ..busy
-                    },
-                )
-            }
             "granted" => self.prompt = waiter.on_granted(granted(false, false)),
             "unqueued" => self.prompt = waiter.on_granted(granted(true, false)),
             "unqueued-copies" => self.prompt = waiter.on_granted(granted(true, true)),
@@ -325,6 +286,35 @@ impl Scene {
             _ => panic!("no input {input}"),
         }
     }
+}
+
+/// Returns the content of a busy answer, if the input is one.
+fn busy_named(input: &str) -> Option<Busy> {
+    let busy = Busy {
+        remaining: 30_000 * MS,
+        subscription: Subscription::Active,
+        ..Busy::default()
+    };
+    Some(match input {
+        "busy" => busy,
+        "busy-unheard" => Busy {
+            subscription: Subscription::Inactive,
+            ..busy
+        },
+        "beside" => Busy {
+            beside: true,
+            ..busy
+        },
+        "held" => Busy {
+            owner_holds: true,
+            ..busy
+        },
+        "entered" => Busy {
+            entered: true,
+            ..busy
+        },
+        _ => return None,
+    })
 }
 
 fn phase_named(name: &str) -> Phase {
@@ -360,7 +350,7 @@ fn state_of(waiter: &Waiter, queued: bool) -> String {
 /// Returns a step without its times.
 fn brief(step: Step) -> String {
     match step {
-        Step::AwaitTurn { listen, .. } => format!("AwaitTurn({listen:?})"),
+        Step::AwaitTurn { .. } => "AwaitTurn".to_owned(),
         Step::Wait { listen, .. } => format!("Wait({listen:?})"),
         Step::Pause { .. } => "Pause".to_owned(),
         step => format!("{step:?}"),

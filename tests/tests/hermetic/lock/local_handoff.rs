@@ -1,5 +1,5 @@
-//! Hand-offs within a process: the next asks right behind the release, and nobody elsewhere is
-//! passed over for it.
+//! Hand-offs within a process: the next local waiter asks right behind the release, and no waiter
+//! of another client loses its turn by that.
 
 use std::{
     future::IntoFuture,
@@ -183,8 +183,8 @@ async fn repeated_release_lets_the_next_in() {
         let loading = ServerError::parse("LOADING the server is not ready");
         let release = calls::of_script(REENTRANT.release.text);
         backend.embedded_server().fail_next(release, loading);
-        // The successor asks behind it, finds the name held, and has its place at the server again,
-        // which the second try strikes out.
+        // The next waiter asks behind it, finds the name held, and registers at the server again.
+        // The second try of the release removes that entry.
         if dropped {
             drop(guard);
         } else {

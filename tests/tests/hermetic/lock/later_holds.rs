@@ -1,5 +1,5 @@
-//! Holds that follow each other under one name: what an old one's end may touch, and what it is
-//! told.
+//! Holds that follow each other under one name: the end of an old hold changes no later one, and
+//! its caller gets the right answer.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -27,8 +27,8 @@ async fn release_of_an_expired_hold_does_not_requeue_waiters_of_the_newer_one() 
     let newer = lock.lock().owner(&owner).await.unwrap();
     let stranger = tokio::spawn(lock.lock().into_future());
     backend.pass(10 * MS).await;
-    // The waiter is excused, and its first request is put off by the server: it has to speak once
-    // more.
+    // The waiter is reentrant, and the server refuses its first request for now. The waiter has to
+    // ask again.
     let loading = ServerError::parse("LOADING the server is not ready");
     let server = backend.embedded_server();
     server.fail_next(calls::of_script(REENTRANT.acquire.text), loading);

@@ -1,4 +1,4 @@
-//! Waiters of one process for one name: their line moves on, whatever the server does.
+//! Waiters of one process for one name: their local queue moves on, whatever the server does.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -139,7 +139,8 @@ async fn waiter_enters_at_once_when_its_owner_acquires_otherwise() {
     let (lock, owner) = (client.lock("x"), client.owner());
     let waiter = tokio::spawn(lock.lock().owner(&owner).into_future());
     backend.pass(MS).await;
-    // It is not told that the name is free, and its owner takes it without a place in the line.
+    // No message says that the name is free, and its owner takes it without a slot in the local
+    // queue.
     backend.embedded_server().drop_messages(1);
     held.release().await.unwrap();
     let held = lock.try_lock().owner(&owner).await.unwrap().unwrap();

@@ -1,0 +1,167 @@
+//! The parts of an address as a user writes it.
+
+use url::Url;
+
+use super::{anybody, decoded, wrong};
+use crate::{
+    Error, ErrorKind,
+    net::{Servers, Topology},
+    runtime::Login,
+};
+
+/// An address, split so that a URL with one host remains.
+pub(super) struct Written {
+    pub(super) url: Url,
+    /// The other hosts, each with or without a port.
+    pub(super) more: Vec<String>,
+    pub(super) scheme: String,
+}
+
+impl Written {
+    /// Splits the hosts off, since a URL has one host and users write several.
+    pub(super) fn split(text: &str) -> Result<Self, Error> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, authority),
+        };
+        let mut hosts = hosts.split(',').map(str::to_owned);
+        let first = hosts.next().unwrap_or_default();
+        let login = login.map(|login| format!("{login}@")).unwrap_or_default();
+        let one = format!("{scheme}://{login}{first}{tail}");
+        let url = Url::parse(&one).map_err(|error| {
+            // The text may hold a password, so it is not shown.
+            Error::with_source(
+                ErrorKind::InvalidOption,
+                "the address is not a URL; it is like redis://host:6379/0",
+                error,
+            )
+        })?;
+        let more = hosts.collect();
+        let scheme = url.scheme().to_owned();
+        Ok(Self { url, more, scheme })
+    }
+}
+
+/// The kind of deployment that a scheme names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Single,
+    Unix,
+    Cluster,
+    Sentinel,
+    Replicas,
+}
+
+impl Kind {
+    /// Reads a scheme, such as `redis+cluster`.
+    pub(super) fn of(scheme: &str) -> Result<Self, Error> {
+        let (base, kind) = scheme.split_once(['+', '-']).unwrap_or((scheme, ""));
+        Ok(match (base, kind) {
+            ("unix", "") | ("redis" | "valkey", "unix") => Self::Unix,
+            ("redis" | "valkey" | "rediss" | "valkeys", kind) => match kind {
+                "" => Self::Single,
+                "cluster" => Self::Cluster,
+                "sentinel" => Self::Sentinel,
+                "replicas" => Self::Replicas,
+                _ => return Err(unknown(scheme)),
+            },
+            _ => return Err(unknown(scheme)),
+        })
+    }
+}
+
+fn unknown(scheme: &str) -> Error {
+    wrong(format!(
+        "the scheme {scheme}:// is unknown; use redis, rediss, valkey, valkeys or unix, or one of the first four with +cluster, +sentinel or +replicas"
+    ))
+}
+
+/// The parts of an address besides the hosts.
+pub(super) struct Parts {
+    login: Login,
+    pub(super) sentinel: Login,
+    pub(super) nodes: Vec<String>,
+    service: Option<String>,
+    database: Option<String>,
+}
+
+impl Parts {
+    /// Reads the parts of `url`. The path of a Unix socket has no database.
+    pub(super) fn read(url: &Url, unix: Option<&str>) -> Result<Self, Error> {
+        let mut parts = Self {
+            login: anybody(),
+            sentinel: anybody(),
+            nodes: Vec::new(),
+            service: url.fragment().map(decoded).transpose()?,
+            database: match unix {
+                Some(_) => None,
+                None => Some(decoded(url.path().trim_matches('/'))?),
+            },
+        };
+        if !url.username().is_empty() {
+            parts.login.username = Some(decoded(url.username())?);
+        }
+        parts.login.password = url.password().map(decoded).transpose()?;
+        for (key, value) in url.query_pairs() {
+            let value = value.into_owned();
+            match &*key {
+                "db" => parts.database = Some(value),
+                "user" => parts.login.username = Some(value),
+                "pass" => parts.login.password = Some(value),
+                "node" => parts.nodes.push(value),
+                "service" | "sentinelServiceName" => parts.service = Some(value),
+                "sentinel_username" | "sentinelUsername" => {
+                    parts.sentinel.username = Some(value);
+                }
+                "sentinel_password" | "sentinelPassword" => {
+                    parts.sentinel.password = Some(value);
+                }
+                _ => return Err(wrong(format!("the address has an unknown parameter {key}"))),
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Takes the name of the service: the explicit one, or else the first part of the path.
+    pub(super) fn service(&mut self, url: &Url) -> Result<String, Error> {
+        if let Some(service) = self.service.take() {
+            return Ok(service);
+        }
+        let path = url.path().trim_matches('/');
+        let (service, database) = path.split_once('/').unwrap_or((path, ""));
+        // The path is not the database if `?db=` has already set the database.
+        if self.database == Some(decoded(path)?) {
+            self.database = Some(database.to_owned());
+        }
+        if service.is_empty() {
+            return Err(wrong(
+                "the address lacks the name that the sentinels know the master by: redis+sentinel://host/name",
+            ));
+        }
+        decoded(service)
+    }
+
+    /// Puts the parts and `topology` together. Fails if a part does not fit to it.
+    pub(super) fn done(mut self, url: &Url, topology: Topology) -> Result<Servers, Error> {
+        if let Some(database) = self.database.filter(|database| !database.is_empty()) {
+            self.login.database = database
+                .parse()
+                .map_err(|_| wrong(format!("{database:?} is no database number")))?;
+        }
+        let sentinels = matches!(topology, Topology::Sentinel(_));
+        let several = !matches!(topology, Topology::Single(_));
+        let asks_for_more = self.service.is_some()
+            || self.sentinel.username.is_some()
+            || self.sentinel.password.is_some();
+        if (asks_for_more && !sentinels) || (!self.nodes.is_empty() && !several) {
+            return Err(wrong(format!(
+                "the address has a parameter that {}:// does not take",
+                url.scheme()
+            )));
+        }
+        Ok(Servers::new(topology, self.login))
+    }
+}

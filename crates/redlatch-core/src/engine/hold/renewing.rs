@@ -1,0 +1,145 @@
+//! The renewal of a hold: when it is due, what it asks for, and what its answer means.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Hold, Inner};
+use crate::{
+    base::{owner::AttemptId, primitive::RenewRequest, rules::Rule, script::ScriptCall},
+    protocol::{
+        hold::{HoldState, LocalLease, LossCause},
+        server_clock::ServerClock,
+        time::Moment,
+    },
+};
+
+impl Hold {
+    /// Begins the renewal that was due at `at`. Returns the hold's deadline, and whether replicas
+    /// have to confirm the renewal. Returns `None` if that renewal is no longer scheduled.
+    pub(in crate::engine) fn due(&self, at: Moment) -> Option<(Moment, bool)> {
+        let mut inner = self.inner();
+        let begins = inner.renewal.begin(at);
+        begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
+    }
+
+    /// Records that the renewal sent at `sent` has set the lease to `span`, where `lease` was
+    /// requested.
+    pub(in crate::engine) fn renewed(
+        self: &Arc<Self>,
+        sent: Moment,
+        span: Duration,
+        lease: Duration,
+    ) {
+        self.extended(sent, span);
+        let watchdog = self.client.watchdog();
+        watchdog.renewed(self, &mut self.inner().renewal, lease, sent);
+    }
+
+    /// Records that the renewal had no clear answer. The next renewal is scheduled sooner.
+    pub(in crate::engine) fn not_renewed(self: &Arc<Self>) {
+        self.troubled();
+        let watchdog = self.client.watchdog();
+        watchdog.failed(self, &mut self.inner().renewal);
+    }
+
+    /// Records that a request sent at `sent` has set the lease to `span`.
+    pub(crate) fn extended(&self, sent: Moment, span: Duration) -> HoldState {
+        let now = self.client.now();
+        let mut inner = self.inner();
+        if !self.client.keeps(Rule::LatchLoss) {
+            inner.local_lease = LocalLease::new(self.client.trust(), sent, span);
+        }
+        let state = inner
+            .local_lease
+            .extended(self.client.trust(), sent, span, now);
+        drop(inner);
+        self.tell(state)
+    }
+
+    /// Records that a renewal had no clear answer.
+    pub(crate) fn troubled(&self) -> HoldState {
+        let state = self.inner().local_lease.troubled(self.client.now());
+        self.tell(state)
+    }
+
+    /// Builds the call that sets the lease to `span`, as the holder counts it.
+    pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
+        let asked_until =
+            self.client.now() + self.client.lease_on_server(span) + ServerClock::REACH;
+        {
+            let mut inner = self.inner();
+            inner.asked_until = inner.asked_until.max(asked_until);
+        }
+        self.primitive.renew(&RenewRequest {
+            owner: &self.owner,
+            token: self.token,
+            serial: self.serial,
+            attempt: &AttemptId::of(&self.owner, self.attempt),
+            lease: self.client.lease_on_server(span),
+            retention: self.client.retention(),
+        })
+    }
+
+    /// Returns the lease that the watchdog has to renew at `now`: the longest that any guard
+    /// requests, while the hold lasts. If there is none, removes the hold from the watchdog's
+    /// table. Both happen under one lock: otherwise a guard that joins in between would assume that
+    /// the hold is in the table.
+    pub(in crate::engine) fn renewing_or_unscheduled(&self, now: Moment) -> Option<Duration> {
+        let mut inner = self.inner();
+        let renewing = inner.renewing(now);
+        if renewing.is_none() {
+            self.unschedule(&mut inner);
+        }
+        renewing
+    }
+
+    /// Tells whether replicas have to confirm renewals.
+    pub(in crate::engine) fn is_durable(&self) -> bool {
+        let inner = self.inner();
+        inner.is_durable()
+    }
+
+    /// Returns how many of `replicas` have to confirm a renewal: the maximum over all guards.
+    pub(in crate::engine) fn needs(&self, replicas: u32) -> u32 {
+        let inner = self.inner();
+        let shares = inner.shares.as_slice().iter();
+        let needs = shares.map(|share| share.durability().needs(replicas));
+        needs.max().unwrap_or(0)
+    }
+
+    /// Updates the watchdog's table to the lease that the guards request. A scheduled renewal stays
+    /// unless the lease differs.
+    pub(super) fn reschedule(self: &Arc<Self>, inner: &mut Inner, now: Moment) {
+        let wanted = inner
+            .renewing(now)
+            .filter(|_| self.client.keeps(Rule::Renew));
+        match wanted {
+            Some(lease) if inner.renewal.lease() != wanted => {
+                let watchdog = self.client.watchdog();
+                watchdog.insert(self, &mut inner.renewal, lease);
+            }
+            Some(_) => {}
+            None => self.unschedule(inner),
+        }
+    }
+
+    pub(super) fn unschedule(&self, inner: &mut Inner) {
+        self.client.watchdog().remove(self, &mut inner.renewal);
+    }
+}
+
+impl Inner {
+    fn renewing(&mut self, now: Moment) -> Option<Duration> {
+        if let HoldState::Lost(cause) = self.local_lease.state(now)
+            && cause != LossCause::Closed
+        {
+            return None;
+        }
+        let shares = self.shares.as_slice().iter();
+        shares.filter_map(|share| share.renewing(now)).max()
+    }
+
+    fn is_durable(&self) -> bool {
+        let mut shares = self.shares.as_slice().iter();
+        shares.any(|share| share.durability().waits())
+    }
+}

@@ -1,0 +1,367 @@
+//! Joins the calls of tasks that are ready at the same time.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::{select, sync::Notify};
+
+use super::World;
+use crate::{
+    base::{
+        merge::{MergedCall, Part, Slots},
+        script::{ScriptCall, server_millis},
+        sync::{lock, yield_once},
+    },
+    protocol::classify::refuses_all,
+    runtime::{Command, Conn, Outcome, ServerError, Value},
+};
+
+/// Collects calls of several tasks, and sends those that merge as one call.
+///
+/// [`run`](Self::run) sends them. It first yields once to all tasks that are ready, so that their
+/// calls go along.
+#[derive(Debug)]
+pub(super) struct Batcher {
+    queue: Mutex<Queue>,
+    nudge: Notify,
+    /// Calls that merge and have no answer yet, whether they are joined or not.
+    under_way: AtomicUsize,
+    /// Whether the keys of one call must share a slot.
+    by_slot: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    calls: Vec<Joint>,
+    /// Whether the connection has ended.
+    ended: bool,
+}
+
+/// One call and the tasks that wait for its reply. If it is dropped without a reply, the tasks
+/// learn that the outcome is unknown.
+#[derive(Debug)]
+struct Joint {
+    call: MergedCall,
+    replies: Arc<Replies>,
+    settled: bool,
+}
+
+/// The replies to the tasks of one call, in the order in which they joined.
+#[derive(Debug, Default)]
+struct Replies(Mutex<Vec<Reply>>);
+
+#[derive(Debug)]
+enum Reply {
+    Waiting(Option<Waker>),
+    Ready(JoinedReply),
+}
+
+/// The reply to a task that has joined others.
+#[derive(Clone, Debug)]
+pub(super) enum JoinedReply {
+    /// The script replied, as the call's own script would.
+    Replied(Value),
+    /// The call has to be sent by itself.
+    Alone,
+    /// There is no reply.
+    Failed(Outcome),
+}
+
+/// A future for the reply to one task.
+#[derive(Debug)]
+pub(super) struct Joined {
+    replies: Arc<Replies>,
+    at: usize,
+}
+
+impl Batcher {
+    pub(super) fn new(slots: Slots) -> Self {
+        Self {
+            queue: Mutex::default(),
+            nudge: Notify::new(),
+            under_way: AtomicUsize::new(0),
+            by_slot: AtomicBool::new(slots == Slots::Same),
+        }
+    }
+
+    /// Counts a call that may merge with others, until the returned guard is dropped.
+    pub(super) fn begin(&self) -> UnderWay<'_> {
+        UnderWay {
+            batcher: self,
+            others: self.under_way.fetch_add(1, Relaxed),
+        }
+    }
+
+    /// Adds `call` to a common call. `None` if it does not merge with others, or if the connection
+    /// has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the returned future is dropped, the server may execute the call.
+    pub(super) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
+        let part = Part::of(call, act_before, self.slots())?;
+        let mut queue = lock(&self.queue);
+        if queue.ended {
+            return None;
+        }
+        // Older calls are full, or wait for calls of other kinds or slots.
+        let mut newest = queue.calls.iter_mut().rev().take(OPEN);
+        if let Some(replies) = newest.find_map(|joint| {
+            let joined = joint.call.add(&part);
+            joined.then_some(&joint.replies)
+        }) {
+            return Some(Joined::new(replies));
+        }
+        let first = queue.calls.is_empty();
+        let joint = Joint {
+            call: MergedCall::of(&part),
+            replies: Arc::default(),
+            settled: false,
+        };
+        let joined = Joined::new(&joint.replies);
+        queue.calls.push(joint);
+        drop(queue);
+        if first {
+            self.nudge.notify_one();
+        }
+        Some(joined)
+    }
+
+    /// Sends the calls over `conn` until dropped.
+    pub(super) async fn run(
+        &self,
+        conn: &dyn Conn,
+        world: &World,
+        observe: impl Fn(u64),
+    ) -> Infallible {
+        let _end = End(self);
+        // The scripts that were sent to the server with their text.
+        let loaded = Mutex::new(Vec::new());
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            select! {
+                biased;
+                Some(()) = under_way.next(), if !under_way.is_empty() => {}
+                () = self.nudge.notified() => {
+                    yield_once().await;
+                    let mut calls = std::mem::take(&mut lock(&self.queue).calls);
+                    // A full server refuses to take anything. It would accept an acquisition in the
+                    // same script behind a release, and it has more room after a release.
+                    calls.sort_by_key(|joint| joint.call.is_dated());
+                    for joint in calls {
+                        let command = joint.command(&loaded);
+                        under_way.push(self.send(conn, world, &observe, &loaded, joint, command));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends one common call. If the server lacks the script, sends it again with its text.
+    ///
+    /// Each common call is a request of its own, so that the server works on one of them while the
+    /// client builds the next, and a slow server is heard now and then.
+    async fn send(
+        &self,
+        conn: &dyn Conn,
+        world: &World,
+        observe: &impl Fn(u64),
+        loaded: &Loaded,
+        joint: Joint,
+        command: Command,
+    ) {
+        let mut outcome = conn.send(vec![command]).await.pop();
+        if outcome.as_ref().is_some_and(is_noscript) {
+            lock(loaded).clear();
+            outcome = conn.send(vec![joint.call.eval()]).await.pop();
+        }
+        // A joint without an outcome tells its tasks so when it is dropped.
+        if let Some(outcome) = outcome {
+            self.settle(world, observe, joint, outcome);
+        }
+    }
+
+    /// Passes the outcome of a common call on to its tasks.
+    fn settle(&self, world: &World, observe: &impl Fn(u64), mut joint: Joint, outcome: Outcome) {
+        let now = world.now();
+        let value = match outcome {
+            Outcome::Replied(Ok(value)) => value,
+            Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
+                self.refused(world, &error, &joint.call);
+                return joint.settle_all(&JoinedReply::Alone);
+            }
+            failed => return joint.settle_all(&JoinedReply::Failed(failed)),
+        };
+        let Some(lines) = value.as_str().and_then(|text| joint.call.lines(text)) else {
+            return joint.settle_all(&JoinedReply::Alone);
+        };
+        let mut millis = None;
+        let replies = lines.zip(joint.call.first_keys()).map(|(line, key)| {
+            let Some(line) = line else {
+                world.contended.add(key, now);
+                return JoinedReply::Alone;
+            };
+            let reply = Value::Bulk(line.into());
+            millis = millis.or_else(|| server_millis(&reply));
+            JoinedReply::Replied(reply)
+        });
+        joint.replies.settle(replies);
+        joint.settled = true;
+        if let Some(millis) = millis {
+            observe(millis);
+        }
+    }
+
+    /// Records that the server refused a common call. One of its names may be the cause, so each is
+    /// asked for by itself for a while.
+    pub(super) fn refused(&self, world: &World, error: &ServerError, merged: &MergedCall) {
+        if error.code == "CROSSSLOT" {
+            self.by_slot.store(true, Relaxed);
+        }
+        let now = world.now();
+        merged
+            .first_keys()
+            .for_each(|key| world.contended.add(key, now));
+    }
+
+    /// Returns whether the keys of one call must share a slot.
+    pub(super) fn slots(&self) -> Slots {
+        if self.by_slot.load(Relaxed) {
+            Slots::Same
+        } else {
+            Slots::Any
+        }
+    }
+}
+
+/// The names of scripts.
+type Loaded = Mutex<Vec<&'static str>>;
+
+/// Marks the end of the connection when dropped.
+struct End<'a>(&'a Batcher);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.0.queue);
+        queue.ended = true;
+        let calls = std::mem::take(&mut queue.calls);
+        drop(queue);
+        for joint in calls {
+            let why = "the connection has closed".to_owned();
+            joint.settle_all(&JoinedReply::Failed(Outcome::NotSent(why)));
+        }
+    }
+}
+
+/// See [`Batcher::begin`].
+#[derive(Debug)]
+pub(super) struct UnderWay<'a> {
+    batcher: &'a Batcher,
+    /// The number of other calls when this one began.
+    others: usize,
+}
+
+impl UnderWay<'_> {
+    /// Tells whether other calls are likely to be ready at the same time. A call that is alone must
+    /// not wait for others.
+    pub(super) const fn has_company(&self) -> bool {
+        self.others >= COMPANY
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.batcher.under_way.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Joint {
+    /// Builds its command, with the script's text if that was not sent before. A server that lacks
+    /// the script would refuse all calls that are under way, and answer them late.
+    fn command(&self, loaded: &Loaded) -> Command {
+        let script = self.call.script().name();
+        let mut loaded = lock(loaded);
+        if loaded.contains(&script) {
+            return self.call.evalsha();
+        }
+        loaded.push(script);
+        self.call.eval()
+    }
+
+    fn settle_all(mut self, reply: &JoinedReply) {
+        self.settled = true;
+        let replies = std::iter::repeat_n(reply, self.call.len());
+        self.replies.settle(replies.cloned());
+    }
+}
+
+impl Drop for Joint {
+    fn drop(&mut self) {
+        if !self.settled {
+            let why = "the connection closed before the answer".to_owned();
+            let reply = JoinedReply::Failed(Outcome::Unknown(why));
+            let replies = std::iter::repeat_n(reply, self.call.len());
+            self.replies.settle(replies);
+        }
+    }
+}
+
+impl Replies {
+    fn settle(&self, replies: impl Iterator<Item = JoinedReply>) {
+        for (waiting, reply) in lock(&self.0).iter_mut().zip(replies) {
+            if let Reply::Waiting(Some(waker)) = std::mem::replace(waiting, Reply::Ready(reply)) {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Joined {
+    fn new(replies: &Arc<Replies>) -> Self {
+        let mut all = lock(&replies.0);
+        all.push(Reply::Waiting(None));
+        Self {
+            replies: Arc::clone(replies),
+            at: all.len() - 1,
+        }
+    }
+}
+
+impl Future for Joined {
+    type Output = JoinedReply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<JoinedReply> {
+        let mut replies = lock(&self.replies.0);
+        // A place was made for this future when it was created.
+        match &mut replies[self.at] {
+            Reply::Waiting(waker) => {
+                match waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    None => *waker = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            }
+            Reply::Ready(reply) => Poll::Ready(std::mem::replace(reply, JoinedReply::Alone)),
+        }
+    }
+}
+
+fn is_noscript(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
+}
+
+/// The number of common calls that a call may join.
+const OPEN: usize = 16;
+
+/// The number of other calls under way from which a call waits for company. The simulator's tasks
+/// are few.
+const COMPANY: usize = if cfg!(redlatch_sim) { 1 } else { 4 };

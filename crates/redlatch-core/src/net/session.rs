@@ -1,0 +1,261 @@
+//! One connection to one server, from its first answer to its end.
+
+mod health;
+mod joined;
+mod progress;
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use tokio::{select, sync::Notify};
+
+pub(super) use self::health::{replicas_of_master, time_millis};
+use self::progress::{Progress, Silence};
+use super::{World, batcher::Batcher};
+use crate::{
+    Error, ErrorKind,
+    base::{
+        merge::Slots,
+        script::{Failure, Script},
+        sync::lock,
+        timeouts,
+    },
+    protocol::{
+        classify::{Class, classify},
+        server_clock::ServerClock,
+        time::Moment,
+    },
+    runtime::{Address, Command, Conn, Outcome, Reply, Value},
+};
+
+/// One connection of a link, from its first answer to its end.
+#[derive(Debug)]
+pub(crate) struct Session {
+    world: World,
+    address: Address,
+    replicas: Arc<AtomicU32>,
+    conn: Arc<dyn Conn>,
+    batcher: Batcher,
+    clock: Mutex<ServerClock>,
+    progress: Mutex<Progress>,
+    /// The shortest meaningful silence: two round trips, as measured at the beginning of the
+    /// connection.
+    usual: Duration,
+    /// The shortest silence for which a caller has reported a suspicion.
+    bearable: Mutex<Duration>,
+    /// A request was not answered in time. The supervisor has to check whether the server responds.
+    suspect: Notify,
+    /// The server is not usable any more.
+    condemned: Notify,
+    /// The server's uptime when it was asked, and the time of that question.
+    age: OnceLock<(Duration, Moment)>,
+    /// The scripts that the server has replied to, and hence has in its cache.
+    scripts: Mutex<Vec<&'static str>>,
+}
+
+impl Session {
+    /// Begins a session. Asks for the server's time, which also proves that the server answers.
+    pub(super) async fn begin(
+        world: &World,
+        address: &Address,
+        replicas: &Arc<AtomicU32>,
+        conn: Arc<dyn Conn>,
+        slots: Slots,
+    ) -> Result<Self, Error> {
+        world.life.connected();
+        let now = world.now();
+        let mut session = Self {
+            world: world.clone(),
+            address: address.clone(),
+            usual: Duration::ZERO,
+            replicas: Arc::clone(replicas),
+            conn,
+            batcher: Batcher::new(slots),
+            clock: Mutex::new(ServerClock::new(now, 0)),
+            progress: Mutex::new(Progress::new(now)),
+            bearable: Mutex::new(timeouts::HEALTH_ANSWER),
+            suspect: Notify::new(),
+            condemned: Notify::new(),
+            age: OnceLock::new(),
+            scripts: Mutex::default(),
+        };
+        session.time(now + timeouts::HANDSHAKE).await?;
+        session.usual = ((world.now() - now) * 2).min(timeouts::HEALTH_ANSWER);
+        Ok(session)
+    }
+
+    /// Returns the largest number of replicas that the server ever had.
+    pub(crate) fn replicas(&self) -> u32 {
+        self.replicas.load(Ordering::Relaxed)
+    }
+
+    /// Returns the longest usual time of an answer: two round trips, as measured at the beginning
+    /// of the connection.
+    pub(crate) const fn usual(&self) -> Duration {
+        self.usual
+    }
+
+    /// Returns whether the server has run this script, and so does not need its text.
+    pub(crate) fn has_run(&self, script: &Script) -> bool {
+        lock(&self.scripts).contains(&script.name())
+    }
+
+    /// Records that the server has run this script.
+    pub(crate) fn ran(&self, script: &Script) {
+        let mut scripts = lock(&self.scripts);
+        if !scripts.contains(&script.name()) {
+            scripts.push(script.name());
+        }
+    }
+
+    /// Records that the server has `replicas` replicas.
+    pub(super) fn saw_replicas(&self, replicas: u32) {
+        self.replicas.fetch_max(replicas, Ordering::Relaxed);
+    }
+
+    /// Returns the address of the server.
+    pub(crate) const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Returns the last server time at which a request sent at `now` may act.
+    pub(crate) fn act_before(&self, now: Moment) -> u64 {
+        lock(&self.clock).act_before(now)
+    }
+
+    /// Returns the server's time at `now` in milliseconds since the epoch, as estimated from its
+    /// replies.
+    pub(crate) fn millis(&self, now: Moment) -> u64 {
+        lock(&self.clock).millis(now)
+    }
+
+    /// Updates the estimate of the server's time from a reply just received. The reply is dated by
+    /// the latest answer, so that the estimate may be behind the server but never ahead.
+    pub(crate) fn observe(&self, millis: u64) {
+        let heard = lock(&self.progress).heard;
+        lock(&self.clock).observe(heard, millis);
+    }
+
+    /// Sends `batch` as one pipeline and waits within `limit`. A command without an answer by then
+    /// has an unknown outcome.
+    pub(crate) fn send(
+        &self,
+        batch: Vec<Command>,
+        limit: Limit,
+    ) -> impl Future<Output = Vec<Outcome>> {
+        let commands = batch.len();
+        let replied = |outcomes: &Vec<Outcome>| {
+            let mut outcomes = outcomes.iter();
+            outcomes.any(|outcome| matches!(outcome, Outcome::Replied(_)))
+        };
+        let sending = self.within(limit, self.conn.send(batch), replied);
+        sending.map(move |result| result.unwrap_or_else(|outcome| vec![outcome; commands]))
+    }
+
+    /// Waits for `answer` within `limit`, and records its arrival if the server `replied`. Without
+    /// an answer, the error is the outcome.
+    async fn within<T>(
+        &self,
+        limit: Limit,
+        answer: impl Future<Output = T>,
+        replied: impl Fn(&T) -> bool,
+    ) -> Result<T, Outcome> {
+        // A forked process shares the parent's sockets, and the parent would receive the replies.
+        if let Err(error) = self.world.life.check_process() {
+            return Err(Outcome::NotSent(error.to_string()));
+        }
+        let runtime = &self.world.runtime;
+        let mut quiet_since = runtime.now();
+        let place = lock(&self.progress).sent();
+        let mut answer = pin!(answer);
+        let mut forked = pin!(self.world.life.forked());
+        loop {
+            let silence = limit.silence.max(self.usual);
+            let until = limit.deadline.min(quiet_since + silence);
+            select! {
+                biased;
+                answer = &mut answer => {
+                    if replied(&answer) {
+                        lock(&self.progress).answered(place, runtime.now());
+                    }
+                    return Ok(answer);
+                }
+                () = &mut forked => break,
+                () = self.world.alarm(until) => {}
+            }
+            let now = runtime.now();
+            // An alarm that goes off early shows that the task of the alarms has ended. The
+            // connection is not suspect, and another wait would end at once as well.
+            if now < until {
+                break;
+            }
+            // A timer this late shows that the process did not run. The answer may be in the
+            // socket, unread.
+            let stood_still = now - until >= timeouts::STOOD_STILL;
+            match lock(&self.progress).verdict(place, quiet_since) {
+                Silence::Slow if now < limit.deadline => quiet_since = now,
+                Silence::Dead if stood_still && now < limit.deadline => quiet_since = now,
+                Silence::Dead if !stood_still => {
+                    self.suspect(limit.silence);
+                    break;
+                }
+                Silence::Dead | Silence::Slow | Silence::Swallowed => break,
+            }
+        }
+        let why = format!("no answer from {} in time", self.address);
+        Err(Outcome::Unknown(why))
+    }
+
+    /// Sends one plain command and returns the value of its reply.
+    pub(crate) async fn ask(&self, command: Command, deadline: Moment) -> Result<Value, Error> {
+        let limit = Limit {
+            silence: deadline - self.world.now(),
+            deadline,
+        };
+        let outcome = self.send(vec![command], limit).await.swap_remove(0);
+        self.value(self.reply(Some(outcome))?)
+    }
+
+    /// Returns the reply of `outcome`, or an error if there is none.
+    pub(super) fn reply(&self, outcome: Option<Outcome>) -> Result<Reply, Error> {
+        let why = match outcome {
+            Some(Outcome::Replied(reply)) => return Ok(reply),
+            Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => why,
+            None => "no outcome".to_owned(),
+        };
+        let message = format!("no answer from {}: {why}", self.address);
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    /// Returns the value of the reply to a plain command.
+    pub(super) fn value(&self, reply: Reply) -> Result<Value, Error> {
+        reply.map_err(|error| match classify(&error.code, &error.message) {
+            Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
+            Class::Retry(obstacle) => Failure::Refused(obstacle, error).into_error(false),
+            _ => Error::with_source(
+                ErrorKind::Protocol,
+                format!("{} refuses", self.address),
+                error,
+            ),
+        })
+    }
+}
+
+/// How long a request waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    /// How long the connection may be silent, or two round trips if that is longer. Replies arrive
+    /// in order. While answers to earlier requests arrive, the server is slow and not gone, and a
+    /// repeated request would make it slower.
+    pub(crate) silence: Duration,
+    /// When to give up in any case.
+    pub(crate) deadline: Moment,
+}

@@ -1,0 +1,89 @@
+//! Which names were contended a moment ago.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use super::time::Moment;
+
+/// Names that were contended a moment ago, in a table of fixed size. It may forget a name, and it
+/// may take another name for a contended one. Both cost speed only.
+pub(crate) struct Contended {
+    /// Each entry has the last bits of a name's hash, and the end of its time in units of
+    /// [`UNIT`].
+    entries: Box<[AtomicU64; ENTRIES]>,
+}
+
+impl Contended {
+    /// Adds `name` for [`MEMORY`].
+    pub(crate) fn add(&self, name: &[u8], now: Moment) {
+        let hash = hash(name);
+        let end = units(now + MEMORY) & TIME;
+        self.entry(hash).store((hash & !TIME) | end, Relaxed);
+    }
+
+    /// Tells whether `name` was added a moment ago.
+    pub(crate) fn contains(&self, name: &[u8], now: Moment) -> bool {
+        let hash = hash(name);
+        let entry = self.entry(hash).load(Relaxed);
+        entry & !TIME == hash & !TIME && entry & TIME > units(now) & TIME
+    }
+
+    fn entry(&self, hash: u64) -> &AtomicU64 {
+        // The remainder is below the length.
+        &self.entries[(hash >> 48) as usize % ENTRIES]
+    }
+}
+
+impl Default for Contended {
+    fn default() -> Self {
+        Self {
+            entries: Box::new([const { AtomicU64::new(0) }; ENTRIES]),
+        }
+    }
+}
+
+impl std::fmt::Debug for Contended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Contended").finish_non_exhaustive()
+    }
+}
+
+fn hash(name: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn units(at: Moment) -> u64 {
+    (at.since_origin().as_nanos() / UNIT.as_nanos()) as u64
+}
+
+/// How long a name counts as contended.
+const MEMORY: Duration = Duration::from_secs(1);
+
+const UNIT: Duration = Duration::from_millis(1);
+
+/// The bits of an entry that contain a time: 34 years of [`UNIT`]s.
+const TIME: u64 = (1 << 40) - 1;
+
+const ENTRIES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_is_contended_for_a_moment() {
+        let table = Contended::default();
+        let at = |millis| Moment::from_origin(Duration::from_millis(millis));
+        assert!(!table.contains(b"a", at(0)));
+        table.add(b"a", at(5_000));
+        assert!(table.contains(b"a", at(5_000)) && table.contains(b"a", at(5_999)));
+        assert!(!table.contains(b"a", at(6_000)) && !table.contains(b"b", at(5_000)));
+        table.add(b"a", at(6_500));
+        assert!(table.contains(b"a", at(7_400)));
+    }
+}

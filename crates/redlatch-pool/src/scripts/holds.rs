@@ -1,0 +1,258 @@
+//! The scripts that begin, renew and end holds.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redlatch_core::{
+    Error, ErrorKind, LossCause, Token,
+    family::{
+        AcquireRequest, Answer, Grant, Items, Key, Merging, ReleaseReply, ReleaseRequest,
+        RenewRequest, Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn, millis,
+    },
+    runtime::Value,
+};
+use redlatch_lua::POOL;
+
+use super::{number, optional, other, queued, span, unset};
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.acquire));
+static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.renew));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.release));
+static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.withdraw));
+
+static ACQUIRE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&POOL.acquire_each),
+    keys: &[0, 1],
+    shared: &[0, 3],
+    ids: &[1],
+    texts: &[2, 4, 7],
+    most: 16,
+});
+static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&POOL.renew_each),
+    keys: &[0],
+    shared: &[0, 1],
+    ids: &[2],
+    texts: &[],
+    most: 32,
+});
+static RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&POOL.release_each),
+    keys: &[0, 1],
+    shared: &[0],
+    ids: &[7],
+    texts: &[],
+    most: 16,
+});
+
+/// `pool/acquire.lua`.
+pub(crate) struct AcquireScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) kind: &'a str,
+    pub(crate) need: u32,
+    pub(crate) size: Option<u32>,
+    /// Each permit is a hold of its own.
+    pub(crate) each: bool,
+}
+
+impl AcquireScript<'_> {
+    pub(crate) fn call(&self, request: &AcquireRequest<'_>) -> ScriptCall {
+        let waits = request.register.filter(|_| !request.address.is_empty());
+        queued(&ACQUIRE, self.key)
+            .dated()
+            .arg(self.kind)
+            .arg(request.attempt.to_string())
+            .arg(self.need.to_string())
+            .arg(millis(request.lease))
+            .arg(optional(self.size))
+            .maybe(waits.map(millis))
+            .arg(request.address)
+            .arg(if self.each { "1" } else { "" })
+            .merges(&ACQUIRE_EACH)
+    }
+
+    pub(crate) fn decode(&self, reply: &Value) -> Result<Answer, Error> {
+        let items = Items::new(&ACQUIRE, reply)?;
+        Ok(match items.text(1)? {
+            "granted" => Answer::Granted(Grant {
+                count: items.number(2)?,
+                token: Token::from_u64(items.number(3)?),
+                serial: items.number(3)?,
+                abandoned: false,
+                lasts: span(&items, 4)?,
+                unqueued: items.len() > 5 && items.number::<u8>(5)? == 0,
+            }),
+            "busy" => Answer::Busy {
+                remaining: span(&items, 2)?.unwrap_or(Duration::MAX),
+                holder: String::new(),
+                called: number(&items, 3)?,
+                entered: items.number::<u8>(4)? == 1,
+                beside: false,
+            },
+            "more" => Answer::Unfinished,
+            "late" => Answer::Late,
+            "void" => Answer::Void,
+            "unset" => return Err(unset()),
+            "large" => {
+                let size: u32 = items.number(2)?;
+                let message = format!("{} permits are asked for where there are {size}", self.need);
+                return Err(Error::new(ErrorKind::OutOfRange, message));
+            }
+            _ => return other(&items, self.kind),
+        })
+    }
+}
+
+/// `pool/renew.lua`.
+pub(crate) struct RenewScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) kind: &'a str,
+    pub(crate) lease: Duration,
+}
+
+impl<'a> RenewScript<'a> {
+    pub(crate) fn of(key: &'a Key, kind: &'a str, request: &RenewRequest<'_>) -> ScriptCall {
+        let lease = request.lease;
+        let hold = request.attempt.to_string();
+        Self { key, kind, lease }.call(&[hold]).merges(&RENEW_EACH)
+    }
+
+    pub(crate) fn call(&self, holds: &[String]) -> ScriptCall {
+        let call = ScriptCall::new(&RENEW, self.key)
+            .dated()
+            .key(self.key.as_str())
+            .arg(self.kind)
+            .arg(millis(self.lease));
+        holds.iter().fold(call, ScriptCall::arg)
+    }
+
+    /// Reads the outcome of the hold at `at`.
+    pub(crate) fn decode(reply: &Value, at: usize) -> Result<Renewed, Error> {
+        let items = Items::new(&RENEW, reply)?;
+        if items.text(1)? == "late" {
+            return Ok(Renewed::Late);
+        }
+        Ok(match items.text(1 + 2 * at)? {
+            "renewed" => match span(&items, 2 + 2 * at)? {
+                None => Renewed::Renewed,
+                Some(rest) => Renewed::Ends(rest),
+            },
+            "expired" => Renewed::Lost(LossCause::Expired),
+            "gone" | "kind" => Renewed::Lost(LossCause::Forgotten),
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// `pool/release.lua`.
+pub(crate) struct ReleaseScript<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) kind: &'a str,
+    /// The acquire that it undoes, and the last server time at which a copy of that may act.
+    pub(crate) void: Option<(String, u64)>,
+    pub(crate) retention: Duration,
+    /// The queue's member to remove.
+    pub(crate) waiter: String,
+    pub(crate) left: u32,
+    pub(crate) forgotten: u32,
+}
+
+/// The outcome of one hold that was to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// This call took permits back; the hold has this many left.
+    Released(u32),
+    /// The hold had no more than it may keep.
+    Already(u32),
+    /// The hold's lease was over.
+    Expired,
+    /// The hold is unknown.
+    Gone,
+}
+
+impl<'a> ReleaseScript<'a> {
+    pub(crate) fn of(key: &'a Key, kind: &'a str, need: u32, request: &ReleaseRequest<'_>) -> Self {
+        let waiter = match request.address {
+            "" => String::new(),
+            address => format!("{address} {need}"),
+        };
+        Self {
+            key,
+            kind,
+            void: request.void_by.map(|by| (request.attempt.to_string(), by)),
+            retention: request.retention,
+            waiter,
+            left: request.left,
+            forgotten: request.forgotten,
+        }
+    }
+
+    pub(crate) fn call(&self, holds: impl IntoIterator<Item = String>) -> ScriptCall {
+        let (attempt, by) = match &self.void {
+            Some((attempt, by)) => (attempt.as_str(), by.to_string()),
+            None => ("", String::new()),
+        };
+        let call = queued(&RELEASE, self.key)
+            .can_do_with(1)
+            .arg(self.kind)
+            .arg(attempt)
+            .arg(by)
+            .arg(millis(self.retention))
+            .arg(self.waiter.as_str())
+            .arg(self.left.to_string())
+            .arg(self.forgotten.to_string());
+        let mut holds = holds.into_iter();
+        let (first, second) = (holds.next(), holds.next());
+        let alone = second.is_none() && self.void.is_none() && self.waiter.is_empty();
+        let plain = alone && self.left == 0 && self.forgotten == 0;
+        let holds = first.into_iter().chain(second).chain(holds);
+        let call = holds.fold(call, ScriptCall::arg);
+        if plain {
+            call.merges(&RELEASE_EACH)
+        } else {
+            call
+        }
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Vec<Verdict>, Error> {
+        let items = Items::new(&RELEASE, reply)?;
+        let verdict = |at: usize| {
+            Ok(match items.text(at)? {
+                "released" => Verdict::Released(items.number(at + 1)?),
+                "already" => Verdict::Already(items.number(at + 1)?),
+                "expired" => Verdict::Expired,
+                "gone" | "kind" => Verdict::Gone,
+                _ => return Err(items.bad()),
+            })
+        };
+        (1..items.len()).step_by(2).map(verdict).collect()
+    }
+}
+
+impl Verdict {
+    pub(crate) const fn release_reply(self) -> ReleaseReply {
+        match self {
+            Self::Released(left) => ReleaseReply::Released(left),
+            Self::Already(left) => ReleaseReply::Already(left),
+            Self::Expired => ReleaseReply::Expired,
+            Self::Gone => ReleaseReply::Gone,
+        }
+    }
+}
+
+/// `pool/withdraw.lua`.
+pub(crate) struct WithdrawScript;
+
+impl WithdrawScript {
+    pub(crate) fn call(kind: &str, request: &WithdrawRequest<'_>) -> ScriptCall {
+        let call = queued(&WITHDRAW, request.key)
+            .arg(request.what.word())
+            .arg(request.channel)
+            .arg(kind);
+        let numbers = request.what.numbers().iter();
+        numbers.fold(call, ScriptCall::arg)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&WITHDRAW, reply)
+    }
+}

@@ -1,0 +1,109 @@
+//! The steps of a round that kinds with guards share.
+
+use std::{fmt, future::IntoFuture};
+
+use super::{Acquiring, Worker};
+use crate::{faults::Fault, names::label};
+
+/// How long a worker waited for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// Until the call returned.
+    ToTheEnd,
+    /// For a while. The call may have returned before.
+    ForAWhile,
+}
+
+/// A way to give a guard up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The guard is dropped.
+    Drop,
+    /// Its release is polled so many times and dropped.
+    DropRelease { polls: u64 },
+    /// Its release is awaited.
+    Release,
+}
+
+impl Worker {
+    /// Thinks before a round.
+    pub(super) async fn rest(&mut self) {
+        let span = match self.rng.below(10) {
+            0 => self.rng.between(0, self.plan().lease * 1500),
+            1..=4 => 0,
+            _ => self.rng.between(0, 50_000),
+        };
+        self.think(span).await;
+    }
+
+    /// Draws the µs of one piece of work under a guard.
+    pub(super) fn draw_work(&mut self) -> u64 {
+        let lease = self.plan().lease * 1000;
+        match self.rng.below(20) {
+            0 => self.rng.between(0, lease * 3),
+            1..=3 => self.rng.between(0, lease),
+            _ => self.rng.between(0, 20_000),
+        }
+    }
+
+    /// Waits for an acquisition of `what`, which may take `limit` µs, or drops it half-way.
+    pub(super) async fn awaits<G>(
+        &mut self,
+        future: Acquiring<G>,
+        name: usize,
+        what: &str,
+        limit: u64,
+    ) -> (Option<G>, Waited) {
+        let (result, waited) = if self.has(Fault::Cancel) && self.rng.chance(200) {
+            (self.cancelled(future, name).await, Waited::ForAWhile)
+        } else {
+            let result = self.timed("acquire", limit, future).await;
+            (Some(result), Waited::ToTheEnd)
+        };
+        let guard = match result {
+            Some(Ok(Some(guard))) => Some(guard),
+            Some(Ok(None)) => {
+                self.say(|| format!("does not get {what}"));
+                None
+            }
+            Some(Err(error)) => {
+                self.say(|| format!("fails to get {what}: {error}"));
+                None
+            }
+            None => None,
+        };
+        (guard, waited)
+    }
+
+    /// Draws a way to give a guard up.
+    pub(super) fn draw_end(&mut self) -> End {
+        match self.rng.below(10) {
+            0..=3 => End::Drop,
+            4 if self.has(Fault::Cancel) => End::DropRelease {
+                polls: self.rng.between(1, 4),
+            },
+            _ => End::Release,
+        }
+    }
+
+    /// Ends a hold by force, at once or as `after_lease` says. May take `limit` µs.
+    pub(super) async fn forces<F>(
+        &mut self,
+        name: usize,
+        limit: u64,
+        force: F,
+        after_lease: fn(F) -> F,
+    ) where
+        F: IntoFuture<Output: fmt::Debug, IntoFuture: Send> + Send,
+    {
+        let gentle = self.rng.chance(500);
+        let force = if gentle { after_lease(force) } else { force };
+        self.inject(Fault::Force, || {
+            format!("releases {} by force", label(name))
+        });
+        let forced = self
+            .timed("force_release", limit, force.into_future())
+            .await;
+        self.say(|| format!("has forced {}: {forced:?}", label(name)));
+    }
+}

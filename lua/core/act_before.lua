@@ -1,0 +1,18 @@
+-- The beginning of scripts that must not act late: reads the server's time, and refuses a request
+-- that comes too late. This part stands behind all functions, directly before such a script.
+--
+-- ARGV  1 act_before  last server time in ms at which the script may act
+-- Reply {now, 'late'}   `act_before` has passed
+--       an error `CLOCK …` if the server's clock cannot be compared as text
+--
+-- The script uses `now`, in ms and with 13 digits, and `micros`, in µs and with 16.
+local time = redis.call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = time[1] .. string.sub('00000' .. time[2], -6)
+local now = string.sub(micros, 1, 13)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+

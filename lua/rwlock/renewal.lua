@@ -1,0 +1,58 @@
+-- Moves the end of one hold of a read-write lock. This part precedes the scripts that renew.
+
+-- Prolongs the TTL of a key to at least `ttl` ms.
+local function renewal_prolong(key, ttl)
+  local left = redis.call('PTTL', key)
+  redis.call('PEXPIRE', key, math.max(left, ttl))
+end
+
+-- Renews the hold of `owner` with this token or serial until `ends`; `side` is 'w' for a writer's
+-- hold, 'r' for a reader's. Never creates a hold and never shortens a lease. Returns the verdict:
+-- renewed, expired, taken, revoked, gone, kind. O(1): HMGET, PTTL, PEXPIRE, HSET.
+--
+-- Begins with PEXPIRE, which a full server accepts; the HSET after it is then accepted too. Moves a
+-- reader's end in K alone, so that it works while a slot migrates.
+local function renew(key, owner, side, id, now, ends, ttl)
+  if side == 'w' then
+    local f = redis.call('HMGET', key, 'k', 'o', 't', 'u', 'f')
+    if f[1] and f[1] ~= 'rw:1' then
+      return 'kind'
+    elseif f[5] == id then
+      return 'revoked'
+    elseif f[3] and f[3] > id then
+      return 'taken'
+    elseif f[3] ~= id or f[2] ~= owner then
+      return 'gone'
+    elseif f[4] <= now then
+      return 'expired'
+    end
+    renewal_prolong(key, ttl)
+    if ends > f[4] then
+      redis.call('HSET', key, 'u', ends)
+    end
+    return 'renewed'
+  end
+
+  local f = redis.call('HMGET', key, 'k', 't', 'c', 'r' .. owner)
+  local hold = f[4]
+  if f[1] and f[1] ~= 'rw:1' then
+    return 'kind'
+  elseif not hold or string.sub(hold, 15, 30) ~= id then
+    if f[2] and f[2] > id then
+      return 'taken'
+    end
+    return f[3] and string.sub(f[3], 1, 16) >= id and 'expired' or 'gone'
+  end
+  local kind = string.sub(hold, 49, 49)
+  if kind == 'f' or kind == 'R' or kind == 'U' then
+    return 'revoked'
+  elseif string.sub(hold, 1, 13) <= now then
+    return 'expired'
+  end
+  renewal_prolong(key, ttl)
+  if ends > string.sub(hold, 1, 13) then
+    redis.call('HSET', key, 'r' .. owner, ends .. string.sub(hold, 14))
+  end
+  return 'renewed'
+end
+

@@ -1,0 +1,199 @@
+//! Calls of tasks that are ready together, which go to the server as one call.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redlatch::{Client, ErrorKind, LockGuard, Released};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    wait::unique_name,
+};
+
+use crate::releases::{Way, guarded};
+
+behaviours!(merging as merging:
+    dropped_guards_free_their_names_for_the_next_tries_of_their_client,
+    common_calls_survive_flushed_scripts,
+    name_of_another_type_fails_alone,
+    cancelled_call_leaves_nothing_and_the_others_go_on,
+);
+
+/// Names in one slot, so that their calls merge in a cluster too.
+fn names(what: &str) -> Vec<String> {
+    let tag = unique_name(what);
+    (0..NAMES).map(|n| format!("{{{tag}}}{n}")).collect()
+}
+
+/// Checks that fewer scripts ran than calls were made since there were `before`. A server that
+/// others use as well runs their scripts, too.
+fn assert_merged(backend: &Backend, before: u64, calls: u64) {
+    if matches!(backend, Backend::Shared(_)) {
+        return;
+    }
+    let ran = backend.script_calls() - before;
+    println!("{ran} scripts for {calls} calls");
+    assert!(ran < calls * 3 / 4, "{ran} scripts for {calls} calls");
+}
+
+/// Whoever lets go of many names and asks for them again at once has let go by then, whether it
+/// asks for all at once or for one after another.
+async fn dropped_guards_free_their_names_for_the_next_tries_of_their_client(backend: &Backend) {
+    let client = backend.client().await;
+    for way in guarded().filter(|way| way.kind != "multi") {
+        let rounds = if way.kind == "lock" { 1_000 } else { 100 };
+        let before = backend.script_calls();
+        let_go_of_all_and_try(&way, &client, rounds).await;
+        assert_merged(backend, before, 2 * (NAMES * rounds) as u64);
+    }
+    assert_tables_empty(&client).await;
+}
+
+async fn let_go_of_all_and_try(way: &Way, client: &Client, rounds: usize) {
+    let names = names(way.kind);
+    let mut held = try_all(way, client, &names).await;
+    for round in 0..rounds {
+        for (at, guard) in held.iter().enumerate() {
+            assert!(guard.is_some(), "{}: {at} busy in round {round}", way.kind);
+        }
+        held.clear();
+        if round % 4 == 0 {
+            for name in &names {
+                held.push((way.try_lock)(client, name).await.unwrap());
+            }
+        } else {
+            held = try_all(way, client, &names).await;
+        }
+    }
+}
+
+async fn try_all(
+    way: &Way,
+    client: &Client,
+    names: &[String],
+) -> Vec<Option<crate::releases::Guard>> {
+    let tries = names.iter().map(|name| (way.try_lock)(client, name));
+    let tried = join_all(tries).await.into_iter();
+    tried.map(|tried| tried.unwrap()).collect()
+}
+
+/// A server that forgets its scripts in the middle of a load gets them again, and no call fails.
+async fn common_calls_survive_flushed_scripts(backend: &Backend) {
+    let client = backend.client().await;
+    let before = backend.script_calls();
+    let rounds = 60;
+    let loads = names("flushed").into_iter().map(|name| {
+        let lock = client.lock(&name);
+        async move {
+            for _ in 0..rounds {
+                let guard = lock.lock().await.unwrap();
+                assert_eq!(guard.release().await.unwrap(), Released::Free);
+            }
+        }
+    });
+    let flushes = async {
+        for _ in 0..20 {
+            backend.command(&["SCRIPT", "FLUSH"]);
+            for _ in 0..8 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    futures_util::future::join(join_all(loads), flushes).await;
+    assert_merged(backend, before, (2 * NAMES * rounds) as u64);
+    assert_tables_empty(&client).await;
+}
+
+/// A key of another type gets its error, the other names are served, and merge again later.
+async fn name_of_another_type_fails_alone(backend: &Backend) {
+    let client = backend.client().await;
+    let names = names("typed");
+    let (bad, good) = names.split_last().unwrap();
+    // The server keeps the token of a name that was held.
+    drop(client.lock(bad).lock().await.unwrap());
+    client.settled().await;
+    let key = backend.keys().into_iter().find(|key| key.contains(bad));
+    let key = key.unwrap();
+    backend.command(&["DEL", &key]);
+    backend.command(&["SET", &key, "text", "PX", "600000"]);
+    let single = client.lock(bad).try_lock().await.map(drop).unwrap_err();
+    for round in 0..30 {
+        let before = backend.script_calls();
+        let tries = names.iter().map(|name| client.lock(name));
+        let tries: Vec<_> = tries.collect();
+        let tries = tries.iter().map(|lock| async { lock.try_lock().await });
+        let mut tried = join_all(tries).await;
+        let error = tried.pop().unwrap().map(drop).unwrap_err();
+        assert_eq!(error.kind(), single.kind(), "{error:?}");
+        assert_ne!(error.kind(), ErrorKind::Protocol, "{error:?}");
+        let guards: Vec<_> = tried
+            .into_iter()
+            .map(|tried| tried.unwrap().unwrap())
+            .collect();
+        assert_eq!(guards.len(), good.len());
+        if round == 29 {
+            assert_merged(backend, before, names.len() as u64);
+        }
+        let releases = join_all(guards.into_iter().map(LockGuard::release)).await;
+        for released in releases {
+            assert_eq!(released.unwrap(), Released::Free, "round {round}");
+        }
+        backend.pass(Duration::from_millis(100)).await;
+    }
+    backend.command(&["DEL", &key]);
+    assert_tables_empty(&client).await;
+}
+
+/// Of calls that have joined, any may be dropped at any time: nothing of it stays behind, and the
+/// others are served.
+async fn cancelled_call_leaves_nothing_and_the_others_go_on(backend: &Backend) {
+    let client = backend.client().await;
+    let names = names("dropped");
+    for round in 0..120_usize {
+        let polls = round % 12;
+        let dropped = round % names.len();
+        let mut calls: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let lock = client.lock(name);
+                Some(Box::pin(async move { lock.lock().await }))
+            })
+            .collect();
+        let mut guards = Vec::new();
+        let mut polled = 0;
+        while calls.iter().any(Option::is_some) {
+            if polled == polls {
+                calls[dropped] = None;
+            }
+            for call in &mut calls {
+                let ready = match call {
+                    Some(call) => futures_util::poll!(call),
+                    None => continue,
+                };
+                if let std::task::Poll::Ready(guard) = ready {
+                    *call = None;
+                    guards.push(guard.unwrap());
+                }
+            }
+            polled += 1;
+            assert!(polled < 100_000, "round {round}");
+            tokio::task::yield_now().await;
+            if polled > 20 {
+                backend.pass(Duration::from_micros(100)).await;
+            }
+        }
+        assert!(guards.len() >= names.len() - 1, "round {round}");
+        for guard in guards {
+            assert_eq!(guard.release().await.unwrap(), Released::Free);
+        }
+        client.settled().await;
+        for name in &names {
+            assert!(
+                !client.lock(name).is_locked().await.unwrap(),
+                "round {round}: {name}"
+            );
+        }
+    }
+    assert_tables_empty(&client).await;
+}
+
+const NAMES: usize = 16;

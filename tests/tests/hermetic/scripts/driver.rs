@@ -1,0 +1,303 @@
+//! Drives the scripts of one kind in a random order, with replies that are lost, requests that are
+//! sent again, and copies that come late. The kind contributes its operations, and a model that
+//! says what each reply and the data have to be.
+
+use std::{ops::Range, time::Duration};
+
+use fastrand::Rng;
+use redlatch_embedded::engine::{Condition, Model, ServerTime};
+
+use super::bed::{Bed, Call};
+
+/// How far ahead of the server's time a request may act, in ms.
+pub(crate) const REACH: u64 = 5_000;
+
+/// Returns the seeds to run: those of the variable `REDLATCH_SEEDS`, a number or a range; else a
+/// few, and more where tests may take their time.
+pub(crate) fn seeds() -> Range<u64> {
+    let few = if cfg!(feature = "servers") { 600 } else { 40 };
+    let Ok(text) = std::env::var("REDLATCH_SEEDS") else {
+        return 0..few;
+    };
+    match text.split_once("..") {
+        Some((from, to)) => from.parse().unwrap()..to.parse().unwrap(),
+        None => 0..text.parse().unwrap(),
+    }
+}
+
+/// A kind of object, with the model of one.
+pub(crate) trait Kind: Sized {
+    /// What a client has under way.
+    type Attempt;
+
+    /// A request on its way to the server.
+    type Copy: Clone;
+
+    /// Returns the next copy of an attempt, which may act until `act_before`.
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> Self::Copy;
+
+    /// Lets a copy come to the server, and compares what it does with the model.
+    fn act(world: &mut World<Self>, copy: Self::Copy);
+
+    /// Returns the times in ms at which something ends. May choose among the objects.
+    fn ends(world: &mut World<Self>) -> Vec<u64>;
+
+    /// Time has passed: the model forgets what the server was free to forget.
+    fn passed(world: &mut World<Self>);
+
+    /// Tells whether a full server may refuse a script that otherwise replies `answer`.
+    fn wants_memory(call: &Call, answer: &[String]) -> bool;
+}
+
+/// A kind whose attempts lead to holds.
+pub(crate) trait Holding: Kind<Attempt: Clone> {
+    /// Returns what the client knows of the copies of an attempt.
+    fn sent(attempt: &mut Self::Attempt) -> &mut Sent;
+
+    /// Tells whether the client knows that an attempt holds.
+    fn holds(attempt: &Self::Attempt) -> bool;
+
+    /// Returns the request that renews what an attempt holds, for `lease` ms.
+    fn renewal(attempt: Self::Attempt, by: u64, lease: u64) -> Self::Copy;
+
+    /// Returns the request that ends everything an attempt has. Copies of it may act until `void`.
+    fn release(attempt: Self::Attempt, void: Option<u64>) -> Self::Copy;
+}
+
+/// What a client knows of the copies of one acquisition.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sent {
+    /// The largest `act_before` of all copies.
+    by: u64,
+    /// The number of copies without an answer, as far as the client knows.
+    unanswered: usize,
+}
+
+impl Sent {
+    /// Counts a copy that may act until `act_before`.
+    pub(crate) fn count(&mut self, by: u64) {
+        self.by = self.by.max(by);
+        self.unanswered += 1;
+    }
+
+    /// Returns until when copies may come; `None` if none is left.
+    pub(crate) fn void(&self) -> Option<u64> {
+        (self.unanswered > 0).then_some(self.by)
+    }
+}
+
+/// An engine with the clients of one kind.
+pub(crate) struct World<K: Kind> {
+    seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) bed: Bed,
+    pub(crate) kind: K,
+    pub(crate) attempts: Vec<K::Attempt>,
+    flying: Vec<K::Copy>,
+    numbers: u32,
+    /// Whether each script first runs on a server in trouble.
+    probing: bool,
+    history: Vec<String>,
+}
+
+impl<K: Kind> World<K> {
+    pub(crate) fn new(bed: Bed, seed: u64, kind: K) -> Self {
+        Self {
+            seed,
+            rng: Rng::with_seed(seed),
+            bed,
+            kind,
+            attempts: Vec::new(),
+            flying: Vec::new(),
+            numbers: 0,
+            probing: false,
+            history: Vec::new(),
+        }
+    }
+
+    /// Runs each script first on servers in trouble, where it must do all or nothing.
+    pub(crate) fn probing(mut self) -> Self {
+        self.probing = true;
+        self
+    }
+
+    /// Returns a number that was not used before.
+    pub(crate) fn number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Adds an attempt, and sends it.
+    pub(crate) fn begin(&mut self, attempt: K::Attempt) {
+        self.attempts.push(attempt);
+        self.send(self.attempts.len() - 1);
+    }
+
+    /// Sends a copy of an attempt.
+    pub(crate) fn send(&mut self, at: usize) {
+        let by = self.bed.millis() + self.rng.u64(..=REACH);
+        let copy = K::request(self, at, by);
+        self.dispatch(copy);
+    }
+
+    /// Lets a copy come at once or later.
+    pub(crate) fn dispatch(&mut self, copy: K::Copy) {
+        match self.rng.u8(..4) {
+            0 => self.flying.push(copy),
+            _ => K::act(self, copy),
+        }
+    }
+
+    /// As `dispatch`, perhaps twice.
+    pub(crate) fn dispatch_repeatedly(&mut self, copy: K::Copy) {
+        if self.rng.u8(..3) == 0 {
+            self.flying.push(copy.clone());
+        }
+        self.dispatch(copy);
+    }
+
+    /// Lets a copy come that is on its way.
+    pub(crate) fn deliver(&mut self) {
+        if !self.flying.is_empty() {
+            let at = self.rng.usize(..self.flying.len());
+            let copy = self.flying.swap_remove(at);
+            K::act(self, copy);
+        }
+    }
+
+    /// Chooses one of the attempts to which `which` applies.
+    pub(crate) fn any(&mut self, which: impl Fn(&K::Attempt) -> bool) -> Option<usize> {
+        let fitting = self.attempts.iter().enumerate();
+        let fitting: Vec<_> = fitting.filter(|(_, attempt)| which(attempt)).collect();
+        let at = self.rng.usize(..fitting.len().max(1));
+        fitting.get(at).map(|(at, _)| *at)
+    }
+
+    /// Lets up to `most` ms pass, at times to the very millisecond in which something ends.
+    pub(crate) fn pass(&mut self, most: u64) {
+        let mut span = Duration::from_micros(self.rng.u64(..most * 1_000));
+        if self.rng.u8(..4) == 0 {
+            span = self.until_an_end().unwrap_or(span);
+        }
+        self.pass_exactly(span);
+    }
+
+    fn until_an_end(&mut self) -> Option<Duration> {
+        let now = self.bed.millis();
+        let mut ends = K::ends(self);
+        ends.retain(|&end| end > now);
+        let end = *ends.get(self.rng.usize(..ends.len().max(1)))?;
+        Some(ServerTime::from_millis(end).since(self.bed.now))
+    }
+
+    /// Lets this much time pass.
+    pub(crate) fn pass_exactly(&mut self, span: Duration) {
+        self.note(format!("pass {span:?}"));
+        self.bed.pass(span);
+        K::passed(self);
+    }
+
+    /// Runs a script, before that on a server in trouble if the world is probing.
+    pub(crate) fn ask(&mut self, call: &Call) -> Vec<String> {
+        let now = self.bed.millis();
+        self.note(format!("{now} {} {:?}", call.script.name, call.args));
+        if self.probing {
+            self.probe(call);
+        }
+        let answer = self.bed.ask(call);
+        self.note(format!("    {answer:?}"));
+        answer
+    }
+
+    fn probe(&mut self, call: &Call) {
+        let (data, before) = (self.bed.engine.snapshot(), self.bed.dump());
+        let answer = self.bed.ask(call);
+        let wants_memory = K::wants_memory(call, &answer);
+        let calm = (answer, self.bed.dump());
+        for (condition, code) in [
+            (Condition::Full, "OOM"),
+            (Condition::ShortOfReplicas, "NOREPLICAS"),
+        ] {
+            self.bed.engine.restore(&data);
+            self.bed.engine.set_condition(condition, true);
+            let answer = self.bed.call(call);
+            self.bed.engine.set_condition(condition, false);
+            let after = self.bed.dump();
+            match answer {
+                Ok(answer) => assert_eq!((answer, after), calm, "{}", self.story()),
+                Err(error) => {
+                    let refused = error.code == code || error.message.contains(code);
+                    assert!(refused, "{error}, {}", self.story());
+                    assert_eq!(after, before, "refused whole, {}", self.story());
+                    let name = call.script.name;
+                    let fits = code == "NOREPLICAS" || wants_memory;
+                    assert!(fits, "{name} on a full server, {}", self.story());
+                }
+            }
+        }
+        self.bed.engine.restore(&data);
+        self.bed.published();
+    }
+
+    /// Adds a line to the story.
+    pub(crate) fn note(&mut self, line: String) {
+        self.history.push(line);
+    }
+
+    /// Tells how to repeat the run, and what happened last.
+    pub(crate) fn story(&self) -> String {
+        let from = self.history.len().saturating_sub(40);
+        let told = self.history[from..].join("\n");
+        let model: Model = self.bed.engine.model();
+        format!("{model:?}, seed {}, after\n{told}", self.seed)
+    }
+}
+
+impl<K: Holding> World<K> {
+    pub(crate) fn send_again(&mut self) {
+        if let Some(at) = self.any(|attempt| !K::holds(attempt)) {
+            self.send(at);
+        }
+    }
+
+    pub(crate) fn renew(&mut self) {
+        if let Some(at) = self.any(K::holds) {
+            let by = self.bed.millis() + self.rng.u64(..=REACH);
+            let lease = [50, 1_000, 9_000][self.rng.usize(..3)];
+            self.dispatch(K::renewal(self.attempts[at].clone(), by, lease));
+        }
+    }
+
+    /// Releases what a client holds, or undoes what it has given up; perhaps twice, perhaps much
+    /// later.
+    pub(crate) fn end_one(&mut self) {
+        if let Some(at) = self.any(|_| true) {
+            let mut attempt = self.attempts.swap_remove(at);
+            let void = K::sent(&mut attempt).void();
+            self.dispatch_repeatedly(K::release(attempt, void));
+        }
+    }
+
+    /// Ends everything, in any order, and lets all copies come in, also late.
+    pub(crate) fn wind_up(&mut self) {
+        while !self.attempts.is_empty() || !self.flying.is_empty() {
+            match self.rng.u8(..4) {
+                0 => self.pass(500),
+                1 => self.deliver(),
+                _ => self.end_one(),
+            }
+        }
+    }
+
+    /// Returns the client to which `is_its` applies, if it is still there and gets the reply.
+    pub(crate) fn answered(
+        &mut self,
+        is_its: impl Fn(&K::Attempt) -> bool,
+    ) -> Option<&mut K::Attempt> {
+        let lost = self.rng.u8(..3) == 0;
+        let client = self.attempts.iter_mut().find(|known| is_its(known));
+        let client = client.filter(|_| !lost)?;
+        K::sent(client).unanswered -= 1;
+        Some(client)
+    }
+}

@@ -1,0 +1,97 @@
+//! One server of a lockstep, and its data as far as they have to agree.
+
+use std::collections::BTreeMap;
+
+use redlatch::runtime::Value;
+use redlatch_core::family::listed;
+use redlatch_embedded::engine::{Contents, KeyDump};
+
+use super::calls::POOL_KINDS;
+use crate::scripts::bed::Bed;
+
+/// The hash fields or sorted set members of each key, and the last ms of its life.
+pub(super) type Data = BTreeMap<String, (BTreeMap<String, String>, Option<u64>)>;
+
+/// The items of a reply, numbers as their text.
+pub(super) fn items(reply: Value) -> Vec<String> {
+    let text = |item: &Value| match item {
+        Value::Int(number) => number.to_string(),
+        other => other.as_str().unwrap_or("nil").to_owned(),
+    };
+    let list = listed(reply);
+    list.as_array().unwrap().iter().map(text).collect()
+}
+
+pub(super) fn data(bed: &Bed) -> Data {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let entry = |dump: KeyDump| {
+        let parts = match dump.contents {
+            Contents::Hash(fields) => fields
+                .iter()
+                .map(|(name, value)| (text(name), text(value)))
+                .collect(),
+            Contents::SortedSet(members) => members
+                .iter()
+                .map(|(member, score)| (text(member), score.to_string()))
+                .collect(),
+            other => panic!("{other:?}"),
+        };
+        let expires = dump.expires.map(|at| at.millis());
+        (text(&dump.key), (parts, expires))
+    };
+    bed.dump().into_iter().map(entry).collect()
+}
+
+/// Removes the owner of an upgradable hold that is gone.
+pub(super) fn without_stale_upgradables(data: &mut Data) {
+    for (fields, _) in data.values_mut() {
+        let Some(owner) = fields.get("g") else {
+            continue;
+        };
+        let hold = fields.get(&format!("r{owner}"));
+        let kind = hold.and_then(|hold| hold.get(48..49));
+        if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("u")) {
+            fields.remove("g");
+        }
+    }
+}
+
+/// Removes expired holds of pools, as an ordinary script would, and corrects the index.
+pub(super) fn without_expired_holds(data: &mut Data, now: u64) {
+    let pools: Vec<_> = data
+        .iter()
+        .filter(|(_, (fields, _))| {
+            fields
+                .get("k")
+                .is_some_and(|kind| POOL_KINDS.contains(&kind.as_str()))
+        })
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in pools {
+        let mut ends = BTreeMap::new();
+        let (fields, _) = data.get_mut(&key).unwrap();
+        let mut back = 0;
+        fields.retain(|field, value| {
+            let Some(hold) = field.strip_prefix("h:") else {
+                return true;
+            };
+            let mut words = value.split(' ').map(|word| word.parse::<u64>().unwrap());
+            let (until, permits) = (words.next().unwrap(), words.next().unwrap());
+            if until > now {
+                ends.insert(hold.to_owned(), until.to_string());
+            } else {
+                back += permits;
+            }
+            until > now
+        });
+        if let Some(out) = fields.get_mut("c") {
+            *out = (out.parse::<u64>().unwrap() - back).to_string();
+        }
+        let index = format!("{key}:d");
+        let (members, _) = data.entry(index.clone()).or_default();
+        *members = ends;
+        if members.is_empty() {
+            data.remove(&index);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The red-lock, over the server that fails and two others.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redlatch::{Error, Lockable, RedGuard, RedLock};
+use redlatch_tests::fixture::SECOND;
+
+use crate::every_kind::{
+    hold::{Hold, ReleaseOutcome, guards},
+    kind::{Kind, Object},
+    load::Load,
+    scene::Pair,
+};
+
+/// The red-lock.
+#[derive(Debug)]
+pub(in crate::every_kind) struct Red;
+
+guards! {
+    RedGuard, |_| None, ReleaseOutcome::of_most;
+}
+
+#[async_trait]
+impl Kind for Red {
+    /// A quorum waits for a slow node as long again and no longer; here one of three is to fail
+    /// later.
+    async fn take(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        loop {
+            let guard = red(object).lock().renewed_lease(lease).await?;
+            if guard.nodes_held() == 3 {
+                return Ok(Box::new(guard));
+            }
+            guard.release().await;
+        }
+    }
+
+    async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        Ok(Box::new(red(object).lock().renewed_lease(lease).await?))
+    }
+
+    /// No server knows of them.
+    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
+        Ok(object.party.client.tables().waiters as u64)
+    }
+
+    /// Asks the first node.
+    async fn held(&self, object: &Object) -> Result<u64, Error> {
+        let info = object.party.client.lock(&object.name).info().await?;
+        Ok(info.map_or(0, |info| info.count.into()))
+    }
+
+    /// There is none: the load runs on servers that stand for one.
+    async fn work(&self, _: &mut Load) {}
+
+    fn servers(&self) -> usize {
+        3
+    }
+
+    /// Two servers more have it.
+    fn loses(&self) -> bool {
+        false
+    }
+
+    /// Two of three nodes know.
+    async fn after_data_loss(&self, pair: &mut Pair) {
+        assert_eq!(pair.let_go().await.unwrap(), ReleaseOutcome::Ended);
+        pair.served().await.exclusively(pair).await;
+    }
+}
+
+fn red(object: &Object) -> RedLock {
+    let clients = std::iter::once(&object.party.client).chain(&object.party.others);
+    let locks: Vec<_> = clients.map(|client| client.lock(&object.name)).collect();
+    let nodes: Vec<_> = locks.iter().map(|lock| lock as &dyn Lockable).collect();
+    // Two of the three remember, which is a quorum; those that have just been started count
+    // from the first moment.
+    let red = RedLock::builder(&nodes).durable_nodes();
+    red.node_timeout(SECOND).build().unwrap()
+}

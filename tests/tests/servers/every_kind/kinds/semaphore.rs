@@ -1,0 +1,58 @@
+//! The semaphore, of two permits.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redlatch::{Error, SemaphorePermit};
+
+use crate::every_kind::{
+    hold::{Hold, ReleaseOutcome, guards},
+    kind::{Kind, Object},
+    load::Load,
+};
+
+/// The semaphore.
+#[derive(Debug)]
+pub(in crate::every_kind) struct Semaphore;
+
+guards! {
+    SemaphorePermit, |_| None, ReleaseOutcome::of_one;
+}
+
+#[async_trait]
+impl Kind for Semaphore {
+    async fn take(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        let permits = semaphore(object).acquire_many(2);
+        Ok(Box::new(permits.renewed_lease(lease).await?))
+    }
+
+    async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        let permit = semaphore(object).acquire();
+        Ok(Box::new(permit.renewed_lease(lease).await?))
+    }
+
+    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
+        Ok(semaphore(object).totals().await?.waiters)
+    }
+
+    async fn held(&self, object: &Object) -> Result<u64, Error> {
+        Ok(semaphore(object).totals().await?.acquired.into())
+    }
+
+    async fn delete(&self, object: &Object) -> Result<(), Error> {
+        semaphore(object).delete().await.map(drop)
+    }
+
+    async fn work(&self, load: &mut Load) {
+        load.crew("semaphore", 2, &[(&Self as _, 1); 4]);
+    }
+
+    fn taken(&self) -> u64 {
+        2
+    }
+}
+
+fn semaphore(object: &Object) -> redlatch::Semaphore {
+    let semaphore = object.party.client.semaphore(&object.name);
+    semaphore.permits_if_unset(2)
+}

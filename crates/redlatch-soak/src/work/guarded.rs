@@ -8,9 +8,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use tokio::task::JoinSet;
+use redlatch::Client;
 
-use super::{Bench, Entry, Wanted, millis};
+use super::{Bench, Crew, Entry, Kind, Visit, Wanted, millis, visit_lock};
 use crate::{
     any_guard::AnyGuard,
     clock::now,
@@ -18,23 +18,52 @@ use crate::{
     record::{Record, Write},
 };
 
-pub(super) fn start(bench: &Bench, random: &mut Rng, workers: &mut JoinSet<()>) {
-    for (name, fenced) in [("fenced", true), ("checked", false)] {
-        let set = Set {
-            name: names::name(name, 0),
-            fenced,
+/// A set that is guarded by a lock of its own.
+pub(super) struct Guarded {
+    stem: &'static str,
+    fenced: bool,
+}
+
+/// The set that compares tokens.
+pub(super) static FENCED: Guarded = Guarded {
+    stem: "fenced",
+    fenced: true,
+};
+
+/// The set that compares nothing.
+pub(super) static CHECKED: Guarded = Guarded {
+    stem: "checked",
+    fenced: false,
+};
+
+impl Kind for Guarded {
+    fn stem(&self) -> &'static str {
+        self.stem
+    }
+
+    fn names(&self) -> usize {
+        1
+    }
+
+    fn start(&self, crew: &mut Crew<'_>) {
+        let set = Arc::new(Set {
+            name: names::name(self.stem, 0),
+            fenced: self.fenced,
             inner: Mutex::default(),
-        };
-        let set = Arc::new(set);
+        });
         for _ in 0..4 {
-            let (bench, set, mut random) = (bench.clone(), Arc::clone(&set), random.fork());
-            workers.spawn(async move {
+            let set = Arc::clone(&set);
+            crew.spawn(|bench, mut random| async move {
                 while bench.goes_on() {
                     add(&bench, &set, &mut random).await;
                     tokio::time::sleep(millis(&mut random, 0..30)).await;
                 }
             });
         }
+    }
+
+    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
+        visit_lock(client, name)
     }
 }
 

@@ -10,26 +10,52 @@ use std::{
 };
 
 use fastrand::Rng;
-use redlatch::{Error, ErrorKind};
-use tokio::{task::JoinSet, time::timeout};
+use redlatch::{Client, Error, ErrorKind};
+use tokio::time::timeout;
 
-use super::{Bench, PATIENCE, millis};
+use super::{Bench, Crew, Kind, PATIENCE, Visit, millis};
 use crate::{
     clock::now,
     names,
     record::{Record, Round},
 };
 
-pub(super) fn start(bench: &Bench, random: &mut Rng, workers: &mut JoinSet<()>) {
-    for at in 0..names::count("latch") {
-        let (bench, mut random) = (bench.clone(), random.fork());
-        workers.spawn(async move {
-            let name = names::name("latch", at);
-            while bench.goes_on() {
-                round(&bench, &name, &mut random).await;
-                tokio::time::sleep(millis(&mut random, 0..50)).await;
-            }
-        });
+/// The latch.
+pub(super) struct CountDown;
+
+impl Kind for CountDown {
+    fn stem(&self) -> &'static str {
+        "latch"
+    }
+
+    fn names(&self) -> usize {
+        2
+    }
+
+    /// Starts one worker per name: it sets a latch, and other tasks count it down and wait.
+    fn start(&self, crew: &mut Crew<'_>) {
+        for at in 0..self.names() {
+            let name = names::name(self.stem(), at);
+            crew.spawn(|bench, mut random| async move {
+                while bench.goes_on() {
+                    round(&bench, &name, &mut random).await;
+                    tokio::time::sleep(millis(&mut random, 0..50)).await;
+                }
+            });
+        }
+    }
+
+    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
+        Box::pin(async move {
+            let latch = client.countdown_latch(name);
+            latch.delete().await?;
+            latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
+            latch.count_down_and_wait(1).await
+        })
+    }
+
+    fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
+        Box::pin(async move { client.countdown_latch(name).delete().await.map(drop) })
     }
 }
 

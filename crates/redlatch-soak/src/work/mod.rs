@@ -1,384 +1,152 @@
-//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up.
+//! The load: workers that acquire, hold, re-enter, extend, release, drop and give up. Each kind of
+//! worker is a [`Kind`] in a file of its own, listed in [`KINDS`].
 
+mod bench;
+mod durable;
+mod fair;
+mod given;
 mod guarded;
-mod kinds;
 mod latch;
+mod lock;
+mod multi;
+mod permits;
+mod red;
+mod rwlock;
+mod semaphore;
 
-pub(crate) use kinds::PERMITS;
-
-use std::{
-    future::{Future, IntoFuture},
-    slice,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, ops::Range, time::Duration};
 
 use fastrand::Rng;
+use futures_util::future::BoxFuture;
 use redlatch::{Client, Error, ErrorKind};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::task::JoinSet;
 
-use crate::{
-    any_guard::AnyGuard,
-    clock::now,
-    history::History,
-    record::{Hold, Record, Wait},
+use self::given::given;
+pub(crate) use self::{
+    bench::{Asked, Bench, Entry, Wanted},
+    semaphore::PERMITS,
 };
+use crate::names;
 
-/// The resources of a worker.
-#[derive(Clone)]
-pub(crate) struct Bench {
-    pub(crate) clients: Arc<Vec<Client>>,
-    /// The clients of independent servers for the red-lock. The first of them is that of
-    /// `clients[n]`.
-    pub(crate) nodes: Arc<Vec<Vec<Client>>>,
-    /// The number of replicas that a durable grant requires.
-    pub(crate) replicas: u32,
-    pub(crate) history: Arc<History>,
-    pub(crate) stop: Arc<AtomicBool>,
+/// All kinds.
+pub(crate) static KINDS: &[&dyn Kind] = &[
+    &lock::Plain,
+    &fair::Fair,
+    &rwlock::ReadWrite,
+    &semaphore::Permits,
+    &permits::Ids,
+    &multi::Several,
+    &durable::Durable,
+    &red::Quorum,
+    &guarded::FENCED,
+    &guarded::CHECKED,
+    &latch::CountDown,
+];
+
+/// A primitive, or a way to use one, with its own names.
+pub(crate) trait Kind: Sync {
+    /// Returns the stem of its names.
+    fn stem(&self) -> &'static str;
+
+    /// Returns the number of its names; 0 if it uses those of another kind.
+    fn names(&self) -> usize;
+
+    /// Starts its workers, if it can run here.
+    fn start(&self, crew: &mut Crew<'_>);
+
+    /// Takes `name` and returns it, as every client must be able to do once all is healthy.
+    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a>;
+
+    /// Deletes `name`, if it stays until it is deleted.
+    fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
+        let _ = (client, name);
+        Box::pin(async { Ok(()) })
+    }
 }
 
-/// The description of a hold in the history.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) kind: &'static str,
-    pub(crate) units: u32,
-    pub(crate) limit: u32,
-    pub(crate) durable: bool,
+/// A call about one name.
+pub(crate) type Visit<'a> = BoxFuture<'a, Result<(), Error>>;
+
+/// The workers of a run, and what they need.
+pub(crate) struct Crew<'a> {
+    pub(crate) bench: &'a Bench,
+    random: &'a mut Rng,
+    workers: JoinSet<()>,
 }
 
-impl Entry {
-    /// Describes a hold that takes one of one.
-    pub(crate) const fn exclusive(kind: &'static str) -> Self {
-        Self {
-            kind,
-            units: 1,
-            limit: 1,
-            durable: false,
+impl Crew<'_> {
+    /// Starts `count` workers that each repeat `round`.
+    fn repeat<F>(&mut self, count: usize, round: fn(Bench, Rng) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        for _ in 0..count {
+            self.spawn(|bench, mut random| async move {
+                while bench.goes_on() {
+                    round(bench.clone(), random.fork()).await;
+                    tokio::time::sleep(millis(&mut random, 0..40)).await;
+                }
+            });
         }
     }
-}
 
-/// The target of an acquisition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) kind: &'static str,
-    pub(crate) names: &'a [String],
-    /// Whether it must end, whatever other clients hold.
-    pub(crate) bounded: bool,
-}
-
-impl<'a> Wanted<'a> {
-    /// Describes an acquisition without a time limit.
-    pub(crate) const fn of(kind: &'static str, name: &'a String) -> Self {
-        Self::all(kind, slice::from_ref(name))
+    /// Starts one worker, with random numbers of its own.
+    fn spawn<F>(&mut self, work: impl FnOnce(Bench, Rng) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let worker = work(self.bench.clone(), self.random.fork());
+        self.workers.spawn(worker);
     }
-
-    /// Describes an acquisition of several names.
-    pub(crate) const fn all(kind: &'static str, names: &'a [String]) -> Self {
-        Self {
-            kind,
-            names,
-            bounded: false,
-        }
-    }
-
-    /// Describes an acquisition with a time limit, or without waiting.
-    pub(crate) const fn bounded(self) -> Self {
-        Self {
-            bounded: true,
-            ..self
-        }
-    }
-}
-
-/// The times at which an acquisition began and returned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) at: u64,
-    pub(crate) granted: u64,
 }
 
 /// Starts all workers.
 pub(crate) fn start(bench: &Bench, random: &mut Rng) -> JoinSet<()> {
-    let mut workers = JoinSet::new();
-    kinds::start(bench, random, &mut workers);
-    guarded::start(bench, random, &mut workers);
-    latch::start(bench, random, &mut workers);
-    workers
-}
-
-impl Bench {
-    pub(crate) fn goes_on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
+    let mut crew = Crew {
+        bench,
+        random,
+        workers: JoinSet::new(),
+    };
+    for kind in KINDS {
+        kind.start(&mut crew);
     }
-
-    pub(crate) fn client(&self, random: &mut Rng) -> &Client {
-        &self.clients[random.usize(..self.clients.len())]
-    }
-
-    /// Runs an acquisition. One in five is given up soon.
-    pub(crate) async fn acquire<G, A>(
-        &self,
-        random: &mut Rng,
-        what: Wanted<'_>,
-        acquisition: A,
-    ) -> Option<(Asked, G)>
-    where
-        A: IntoFuture<Output = Result<G, Error>>,
-    {
-        let patience = if random.u8(..5) == 0 {
-            millis(random, 0..60)
-        } else {
-            PATIENCE
-        };
-        let at = now();
-        let outcome = timeout(patience, acquisition.into_future()).await;
-        let granted = now();
-        match outcome {
-            Ok(outcome) => {
-                let given = self.history.note(outcome)?;
-                return Some((Asked { at, granted }, given));
-            }
-            Err(_) if patience < PATIENCE => self.history.count("waits given up"),
-            Err(_) if what.bounded => self.endless(&format!("to try {:?}", what.names)),
-            Err(_) => self.history.add(Record::Wait(Wait {
-                kind: what.kind.to_owned(),
-                names: what.names.to_vec(),
-                from: at,
-                until: granted,
-            })),
-        }
-        None
-    }
-
-    /// Checks P11: runs a call that must end in any case.
-    pub(crate) async fn bounded<T>(&self, what: &str, call: impl Future<Output = T>) -> Option<T> {
-        let ended = timeout(PATIENCE, call).await.ok();
-        if ended.is_none() {
-            self.endless(what);
-        }
-        ended
-    }
-
-    fn endless(&self, what: &str) {
-        let what = format!("a call {what} had not ended after {PATIENCE:?}");
-        self.history.violated(what);
-    }
-
-    /// Holds for a while, releases in one of several ways, and records for how long the hold was
-    /// believed.
-    pub(crate) async fn hold<G: AnyGuard>(
-        &self,
-        random: &mut Rng,
-        entry: Entry,
-        asked: Asked,
-        guard: G,
-    ) {
-        let mut until = asked.granted;
-        let prolongs = random.u8(..if entry.durable { 12 } else { 6 }) == 0;
-        // The replicas' knowledge of an extension shows only after the original end.
-        let long = prolongs && entry.durable;
-        let end = now() + random.u64(0..if long { 2_000_000 } else { 25_000 });
-        loop {
-            let before = now();
-            if guard.valid() {
-                until = before;
-            }
-            if before >= end {
-                break;
-            }
-            if prolongs && random.bool() {
-                self.prolong(random, &guard).await;
-            } else {
-                let pause = if long { 8_000..80_000 } else { 100..8_000 };
-                tokio::time::sleep(Duration::from_micros(random.u64(pause))).await;
-            }
-        }
-        self.give_back(random, entry, asked, until, guard).await;
-    }
-
-    /// Extends a hold. One call in three is given up soon.
-    async fn prolong<G: AnyGuard>(&self, random: &mut Rng, guard: &G) {
-        let more = guard.prolong(millis(random, 1_000..3_000));
-        let outcome = if random.u8(..3) == 0 {
-            timeout(millis(random, 0..60), more).await.ok()
-        } else {
-            self.bounded("to prolong a hold", more).await
-        };
-        if let Some(outcome) = outcome {
-            self.history.note(outcome);
-        }
-    }
-
-    /// Releases, and records the hold in the history.
-    pub(crate) async fn give_back<G: AnyGuard>(
-        &self,
-        random: &mut Rng,
-        entry: Entry,
-        asked: Asked,
-        mut until: u64,
-        guard: G,
-    ) {
-        let parts = guard.parts();
-        let before = now();
-        if guard.valid() {
-            until = before;
-        }
-        let gone = match random.u8(..4) {
-            0 => {
-                drop(guard);
-                0
-            }
-            // The call is dropped half-way, and the release goes on without its caller.
-            1 => match timeout(millis(random, 0..3), guard.give_back()).await {
-                Ok(outcome) => self.gone(outcome),
-                Err(_) => 0,
-            },
-            _ => {
-                let outcome = self.bounded("to give back", guard.give_back()).await;
-                outcome.map_or(0, |outcome| self.gone(outcome))
-            }
-        };
-        for (name, token) in parts {
-            self.history.add(Record::Hold(Hold {
-                id: self.history.id(),
-                kind: entry.kind.to_owned(),
-                name,
-                units: entry.units,
-                limit: entry.limit,
-                token,
-                asked: asked.at,
-                from: asked.granted,
-                until,
-                gone,
-                durable: entry.durable,
-            }));
-        }
-    }
-
-    fn gone(&self, outcome: Result<bool, Error>) -> u64 {
-        let freed = self.history.note(outcome) == Some(true);
-        if freed { now() } else { 0 }
-    }
+    crew.workers
 }
 
 /// Acquires and releases `name` with the primitive that uses it.
 pub(crate) async fn visit(client: &Client, name: &str) -> Result<(), Error> {
-    match stem(name) {
-        "fair" => client
-            .fair_lock(name)
-            .lock()
-            .await?
-            .release()
-            .await
-            .map(drop)?,
-        "rw" => {
-            let guard = client.read_write_lock(name).write().await?;
-            guard.release().await?;
-        }
-        "semaphore" => {
-            let semaphore = client.semaphore(name).permits_if_unset(PERMITS);
-            semaphore.acquire_many(PERMITS).await?.release().await?;
-        }
-        "permits" => {
-            let permits = client.permit_expirable_semaphore(name);
-            let permits = permits.permits_if_unset(PERMITS);
-            let ids = permits.acquire_many(PERMITS).await?;
-            permits.release_all(&ids).await?;
-        }
-        "latch" => {
-            let latch = client.countdown_latch(name);
-            latch.delete().await?;
-            latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
-            latch.count_down_and_wait(1).await?;
-        }
-        _ => client.lock(name).lock().await?.release().await.map(drop)?,
-    }
-    Ok(())
+    of(name).visit(client, name).await
 }
 
 /// Deletes objects that stay until they are deleted.
 pub(crate) async fn delete(client: &Client, name: &str) -> Result<(), Error> {
-    let outcome = match stem(name) {
-        "semaphore" => client.semaphore(name).delete().await,
-        "permits" => client.permit_expirable_semaphore(name).delete().await,
-        "latch" => client.countdown_latch(name).delete().await,
-        _ => return Ok(()),
-    };
-    match outcome {
+    match of(name).delete(client, name).await {
         Err(error) if error.kind() != ErrorKind::NotSet => Err(error),
         _ => Ok(()),
     }
 }
 
-fn stem(name: &str) -> &str {
-    name.split('-').next().unwrap_or(name)
+/// Returns the kind that uses `name`.
+fn of(name: &str) -> &'static dyn Kind {
+    let stem = name.split('-').next().unwrap_or(name);
+    let found = KINDS.iter().find(|kind| kind.stem() == stem);
+    *found.unwrap_or_else(|| panic!("no kind uses {name}"))
+}
+
+/// Takes a plain lock and returns it.
+fn visit_lock<'a>(client: &'a Client, name: &'a str) -> Visit<'a> {
+    Box::pin(async move { client.lock(name).lock().await?.release().await.map(drop) })
+}
+
+/// Draws a name of a stem.
+fn any(random: &mut Rng, stem: &str) -> String {
+    names::name(stem, random.usize(..names::count(stem)))
 }
 
 /// Draws a time in the given range of milliseconds.
-pub(crate) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+pub(crate) fn millis(random: &mut Rng, range: Range<u64>) -> Duration {
     Duration::from_millis(random.u64(range))
 }
 
 /// The longest wait of a worker. It is longer than any outage of a server.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-#[cfg(test)]
-mod tests {
-    use std::future::pending;
-
-    use super::*;
-
-    fn bench() -> Bench {
-        Bench {
-            clients: Arc::default(),
-            nodes: Arc::default(),
-            replicas: 0,
-            history: Arc::new(History::in_memory()),
-            stop: Arc::default(),
-        }
-    }
-
-    /// Runs acquisitions that never end, often enough that not all of them are given up. Returns
-    /// the records and the violations.
-    async fn endless(what: Wanted<'_>) -> (Vec<Record>, Vec<String>) {
-        let bench = bench();
-        let mut random = Rng::with_seed(1);
-        for _ in 0..10 {
-            let acquisition = pending::<Result<(), Error>>();
-            assert!(
-                bench
-                    .acquire(&mut random, what, acquisition)
-                    .await
-                    .is_none()
-            );
-        }
-        let history = Arc::into_inner(bench.history).unwrap();
-        let finished = history.finish().unwrap();
-        (finished.records, finished.violations)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn bounded_call_that_does_not_end_is_a_violation() {
-        let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned()).bounded()).await;
-        assert_eq!(waits, []);
-        assert!(!violations.is_empty());
-        let bench = bench();
-        assert_eq!(bench.bounded("to end", async { 7 }).await, Some(7));
-        assert_eq!(bench.bounded("to end", pending::<()>()).await, None);
-        let history = Arc::into_inner(bench.history).unwrap();
-        assert_eq!(history.finish().unwrap().violations.len(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn endless_wait_is_recorded() {
-        let (waits, violations) = endless(Wanted::of("lock", &"lock-0".to_owned())).await;
-        assert_eq!(violations, [""; 0]);
-        assert!(!waits.is_empty());
-        let named = |wait: &Record| matches!(wait, Record::Wait(wait) if wait.names == ["lock-0"]);
-        assert!(waits.iter().all(named));
-    }
-}

@@ -195,7 +195,8 @@ workloads, all of them if none is named:
   W2  uncontended, 64 and 512 tasks      W7  a fair lock's queue, 10 to 10,000 long
   W3  one name, in one process           W8  up to 10,000 readers of one name
   W4  one name, in several processes     W9  uncontended and held, over three masters
-  W5  a semaphore
+  W5  a semaphore                        W10 uncontended, every kind, 64 tasks
+  W11 512 tasks, 200 names, one in ten of them contended
 
   --long      9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten minutes
   --rounds    so many rounds
@@ -234,11 +235,11 @@ mod tests {
     #[test]
     fn without_arguments_everything_is_measured_where_the_server_is() {
         let all = plan(&[]);
-        assert_eq!((all.workloads.len(), all.effort), (9, SHORT));
+        assert_eq!((all.workloads.len(), all.effort), (11, SHORT));
         assert!(all.latency.is_zero() && all.only.is_empty() && all.with.is_empty());
         let away = plan(&["--latency=1500us", "--only=redlatch,fair"]);
         assert_eq!(away.latency, Duration::from_micros(1_500));
-        assert_eq!((away.workloads.len(), away.only.len()), (8, 2));
+        assert_eq!((away.workloads.len(), away.only.len()), (10, 2));
     }
 
     #[test]
@@ -260,7 +261,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused_and_named() {
         let cases = [
-            (&["W10"][..], "unknown workload \"W10\""),
+            (&["W12"][..], "unknown workload \"W12\""),
             (&["W1", "--fast"], "unknown option \"--fast\""),
             (&["--fast=1"], "unknown option \"--fast\""),
             (&["--long=1"], "unknown option \"--long\""),

@@ -28,6 +28,9 @@ pub(crate) enum Names {
     Own,
     /// All tasks lock the same name. One task has it at a time, for `hold`.
     One { hold: Duration },
+    /// 512 tasks lock 200 names: 180 names have one task each, and the others share the remaining
+    /// tasks.
+    Mixed,
     /// All tasks lock the same name, which several tasks may have at once.
     Shared,
 }
@@ -75,6 +78,8 @@ impl Job {
     pub(crate) fn name(&self, task: usize) -> String {
         match self.names {
             Names::Own => format!("{}:{task}", self.key),
+            Names::Mixed if task < 180 => format!("{}:{task}", self.key),
+            Names::Mixed => format!("{}:{}", self.key, 180 + task % 20),
             Names::One { .. } | Names::Shared => self.key.clone(),
         }
     }

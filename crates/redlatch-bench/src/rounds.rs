@@ -134,7 +134,7 @@ impl Middle {
 pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     let mut sample = Sample::new();
     let seen = match names {
-        Names::Own => done.latencies(),
+        Names::Own | Names::Mixed => done.latencies(),
         Names::Shared => {
             sample.insert("max/min", done.unfairness());
             done.latencies()

@@ -25,7 +25,7 @@ pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done,
             gate.wait().await;
             let end = End::of(until);
             match names {
-                Names::Own | Names::Shared => alone(lock, end).await,
+                Names::Own | Names::Shared | Names::Mixed => alone(lock, end).await,
                 Names::One { hold } => together(lock, u32::try_from(number)?, end, hold).await,
             }
         });

@@ -6,7 +6,7 @@
 //! | from | line | meaning |
 //! |---|---|---|
 //! | program | `ready <verbs>` | it is connected; the commands that it sends itself, in lower case, separated by commas |
-//! | benchmark | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with this number of tasks at once, each for `<ms>` ms, or `<pairs>` times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>`; with `one`, each holds it for `<hold>` µs |
+//! | benchmark | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with this number of tasks at once, each for `<ms>` ms, or `<pairs>` times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>`; `mixed`: the first 180 tasks the name `<key>:<task>`, the others one of 20 more; with `one`, each holds it for `<hold>` µs |
 //! | program | `latency <ns> …` | except with `one`, any number of lines: the times from the call of acquisitions to the return of their releases |
 //! | program | `hold <task> <got> <left>` | with `one`: a hold, from the return of its acquisition to the call of its release, in ns of `CLOCK_MONOTONIC` |
 //! | program | `task <pairs>` | one line for each task: how often it locked and unlocked |
@@ -123,6 +123,7 @@ fn request(job: &Job) -> String {
         Names::Own => ("own", Duration::ZERO),
         Names::One { hold } => ("one", hold),
         Names::Shared => ("shared", Duration::ZERO),
+        Names::Mixed => ("mixed", Duration::ZERO),
     };
     let (ms, pairs) = match job.until {
         Until::Time(time) => (time.as_millis(), 0),
@@ -145,6 +146,7 @@ pub(crate) fn read_request(line: &str) -> Option<Job> {
             "own" => Names::Own,
             "one" => Names::One { hold },
             "shared" => Names::Shared,
+            "mixed" => Names::Mixed,
             _ => return None,
         },
         tasks: tasks.parse().ok()?,

@@ -66,6 +66,19 @@ pub(crate) const KNOWN: [&str; 4] = [RAW, "redlatch", "rslock", "polling"];
 /// Other primitives of redlatch with one holder at a time.
 pub(crate) const KINDS: [&str; 2] = ["fair", "write"];
 
+/// All primitives of redlatch without contention. `roomy` and `permits` are semaphores with a
+/// permit for each task, of a name per task; `one-` of one name for all.
+pub(crate) const EVERY_KIND: [&str; 8] = [
+    "redlatch",
+    "fair",
+    "read",
+    "write",
+    "roomy",
+    "permits",
+    "one-roomy",
+    "one-permits",
+];
+
 /// The reference without contention.
 pub(crate) const RAW: &str = "raw";
 
@@ -84,6 +97,11 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
         "polling" => Arc::new(polling::Polling::connect(url).await?),
         "fair" => redlatch::session::<FairLock>(url).await?,
         "write" => redlatch::session::<redlatch::Writers>(url).await?,
+        "read" => redlatch::session::<redlatch::Readers>(url).await?,
+        "roomy" => redlatch::session::<redlatch::Roomy>(url).await?,
+        "one-roomy" => redlatch::session::<redlatch::OneRoomy>(url).await?,
+        "permits" => redlatch::session::<redlatch::Permits>(url).await?,
+        "one-permits" => redlatch::session::<redlatch::OnePermits>(url).await?,
         SCRIPTS => scripts::session(url).await?,
         "semaphore" => redlatch::session::<Semaphore>(url).await?,
         _ => return Err(format!("no contender is called {name:?}").into()),
@@ -92,7 +110,10 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
 
 /// Tells whether [`connect`] knows the name.
 pub(crate) fn is_known(name: &str) -> bool {
-    KNOWN.contains(&name) || KINDS.contains(&name) || [SCRIPTS, "semaphore"].contains(&name)
+    KNOWN.contains(&name)
+        || KINDS.contains(&name)
+        || EVERY_KIND.contains(&name)
+        || [SCRIPTS, "semaphore"].contains(&name)
 }
 
 /// The fixed lease of all contenders. It is longer than any round.

@@ -5,8 +5,9 @@ use std::{future::Future, marker::PhantomData, sync::Arc};
 
 use async_trait::async_trait;
 use redlatch::{
-    Client, Error, FairLock, FairLockGuard, LockGuard, ReadWriteLock, Released, Semaphore,
-    SemaphorePermit, WriteGuard,
+    Client, Error, FairLock, FairLockGuard, LockGuard, PermitExpirableSemaphore, PermitId,
+    ReadGuard, ReadWriteLock, Released, Semaphore, SemaphorePermit, WriteGuard,
+    permits::PermitRelease,
 };
 
 use super::{Failure, Lock, Session};
@@ -24,6 +25,21 @@ pub(super) trait Kind: Send + Sync + 'static {
 
 /// A read-write lock that all tasks acquire for writing.
 pub(super) struct Writers(ReadWriteLock);
+
+/// A read-write lock that all tasks acquire for reading.
+pub(super) struct Readers(ReadWriteLock);
+
+/// A semaphore with a permit for each task.
+pub(super) struct Roomy(Semaphore);
+
+/// A semaphore with a permit for each task. All tasks of a round share one.
+pub(super) struct OneRoomy(Semaphore);
+
+/// A semaphore with a permit for each task, whose permits have ids.
+pub(super) struct Permits(PermitExpirableSemaphore);
+
+/// A semaphore as [`Permits`]. All tasks of a round share one.
+pub(super) struct OnePermits(Permits);
 
 struct Redlatch<K> {
     client: Client,
@@ -151,5 +167,97 @@ impl Kind for Semaphore {
         permit.release().await
     }
 }
+
+impl Kind for Readers {
+    type Guard = ReadGuard;
+
+    fn named(client: &Client, name: &str) -> Self {
+        Self(client.read_write_lock(name))
+    }
+
+    async fn take(&self) -> Result<ReadGuard, Error> {
+        self.0.read().await
+    }
+
+    async fn give(guard: ReadGuard) -> Result<Released, Error> {
+        guard.release().await
+    }
+}
+
+impl Kind for Roomy {
+    type Guard = SemaphorePermit;
+
+    fn named(client: &Client, name: &str) -> Self {
+        Self(client.semaphore(name).permits_if_unset(ROOM))
+    }
+
+    async fn take(&self) -> Result<SemaphorePermit, Error> {
+        self.0.acquire().await
+    }
+
+    async fn give(permit: SemaphorePermit) -> Result<Released, Error> {
+        permit.release().await
+    }
+}
+
+impl Kind for OneRoomy {
+    type Guard = SemaphorePermit;
+
+    fn named(client: &Client, name: &str) -> Self {
+        Self(client.semaphore(of_round(name)).permits_if_unset(ROOM))
+    }
+
+    async fn take(&self) -> Result<SemaphorePermit, Error> {
+        self.0.acquire().await
+    }
+
+    async fn give(permit: SemaphorePermit) -> Result<Released, Error> {
+        permit.release().await
+    }
+}
+
+impl Kind for Permits {
+    type Guard = (PermitExpirableSemaphore, PermitId);
+
+    fn named(client: &Client, name: &str) -> Self {
+        let semaphore = client.permit_expirable_semaphore(name);
+        Self(semaphore.permits_if_unset(ROOM))
+    }
+
+    async fn take(&self) -> Result<Self::Guard, Error> {
+        let id = self.0.acquire().await?;
+        Ok((self.0.clone(), id))
+    }
+
+    async fn give((semaphore, id): Self::Guard) -> Result<Released, Error> {
+        Ok(match semaphore.release(&id).await? {
+            PermitRelease::Released => Released::Free,
+            _ => Released::Unconfirmed,
+        })
+    }
+}
+
+impl Kind for OnePermits {
+    type Guard = (PermitExpirableSemaphore, PermitId);
+
+    fn named(client: &Client, name: &str) -> Self {
+        Self(Permits::named(client, of_round(name)))
+    }
+
+    async fn take(&self) -> Result<Self::Guard, Error> {
+        self.0.take().await
+    }
+
+    async fn give(guard: Self::Guard) -> Result<Released, Error> {
+        Permits::give(guard).await
+    }
+}
+
+/// Returns the common part of the names of a round.
+fn of_round(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(round, _)| round)
+}
+
+const ROOM: u32 = 100_000;
 
 const PERMITS: u32 = 8;

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The name and title of each workload.
-pub(crate) const ALL: [(&str, &str); 9] = [
+pub(crate) const ALL: [(&str, &str); 11] = [
     ("W1", "uncontended pairs of one task"),
     (
         "W2",
@@ -35,6 +35,11 @@ pub(crate) const ALL: [(&str, &str); 9] = [
     ("W7", "a fair lock and the length of its queue"),
     ("W8", "many readers of one name"),
     (CLUSTER, "a cluster of three masters"),
+    ("W10", "uncontended pairs of every kind, 64 tasks"),
+    (
+        "W11",
+        "512 tasks and 200 names, one in ten of them contended",
+    ),
 ];
 
 /// The workload with more than one server.
@@ -85,6 +90,8 @@ async fn measure(
         "W5" => kinds::semaphore(report, plan, &rig).await,
         "W6" => holds::kept(report, plan, &rig).await,
         "W7" => kinds::fair(report, plan, &rig).await,
+        "W10" => pairs::every_kind(report, plan, &rig).await,
+        "W11" => pairs::mixed(report, plan, &rig).await,
         _ => readers::crowd(report, plan, &rig).await,
     }
 }

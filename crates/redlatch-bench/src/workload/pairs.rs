@@ -3,7 +3,7 @@
 use super::{contenders, limit, own, wants};
 use crate::{
     cli::Plan,
-    contender::{Failure, RAW, SCRIPTS},
+    contender::{Contender, EVERY_KIND, Failure, RAW, SCRIPTS},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
@@ -19,7 +19,7 @@ pub(super) async fn one_task(
     let case = label(1);
     report.target(
         "pairs/s, of the raw pair's",
-        Bound::AtLeast(0.9),
+        Bound::AtLeast(0.88),
         report.ratio(&case, "redlatch", RAW, "pairs/s"),
     );
     Ok(report)
@@ -35,6 +35,49 @@ pub(super) async fn many_tasks(
     for tasks in sizes {
         targets(&mut report, &label(tasks));
     }
+    Ok(report)
+}
+
+/// Measures uncontended pairs of every kind, beside the raw pair.
+pub(super) async fn every_kind(
+    mut report: Report,
+    plan: &Plan,
+    rig: &Rig,
+) -> Result<Report, Failure> {
+    let mut contenders = Vec::new();
+    for name in std::iter::once(RAW).chain(EVERY_KIND) {
+        contenders.push(Box::new(own(name, rig).await?) as Box<dyn Contender>);
+    }
+    let case = Case {
+        label: label(64),
+        names: Names::Own,
+        tasks: 64,
+        until: Until::Time(plan.effort.time),
+    };
+    report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+    for name in EVERY_KIND.into_iter().skip(1) {
+        report.target(
+            format!("{name}: server CPU per pair, of the raw pair's"),
+            Bound::AtMost(2.0),
+            report.ratio(&case.label, name, RAW, "server µs"),
+        );
+    }
+    Ok(report)
+}
+
+/// Measures a load of which one name in ten is contended.
+pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+    let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
+    for name in ["redlatch", "rslock", "polling"] {
+        contenders.push(Box::new(own(name, rig).await?));
+    }
+    let case = Case {
+        label: "512 tasks, 200 names".to_owned(),
+        names: Names::Mixed,
+        tasks: 512,
+        until: Until::Time(plan.effort.time),
+    };
+    report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
     Ok(report)
 }
 

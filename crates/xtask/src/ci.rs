@@ -3,6 +3,7 @@
 use crate::{
     check,
     command::{self, cargo},
+    items,
     members::{self, Member},
     servers::Wanted,
     steps::Steps,
@@ -55,7 +56,8 @@ fn lints() -> Result<(), String> {
 
 fn documentation() -> Result<(), String> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
-    command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))
+    command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
+    items::check()
 }
 
 /// Builds each published crate alone: without features, with each feature, and with all. In a

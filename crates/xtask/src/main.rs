@@ -6,6 +6,7 @@
 //!   `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `lua`: prints a script as servers run it.
+//! * `items`: counts the public items of the core.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then all other checks that a change must pass.
 //!
@@ -21,6 +22,7 @@ mod bench;
 mod check;
 mod ci;
 mod command;
+mod items;
 mod lua;
 mod members;
 mod servers;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::forward(&args),
         Task::Bench(args) => bench::forward(&args),
         Task::Lua(args) => lua::run(&args),
+        Task::Items => items::run().map(|()| Verdict::Passed),
         Task::Check(args) => check::run(&args),
     };
     match done {
@@ -75,6 +78,7 @@ enum Task {
     Soak(Vec<String>),
     Bench(Vec<String>),
     Lua(Vec<String>),
+    Items,
     Check(Vec<String>),
 }
 
@@ -100,13 +104,14 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     for arg in args {
         match (arg.as_str(), arg.strip_prefix("--servers=")) {
             ("help" | "--help" | "-h", _) => return Ok(Task::Help),
-            ("test" | "ci", _) if task.is_none() => task = Some(arg),
+            ("test" | "ci" | "items", _) if task.is_none() => task = Some(arg),
             (_, Some(list)) => wanted = Wanted::from_list(list)?,
             _ => return Err(format!("unknown argument {arg:?}")),
         }
     }
     match task.as_deref() {
         Some("test") => Ok(Task::Test(wanted)),
+        Some("items") => Ok(Task::Items),
         Some(_) => Ok(Task::Ci(wanted)),
         None => Err("no task given".to_owned()),
     }
@@ -126,6 +131,7 @@ tasks:
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   lua    prints a script as servers run it, joined with the parts it shares with others
+  items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
 
@@ -157,6 +163,7 @@ mod tests {
         let script = vec!["fair/release".to_owned()];
         assert_eq!(parsed("lua fair/release"), Ok(Task::Lua(script)));
         let load = vec!["load".to_owned()];
+        assert_eq!(parsed("items"), Ok(Task::Items));
         assert_eq!(parsed("check load"), Ok(Task::Check(load)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         let wanted = Wanted::from_list("/a,/b").expect("a list");

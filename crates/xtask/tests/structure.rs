@@ -6,6 +6,7 @@
 )]
 
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
@@ -100,7 +101,8 @@ fn a_siblings_scripts_file_alone_knows_calls_and_replies() {
             continue;
         }
         for file in sources(&format!("crates/{name}/src")) {
-            if file.path.ends_with("scripts.rs") {
+            let file_or_folder = ["scripts.rs", "scripts"].map(OsStr::new);
+            if file.path.iter().any(|part| file_or_folder.contains(&part)) {
                 continue;
             }
             for line in file.code() {
@@ -131,7 +133,7 @@ fn one_loop_acquires_and_two_places_renew() {
     );
     assert_eq!(
         places(".renew(&RenewRequest {"),
-        [format!("{engine}/hold.rs")]
+        [format!("{engine}/hold/renewing.rs")]
     );
     assert_eq!(
         places("hold.renewal("),
@@ -195,6 +197,48 @@ fn fixed_time_limits_stand_in_one_table() {
         }
     }
     assert!(seen >= 30, "only {seen} files were read");
+}
+
+#[test]
+fn every_tool_uses_every_constructor_of_the_facade() {
+    let client = fs::read_to_string(root().join("crates/redlatch/src/client.rs")).unwrap();
+    let constructors = client.lines().filter_map(|line| {
+        let (name, _) = line
+            .trim_start()
+            .strip_prefix("pub fn ")?
+            .split_once("(&self, ")?;
+        // Searches, a set of plain locks, and a short form of `RedLock::builder`.
+        let others = ["locks", "fair_locks", "striped_lock", "red_lock"];
+        (!others.contains(&name)).then_some(name)
+    });
+    let constructors: Vec<_> = constructors.collect();
+    assert!(constructors.len() >= 7, "only {constructors:?} were found");
+    for tool in [
+        "crates/redlatch-soak/src/work",
+        "tests/behaviours/src",
+        "tests/src/calls",
+        "tests/tests/servers/every_kind/kinds",
+    ] {
+        let files = sources(tool);
+        for name in &constructors {
+            let call = format!(".{name}(");
+            let used = files.iter().any(|file| file.text.contains(&call));
+            assert!(used, "{tool} does without {name}");
+        }
+    }
+}
+
+#[test]
+fn simulator_depends_on_every_sibling() {
+    let manifests = manifests();
+    let manifest = |of: &str| manifests.iter().find(|(name, _)| name == of).unwrap();
+    let simulated = dependencies(&manifest("redlatch-sim").1);
+    let offered = dependencies(&manifest("redlatch").1);
+    for name in offered.iter().filter(|name| name.starts_with("redlatch-")) {
+        // The workload of the semaphore uses the pool below it, to split its holds.
+        let simulated = simulated.contains(name) || name == "redlatch-semaphore";
+        assert!(simulated, "{name} is not simulated");
+    }
 }
 
 /// A source file.

@@ -41,6 +41,9 @@ fn library_keeps_its_promises() {
     }
     assert!(sum.broken.is_empty(), "cargo xtask sim --seeds {seeds}");
     assert!(sum.tally.grants > seeds * 20, "hardly anything was locked");
+    let common = &sum.tally.common;
+    assert!(common.served > seeds, "hardly any call was merged");
+    assert!(common.alone > 0, "every merged call was plain");
 }
 
 #[test]

@@ -79,8 +79,8 @@ impl Subscriptions {
         true
     }
 
-    /// Waits for the next message. Returns `false` if no message came but some may have been missed.
-    /// Never resolves without listeners.
+    /// Waits for the next message. Returns `false` if no message came but some may have been
+    /// missed. Never resolves without listeners.
     pub(super) async fn heard(&self) -> bool {
         let told = select! {
             biased;

@@ -74,10 +74,12 @@ pub(crate) fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> 
     for word in words {
         read(&mut plan, word)?;
     }
-    let one_server = |name: &&str| plan.latency.is_zero() || *name != workload::CLUSTER;
-    if !plan.workloads.iter().all(one_server) {
-        let cluster = workload::CLUSTER;
-        return Err(format!("--latency is of one server, {cluster} has three"));
+    let starts_own = [workload::CLUSTER, workload::CAPACITY];
+    let one_server = |name: &&str| plan.latency.is_zero() || !starts_own.contains(name);
+    if let Some(name) = plan.workloads.iter().find(|name| !one_server(name)) {
+        return Err(format!(
+            "--latency is not for {name}, which starts servers of its own"
+        ));
     }
     if plan.workloads.is_empty() {
         let all = workload::ALL.iter().map(|one| one.0);
@@ -196,11 +198,11 @@ workloads, all of them if none is named:
   W3  one name, in one process           W8  up to 10,000 readers of one name
   W4  one name, in several processes     W9  uncontended and held, over three masters
   W5  a semaphore                        W10 uncontended, every kind, 64 tasks
-  W11 512 tasks, 200 names, one in ten of them contended
+  W11 512 tasks, 200 names, 1 in 10 shared  W12 clients, holds and waiters: what each costs
 
   --long      9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten minutes
   --rounds    so many rounds
-  --latency   the server's answers take so much longer; not for W9
+  --latency   the server's answers take so much longer; not for W9 and W12
   --only      only these of raw, redlatch, rslock, polling, scripts, fair, write
   --with      one more contender for W1 to W4: a program that speaks the protocol in contender/external.rs
   --out       where tables, JSON and plots go; target/bench if absent
@@ -235,7 +237,7 @@ mod tests {
     #[test]
     fn without_arguments_everything_is_measured_where_the_server_is() {
         let all = plan(&[]);
-        assert_eq!((all.workloads.len(), all.effort), (11, SHORT));
+        assert_eq!((all.workloads.len(), all.effort), (12, SHORT));
         assert!(all.latency.is_zero() && all.only.is_empty() && all.with.is_empty());
         let away = plan(&["--latency=1500us", "--only=redlatch,fair"]);
         assert_eq!(away.latency, Duration::from_micros(1_500));
@@ -261,7 +263,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused_and_named() {
         let cases = [
-            (&["W12"][..], "unknown workload \"W12\""),
+            (&["W13"][..], "unknown workload \"W13\""),
             (&["W1", "--fast"], "unknown option \"--fast\""),
             (&["--fast=1"], "unknown option \"--fast\""),
             (&["--long=1"], "unknown option \"--long\""),
@@ -269,7 +271,8 @@ mod tests {
             (&["--rounds=many"], "from 1, and not \"many\""),
             (&["--latency=0ms"], "from 1, and not \"0ms\""),
             (&["--latency=1"], "from 1, and not \"1\""),
-            (&["--latency=1ms", "W9"], "W9 has three"),
+            (&["--latency=1ms", "W9"], "not for W9"),
+            (&["--latency=1ms", "W12"], "not for W12"),
             (&["--only=redlach"], "unknown contender \"redlach\""),
             (&["--only="], "unknown contender \"\""),
             (&["--with=x"], "takes a name and a command"),

@@ -1,23 +1,28 @@
-//! W6, in the holding process: many holds of one client, and their cost.
+//! W6 and W12, in the measured process: many holds, waiters or clients, and their cost.
 //!
-//! There are three requests, each with one line as its reply: `hold <n> <key>` acquires n names,
-//! `watch <ms>` watches them for this time, and `part` releases them.
+//! There are five requests, each with one line as its reply: `hold <n> <ms> <key>` acquires n names
+//! with a renewed lease,
+//! `queue <n> <m> <key>` lets n tasks wait for m fair locks that it holds, `connect <n>` connects n
+//! clients that do nothing, `watch <ms>` watches what there is for this time, and `part` ends it.
 
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, iter};
-use redlatch::{Client, HoldState, LockGuard};
-use tokio::time::sleep;
+use redlatch::{Client, FairLockGuard, HoldState, LockGuard};
+use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     clock,
     contender::{Failure, connect_redlatch},
 };
 
-/// The holds of this process.
+/// The holds, waiters and clients of this process.
 #[derive(Default)]
 pub(crate) struct Holder {
     held: Option<(Client, Vec<LockGuard>)>,
+    waiting: JoinSet<Result<FairLockGuard, redlatch::Error>>,
+    blockers: Vec<FairLockGuard>,
+    clients: Vec<Client>,
 }
 
 /// The result of watching.
@@ -33,7 +38,7 @@ pub(crate) struct Watched {
 }
 
 impl Holder {
-    /// Answers one request; `None` if it is none of the three.
+    /// Answers one request; `None` if it is none of the five.
     pub(crate) async fn answer(
         &mut self,
         url: &str,
@@ -41,15 +46,29 @@ impl Holder {
     ) -> Option<Result<String, Failure>> {
         let words: Vec<_> = line.split(' ').collect();
         match *words.as_slice() {
-            ["hold", n, key] => {
+            ["hold", n, ms, key] => {
+                let lease = Duration::from_millis(ms.parse().ok()?);
                 let n = n.parse().ok()?;
-                Some(self.hold(url, n, key).await)
+                Some(self.hold(url, n, lease, key).await)
+            }
+            ["queue", n, names, key] => {
+                let (n, names) = (n.parse().ok()?, names.parse().ok()?);
+                Some(self.queue(url, n, names, key).await)
+            }
+            ["connect", n] => {
+                let n = n.parse().ok()?;
+                Some(self.connect(url, n).await)
             }
             ["watch", ms] => {
                 let time = Duration::from_millis(ms.parse().ok()?);
                 Some(self.watch(time).await)
             }
             ["part"] => {
+                self.waiting.shutdown().await;
+                self.blockers.clear();
+                for client in self.clients.drain(..) {
+                    client.close(Duration::from_secs(30)).await;
+                }
                 if let Some((client, guards)) = self.held.take() {
                     drop(guards);
                     client.close(Duration::from_secs(30)).await;
@@ -60,7 +79,13 @@ impl Holder {
         }
     }
 
-    async fn hold(&mut self, url: &str, n: usize, key: &str) -> Result<String, Failure> {
+    async fn hold(
+        &mut self,
+        url: &str,
+        n: usize,
+        lease: Duration,
+        key: &str,
+    ) -> Result<String, Failure> {
         let client = connect_redlatch(url).await?;
         // The first locks allocate memory that later ones share, so it is not measured.
         for i in 0..64 {
@@ -74,7 +99,8 @@ impl Holder {
         let before = clock::own_memory();
         let mut guards = Vec::with_capacity(n);
         let mut taken = iter(0..n)
-            .map(|i| client.lock(&format!("{key}:{i}")).lock().into_future())
+            .map(|i| client.lock(&format!("{key}:{i}")))
+            .map(|lock| lock.lock().renewed_lease(lease).into_future())
             .buffer_unordered(64);
         while let Some(guard) = taken.next().await {
             guards.push(guard?);
@@ -85,8 +111,49 @@ impl Holder {
         Ok(format!("held {bytes}\n"))
     }
 
+    /// Lets `n` tasks wait for `names` fair locks, each with the same number of waiters. Each
+    /// waiter has an entry of its own in the server's queue.
+    async fn queue(
+        &mut self,
+        url: &str,
+        n: usize,
+        names: usize,
+        key: &str,
+    ) -> Result<String, Failure> {
+        let client = connect_redlatch(url).await?;
+        let lock = |i: usize| client.fair_lock(&format!("{key}:{}", i % names));
+        for i in 0..names {
+            self.blockers.push(lock(i).lock().await?);
+        }
+        let before = clock::own_memory();
+        for i in 0..n {
+            self.waiting.spawn(lock(i).lock().into_future());
+        }
+        let mut asked = 0;
+        while asked < n as u64 {
+            sleep(LOOK).await;
+            let mut entries = 0;
+            for i in 0..names {
+                entries += lock(i).info().await?.map_or(0, |info| info.waiters);
+            }
+            asked = entries;
+        }
+        let bytes = clock::own_memory().saturating_sub(before);
+        self.clients.push(client);
+        Ok(format!("held {bytes}\n"))
+    }
+
+    async fn connect(&mut self, url: &str, n: usize) -> Result<String, Failure> {
+        let before = clock::own_memory();
+        for _ in 0..n {
+            self.clients.push(connect_redlatch(url).await?);
+        }
+        let bytes = clock::own_memory().saturating_sub(before);
+        Ok(format!("held {bytes}\n"))
+    }
+
     async fn watch(&self, time: Duration) -> Result<String, Failure> {
-        let (client, guards) = self.held.as_ref().ok_or("nothing is held")?;
+        let guards = self.held.as_ref().map_or(&[][..], |(_, guards)| guards);
         let (cpu, began) = (clock::own_cpu(), clock::monotonic());
         let mut least = Duration::MAX;
         let end = began + u64::try_from(time.as_nanos())?;
@@ -95,14 +162,15 @@ impl Holder {
             // This process is measured, so the checks must be cheap. A hold that is lost before its
             // deadline is counted below.
             let first = guards.iter().map(|guard| guard.valid_until()).min();
-            let remaining = first.map(|first| first - client.now());
-            least = least.min(remaining.unwrap_or_default());
+            if let (Some(first), Some((client, _))) = (first, &self.held) {
+                least = least.min(first - client.now());
+            }
         }
         let lost = |guard: &&LockGuard| matches!(guard.state(), HoldState::Lost(_));
         let watched = Watched {
             cpu: u64::try_from((clock::own_cpu() - cpu).as_nanos())?,
             wall: clock::monotonic() - began,
-            least: u64::try_from(least.as_millis())?,
+            least: u64::try_from(least.as_millis()).unwrap_or(u64::MAX),
             lost: guards.iter().filter(lost).count(),
         };
         Ok(watched.line())

@@ -20,6 +20,13 @@ pub(crate) struct Counted {
     pub(crate) calls: BTreeMap<String, u64>,
 }
 
+/// What a server keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) bytes: f64,
+    pub(crate) connections: f64,
+}
+
 impl Rig {
     /// Starts one server. For a distant server, a relay runs between it and its clients.
     pub(crate) fn one(binary: &ServerBinary, latency: Duration) -> Result<Self, Failure> {
@@ -29,6 +36,12 @@ impl Rig {
             _ => Some(Relay::start(server.port(), latency)?),
         };
         Ok(Self::One(server, relay))
+    }
+
+    /// Starts one server for as many connections as the process may open.
+    pub(crate) fn roomy(binary: &ServerBinary) -> Self {
+        let options = ServerOptions::new().config("maxclients 19000");
+        Self::One(Box::new(Server::start(binary, options)), None)
     }
 
     /// Starts a cluster of three masters.
@@ -65,6 +78,20 @@ impl Rig {
             }
         }
         counted
+    }
+
+    /// Returns what the servers keep.
+    pub(crate) fn size(&self) -> Size {
+        let mut size = Size {
+            bytes: 0.0,
+            connections: 0.0,
+        };
+        for server in self.servers() {
+            size.bytes += server.used_memory() as f64;
+            let connected = &server.info("clients")["connected_clients"];
+            size.connections += connected.parse().unwrap_or(f64::NAN);
+        }
+        size
     }
 
     /// Loads a script into the only server, and returns its digest.

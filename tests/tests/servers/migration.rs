@@ -2,13 +2,13 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use redlatch::{Client, HoldState, LockGuard, Released};
+use redlatch::{Client, HoldState, Lock, LockGuard, Released};
 use redlatch_core::family::slot_of;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
@@ -23,6 +23,7 @@ redlatch_tests::on_every_server!(
     moving_a_slot_of_20_000_keys_loses_no_hold,
     atomic_slot_migration_loses_no_hold,
     name_in_a_moving_slot_is_kept_and_freed,
+    calls_that_merge_go_on_while_their_slot_moves,
 );
 
 /// All names have the tag `s`, so that they move together. Of a slot on the move a script with one
@@ -126,6 +127,69 @@ async fn name_in_a_moving_slot_is_kept_and_freed(binary: ServerBinary) {
     backend.assert_only_counters_left();
     cluster.migrate(slot, source, 10);
     cluster.await_agreement();
+}
+
+/// The names share a slot, so that their calls merge. While it moves, one absent key makes the
+/// whole common call a redirection or `TRYAGAIN`, and each of its calls goes by itself. Some time
+/// after the move they merge again.
+async fn calls_that_merge_go_on_while_their_slot_moves(binary: ServerBinary) {
+    let backend = Backend::cluster(&binary).await;
+    let Backend::Shared(servers) = &backend else {
+        panic!("it is shared")
+    };
+    let cluster = servers.as_cluster();
+    let client = backend.client().await;
+    let slot = slot_of(b"{m}");
+    let source = cluster.owner("{m}");
+    let fill = "for i = 1, 5000 do redis.call('SET', KEYS[1] .. i, 'x') end";
+    source.command(&["EVAL", fill, "1", "{m}filler"]).unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let taken = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..16)
+        .map(|n| {
+            let lock = client.lock(&format!("{{m}}{n}"));
+            tokio::spawn(pairs(lock, Arc::clone(&over), Arc::clone(&taken)))
+        })
+        .collect();
+    let before = merging(&backend, &taken).await;
+    let masters = cluster.masters();
+    let mut others = masters.iter();
+    let target = *others.find(|node| node.port() != source.port()).unwrap();
+    tokio::task::block_in_place(|| cluster.migrate(slot, target, 50));
+    let meanwhile = taken.load(Ordering::Relaxed) - before;
+    let after = merging(&backend, &taken).await;
+    println!("{binary}: {before} pairs, then {meanwhile} while the slot moved, {after} in all");
+    over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_tables_empty(&client).await;
+    target.flushall();
+    cluster.migrate(slot, source, 50);
+    cluster.await_agreement();
+}
+
+/// Takes and frees a name until all is over.
+async fn pairs(lock: Lock, over: Arc<AtomicBool>, taken: Arc<AtomicU64>) {
+    while !over.load(Ordering::Relaxed) {
+        let guard = lock.lock().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+        taken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits until the servers run fewer scripts than there are pairs, so that most calls merge.
+/// Returns the number of pairs so far.
+async fn merging(backend: &Backend, taken: &AtomicU64) -> u64 {
+    let seen = || (backend.script_calls(), taken.load(Ordering::Relaxed));
+    let last = Mutex::new(seen());
+    eventually("calls to merge", GENEROUS, async || {
+        let now = seen();
+        let (scripts, pairs) = std::mem::replace(&mut *last.lock().unwrap(), now);
+        now.1 > pairs + 100 && now.0 - scripts < now.1 - pairs
+    })
+    .await;
+    taken.load(Ordering::Relaxed)
 }
 
 /// Valkey 9 and later copy a slot to another node and hand it over in one moment.

@@ -85,6 +85,15 @@ impl External {
         }
     }
 
+    /// Sends a line without waiting for the reply, which [`hear`](Self::hear) returns.
+    pub(crate) async fn tell(&mut self, line: &str) -> Result<(), Failure> {
+        self.say(line).await
+    }
+
+    pub(crate) async fn hear(&mut self) -> Result<String, Failure> {
+        self.answer().await
+    }
+
     async fn say(&mut self, line: &str) -> Result<(), Failure> {
         Ok(self.asks.write_all(format!("{line}\n").as_bytes()).await?)
     }

@@ -195,7 +195,7 @@ impl Target {
 
 /// All measures, in the order of the tables' columns. Values per pair are per acquisition and its
 /// release.
-const MEASURES: [&str; 13] = [
+const MEASURES: [&str; 18] = [
     "pairs/s",
     "p50 µs",
     "p99 µs",
@@ -207,6 +207,11 @@ const MEASURES: [&str; 13] = [
     "client cores",
     "server cores",
     "bytes/hold",
+    "server bytes/unit",
+    "client bytes/unit",
+    "connections/unit",
+    "server cores/10,000",
+    "client cores/10,000",
     "lateness ms",
     "lost",
 ];

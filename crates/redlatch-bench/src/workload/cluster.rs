@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use redlatch_tests::server::ServerBinary;
 
-use super::{holds, own, pairs::label};
+use super::{
+    holds::{self, Kept},
+    own,
+    pairs::label,
+};
 use crate::{
     cli::Plan,
     contender::{Contender, Failure, RAW},
@@ -48,7 +52,8 @@ pub(super) async fn spread(
         report.series.extend(series.into_iter().flatten());
     }
     for (rig, name) in &rigs {
-        let mut series = holds::measure(rig, 10_000, holds::time(plan), plan.effort.few).await?;
+        let mut series =
+            holds::measure(rig, Kept::of(10_000), holds::time(plan), plan.effort.few).await?;
         series.case = format!("{}, {name}", series.case);
         report.series.push(series);
     }

@@ -1,5 +1,6 @@
 //! The workloads. Each is a file that produces a [`Report`].
 
+mod capacity;
 mod cluster;
 mod handoff;
 mod holds;
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// The name and title of each workload.
-pub(crate) const ALL: [(&str, &str); 11] = [
+pub(crate) const ALL: [(&str, &str); 12] = [
     ("W1", "uncontended pairs of one task"),
     (
         "W2",
@@ -40,10 +41,14 @@ pub(crate) const ALL: [(&str, &str); 11] = [
         "W11",
         "512 tasks and 200 names, one in ten of them contended",
     ),
+    (CAPACITY, "the cost of a client, a hold and a waiter"),
 ];
 
 /// The workload with more than one server.
 pub(crate) const CLUSTER: &str = "W9";
+
+/// The workload that needs more connections than a server has by default.
+pub(crate) const CAPACITY: &str = "W12";
 
 /// Returns the canonical name of the workload.
 pub(crate) fn named(name: &str) -> Result<&'static str, String> {
@@ -80,6 +85,9 @@ async fn measure(
     let report = Report::new(name, title, plan.latency);
     if name == CLUSTER {
         return cluster::spread(report, plan, binary).await;
+    }
+    if name == CAPACITY {
+        return capacity::model(report, plan, binary).await;
     }
     let rig = Rig::one(binary, plan.latency)?;
     match name {

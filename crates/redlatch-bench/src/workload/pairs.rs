@@ -128,12 +128,12 @@ fn targets(report: &mut Report, case: &str) {
     let found = [
         (
             "server CPU per pair, of the raw pair's",
-            Bound::AtMost(1.5),
+            Bound::AtMost(if case == label(64) { 1.3 } else { 1.4 }),
             ratio(RAW, "server µs"),
         ),
         (
             "client CPU per pair, µs",
-            Bound::AtMost(12.0),
+            Bound::AtMost(9.0),
             own("client µs"),
         ),
         (

@@ -1,0 +1,160 @@
+//! W12: the cost of a client, a hold and a waiter, small and large.
+
+use std::time::Duration;
+
+use redlatch_tests::server::ServerBinary;
+use tokio::time::{Instant, sleep};
+
+use super::own_worker;
+use crate::{
+    cli::Plan,
+    contender::{External, Failure},
+    hold::Watched,
+    report::{Bound, Report, Sample, Series},
+    rig::Rig,
+    rounds::unique,
+};
+
+/// What is counted, the number of processes, and the number for each process.
+struct Point {
+    unit: &'static str,
+    processes: usize,
+    each: usize,
+}
+
+/// The points from which the constants of the model come, and the points at which it is checked.
+const POINTS: [[Point; 2]; 3] = [
+    [point("clients", 2, 1_000), point("clients", 5, 1_000)],
+    [point("holds", 1, 20_000), point("holds", 2, 100_000)],
+    [point("waiters", 1, 2_000), point("waiters", 4, 5_000)],
+];
+
+const fn point(unit: &'static str, processes: usize, each: usize) -> Point {
+    Point {
+        unit,
+        processes,
+        each,
+    }
+}
+
+pub(super) async fn model(
+    mut report: Report,
+    plan: &Plan,
+    binary: &ServerBinary,
+) -> Result<Report, Failure> {
+    for [small, large] in &POINTS {
+        for point in [small, large] {
+            let mut series = Series::new(&point.label(), "redlatch");
+            for _ in 0..plan.effort.few {
+                // A server that has forgotten gives its memory back late.
+                let rig = Rig::roomy(binary);
+                series.samples.push(point.measure(&rig).await?);
+            }
+            report.series.push(series);
+        }
+        targets(&mut report, small, large);
+    }
+    report.notes.push(NOTE.to_owned());
+    Ok(report)
+}
+
+impl Point {
+    fn label(&self) -> String {
+        format!("{} {}", self.processes * self.each, self.unit)
+    }
+
+    async fn measure(&self, rig: &Rig) -> Result<Sample, Failure> {
+        let words = own_worker("redlatch")?;
+        let mut workers = Vec::new();
+        for _ in 0..self.processes {
+            workers.push(External::start("redlatch", &words, &rig.url()).await?);
+        }
+        let idle = idle_cores(rig).await;
+        let before = rig.size();
+        let mut bytes = 0.0;
+        for worker in &mut workers {
+            let request = match self.unit {
+                "clients" => format!("connect {}", self.each),
+                "holds" => format!("hold {} 30000 {}", self.each, unique()),
+                _ => format!("queue {} {} {}", self.each, self.each / 100, unique()),
+            };
+            let held = worker.ask(&request).await?;
+            let held = held.strip_prefix("held ").and_then(|n| n.parse().ok());
+            bytes += held.unwrap_or(f64::NAN);
+        }
+        let counted = rig.counted();
+        let watch = format!("watch {}", WATCH.as_millis());
+        for worker in &mut workers {
+            worker.tell(&watch).await?;
+        }
+        let (mut cpu, mut wall, mut lost) = (Duration::ZERO, Duration::ZERO, 0);
+        for worker in &mut workers {
+            let line = worker.hear().await?;
+            let watched = Watched::read(&line).ok_or(line)?;
+            cpu += Duration::from_nanos(watched.cpu);
+            wall = wall.max(Duration::from_nanos(watched.wall));
+            lost += watched.lost;
+        }
+        let served = rig.counted().cpu - counted.cpu;
+        // The buffers of the connections have shrunk by now.
+        let after = rig.size();
+        let units = (self.processes * self.each) as f64;
+        let wall = wall.as_secs_f64();
+        let cores = |cpu: Duration, idle: f64| (cpu.as_secs_f64() / wall - idle) / units * 10_000.0;
+        for worker in &mut workers {
+            worker.ask("part").await?;
+        }
+        Ok(Sample::from([
+            ("server bytes/unit", (after.bytes - before.bytes) / units),
+            ("client bytes/unit", bytes / units),
+            (
+                "connections/unit",
+                (after.connections - before.connections) / units,
+            ),
+            ("server cores/10,000", cores(served, idle)),
+            ("client cores/10,000", cores(cpu, 0.0)),
+            ("lost", lost as f64),
+        ]))
+    }
+}
+
+/// Returns the cores that the server takes without clients.
+async fn idle_cores(rig: &Rig) -> f64 {
+    let before = rig.counted().cpu;
+    let began = Instant::now();
+    sleep(IDLE).await;
+    (rig.counted().cpu - before).as_secs_f64() / began.elapsed().as_secs_f64()
+}
+
+/// A unit at the large point may cost a quarter more or less than at the small one.
+fn targets(report: &mut Report, small: &Point, large: &Point) {
+    let of = |point: &Point, measure| {
+        let series = report.find(&point.label(), "redlatch");
+        series.map_or(f64::NAN, |series| series.median(measure))
+    };
+    let measures = [
+        "server bytes/unit",
+        "client bytes/unit",
+        "server cores/10,000",
+        "client cores/10,000",
+    ];
+    let found: Vec<_> = measures
+        .into_iter()
+        .map(|measure| (measure, of(large, measure) / of(small, measure)))
+        .collect();
+    for (measure, ratio) in found {
+        let what = format!("{}, {measure}, of {}", large.label(), small.label());
+        report.target(format!("{what}: at least"), Bound::AtLeast(0.75), ratio);
+        report.target(format!("{what}: at most"), Bound::AtMost(1.25), ratio);
+    }
+}
+
+/// The time for which the costs of renewals and health checks are measured: more than one period of
+/// each.
+const WATCH: Duration = Duration::from_secs(20);
+
+/// The time for which the server's costs without clients are measured.
+const IDLE: Duration = Duration::from_secs(10);
+
+const NOTE: &str = "Bytes are the growth of the server's `used_memory` and of the resident memory of the clients. Waiters wait for fair locks, 100 for each, \
+    so that each has an entry in the server's queue. Cores are those that 10,000 units take while nobody acquires or releases anything, without those of a server that has no clients.";

@@ -305,7 +305,12 @@ impl Waiter {
             Phase::Failed if over || now - self.heard >= self.plan.patience => {
                 Step::End(End::Unanswered)
             }
-            Phase::Failed => self.pause(now, recheck::RETRY.delay(self.failures, random)),
+            // The last request begins before the patience is over, so that the waiter ends at most
+            // one request after it.
+            Phase::Failed => {
+                let delay = recheck::RETRY.delay(self.failures, random);
+                self.pause(now, delay.min(self.heard + self.plan.patience - now))
+            }
         }
     }
 

@@ -19,6 +19,7 @@ mod core;
 mod exclusive;
 mod fair;
 mod latch;
+mod once;
 mod pool;
 mod reentrant;
 mod rwlock;
@@ -45,6 +46,7 @@ folders! {
     fair: FAIR, Fair;
     rwlock: RWLOCK, Rwlock;
     latch: LATCH, Latch;
+    once: ONCE, Once;
     pool: POOL, Pool;
 }
 

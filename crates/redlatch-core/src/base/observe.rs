@@ -6,7 +6,10 @@ use tracing::{Span, field};
 
 use crate::{
     Error,
-    base::{primitive::Primitive, watched::Watched},
+    base::{
+        primitive::{Primitive, Token},
+        watched::Watched,
+    },
     protocol::{
         hold::LossCause,
         outage::{Over, Trouble},
@@ -104,6 +107,48 @@ pub(crate) fn lost(
         cause = cause.as_str(), "a hold was lost"
     );
     meter::count_with("redlatch_lost_total", labels, "cause", cause.as_str());
+}
+
+/// A run of a job that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RunEnded<'a> {
+    /// The claim under which it ran.
+    pub primitive: &'a dyn Primitive,
+    /// The slot that it was for.
+    pub slot: &'a str,
+    /// Its token.
+    pub token: Token,
+    /// Which attempt at the slot it was, from 1.
+    pub attempt: u32,
+    /// How it ended, one word of a few.
+    pub outcome: &'static str,
+    /// Whether that was a success.
+    pub done: bool,
+    /// Why it was none.
+    pub why: &'a str,
+    /// How long it ran, by this client's clock.
+    pub ran: Duration,
+}
+
+/// Records the end of a run of a job.
+pub(crate) fn run_ended(run: &RunEnded<'_>) {
+    let labels = Labels::of(run.primitive);
+    let (name, slot, token, attempt) = (run.primitive.name(), run.slot, run.token, run.attempt);
+    let (outcome, why) = (run.outcome, run.why);
+    let seconds = run.ran.as_secs_f64();
+    if run.done {
+        tracing::info!(
+            target: "redlatch", event = "run_ended", kind = labels.kind, class = &*labels.class, %name, slot, %token,
+            attempt, outcome, seconds, "a job is done"
+        );
+    } else {
+        tracing::warn!(
+            target: "redlatch", event = "run_ended", kind = labels.kind, class = &*labels.class, %name, slot, %token,
+            attempt, outcome, why, seconds, "a run of a job has not succeeded"
+        );
+    }
+    meter::count_with("redlatch_runs_total", &labels, "outcome", outcome);
+    meter::record("redlatch_run_seconds", &labels, seconds);
 }
 
 /// Records a successful renewal. `late` means that less than a third of the lease was left.

@@ -4,7 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
-    base::{primitive::Side, rules::Rule, script::ScriptCall, timeouts},
+    base::{
+        observe::{self, RunEnded},
+        primitive::Side,
+        rules::Rule,
+        script::ScriptCall,
+        timeouts,
+    },
     family::{AcquireOptions, AttemptId, Changed, Primitive, Together, WatchOptions, Watched},
     net::{Answered, LinkClass, Repeated},
     protocol::{
@@ -79,6 +85,12 @@ pub trait Internals {
     /// Reads the record of the client of `owner`.
     fn metadata(&self, owner: &str)
     -> impl Future<Output = Result<Option<Metadata>, Error>> + Send;
+
+    /// Returns the description of this client.
+    fn description(&self) -> Metadata;
+
+    /// Reports the end of a run of a job.
+    fn run_ended(&self, run: &RunEnded<'_>);
 
     /// Pauses on this client's clock.
     fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send;
@@ -181,6 +193,14 @@ impl Internals for Client {
         self.check_process()?;
         let deadline = self.now() + self.patience();
         self.0.record.read(self.net(), owner, deadline).await
+    }
+
+    fn description(&self) -> Metadata {
+        self.0.record.metadata().clone()
+    }
+
+    fn run_ended(&self, run: &RunEnded<'_>) {
+        observe::run_ended(run);
     }
 
     async fn pause(&self, span: Duration) {

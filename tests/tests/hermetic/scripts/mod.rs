@@ -10,5 +10,7 @@ mod latch_model;
 mod laws;
 mod lockstep;
 pub(crate) mod model;
+mod once;
+mod once_model;
 mod pool;
 mod rwlock;

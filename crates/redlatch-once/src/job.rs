@@ -15,8 +15,7 @@ use redlatch_core::{
 use crate::{
     JobHolder, JobRecord, JobRun, Once, inspect,
     options::{Given, Options, Plan},
-    run::{self, Next},
-    serve,
+    run, serve,
     slot::millis,
 };
 
@@ -242,27 +241,16 @@ impl Job {
     /// The future may be dropped at any await. Work that has begun is dropped with it; the run is
     /// recorded as dropped in the background, and the attempt counts. If the work had returned
     /// already, its outcome is recorded in the background.
-    pub async fn run<T, E, F>(&self, work: F) -> Result<Once<T, E>, Error>
+    pub fn run<T, E, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<Once<T, E>, Error>> + use<T, E, F>
     where
         F: AsyncFnOnce(&JobRun) -> Result<T, E>,
         E: fmt::Display,
     {
-        let plan = self.plan()?;
-        let (next, view) = run::next(self, &plan, 0).await?;
-        Ok(match next {
-            Next::Run(run) => return run.execute(plan.max_run, work).await,
-            Next::Done(record, _) => Once::Done(record),
-            Next::Exhausted(record, _) => Once::Exhausted(record),
-            Next::UnderWay(holder) => Once::UnderWay(holder),
-            Next::Pause(_) | Next::NotYet(_) => {
-                let message = format!(
-                    "no slot of the job {:?} has begun at {}",
-                    self.name().unwrap_or_default(),
-                    crate::Slot::at(view.now)
-                );
-                return Err(Error::new(ErrorKind::OutOfRange, message));
-            }
-        })
+        // The future owns the job: the compiler cannot always tell that one that borrows is `Send`.
+        run::run(self.clone(), work)
     }
 
     /// Runs each slot when it begins, for ever. Call it on every replica: one of them runs a slot,
@@ -276,6 +264,14 @@ impl Job {
     ///
     /// The outcome of each run is in the record of the job, in the event `run_ended`, and in the
     /// counter `redlatch_runs_total`.
+    ///
+    /// # In a task of its own
+    ///
+    /// In a future that is spawned, the work has to own what it uses: `async move |run: &JobRun| …`
+    /// over values without references, such as clones and `Arc`s. The compiler refuses a closure
+    /// with a reference in it there, even a `&'static str`, as "not general enough"
+    /// (rust-lang/rust#138207). Elsewhere closures may borrow, and those of [`run`](Self::run) may
+    /// everywhere.
     ///
     /// # Cost
     ///
@@ -294,12 +290,15 @@ impl Job {
     /// # Cancel safety
     ///
     /// As [`run`](Self::run).
-    pub async fn serve<E, F>(&self, work: F) -> Result<Infallible, Error>
+    pub fn serve<E, F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<Infallible, Error>> + use<E, F>
     where
         F: AsyncFnMut(&JobRun) -> Result<(), E>,
         E: fmt::Display,
     {
-        serve::serve(self, work).await
+        serve::serve(self.clone(), work)
     }
 
     /// Returns the last run that has ended: its slot, who ran it, when, and how it ended. `None` if

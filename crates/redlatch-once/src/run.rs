@@ -191,6 +191,30 @@ impl fmt::Debug for JobRun {
     }
 }
 
+/// Runs the work if its slot is open.
+pub(crate) async fn run<T, E, F>(job: Job, work: F) -> Result<Once<T, E>, Error>
+where
+    F: AsyncFnOnce(&JobRun) -> Result<T, E>,
+    E: fmt::Display,
+{
+    let plan = job.plan()?;
+    let (next, view) = next(&job, &plan, 0).await?;
+    Ok(match next {
+        Next::Run(run) => return run.execute(plan.max_run, work).await,
+        Next::Done(record, _) => Once::Done(record),
+        Next::Exhausted(record, _) => Once::Exhausted(record),
+        Next::UnderWay(holder) => Once::UnderWay(holder),
+        Next::Pause(_) | Next::NotYet(_) => {
+            let message = format!(
+                "no slot of the job {:?} has begun at {}",
+                job.name().unwrap_or_default(),
+                Slot::at(view.now)
+            );
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+    })
+}
+
 /// Looks at the job, and claims a slot if one is to run. Returns what the last look saw as well.
 pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, View), Error> {
     let rules = Rules {

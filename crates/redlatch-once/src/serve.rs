@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// Time that is left below which the clocks of server and process do not differ any more, in ms.
 const CLOSE: u64 = 200;
 
-pub(crate) async fn serve<E, F>(job: &Job, mut work: F) -> Result<Infallible, Error>
+pub(crate) async fn serve<E, F>(job: Job, mut work: F) -> Result<Infallible, Error>
 where
     F: AsyncFnMut(&JobRun) -> Result<(), E>,
     E: fmt::Display,
@@ -39,7 +39,7 @@ where
     let mut failures = 0;
     loop {
         let step = async {
-            let (next, view) = run::next(job, &plan, plan.retry_pause).await?;
+            let (next, view) = run::next(&job, &plan, plan.retry_pause).await?;
             match next {
                 Next::Run(run) => {
                     // The record says how it ended, and the next look reads that.

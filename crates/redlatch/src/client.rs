@@ -6,6 +6,8 @@ use redlatch_core::{Error, Lockable, exclusive::Locks};
 use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
+#[cfg(feature = "once")]
+use redlatch_once::Job;
 use redlatch_permits::PermitExpirableSemaphore;
 use redlatch_reentrant::{Lock, StripedLock};
 use redlatch_rwlock::ReadWriteLock;
@@ -114,6 +116,15 @@ impl Client {
     /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
+    }
+
+    /// Returns the job called `name`: 1 to 512 bytes of UTF-8. Each slot of its schedule runs once,
+    /// over all processes. Needs the feature `once`.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name or option.
+    #[cfg(feature = "once")]
+    pub fn once(&self, name: &str) -> Job {
+        Job::new(&self.0, name)
     }
 
     /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8.

@@ -24,6 +24,11 @@ pub mod permits {
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
+/// Jobs that run once per slot, for [`Client::once`].
+#[cfg(feature = "once")]
+pub mod once {
+    pub use redlatch_once::{Job, JobError, JobHolder, JobOutcome, JobRecord, JobRun, Once, Slot};
+}
 pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 /// The types of [`Semaphore`].
 pub mod semaphore {

@@ -62,6 +62,7 @@ pub mod latch;
 pub mod lock;
 pub mod merging;
 pub mod multi;
+pub mod once;
 pub mod permits;
 pub mod releases;
 pub mod rwlock;
@@ -135,6 +136,17 @@ macro_rules! all {
             }
             mod striped {
                 $crate::multi_striped!();
+            }
+        }
+        mod once {
+            mod behaviour {
+                $crate::once_behaviour!();
+            }
+            mod serve {
+                $crate::once_serve!();
+            }
+            mod wrong_input {
+                $crate::once_wrong_input!();
             }
         }
         mod permits {

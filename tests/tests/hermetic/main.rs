@@ -16,6 +16,7 @@ mod listen;
 mod lock;
 mod marks;
 mod multi;
+mod once;
 mod outages;
 mod permits;
 mod polling;

@@ -11,6 +11,7 @@ mod latch;
 mod life;
 mod lock;
 mod multi;
+mod once;
 mod pool;
 mod red;
 mod rwlock;
@@ -47,6 +48,7 @@ pub static KINDS: &[Kind] = &[
     &lock::Plain,
     &fair::Fair,
     &latch::CountDown,
+    &once::Jobs,
     &pool::Semaphore,
     &pool::Permits,
     &rwlock::ReadWrite,

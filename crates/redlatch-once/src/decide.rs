@@ -311,9 +311,10 @@ impl View {
     }
 
     /// Returns the time at which a slot may be attempted again after this run of it, if that is to
-    /// come.
+    /// come. A lost run has cost its lease already.
     fn paused(&self, last: Option<&JobRecord>, rules: &Rules) -> Option<u64> {
-        let due = last?.ended_millis().saturating_add(rules.pause);
+        let failed = last.filter(|last| last.outcome != JobOutcome::Lost)?;
+        let due = failed.ended_millis().saturating_add(rules.pause);
         Some(due).filter(|&due| due > self.now)
     }
 }

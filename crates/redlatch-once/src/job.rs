@@ -172,7 +172,8 @@ impl Job {
     }
 
     /// Lets [`serve`](Self::serve) wait for `pause` after a failed attempt, 10 s by default. The
-    /// next attempt may be that of any replica. [`run`](Self::run) does not wait.
+    /// next attempt may be that of any replica. After a lost one it waits for the end of the lease
+    /// only. [`run`](Self::run) does not wait.
     #[must_use]
     pub fn retry_pause(mut self, pause: Duration) -> Self {
         self.options.retry_pause = pause;

@@ -49,6 +49,8 @@ impl Schedule {
 
     /// Returns how long the records have to live for `slots` slots of time after `now`, in ms.
     pub(crate) fn span(&self, now: u64, slots: u32) -> u64 {
+        #[cfg(not(feature = "cron"))]
+        let _ = now;
         match self {
             Self::Every { period, .. } => period.saturating_mul(slots.into()),
             Self::Gap(gap) => gap.saturating_mul(2),

@@ -5,6 +5,7 @@ mod fair;
 mod latch;
 mod lock;
 mod multi;
+mod once;
 mod permits;
 mod red;
 mod rwlock;
@@ -24,6 +25,7 @@ pub static KINDS: &[&dyn Kind] = &[
     &semaphore::Semaphore,
     &permits::Permits,
     &latch::Latch,
+    &once::Jobs,
     &multi::Multi,
     &red::Red,
 ];

@@ -9,6 +9,7 @@ mod guarded;
 mod latch;
 mod lock;
 mod multi;
+mod once;
 mod permits;
 mod red;
 mod rwlock;
@@ -41,6 +42,7 @@ pub(crate) static KINDS: &[&dyn Kind] = &[
     &guarded::FENCED,
     &guarded::CHECKED,
     &latch::CountDown,
+    &once::Jobs,
 ];
 
 /// A primitive, or a way to use one, with its own names.

@@ -40,7 +40,7 @@ async fn work_is_dropped_before_the_lease_ends_on_a_silent_server() {
         std::future::pending::<Result<(), String>>().await
     };
     let ran = job.run(work).await.unwrap();
-    assert!(matches!(ran, Once::Lost(LossCause::Expired)), "{ran:?}");
+    assert!(matches!(ran, Once::Lost(LossCause::Unreachable)), "{ran:?}");
     assert!(dropped.load(Ordering::Relaxed));
     assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
     backend.pass(3 * SECOND).await;

@@ -101,7 +101,9 @@ async fn run_that_overlaps_slots_delays_the_next_and_skips_the_others() {
         "{gaps:?}"
     );
     assert!(ran.len() >= 11, "{ran:?}");
-    tasks.map(|task| task.abort());
+    for task in tasks {
+        task.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

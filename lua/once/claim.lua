@@ -22,9 +22,9 @@
 --       {now, 'late'}           `act_before` has passed
 --       {now, 'void'}           this attempt was undone
 --       {now, 'kind', kind}     the name is of another kind
--- Cost  O(open slots, at most 64): TIME, HMGET × 2, HSET × 2, PTTL, PEXPIRE, HGET; a keyed slot HGET
---       × 4, HSET, and HGET × 2 and HDEL for each of 16 slots that are over; with void marks as
---       core/marks.lua. Another answer than granted: HMGET × 2, HGET.
+-- Cost  O(open slots, at most 64): TIME, HMGET × 2, HSET × 2, PTTL, PEXPIRE, HGET; a keyed slot
+--       HGET × 4, HSET, and HGET × 2 and HDEL for each of 16 slots that are over; with void marks
+--       as core/marks.lua. Another answer than granted: HMGET × 2, HGET.
 --
 -- Begins with HSET, which a full server refuses.
 local key, owner, attempt, lease, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

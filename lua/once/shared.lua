@@ -17,9 +17,9 @@
 --    d:<slot>  `<until> <n> <record>`: the last run of a keyed slot, and its place y<n>
 --    v… void marks, see core/marks.lua
 --
--- A slot is the ms at which it starts, or `=<key>`. A record is `<outcome> <attempt> <token> <began>
--- <ended> <who> <slot>`; outcomes are run, done, failed, overran, dropped, lost. Times are ms as
--- text of 13 digits and compared as text; slots are compared as numbers.
+-- A slot is the ms at which it starts, or `=<key>`. A record is `<outcome> <attempt> <token>
+-- <began> <ended> <who> <slot>`; outcomes are run, done, failed, overran, dropped, lost. Times are
+-- ms as text of 13 digits and compared as text; slots are compared as numbers.
 local KIND = 'once:1'
 local call = redis.call
 

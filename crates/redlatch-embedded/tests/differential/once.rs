@@ -23,7 +23,7 @@ pub(crate) fn random_call(pair: &mut Pair, rng: &mut Rng) -> (Parts, Time) {
                 owner,
                 id,
                 pick(rng, &["50", "3000"]),
-                long.clone(),
+                long,
                 slot,
                 seen(pair, rng),
                 bound(rng),

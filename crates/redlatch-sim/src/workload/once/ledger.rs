@@ -37,8 +37,11 @@ struct Job {
     done: BTreeSet<String>,
     /// All slots that ever had one.
     ever: BTreeSet<String>,
-    /// The attempts at slots that have begun since the last reset.
+    /// The attempts at slots that were claimed since the last reset and have begun.
     begun: BTreeSet<(Slot, u32)>,
+    /// The tokens of the claims since the last reset. A run that goes on through a reset does not
+    /// count after it.
+    tokens: BTreeSet<u64>,
     /// The greatest token under which work has begun.
     latest: u64,
     /// The server time at which the last success was recorded, in ms.
@@ -109,6 +112,8 @@ impl Job {
                     .and_then(|now| u64::try_from(now).ok())
                     .unwrap_or(0);
                 let copy = self.claims.contains_key(&attempt);
+                let token = number(4).and_then(|token| u64::try_from(token).ok());
+                self.tokens.extend(token.filter(|_| !copy));
                 self.claims.insert(attempt, (slot.clone(), now));
                 if attempts < 1 || attempts > i64::from(RETRIES) + 1 {
                     let what = format!("attempt {attempts} at slot {slot} of {}", label(name));
@@ -148,6 +153,7 @@ impl Job {
                 if self.resets.insert(ran.arg(2).to_owned()) {
                     self.done.clear();
                     self.begun.clear();
+                    self.tokens.clear();
                     self.ended = None;
                 }
                 None
@@ -170,7 +176,8 @@ impl Job {
                     return Some(("P2", what));
                 }
                 self.latest = *token;
-                if !self.begun.insert((slot.clone(), *attempt)) {
+                let counts = self.tokens.contains(token);
+                if counts && !self.begun.insert((slot.clone(), *attempt)) {
                     let what = format!("attempt {attempt} at slot {slot} of {} twice", label(name));
                     return Some(("once-attempts", what));
                 }

@@ -9,6 +9,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use redlatch_core::{Error, ErrorKind};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_once::{Job, JobRun, Once, Slot};
+use tokio::select;
 
 use self::ledger::{Deed, Ledger};
 use super::{Life, Work, Worker, Workload, lock};
@@ -127,6 +128,29 @@ async fn round(worker: &mut Worker) {
     let calling = calling(&worker.life, job, name, pauses, ends);
     let ran = called(worker, name, calling).await;
     worker.say(|| format!("has asked for {}: {ran:?}", label(name)));
+    leaves_no_claim(worker, name).await;
+}
+
+/// Checks P10: once undo and release are answered, the only worker of a client has no claim. It
+/// checks in some cases only, because the check has to wait.
+async fn leaves_no_claim(worker: &mut Worker, name: usize) {
+    if worker.plan().workers != 1 || worker.rng.chance(500) {
+        return;
+    }
+    select! {
+        biased;
+        () = worker.client.settled() => {}
+        () = worker.life.shared.healed() => return,
+    }
+    let client = format!("{}:", worker.client.id().as_str());
+    let holders = worker.life.shared.holders(name);
+    if let Some(owner) = holders.iter().find(|owner| owner.starts_with(&client)) {
+        let what = format!(
+            "{owner} claims {} though all calls of its client are over and answered",
+            label(name)
+        );
+        worker.watch().violate("P10", what);
+    }
 }
 
 /// Runs a slot that is this worker's own.

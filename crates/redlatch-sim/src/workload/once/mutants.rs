@@ -106,5 +106,4 @@ pub(super) const ALL: &[Mutant] = &[
     client("once-release-not-retried", Rule::RetryReleases),
     client("once-drop-releases-nothing", Rule::ReleaseOnDrop),
     client("once-never-renewed", Rule::Renew),
-    client("once-loss-not-told", Rule::TellByClock),
 ];

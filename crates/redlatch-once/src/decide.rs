@@ -120,14 +120,17 @@ fn keyed(key: &str, rules: &Rules, view: &View) -> Decision {
 fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
     let success = view.success.as_ref();
     let done = success.and_then(|record| record.slot.millis()).unwrap_or(0);
+    // Slots of time may be on record, too, some of them ahead of the server's time.
+    let closed = done.max(view.floor.unwrap_or(0));
+    let fresh = |due: u64| Decision::Claim(view.intent(Slot::at(due.max(closed + 1))));
     let open = view.open.iter().max_by_key(|(slot, _)| *slot);
     let Some(&(open, attempts)) = open.filter(|(slot, _)| *slot > done) else {
         let due = success.map_or(0, |record| record.ended_millis().saturating_add(gap));
         return match (success, view.holder()) {
             (Some(record), _) if view.now < due => Decision::Done(record.clone(), Some(due)),
             (_, Some(holder)) => Decision::UnderWay(holder),
-            (None, None) => Decision::Claim(view.intent(Slot::at(view.now))),
-            (Some(_), None) => Decision::Claim(view.intent(Slot::at(due))),
+            (None, None) => fresh(view.now),
+            (Some(_), None) => fresh(due),
         };
     };
     if let Some(holder) = view.holder() {
@@ -146,7 +149,7 @@ fn after_gap(gap: u64, rules: &Rules, view: &View) -> Decision {
     if view.now < due {
         Decision::Exhausted(last, Some(due))
     } else {
-        Decision::Claim(view.intent(Slot::at(due)))
+        fresh(due.max(open + 1))
     }
 }
 

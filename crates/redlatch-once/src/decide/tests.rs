@@ -230,6 +230,13 @@ fn no_slot_has_begun_before_the_offset() {
 fn gap_counts_from_the_end_of_a_slot() {
     let gap = Schedule::Gap(1000);
     check(&gap, &rules(0), &at(5400), "claim 5400 in -..-");
+    // A slot of time that was ahead of the server's time.
+    let success = done(9000, 5300);
+    let view = View {
+        success,
+        ..at(6300)
+    };
+    check(&gap, &rules(0), &view, "claim 9001 in -..-");
     let success = done(5000, 5300);
     let view = View {
         success,

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use redlatch::{
@@ -164,6 +164,44 @@ async fn served_slot_of_a_dead_process_runs_when_its_lease_ends() {
     backend.pass(SECOND + SECOND / 2).await;
     assert_eq!(taken(&log), [slot]);
     task.abort();
+}
+
+/// Calls the job once for each of `slots` hours, when the hour begins by a clock that is so far
+/// ahead of the server's, and passes the instant. Returns the slots that it ran.
+async fn scheduled(backend: &Backend, client: Client, ahead: Duration, slots: u32) -> Log {
+    let log = Log::default();
+    let server = backend.embedded_server();
+    let clock = || UNIX_EPOCH + Duration::from_millis(server.now().millis()) + ahead;
+    for _ in 0..slots {
+        let since = clock().duration_since(UNIX_EPOCH).unwrap();
+        let left = HOUR.as_millis() - since.as_millis() % HOUR.as_millis();
+        tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap())).await;
+        let work = async |run: &JobRun| {
+            log.lock().unwrap().push(run.slot().instant().unwrap());
+            Ok::<_, String>(())
+        };
+        let job = client.once("x").every(HOUR).at(clock());
+        assert!(job.run(work).await.unwrap().is_done());
+    }
+    log
+}
+
+#[tokio::test(start_paused = true)]
+async fn schedulers_that_are_ahead_or_behind_miss_no_slot_and_repeat_none() {
+    let ms = Duration::from_millis;
+    for ahead in [[50, 50, 50], [300_000; 3], [0, 50, 600_000]] {
+        let backend = Backend::embedded();
+        let mut calls = Vec::new();
+        for ahead in ahead {
+            let client = backend.client().await;
+            calls.push(scheduled(&backend, client, ms(ahead), 50));
+        }
+        let logs = futures_util::future::join_all(calls).await;
+        let mut ran: Vec<_> = logs.iter().flat_map(taken).collect();
+        ran.sort_unstable();
+        // Their clocks may show different hours at the beginning.
+        assert!((50..=51).contains(&assert_apart(&ran, HOUR)), "{ahead:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

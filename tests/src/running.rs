@@ -26,7 +26,7 @@ pub struct RunningJob {
     token: u64,
     /// Until when the run is certain to last; nothing once its work has been dropped.
     until: Deadline,
-    lost: Mutex<Option<BoxFuture<'static, LossCause>>>,
+    lost: Mutex<Option<oneshot::Receiver<LossCause>>>,
     end: oneshot::Sender<()>,
     outcome: JoinHandle<Result<Once<(), String>, Error>>,
 }
@@ -66,9 +66,8 @@ impl RunningJob {
         let alive = Alive(until.clone());
         let work = async move |run: &JobRun| {
             alive.0.set(Some(run.valid_until()));
-            let lost: BoxFuture<'static, LossCause> = Box::pin(run.lost());
             // Nobody holds it if the caller has gone.
-            let _ = begun.send((run.token().as_u64(), lost));
+            let _ = begun.send(run.token().as_u64());
             loop {
                 if run.check().is_ok() {
                     alive.0.set(Some(run.valid_until()));
@@ -80,13 +79,20 @@ impl RunningJob {
                 }
             }
         };
-        let outcome = tokio::spawn(job.run(work));
+        let (tell, told) = oneshot::channel();
+        let outcome = tokio::spawn(async move {
+            let ran = job.run(work).await;
+            if let Ok(Once::Lost(cause)) = &ran {
+                let _ = tell.send(*cause);
+            }
+            ran
+        });
         match began.await {
-            Ok((token, lost)) => Ok(Some(Self {
+            Ok(token) => Ok(Some(Self {
                 client: client.clone(),
                 token,
                 until,
-                lost: Mutex::new(Some(lost)),
+                lost: Mutex::new(Some(told)),
                 end,
                 outcome,
             })),
@@ -139,7 +145,13 @@ impl RunningJob {
     /// If it is called again.
     pub fn lost(&self) -> BoxFuture<'static, LossCause> {
         let lost = self.lost.lock().unwrap().take();
-        lost.expect("it is asked for once")
+        let lost = lost.expect("it is asked for once");
+        Box::pin(async move {
+            match lost.await {
+                Ok(cause) => cause,
+                Err(_) => std::future::pending().await,
+            }
+        })
     }
 
     /// Ends the work with success. Returns what has become of the run.

@@ -39,13 +39,13 @@ fn run(client: &Client, begun: &Begun) -> Task {
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
 /// drop nobody runs the job, nothing is left in the client, and the slot has had as many attempts
 /// as work has begun.
-async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, &Begun) -> Task) {
+async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task) {
     for polls in 1.. {
         let backend = Backend::embedded();
         backend.preload();
         let client = backend.client().await;
         let begun = Begun::default();
-        let mut task = make(&backend, &client, &begun).await;
+        let mut task = make(&backend, &client, &begun);
         let done = polled(&backend, &mut task, polls).await.is_some();
         drop(task);
         // Copies of a request whose reply was lost come later.
@@ -79,14 +79,13 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, &Begun) ->
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_run_counts_only_if_its_work_has_begun() {
-    dropped_at_every_await(async |_: &Backend, client: &Client, begun: &Begun| run(client, begun))
-        .await;
+    dropped_at_every_await(|_: &Backend, client: &Client, begun: &Begun| run(client, begun)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_run_with_lost_replies_counts_once_at_most() {
     for script in [&ONCE.look, &ONCE.claim, &ONCE.release] {
-        dropped_at_every_await(async |backend: &Backend, client: &Client, begun: &Begun| {
+        dropped_at_every_await(|backend: &Backend, client: &Client, begun: &Begun| {
             let server = backend.embedded_server();
             server.drop_reply(of_script(script.text), LostReply::Cuts);
             run(client, begun)

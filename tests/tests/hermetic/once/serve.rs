@@ -256,7 +256,7 @@ async fn served_work_owns_what_it_uses_in_a_spawned_future() {
     let backend = Backend::embedded();
     let client = backend.client().await;
     let task = tokio::spawn(async move {
-        let names = vec!["a".to_owned(), "b".to_owned()];
+        let names = ["a".to_owned(), "b".to_owned()];
         let (mut count, total) = (0, Arc::new(Mutex::new(0)));
         let counted = Arc::clone(&total);
         let work = async move |run: &JobRun| {
@@ -279,7 +279,7 @@ async fn served_work_owns_what_it_uses_in_a_spawned_future() {
 async fn served_work_may_borrow_outside_of_a_spawned_task() {
     let backend = Backend::embedded();
     let client = backend.client().await;
-    let (names, mut count) = (vec!["a", "b"], 0);
+    let (names, mut count) = (["a", "b"], 0);
     let job = client.once("x").every(HOUR);
     let work = async |_: &JobRun| {
         count += names.len();

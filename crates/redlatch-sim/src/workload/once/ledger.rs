@@ -26,6 +26,8 @@ pub(super) enum Deed {
     Acts { token: u64 },
     /// Its call has returned that it ran this slot.
     Ran(Slot),
+    /// Its call has returned that it lost its claim.
+    Lost,
 }
 
 /// A job.
@@ -81,6 +83,10 @@ impl Checker for Ledger {
                 Some(deed) => {
                     if matches!(deed, Deed::Begins { .. }) {
                         record.tally.grants += 1;
+                    }
+                    if matches!(deed, Deed::Lost) && view.conditions.calm {
+                        let what = format!("a run of {} is lost without a fault", label(name));
+                        record.violate("P4", view.now, what);
                     }
                     self.jobs[name].did(name, deed)
                 }
@@ -191,7 +197,7 @@ impl Job {
                 );
                 Some(("P1", what))
             }
-            Deed::Acts { .. } => None,
+            Deed::Acts { .. } | Deed::Lost => None,
             Deed::Ran(slot) => {
                 let stored = match slot {
                     Slot::Key(key) => format!("={key}"),

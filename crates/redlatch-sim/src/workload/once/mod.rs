@@ -99,7 +99,10 @@ impl Workload for Jobs {
 
 /// Runs one round: runs a job whose work takes a while and may fail, or resets the job.
 async fn round(worker: &mut Worker) {
+    // With little activity, late copies of requests find jobs as their callers saw them.
+    let slow = worker.plan().patience.is_multiple_of(4);
     let think = match worker.rng.below(4) {
+        _ if slow => worker.rng.between(0, 12_000_000),
         0 => 0,
         1 => worker.rng.between(0, 700_000),
         _ => worker.rng.between(0, 100_000),
@@ -193,6 +196,9 @@ async fn called(
     if let Some(Ok(Once::Ran(slot))) = &ran {
         let deed = Deed::Ran(slot.clone());
         worker.watch().did(worker.life.proc, name, &deed);
+    }
+    if let Some(Ok(Once::Lost(_))) = &ran {
+        worker.watch().did(worker.life.proc, name, &Deed::Lost);
     }
     ran.filter(|ran| {
         // A job that changes faster than its callers look is busy.

@@ -16,6 +16,7 @@ macro_rules! source {
 }
 
 mod core;
+mod election;
 mod exclusive;
 mod fair;
 mod latch;
@@ -46,6 +47,7 @@ folders! {
     rwlock: RWLOCK, Rwlock;
     latch: LATCH, Latch;
     pool: POOL, Pool;
+    election: ELECTION, Election;
 }
 
 /// One Lua script.

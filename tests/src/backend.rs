@@ -382,8 +382,8 @@ impl Backend {
         parts[0] * 1000 + parts[1] / 1000
     }
 
-    /// Checks that the server holds only three kinds of data, all with an expiry: counters, marks
-    /// of undone attempts, and the record of a hold that ended badly. A hold whose lease is over
+    /// Checks that the server holds only four kinds of data, all with an expiry: counters, marks of
+    /// undone attempts, the value of a former leader, and the record of a hold that ended badly. A hold whose lease is over
     /// has ended badly.
     pub fn assert_only_counters_left(&self) {
         for key in self.keys() {
@@ -392,7 +392,7 @@ impl Backend {
             let nobody_holds = hash.get("h").is_none_or(|attempts| attempts == " ")
                 || hash.get("u").is_some_and(over);
             let left = hash.keys().filter(|field| match field.as_str() {
-                "k" | "t" | "z" | "f" | "v" | "b" => false,
+                "k" | "t" | "z" | "f" | "v" | "b" | "a" => false,
                 "o" | "h" | "u" => !nobody_holds,
                 mark => mark
                     .strip_prefix('v')

@@ -3,6 +3,8 @@
 use std::ops::Deref;
 
 use redlatch_core::{Error, Lockable, exclusive::Locks};
+#[cfg(feature = "election")]
+use redlatch_election::Election;
 use redlatch_fair::FairLock;
 use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
@@ -152,6 +154,14 @@ impl Client {
     /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
+    }
+
+    /// Returns the election called `name`: 1 to 512 bytes of UTF-8. Needs the feature `election`.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
+    #[cfg(feature = "election")]
+    pub fn election(&self, name: &str) -> Election {
+        Election::new(&self.0, name)
     }
 
     /// Returns a stream of the held fair locks, as [`locks`](Self::locks) does for plain locks.

@@ -12,6 +12,10 @@ pub use redlatch_core::{
     LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
     WaitStrategy, runtime,
 };
+#[cfg(feature = "election")]
+pub use redlatch_election::{
+    Election, FallibleElection, Leader, Observe, OnError, ScopedTerm, Term, TermTask,
+};
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
 /// The types of permits with an id, for [`Client::permit_expirable_semaphore`].

@@ -57,6 +57,7 @@ macro_rules! fleet_behaviours {
     };
 }
 
+pub mod election;
 pub mod fair;
 pub mod latch;
 pub mod lock;
@@ -81,6 +82,23 @@ pub type FleetBehaviour = for<'a> fn(&'a multi::Fleet) -> LocalBoxFuture<'a, ()>
 #[macro_export]
 macro_rules! all {
     () => {
+        mod election {
+            mod failing {
+                $crate::election_failing!();
+            }
+            mod leading {
+                $crate::election_leading!();
+            }
+            mod observing {
+                $crate::election_observing!();
+            }
+            mod tasks {
+                $crate::election_tasks!();
+            }
+            mod wrong_input {
+                $crate::election_wrong_input!();
+            }
+        }
         mod fair {
             mod dead {
                 $crate::fair_dead!();

@@ -145,6 +145,46 @@ pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Disp
     meter::count("redlatch_releases_given_up_total", labels);
 }
 
+/// What happens to a term of a leader.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub enum TermEvent {
+    /// The term has begun.
+    Began,
+    /// The term was lost, and its work was dropped.
+    Lost(LossCause),
+    /// The work has failed with this error.
+    WorkFailed(String),
+    /// The leader's value could not be told to observers.
+    NotAnnounced(Error),
+}
+
+/// Records an event of a term.
+pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event: TermEvent) {
+    let kind = labels.kind;
+    let class = &*labels.class;
+    match event {
+        TermEvent::Began => tracing::info!(
+            target: "redlatch", event = "term", kind, class, %name, %token, "a term has begun"
+        ),
+        TermEvent::Lost(cause) => tracing::warn!(
+            target: "redlatch", event = "term_lost", kind, class, %name, %token, cause = cause.as_str(),
+            "a term was lost, and its work was dropped"
+        ),
+        TermEvent::WorkFailed(error) => {
+            tracing::warn!(
+                target: "redlatch", event = "work_failed", kind, class, %name, %token, %error,
+                "the work of a leader has failed"
+            );
+            meter::count("redlatch_failed_work_total", labels);
+        }
+        TermEvent::NotAnnounced(error) => tracing::warn!(
+            target: "redlatch", event = "not_announced", kind, class, %name, %token, %error,
+            "observers do not learn the value of the leader"
+        ),
+    }
+}
+
 /// Warns of a long wait for a name that the same client holds with another owner.
 pub(crate) fn waits_for_itself(labels: &Labels, name: &str, holder: &str) {
     tracing::warn!(

@@ -4,14 +4,22 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
-    base::{primitive::Side, rules::Rule, script::ScriptCall, timeouts},
-    family::{AcquireOptions, AttemptId, Changed, Primitive, Together, WatchOptions, Watched},
+    base::{
+        observe::{self, Labels},
+        primitive::Side,
+        rules::Rule,
+        script::ScriptCall,
+        timeouts,
+    },
+    family::{
+        AcquireOptions, AttemptId, Changed, Primitive, TermEvent, Together, WatchOptions, Watched,
+    },
     net::{Answered, LinkClass, Repeated},
     protocol::{
         lease::Lease,
         name::{Key, Name},
     },
-    runtime::Value,
+    runtime::{BoxFuture, Value},
 };
 
 /// The operations of a [`Client`] for the sibling crates. Users do not call them.
@@ -82,6 +90,12 @@ pub trait Internals {
 
     /// Pauses on this client's clock.
     fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Runs `future` in the background, on this client's runtime. The client does not wait for it.
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>);
+
+    /// Reports what happens to a term of `primitive`.
+    fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent);
 
     /// Draws 64 random bits.
     fn random(&self) -> u64;
@@ -185,6 +199,14 @@ impl Internals for Client {
 
     async fn pause(&self, span: Duration) {
         self.alarm(self.now() + span).await;
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        self.runtime().spawn(task, future);
+    }
+
+    fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent) {
+        observe::term(&Labels::of(primitive), primitive.name(), &token, event);
     }
 
     fn random(&self) -> u64 {

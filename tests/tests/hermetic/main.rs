@@ -8,6 +8,7 @@ mod behaviours;
 mod cancel;
 mod clock_allowance;
 mod connecting;
+mod election;
 mod fair;
 #[cfg(unix)]
 mod identity;

@@ -19,6 +19,7 @@ mod core;
 mod election;
 mod exclusive;
 mod fair;
+mod fence;
 mod latch;
 mod pool;
 mod reentrant;
@@ -48,6 +49,7 @@ folders! {
     latch: LATCH, Latch;
     pool: POOL, Pool;
     election: ELECTION, Election;
+    fence: FENCE, Fence;
 }
 
 /// One Lua script.

@@ -252,6 +252,23 @@ impl Backend {
             .collect()
     }
 
+    /// Returns the text of the string at `key`; `None` if there is none.
+    pub fn string(&self, key: &str) -> Option<String> {
+        match self {
+            Self::Embedded { server, .. } => {
+                let reply = server.execute(&Command::new("GET").arg(key)).unwrap();
+                reply.as_str().map(str::to_owned)
+            }
+            #[cfg(unix)]
+            Self::Real(_) | Self::Shared(_) => {
+                match self.owner(key).command(&["GET", key]).unwrap() {
+                    crate::server::Reply::Nil => None,
+                    reply => Some(reply.text()),
+                }
+            }
+        }
+    }
+
     /// Returns how many members the sorted set at `key` has.
     pub fn members(&self, key: &str) -> u64 {
         let count = match self {

@@ -6,6 +6,8 @@ use redlatch_core::{Error, Lockable, exclusive::Locks};
 #[cfg(feature = "election")]
 use redlatch_election::Election;
 use redlatch_fair::FairLock;
+#[cfg(feature = "fence")]
+use redlatch_fence::Fence;
 use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
 use redlatch_permits::PermitExpirableSemaphore;
@@ -162,6 +164,15 @@ impl Client {
     #[cfg(feature = "election")]
     pub fn election(&self, name: &str) -> Election {
         Election::new(&self.0, name)
+    }
+
+    /// Returns the fence of the data at `key`, a key without the client's prefix: 1 to 512 bytes of
+    /// UTF-8. Needs the feature `fence`.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid key.
+    #[cfg(feature = "fence")]
+    pub fn fence(&self, key: &str) -> Fence {
+        Fence::new(&self.0, key)
     }
 
     /// Returns a stream of the held fair locks, as [`locks`](Self::locks) does for plain locks.

@@ -5,6 +5,12 @@ mod client;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 
+/// Writes that refuse an outdated token: in Redis ([`Fence`](fence::Fence)), in the process
+/// ([`FenceGate`](fence::FenceGate)), and in databases ([`sql`](fence::sql)). Needs the feature
+/// `fence`.
+#[cfg(feature = "fence")]
+pub use redlatch_fence as fence;
+
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{

@@ -59,6 +59,7 @@ macro_rules! fleet_behaviours {
 
 pub mod election;
 pub mod fair;
+pub mod fence;
 pub mod latch;
 pub mod lock;
 pub mod merging;
@@ -111,6 +112,14 @@ macro_rules! all {
             }
             mod surface {
                 $crate::fair_surface!();
+            }
+        }
+        mod fence {
+            mod behaviour {
+                $crate::fence_behaviour!();
+            }
+            mod wrong_input {
+                $crate::fence_wrong_input!();
             }
         }
         mod latch {

@@ -10,6 +10,7 @@ mod clock_allowance;
 mod connecting;
 mod election;
 mod fair;
+mod fence;
 #[cfg(unix)]
 mod identity;
 mod latch;

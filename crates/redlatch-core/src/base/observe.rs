@@ -145,6 +145,20 @@ pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Disp
     meter::count("redlatch_releases_given_up_total", labels);
 }
 
+/// Records that a write was refused, since a higher token has written.
+pub(crate) fn fenced(
+    labels: &Labels,
+    key: &str,
+    token: &impl fmt::Display,
+    mark: &impl fmt::Display,
+) {
+    tracing::warn!(
+        target: "redlatch", event = "fenced", kind = labels.kind, class = &*labels.class, name = %key, %token, %mark,
+        "a write with an outdated token was refused"
+    );
+    meter::count("redlatch_fenced_total", labels);
+}
+
 /// What happens to a term of a leader.
 #[doc(hidden)]
 #[derive(Clone, Debug)]

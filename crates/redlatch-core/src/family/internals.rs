@@ -97,6 +97,16 @@ pub trait Internals {
     /// Reports what happens to a term of `primitive`.
     fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent);
 
+    /// Reports that a write to `key` was refused, since a higher token has written.
+    fn report_fenced(
+        &self,
+        kind: &'static str,
+        class: &Arc<str>,
+        key: &str,
+        token: Token,
+        mark: Token,
+    );
+
     /// Draws 64 random bits.
     fn random(&self) -> u64;
 
@@ -207,6 +217,18 @@ impl Internals for Client {
 
     fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent) {
         observe::term(&Labels::of(primitive), primitive.name(), &token, event);
+    }
+
+    fn report_fenced(
+        &self,
+        kind: &'static str,
+        class: &Arc<str>,
+        key: &str,
+        token: Token,
+        mark: Token,
+    ) {
+        let class = Arc::clone(class);
+        observe::fenced(&Labels { kind, class }, key, &token, &mark);
     }
 
     fn random(&self) -> u64 {

@@ -245,7 +245,7 @@ async fn split_leader_has_ended_before_the_next_begins() {
     });
     let follow = async {
         begun.notified().await;
-        // Only the leader's requests are lost.
+        // No renewal gets through, and both candidates are cut off.
         backend.embedded_server().stop_for(5 * SECOND);
         let work = async |_: &Term| assert_eq!(at_work.load(Ordering::SeqCst), 0);
         second.lead(work).await.unwrap();

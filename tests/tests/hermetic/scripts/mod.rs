@@ -4,6 +4,7 @@
 pub(crate) mod bed;
 pub(crate) mod costs;
 mod driver;
+mod fence;
 mod fuzz;
 mod latch;
 mod latch_model;

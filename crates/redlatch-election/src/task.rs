@@ -10,7 +10,10 @@ use std::{
     thread,
 };
 
-use redlatch_core::Held;
+use redlatch_core::{
+    Held,
+    family::{Internals, Rule},
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// A task that [`Term::spawn`](crate::Term::spawn) has started; a future of its output.
@@ -105,6 +108,23 @@ impl fmt::Debug for TaskGroup {
     }
 }
 
+/// Returns a task that nothing ends, which the simulator plants.
+pub(crate) fn stray<F>(
+    future: F,
+) -> (
+    impl Future<Output = ()> + Send + 'static + use<F>,
+    TermTask<F::Output>,
+)
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (output, handle) = oneshot::channel();
+    let task = async move {
+        let _ = output.send(Ok(future.await));
+    };
+    (task, TermTask(handle))
+}
+
 /// Runs `future` until `stop`, and at most as long as work under `held` may go on. Every poll looks
 /// at both first. Returns `None` if the future was dropped before its end.
 async fn under<F: Future>(
@@ -116,13 +136,11 @@ async fn under<F: Future>(
     let mut over = pin!(held.work_over());
     let looked = stop.clone();
     let mut stopped = pin!(stop.wait_for(|&stop| stop));
+    let looks = held.client().keeps(Rule::LookBeforeTask);
     poll_fn(|context| {
         // A task may be polled long after its deadline, and before any timer or message.
-        let stops = *looked.borrow() || held.work_until().is_err();
-        if stops
-            || stopped.as_mut().poll(context).is_ready()
-            || over.as_mut().poll(context).is_ready()
-        {
+        let lost = looks && (held.work_until().is_err() || over.as_mut().poll(context).is_ready());
+        if lost || *looked.borrow() || stopped.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
         // After a panic the future is dropped and nothing else sees its state.

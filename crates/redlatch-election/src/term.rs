@@ -16,10 +16,15 @@ use std::{
 
 use redlatch_core::{
     Error, Held, LossCause, Token,
-    family::{Internals, TermEvent},
+    family::{Internals, Rule, TermEvent},
 };
 
-use crate::{TermTask, campaign::Plan, scripts::AnnounceScript, task::TaskGroup};
+use crate::{
+    TermTask,
+    campaign::Plan,
+    scripts::AnnounceScript,
+    task::{TaskGroup, stray},
+};
 
 /// Proof of leading, for as long as the work runs. [`Election::lead`](crate::Election::lead) passes
 /// it to the work.
@@ -129,8 +134,14 @@ impl Term {
     where
         F: Future<Output: Send> + Send + 'static,
     {
+        let client = self.held.client();
+        if !client.keeps(Rule::EndTasks) {
+            let (task, handle) = stray(future);
+            client.spawn("term", Box::pin(task));
+            return handle;
+        }
         let (task, handle) = self.tasks.task(&self.held, future);
-        self.held.client().spawn("term", Box::pin(task));
+        client.spawn("term", Box::pin(task));
         handle
     }
 
@@ -141,11 +152,14 @@ impl Term {
             let mut over = pin!(self.held.work_over());
             let mut announcing: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
                 Some(Box::pin(self.announce()));
+            let looks = self.held.client().keeps(Rule::LookBeforeWork);
             poll_fn(|context| {
-                // The check reads the clock, so it detects a loss that no timer has reported yet.
-                self.held.work_until()?;
-                if let Poll::Ready(cause) = over.as_mut().poll(context) {
-                    return Poll::Ready(Err(cause));
+                if looks {
+                    // This reads the clock, so it detects a loss that no timer has reported yet.
+                    self.held.work_until()?;
+                    if let Poll::Ready(cause) = over.as_mut().poll(context) {
+                        return Poll::Ready(Err(cause));
+                    }
                 }
                 if let Some(announce) = &mut announcing
                     && announce.as_mut().poll(context).is_ready()

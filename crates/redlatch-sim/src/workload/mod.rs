@@ -4,6 +4,7 @@
 #[macro_use]
 mod macros;
 
+mod election;
 mod fair;
 mod guard;
 mod holding;
@@ -52,6 +53,7 @@ pub static KINDS: &[Kind] = &[
     &rwlock::ReadWrite,
     &multi::Several,
     &red::Quorum,
+    &election::Leaders,
 ];
 
 /// A piece of work of a worker.

@@ -1,7 +1,9 @@
 //! The calls of each kind, for tests of what all calls have in common. One file per kind, listed in
 //! [`KINDS`].
 
+mod election;
 mod fair;
+mod fence;
 mod latch;
 mod lock;
 mod multi;
@@ -26,6 +28,8 @@ pub static KINDS: &[&dyn Kind] = &[
     &latch::Latch,
     &multi::Multi,
     &red::Red,
+    &election::Election,
+    &fence::Fence,
 ];
 
 /// A primitive with its calls.

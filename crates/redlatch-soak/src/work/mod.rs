@@ -3,6 +3,7 @@
 
 mod bench;
 mod durable;
+mod election;
 mod fair;
 mod given;
 mod guarded;
@@ -41,6 +42,7 @@ pub(crate) static KINDS: &[&dyn Kind] = &[
     &guarded::FENCED,
     &guarded::CHECKED,
     &latch::CountDown,
+    &election::Leaders,
 ];
 
 /// A primitive, or a way to use one, with its own names.

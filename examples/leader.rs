@@ -11,8 +11,8 @@
 #![allow(clippy::disallowed_methods)]
 
 use std::{
-    env, fs,
-    fs::OpenOptions,
+    env,
+    fs::{self, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
     pin::pin,
@@ -23,7 +23,7 @@ use std::{
 use redlatch::{Client, Term};
 use redlatch_examples::{Result, Scratch, Server, run};
 use tokio::{
-    io::{AsyncReadExt, copy_bidirectional, stdin},
+    io::{AsyncReadExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
     process::{Child, Command},
     select,
@@ -65,7 +65,7 @@ async fn candidate(url: &str, folder: &Path, name: &str) -> Result {
     let told_to_end = async {
         let mut rest = Vec::new();
         // The end of the input, or of the process that had it.
-        let _ = stdin().read_to_end(&mut rest).await;
+        let _ = tokio::io::stdin().read_to_end(&mut rest).await;
         client.close(LEASE).await;
     };
     tokio::join!(campaigns, told_to_end);
@@ -170,20 +170,24 @@ async fn forward(relay: TcpListener, server: String, cut: watch::Receiver<bool>)
     while let Ok((mut here, _)) = relay.accept().await {
         let (server, mut cut) = (server.clone(), cut.clone());
         tokio::spawn(async move {
-            // The sender lives as long as the candidate.
-            let _ = cut.wait_for(|cut| !cut).await;
+            becomes(&mut cut, false).await;
             let Ok(mut there) = TcpStream::connect(server).await else {
                 return;
             };
             select! {
                 _ = copy_bidirectional(&mut here, &mut there) => {}
-                _ = cut.wait_for(|&cut| cut) => {
-                    // Silence, not an end: the candidate has to notice by its clock.
-                    let _ = cut.wait_for(|cut| !cut).await;
-                }
+                // Silence, not an end: the candidate has to notice by its clock.
+                () = becomes(&mut cut, true) => {}
             }
+            becomes(&mut cut, false).await;
         });
     }
+}
+
+/// Waits until the relay is cut or not.
+async fn becomes(cut: &mut watch::Receiver<bool>, wanted: bool) {
+    // The sender lives as long as the candidate.
+    let _ = cut.wait_for(|&cut| cut == wanted).await;
 }
 
 /// Waits until a leader is seen that `fits`, and returns its name.

@@ -327,7 +327,7 @@ impl Election {
         let lease = Lease::renewed(lease).map_err(|error| {
             Error::with_source(ErrorKind::InvalidLease, error.to_string(), error)
         })?;
-        let grace = self.grace.unwrap_or(lease.span() / 5);
+        let grace = self.grace.unwrap_or_else(|| lease.span() / 5);
         if grace > lease.span() / 2 {
             return Err(Error::new(
                 ErrorKind::InvalidOption,

@@ -144,7 +144,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the test needs threads")]
     fn marks_of_many_threads_never_fall() {
         let gate = FenceGate::new(Vec::new());
         thread::scope(|scope| {

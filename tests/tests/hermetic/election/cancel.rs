@@ -6,7 +6,10 @@ use std::time::Duration;
 use redlatch::{Client, OnError, Term};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
-use crate::cancel::{MS, Task, polled};
+use crate::cancel::{MS, polled};
+
+/// What is polled and dropped.
+struct Task(crate::cancel::Task);
 
 /// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. Each time
 /// the client has nothing afterwards, another candidate leads at once, and nothing is left.
@@ -15,7 +18,7 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> Task) {
         let backend = Backend::embedded();
         backend.preload();
         let (client, other) = (backend.client().await, backend.client().await);
-        let mut task = make(&backend, client.clone()).await;
+        let Task(mut task) = make(&backend, client.clone()).await;
         let done = polled(&backend, &mut task, polls).await.is_some();
         drop(task);
         backend.pass(MS).await;
@@ -49,7 +52,7 @@ async fn cancelled_lead_leaves_nothing() {
             });
             lead.await.unwrap();
         };
-        Box::pin(task) as Task
+        Task(Box::pin(task))
     })
     .await;
 }
@@ -72,7 +75,7 @@ async fn cancelled_lead_of_failing_work_leaves_nothing() {
                 });
                 lead.await.unwrap();
             };
-            Box::pin(task) as Task
+            Task(Box::pin(task))
         })
         .await;
     }
@@ -115,7 +118,7 @@ async fn cancelled_observer_leaves_nothing() {
             let mut observer = client.election("x").observe();
             while observer.next().await.unwrap().unwrap().is_none() {}
         };
-        Box::pin(task) as Task
+        Task(Box::pin(task))
     })
     .await;
 }

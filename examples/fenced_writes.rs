@@ -1,7 +1,7 @@
 //! A holder that is late writes to a database and to Redis, and both refuse it.
 //!
-//! `ada` takes a lock with a fixed lease, reads the stock, and stops for longer than the lease, as a
-//! process does that is paused. `bob` takes the lock meanwhile and writes. When `ada` goes on, it
+//! `ada` takes a lock with a fixed lease, reads the stock, and stops for longer than the lease, as
+//! a process does that is paused. `bob` takes the lock meanwhile and writes. When `ada` goes on, it
 //! believes that it is still its turn, and does not ask. Its token is lower than `bob`'s.
 
 // Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch

@@ -2,8 +2,8 @@
 //! server. The timeline is printed and checked: never two at work, and tokens rise.
 //!
 //! Each candidate reaches the server through a relay of its own, which the first process can cut.
-//! A candidate that is told to end closes its client. That ends its term in order: the work is told,
-//! finishes, and the name is given back at once. The candidate that is cut off ends its work by its
+//! A candidate that is told to end closes its client. That ends its term in order: the work is
+//! told, finishes, and the name is given back at once. The candidate that is cut off ends its work by its
 //! own clock, before the server gives the name to another.
 
 // Examples run on real clocks and tasks; the runtime that the lint points to is for redlatch

@@ -1,5 +1,5 @@
--- Runs a body of the user on the data. This script follows the function `body`, which is made of the
--- user's text, and fence/shared.lua.
+-- Runs a body of the user on the data. This script follows the function `body`, which is made of
+-- the user's text, and fence/shared.lua.
 --
 -- KEYS  4.. further keys of the body, in the same slot
 -- ARGV  6.. arguments of the body

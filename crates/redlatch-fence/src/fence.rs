@@ -17,7 +17,7 @@ use crate::{
 ///
 /// The key is yours: no prefix is added, and others read it as they like. The *mark*, the highest
 /// token that has written, is beside it in the same slot. Check, write and advance of the mark are
-/// one script. Every write to the key has to go through the fence; the server does not enforce that.
+/// one script. Every write to the key has to go through the fence; the server does not enforce it.
 ///
 /// * **Tokens** of one lock, or of one election, are comparable with each other and with no others.
 ///   All writers of one fence have to use the same lock.
@@ -284,7 +284,7 @@ impl Fence {
     ///
     /// # Cancel safety
     ///
-    /// After a drop, the mark may be removed or not. A sent request acts within 5 s, once, or never.
+    /// After a drop, the mark may be removed or not. A sent one acts within 5 s, once, or never.
     pub async fn reset(&self) -> Result<Option<Token>, Error> {
         let script = ResetScript {
             place: self.place()?,

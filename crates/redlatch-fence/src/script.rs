@@ -9,6 +9,8 @@ use std::{
 use redlatch_core::family::Script;
 use redlatch_lua::{FENCE, Source};
 
+use crate::scripts::fenced;
+
 /// A Lua script that [`Fence::eval`](crate::Fence::eval) runs behind the check of the token, in the
 /// same server call.
 ///
@@ -53,7 +55,7 @@ impl FencedScript {
         }));
         let new: &'static Known = Box::leak(Box::new(Known {
             body,
-            script: Script::new(source),
+            script: fenced(source),
         }));
         known.insert(body, new);
         Self(new)

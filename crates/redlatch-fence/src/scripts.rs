@@ -7,7 +7,7 @@ use redlatch_core::{
     family::{AttemptId, Changed, Items, REMEMBERED, Script, ScriptCall, millis},
     runtime::Value,
 };
-use redlatch_lua::FENCE;
+use redlatch_lua::{FENCE, Source};
 
 use crate::{Fenced, FencedScript, fence::Place};
 
@@ -17,6 +17,11 @@ static DELETE: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.delete));
 static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.raise));
 static RESET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.reset));
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.look));
+
+/// Makes the script that runs a body of the user.
+pub(crate) fn fenced(source: &'static Source) -> Script {
+    Script::new(source)
+}
 
 /// A change of fenced data: one of the scripts behind `fence/shared.lua`.
 pub(crate) struct FencedWrite<'a> {

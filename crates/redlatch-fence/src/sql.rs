@@ -105,8 +105,8 @@ pub mod postgres {
         token = GREATEST(redlatch_rows.token, EXCLUDED.token) \
         RETURNING token";
 
-    /// Updates a row. Parameters: id, value, token. Returns the stored token, and no row if there is
-    /// none.
+    /// Updates a row. Parameters: id, value, token. Returns the stored token, and no row if there
+    /// is none.
     pub const UPDATE_ROW: &str = "\
         UPDATE redlatch_rows SET \
         value = CASE WHEN token <= $3 THEN $2 ELSE value END, \
@@ -182,8 +182,8 @@ pub mod sqlite {
         token = max(token, excluded.token) \
         RETURNING token";
 
-    /// Updates a row. Parameters: id, value, token. Returns the stored token, and no row if there is
-    /// none.
+    /// Updates a row. Parameters: id, value, token. Returns the stored token, and no row if there
+    /// is none.
     pub const UPDATE_ROW: &str = "\
         UPDATE redlatch_rows SET \
         value = CASE WHEN token <= ?3 THEN ?2 ELSE value END, \

@@ -1,4 +1,5 @@
-//! The scripts of the fence under random interleavings: operations that are sent again, late copies,
+//! The scripts of the fence under random interleavings: operations that are sent again, late
+//! copies,
 //! lost replies, resets. After every script its reply and all data are what the model says, and the
 //! mark never falls without a reset.
 

@@ -2,7 +2,11 @@
 //! replies, outcomes, resets, expiry. After every script its reply and what a look shows are what
 //! the model says.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    panic::{self, AssertUnwindSafe},
+    time::Duration,
+};
 
 use redlatch_embedded::engine::Model;
 use redlatch_lua::ONCE;
@@ -28,6 +32,29 @@ fn job_follows_the_model_when_full_or_short_of_replicas() {
         for seed in seeds().step_by(2) {
             world(model, seed).probing().run();
         }
+    }
+}
+
+/// Faults that are planted in the scripts, which let late copies of a claim act.
+#[test]
+fn late_copies_that_act_are_noticed() {
+    for (script, from, to) in [
+        (&ONCE.claim, "return {now, 'void'}", ""),
+        (&ONCE.claim, "if now > ARGV[1] or", "if"),
+        (
+            &ONCE.release,
+            "if void ~= '' and void >= now then",
+            "if false then",
+        ),
+    ] {
+        assert!(script.text.contains(from), "{from}");
+        let text = script.text.replace(from, to);
+        let noticed = (0..200).any(|seed| {
+            let mut world = world(Model::default(), seed);
+            world.bed.replace(script.name, &text);
+            panic::catch_unwind(AssertUnwindSafe(|| world.run())).is_err()
+        });
+        assert!(noticed, "{from}");
     }
 }
 

@@ -10,7 +10,9 @@ const RENEW: &Source = &ONCE.renew;
 const RELEASE: &Source = &ONCE.release;
 const LOOK: &Source = &ONCE.look;
 
-/// All planted faults.
+/// All planted faults. Those that let late copies of a claim act are not among them: a copy has to
+/// find the job as its caller saw it as well, which seeds do not bring about. The scripts' test
+/// against a model finds them, `late_copies_that_act_are_noticed`.
 pub(super) const ALL: &[Mutant] = &[
     script(
         "once-success-forgotten",
@@ -54,8 +56,6 @@ pub(super) const ALL: &[Mutant] = &[
         "if outcome == '' then",
         "if false then",
     ),
-    script("once-void-ignored", CLAIM, "return {now, 'void'}", ""),
-    script("once-late-accepted", CLAIM, "if now > ARGV[1] or", "if"),
     script(
         "once-token-repeats",
         CLAIM,
@@ -73,12 +73,6 @@ pub(super) const ALL: &[Mutant] = &[
         RELEASE,
         "if f[2] and f[2] == ARGV[1] and f[3] == attempt then",
         "if f[2] then",
-    ),
-    script(
-        "once-release-leaves-no-mark",
-        RELEASE,
-        "if void ~= '' and void >= now then",
-        "if false then",
     ),
     script(
         "once-claim-outlives-its-release",
@@ -99,10 +93,8 @@ pub(super) const ALL: &[Mutant] = &[
         "'e', 'W', 'p'",
     ),
     client("once-abandoned-not-undone", Rule::UndoAbandoned),
-    client("once-copies-not-marked", Rule::MarkCopies),
     client("once-lease-from-reply", Rule::CountFromSend),
     client("once-resend-new-id", Rule::ResendSameId),
-    client("once-by-unlimited", Rule::LimitBy),
     client("once-release-not-retried", Rule::RetryReleases),
     client("once-drop-releases-nothing", Rule::ReleaseOnDrop),
     client("once-never-renewed", Rule::Renew),

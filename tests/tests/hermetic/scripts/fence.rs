@@ -1,7 +1,6 @@
 //! The scripts of the fence under random interleavings: operations that are sent again, late
-//! copies,
-//! lost replies, resets. After every script its reply and all data are what the model says, and the
-//! mark never falls without a reset.
+//! copies, lost replies, resets. After every script its reply and all data are what the model says,
+//! and the mark never falls without a reset.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The additional promises of the election and the fence: no work of a term after the next began,
 //! and the mark never falls.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redlatch_core::Token;
 
@@ -26,6 +26,12 @@ struct Known {
     /// The latest term that has begun, and the greatest token.
     latest: Option<Token>,
     greatest: u64,
+    fence: Fence,
+}
+
+/// What the server keeps of one fence.
+#[derive(Clone, Debug, Default)]
+struct Fence {
     /// The highest token that has written.
     mark: u64,
     /// The writes that the server has made.
@@ -36,12 +42,15 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Ledger {
     names: Vec<Known>,
+    /// The fences in each copy of the server's data.
+    copies: BTreeMap<u64, Vec<Fence>>,
 }
 
 impl Ledger {
     pub(super) fn new(names: usize) -> Self {
         Self {
             names: (0..names).map(|_| Known::default()).collect(),
+            copies: BTreeMap::new(),
         }
     }
 
@@ -68,7 +77,7 @@ impl Ledger {
 
     /// Handles a script that the server has run.
     fn ran(&mut self, ran: &Ran<'_>, record: &mut Record) -> Broken {
-        let known = &mut self.names[ran.name()?];
+        let known = &mut self.names[ran.name()?].fence;
         if ran.source.name != "fence/set" {
             return None;
         }
@@ -109,11 +118,16 @@ impl Checker for Ledger {
                 Some(deed) => self.did(name, *deed, record),
                 None => None,
             },
-            Event::Forgot { .. } => {
-                // The server has lost the marks, or has those of an earlier time.
+            Event::Copied { copy } => {
+                let fences = self.names.iter().map(|known| known.fence.clone());
+                self.copies.insert(copy, fences.collect());
+                None
+            }
+            Event::Forgot { copy } => {
+                let copy = copy.and_then(|copy| self.copies.get(&copy));
+                let mut fences = copy.into_iter().flatten();
                 for known in &mut self.names {
-                    known.mark = 0;
-                    known.written.clear();
+                    known.fence = fences.next().cloned().unwrap_or_default();
                 }
                 None
             }

@@ -62,11 +62,16 @@ impl Client {
             hold.lose(LossCause::Closed);
             hold.part_all();
         }
+        // Releases that callers await use the connections. What they leave behind goes to the
+        // releaser.
+        let patience_ends = self.now() + core.patience;
+        let releases = || core.releases.load(Ordering::SeqCst) == 0;
+        self.wait_until(patience_ends, releases).await;
         core.releaser.finish();
         select! {
             biased;
             () = core.net.world.ended() => {}
-            () = self.alarm(self.now() + core.patience) => core.releaser.stop(),
+            () = self.alarm(patience_ends) => core.releaser.stop(),
         }
     }
 

@@ -113,6 +113,7 @@ impl Client {
             )),
             rate_limiter: Mutex::new(RateLimiter::new(RECHECKS_PER_SECOND)),
             waiters: AtomicUsize::new(0),
+            releases: AtomicUsize::new(0),
             quieter: Notify::new(),
             closing_holds: Mutex::default(),
             closing: watch::Sender::new(false),

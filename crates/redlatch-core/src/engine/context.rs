@@ -65,7 +65,9 @@ pub(crate) struct Core {
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) rate_limiter: Mutex<RateLimiter>,
     pub(crate) waiters: AtomicUsize,
-    /// Notified when the last guard of a hold, or an acquisition, has gone.
+    /// The releases that callers await.
+    pub(crate) releases: AtomicUsize,
+    /// Notified when the last guard of a hold, an acquisition, or an awaited release has gone.
     pub(crate) quieter: Notify,
     /// The holds whose end `close` waits for.
     pub(crate) closing_holds: Mutex<Vec<Weak<Hold>>>,
@@ -333,6 +335,31 @@ impl Client {
                 self.0.max_waiters
             ),
         ))
+    }
+}
+
+/// One release that a caller awaits. `close` keeps the connections until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ReleaseTicket<'a>(&'a Client);
+
+impl<'a> ReleaseTicket<'a> {
+    /// Counts one more release in progress. Take it before the guard leaves its hold.
+    pub(crate) fn new(client: &'a Client) -> Self {
+        client.0.releases.fetch_add(1, Ordering::SeqCst);
+        Self(client)
+    }
+
+    pub(crate) const fn client(&self) -> &'a Client {
+        self.0
+    }
+}
+
+impl Drop for ReleaseTicket<'_> {
+    fn drop(&mut self) {
+        self.0.0.releases.fetch_sub(1, Ordering::SeqCst);
+        if self.0.is_closing() {
+            self.0.quieter();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Hold, PendingRelease, Released, attempt::Delivered, release};
+use super::{Hold, PendingRelease, Released, attempt::Delivered, context::ReleaseTicket, release};
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
@@ -308,8 +308,9 @@ impl Held {
     /// If the future is dropped, the release continues in the background.
     pub async fn release(self) -> Result<Released, Error> {
         self.hold.client().check_process()?;
+        let ticket = ReleaseTicket::new(self.hold.client());
         let pending = self.take_release();
-        release::run(self.hold.client(), pending).await
+        release::run(ticket, pending).await
     }
 
     /// Returns until when work under the hold may go on, if nothing changes. Work that has to end

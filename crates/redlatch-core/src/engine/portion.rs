@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{Held, PendingRelease, Released, release};
+use super::{Held, PendingRelease, Released, context::ReleaseTicket, release};
 use crate::{
     Error,
     base::{rules::Rule, sync::lock},
@@ -85,8 +85,10 @@ impl Portion {
     ///
     /// If the future is dropped, the release continues in the background.
     pub async fn release(mut self) -> Result<Released, Error> {
+        let client = self.client().clone();
+        let ticket = ReleaseTicket::new(&client);
         match self.take_release(UnitsEnd::Released) {
-            Some(pending) => release::run(self.client(), pending).await,
+            Some(pending) => release::run(ticket, pending).await,
             None => Ok(Released::Free),
         }
     }
@@ -98,8 +100,10 @@ impl Portion {
     ///
     /// If the future is dropped, the request continues in the background.
     pub async fn forget(mut self) -> Result<Released, Error> {
+        let client = self.client().clone();
+        let ticket = ReleaseTicket::new(&client);
         match self.take_release(UnitsEnd::Forgotten) {
-            Some(pending) => release::run(self.client(), pending).await,
+            Some(pending) => release::run(ticket, pending).await,
             None => Ok(Released::Free),
         }
     }

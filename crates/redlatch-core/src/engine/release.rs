@@ -2,9 +2,9 @@
 
 use std::{fmt, future::Future, pin::pin, sync::Arc};
 
-use super::{PendingRelease, local_handoff::ahead_of_next_waiters};
+use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
 use crate::{
-    Client, Error,
+    Error,
     base::primitive::ReleaseReply,
     net::{Answered, Repeated},
 };
@@ -71,15 +71,16 @@ impl fmt::Display for Released {
 
 /// Sends a release until it is answered or the client's patience ends. If the future is dropped or
 /// fails, the releaser continues.
-pub(super) fn run(
-    client: &Client,
+pub(super) fn run<'a>(
+    ticket: ReleaseTicket<'a>,
     pending: PendingRelease,
-) -> impl Future<Output = Result<Released, Error>> {
+) -> impl Future<Output = Result<Released, Error>> + use<'a> {
+    let client = ticket.client();
     // Created outside of the future, so that the future does not contain it a second time as an
     // argument.
     let mut handover = Handover {
-        client,
         pending: Some(pending),
+        ticket,
     };
     async move {
         let Some(pending) = &handover.pending else {
@@ -103,14 +104,15 @@ pub(super) fn run(
 
 /// Hands the release to the releaser unless it was answered.
 struct Handover<'a> {
-    client: &'a Client,
     pending: Option<PendingRelease>,
+    /// Dropped after the releaser has the release, so that `close` sees one of them.
+    ticket: ReleaseTicket<'a>,
 }
 
 impl Drop for Handover<'_> {
     fn drop(&mut self) {
         if let Some(pending) = self.pending.take() {
-            self.client.enqueue_release(pending);
+            self.ticket.client().enqueue_release(pending);
         }
     }
 }

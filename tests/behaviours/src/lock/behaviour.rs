@@ -7,6 +7,7 @@ use redlatch::{HoldState, Released};
 use redlatch_tests::backend::{Backend, assert_tables_empty};
 
 const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
 
 behaviours!(lock::behaviour as lock_behaviour:
     a_free_lock_is_taken_and_freed_with_two_commands,
@@ -30,6 +31,8 @@ behaviours!(lock::behaviour as lock_behaviour:
     names_with_braces_lock_independently,
     random_operations_leave_nothing_behind,
     closing_releases_and_refuses,
+    closing_waits_for_a_release_in_progress,
+    closing_leaves_a_dropped_release_to_the_releaser,
     prefixes_separate_locks,
 );
 
@@ -465,6 +468,32 @@ async fn closing_releases_and_refuses(backend: &Backend) {
     other.settled().await;
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
+}
+
+async fn closing_waits_for_a_release_in_progress(backend: &Backend) {
+    let other = backend.client().await;
+    for _ in 0..20 {
+        let client = backend.client().await;
+        let guard = client.lock("x").lock().await.unwrap();
+        let close = client.close(10 * SECOND);
+        let (released, ()) = tokio::join!(guard.release(), close);
+        assert_eq!(released.unwrap(), Released::Free);
+        assert!(!other.lock("x").is_locked().await.unwrap());
+    }
+}
+
+async fn closing_leaves_a_dropped_release_to_the_releaser(backend: &Backend) {
+    let other = backend.client().await;
+    for _ in 0..20 {
+        let client = backend.client().await;
+        let guard = client.lock("x").lock().await.unwrap();
+        let mut release = Box::pin(guard.release());
+        // Its request is on the way, or a fast server has answered it.
+        let _ = futures_util::poll!(&mut release);
+        let close = client.close(10 * SECOND);
+        tokio::join!(close, async move { drop(release) });
+        assert!(!other.lock("x").is_locked().await.unwrap());
+    }
 }
 
 async fn prefixes_separate_locks(backend: &Backend) {

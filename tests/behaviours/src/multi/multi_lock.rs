@@ -285,8 +285,9 @@ async fn wrong_input_is_refused_before_anything_is_sent(fleet: &Fleet) {
     assert!(!a.is_locked().await.unwrap());
 }
 
-/// What acquiring and releasing cost, in commands of one server.
+/// What acquiring and releasing cost, in commands of one server that knows all scripts.
 async fn costs(fleet: &Fleet, at: usize, all: &MultiLock) -> (u64, u64) {
+    fleet.0[at].preload();
     all.lock().await.unwrap().release().await;
     let before = fleet.0[at].script_calls();
     let guard = all.lock().await.unwrap();

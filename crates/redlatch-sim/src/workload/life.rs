@@ -132,10 +132,6 @@ impl Life {
                 ),
             );
         }
-        // A copy of an acquisition may have waited in a stalled connection for longer than its grant
-        // lasted. If it enters a queue last of all, a message tells this client, which withdraws
-        // the entry.
-        self.sleep(WITHDRAWAL).await;
         self.shared.finished(self.number, client.id().as_str());
     }
 
@@ -168,6 +164,3 @@ impl Life {
             .say(|| format!("c{} {}", self.number, text()));
     }
 }
-
-/// The time in µs in which a client withdraws an entry that it is notified for.
-const WITHDRAWAL: u64 = 500_000;

@@ -47,7 +47,6 @@ pub mod fixture;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;
-pub mod running;
 pub mod saboteur;
 #[cfg(unix)]
 pub mod server;

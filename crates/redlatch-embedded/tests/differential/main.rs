@@ -46,7 +46,6 @@ mod fair;
 mod family;
 mod latch;
 mod lua;
-mod once;
 mod pair;
 mod pool;
 mod reentrant;
@@ -69,7 +68,6 @@ const FAMILY: &[Share] = &[
     (12, fair::random_call),
     (20, pool::random_call),
     (12, latch::random_call),
-    (12, once::random_call),
 ];
 
 /// Random commands, scripts and expressions against every server of the list.

@@ -4,7 +4,6 @@ mod fair;
 mod latch;
 mod lock;
 mod multi;
-mod once;
 mod permits;
 mod red;
 mod rwlock;
@@ -23,7 +22,6 @@ pub(super) static KINDS: &[AnyKind] = &[
     &rwlock::Reader,
     &semaphore::Semaphore,
     &permits::Permits,
-    &once::Jobs,
     &multi::Multi,
     &striped::Striped,
     &red::Red,

@@ -1,4 +1,0 @@
-//! The election.
-
-mod cancel;
-mod late;

@@ -100,8 +100,8 @@ fn at(source: &Source, time: Time) -> String {
     text
 }
 
-/// Makes a pool that ends with its marks outlast the test. Otherwise it ends within milliseconds, by
-/// the real clock, and maybe on the server only.
+/// Makes a pool that ends with its marks outlast the test. Otherwise it ends within ms, by the real
+/// clock, and maybe on the server only.
 fn with_long_lives(source: &Source, text: &str) -> String {
     let lasting = text.replace("void - now + 1)", &format!("void - now + {RETENTION})"));
     let is_changed = lasting != text;

@@ -1,8 +1,7 @@
--- The fair lock's way to wait: in order. This part follows core/queue.lua and precedes the scripts
--- in `exclusive`.
+-- The fair lock's way to wait: in order. This part follows a line that sets KIND and
+-- core/queue.lua, and precedes the scripts in `exclusive`.
 --
 -- Q, L  of each name, see core/queue.lua
-local KIND = 'fair:1'
 local PARTS = 3
 
 -- Allows to take name i if it is free and no living waiter came before. Otherwise returns the

@@ -1,5 +1,5 @@
 -- What a latch is on the server, and the functions that the scripts which change it share. This
--- part precedes them and does nothing by itself.
+-- part follows core/remember.lua, precedes them and does nothing by itself.
 --
 -- K  hash
 --    k kind
@@ -16,21 +16,6 @@
 -- others count as deleted, since the server may have forgotten them. Numbers of 16 digits pass
 -- through `..` only as text.
 local call = redis.call
-
--- Remembers for `keep` ms that an operation ran at `stamp`, and forgets at most 32 old ones. Begins
--- with PEXPIRE, which a full server accepts, and then the rest. O(log n).
-local function remember(ops, op, stamp, keep, micros)
-  local there = call('PEXPIRE', ops, keep)
-  call('ZADD', ops, stamp + keep * 1000, op)
-  if there == 0 then
-    call('PEXPIRE', ops, keep)
-  else
-    local old = call('ZRANGEBYSCORE', ops, '-inf', micros, 'LIMIT', 0, 32)
-    if old[1] then
-      call('ZREM', ops, unpack(old))
-    end
-  end
-end
 
 -- Remembers an operation on the present generation, or its refusal if there is none. Returns the
 -- time at which it ran, or nil if it is refused. `count` is the field c, and `last` the field t.

@@ -1,9 +1,8 @@
--- The plain lock's way to wait. This part follows core/publish.lua and precedes the scripts in
--- `exclusive`.
+-- The plain lock's way to wait: whoever comes first. This part follows a line that sets KIND and
+-- core/publish.lua, and precedes the scripts in `exclusive`.
 --
 -- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
 --    for each name
-local KIND = 'lock:1'
 local PARTS = 2
 
 -- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The

@@ -40,14 +40,15 @@ impl Exclusive {
     }
 }
 
-/// Puts the texts in `$prelude` in front of each script in `exclusive`. `$naming`, which sets the
-/// kind, precedes those that know no waiters.
+/// Puts `$naming`, which sets the kind, in front of each script in `exclusive`. The texts in
+/// `$prelude` follow it in those that know waiters.
 macro_rules! exclusive {
     ($kind:literal, naming: $naming:expr, prelude: $($prelude:expr),+) => {
         crate::Exclusive {
             acquire: crate::Source {
                 name: concat!($kind, "/acquire"),
                 text: concat!(
+                    $naming,
                     include_str!("../core/marks.lua"),
                     $($prelude,)+
                     include_str!("../exclusive/plain_take.lua"),
@@ -82,6 +83,7 @@ macro_rules! exclusive {
             release: crate::Source {
                 name: concat!($kind, "/release"),
                 text: concat!(
+                    $naming,
                     include_str!("../core/marks.lua"),
                     $($prelude,)+
                     include_str!("../exclusive/plain_free.lua"),
@@ -98,15 +100,16 @@ macro_rules! exclusive {
             },
             inspect: crate::Source {
                 name: concat!($kind, "/inspect"),
-                text: concat!($($prelude,)+ include_str!("../exclusive/inspect.lua")),
+                text: concat!($naming, $($prelude,)+ include_str!("../exclusive/inspect.lua")),
             },
             force: crate::Source {
                 name: concat!($kind, "/force"),
-                text: concat!($($prelude,)+ include_str!("../exclusive/force.lua")),
+                text: concat!($naming, $($prelude,)+ include_str!("../exclusive/force.lua")),
             },
             withdraw: crate::Source {
                 name: concat!($kind, "/withdraw"),
                 text: concat!(
+                    $naming,
                     $($prelude,)+
                     include_str!("../core/withdraw.lua"),
                     include_str!("../exclusive/withdraw.lua")

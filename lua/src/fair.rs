@@ -24,6 +24,7 @@ pub static FAIR: Fair = Fair {
     waiters: Source {
         name: "fair/waiters",
         text: concat!(
+            "local KIND = 'fair:1'\n",
             include_str!("../core/publish.lua"),
             include_str!("../core/queue.lua"),
             include_str!("../fair/kind.lua"),

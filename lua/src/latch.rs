@@ -15,12 +15,12 @@ pub struct Latch {
 
 /// The scripts of the countdown latch.
 pub static LATCH: Latch = Latch {
-    set: source!("latch/set" follows "latch/shared", "core/act_before"),
+    set: source!("latch/set" follows "core/remember", "latch/shared", "core/act_before"),
     count_down: source!(
-        "latch/count_down" follows "core/publish", "latch/shared", "core/act_before"
+        "latch/count_down" follows "core/publish", "core/remember", "latch/shared", "core/act_before"
     ),
     delete: source!(
-        "latch/delete" follows "core/publish", "latch/shared", "core/act_before"
+        "latch/delete" follows "core/publish", "core/remember", "latch/shared", "core/act_before"
     ),
     look: source!("latch/look"),
 };

@@ -16,9 +16,12 @@ macro_rules! source {
 }
 
 mod core;
+mod election;
 mod exclusive;
 mod fair;
+mod fence;
 mod latch;
+mod once;
 mod pool;
 mod reentrant;
 mod rwlock;
@@ -45,7 +48,10 @@ folders! {
     fair: FAIR, Fair;
     rwlock: RWLOCK, Rwlock;
     latch: LATCH, Latch;
+    once: ONCE, Once;
     pool: POOL, Pool;
+    election: ELECTION, Election;
+    fence: FENCE, Fence;
 }
 
 /// One Lua script.

@@ -252,6 +252,23 @@ impl Backend {
             .collect()
     }
 
+    /// Returns the text of the string at `key`; `None` if there is none.
+    pub fn string(&self, key: &str) -> Option<String> {
+        match self {
+            Self::Embedded { server, .. } => {
+                let reply = server.execute(&Command::new("GET").arg(key)).unwrap();
+                reply.as_str().map(str::to_owned)
+            }
+            #[cfg(unix)]
+            Self::Real(_) | Self::Shared(_) => {
+                match self.owner(key).command(&["GET", key]).unwrap() {
+                    crate::server::Reply::Nil => None,
+                    reply => Some(reply.text()),
+                }
+            }
+        }
+    }
+
     /// Returns how many members the sorted set at `key` has.
     pub fn members(&self, key: &str) -> u64 {
         let count = match self {
@@ -382,9 +399,9 @@ impl Backend {
         parts[0] * 1000 + parts[1] / 1000
     }
 
-    /// Checks that the server holds only three kinds of data, all with an expiry: counters, marks
-    /// of undone attempts, and the record of a hold that ended badly. A hold whose lease is over
-    /// has ended badly.
+    /// Checks that the server holds only four kinds of data, all with an expiry: counters, marks of
+    /// undone attempts, the value of a former leader, and the record of a hold that ended badly. A
+    /// hold whose lease is over has ended badly.
     pub fn assert_only_counters_left(&self) {
         for key in self.keys() {
             let hash = self.hash(&key);
@@ -392,7 +409,7 @@ impl Backend {
             let nobody_holds = hash.get("h").is_none_or(|attempts| attempts == " ")
                 || hash.get("u").is_some_and(over);
             let left = hash.keys().filter(|field| match field.as_str() {
-                "k" | "t" | "z" | "f" | "v" | "b" => false,
+                "k" | "t" | "z" | "f" | "v" | "b" | "a" => false,
                 "o" | "h" | "u" => !nobody_holds,
                 mark => mark
                     .strip_prefix('v')

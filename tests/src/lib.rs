@@ -47,6 +47,7 @@ pub mod fixture;
 #[cfg(unix)]
 pub mod matrix;
 pub mod proxy;
+pub mod running;
 pub mod saboteur;
 #[cfg(unix)]
 pub mod server;

@@ -94,6 +94,24 @@ impl Bundle {
         }
     }
 
+    /// Resolves `before` the deadline of the hold without which too few are left, and when too few
+    /// are left. A hold whose deadline has come so near counts from then on.
+    pub(crate) fn ending(
+        &self,
+        before: Duration,
+    ) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let endings = self.holds.iter().map(|hold| hold.ending(before));
+        let mut endings: FuturesUnordered<_> = endings.collect();
+        let spare = self.holds.len() - self.needed.min(self.holds.len());
+        async move {
+            for _ in 0..=spare {
+                if endings.next().await.is_none() {
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
     /// Runs `future` while enough of them last.
     pub(crate) async fn run<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         let mut future = pin!(future);

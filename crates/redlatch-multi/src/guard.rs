@@ -67,6 +67,16 @@ impl MultiGuard {
         self.0.lost()
     }
 
+    /// Resolves `before` the deadline of any member, unless the member is renewed in time. Resolves
+    /// at once when a member is lost and when a client closes. See [`Held::ending`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses nothing; call it again.
+    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.0.ending(before)
+    }
+
     /// Runs `future` while all members are held, and drops it at its next await when one is lost.
     /// Each poll checks the clock first.
     ///

@@ -85,6 +85,19 @@ impl RedGuard {
         self.bundle.lost()
     }
 
+    /// Resolves `before` the quorum may be lost, unless enough nodes are renewed in time. Resolves
+    /// at once when the quorum is lost and when the clients close. See [`Held::ending`].
+    ///
+    /// A node that came so near to its deadline once counts as ending from then on, even if it is
+    /// renewed later.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses nothing; call it again.
+    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.bundle.ending(before)
+    }
+
     /// Runs `future` while a quorum lasts, and drops it at its next await when none is left. Each
     /// poll checks the clock first.
     ///

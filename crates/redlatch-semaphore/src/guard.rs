@@ -172,6 +172,26 @@ impl SemaphorePermit {
         Either::Right(async move { first.await.0 })
     }
 
+    /// Resolves `before` the deadline of the permits, unless they are renewed or extended in time.
+    /// Resolves at once when permits are lost and when the client closes. See
+    /// [`Held::ending`](redlatch_core::Held::ending).
+    ///
+    /// Never resolves after all permits of their acquisition have been returned.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future loses nothing; call it again.
+    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
+        if self.portions.is_empty() {
+            return Either::Left(pending());
+        }
+        let all = self.portions.iter();
+        let first = select_all(all.map(|portion| Box::pin(portion.ending(before))));
+        Either::Right(async move {
+            first.await;
+        })
+    }
+
     /// Runs `future` while the permits last. When any is lost, `future` is dropped at its next
     /// await. Each poll checks the clock first.
     ///

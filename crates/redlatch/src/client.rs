@@ -3,9 +3,15 @@
 use std::ops::Deref;
 
 use redlatch_core::{Error, Lockable, exclusive::Locks};
+#[cfg(feature = "election")]
+use redlatch_election::Election;
 use redlatch_fair::FairLock;
+#[cfg(feature = "fence")]
+use redlatch_fence::Fence;
 use redlatch_latch::CountDownLatch;
 use redlatch_multi::{MultiLock, RedLock};
+#[cfg(feature = "once")]
+use redlatch_once::Job;
 use redlatch_permits::PermitExpirableSemaphore;
 use redlatch_reentrant::{Lock, StripedLock};
 use redlatch_rwlock::ReadWriteLock;
@@ -116,6 +122,15 @@ impl Client {
         CountDownLatch::new(&self.0, name)
     }
 
+    /// Returns the job called `name`: 1 to 512 bytes of UTF-8. Each slot of its schedule runs once,
+    /// over all processes. Needs the feature `once`.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name or option.
+    #[cfg(feature = "once")]
+    pub fn once(&self, name: &str) -> Job {
+        Job::new(&self.0, name)
+    }
+
     /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
@@ -152,6 +167,23 @@ impl Client {
     /// Does no I/O. The first call that would send a request reports an invalid name.
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
+    }
+
+    /// Returns the election called `name`: 1 to 512 bytes of UTF-8. Needs the feature `election`.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid name.
+    #[cfg(feature = "election")]
+    pub fn election(&self, name: &str) -> Election {
+        Election::new(&self.0, name)
+    }
+
+    /// Returns the fence of the data at `key`, a key without the client's prefix: 1 to 512 bytes of
+    /// UTF-8. Needs the feature `fence`.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid key.
+    #[cfg(feature = "fence")]
+    pub fn fence(&self, key: &str) -> Fence {
+        Fence::new(&self.0, key)
     }
 
     /// Returns a stream of the held fair locks, as [`locks`](Self::locks) does for plain locks.

@@ -5,12 +5,22 @@ mod client;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 
+/// Writes that refuse an outdated token: in Redis ([`Fence`](fence::Fence)), in the process
+/// ([`FenceGate`](fence::FenceGate)), and in databases ([`sql`](fence::sql)). Needs the feature
+/// `fence`.
+#[cfg(feature = "fence")]
+pub use redlatch_fence as fence;
+
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Durability, Error, ErrorKind, Held, HoldState, Jitter, Lockable,
     LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
     WaitStrategy, runtime,
+};
+#[cfg(feature = "election")]
+pub use redlatch_election::{
+    Election, FallibleElection, Leader, Observe, OnError, ScopedTerm, Term, TermTask,
 };
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
@@ -24,6 +34,11 @@ pub mod permits {
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
+/// Jobs that run once per slot, for [`Client::once`].
+#[cfg(feature = "once")]
+pub mod once {
+    pub use redlatch_once::{Job, JobError, JobHolder, JobOutcome, JobRecord, JobRun, Once, Slot};
+}
 pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 /// The types of [`Semaphore`].
 pub mod semaphore {

@@ -213,14 +213,20 @@ fn every_tool_uses_every_constructor_of_the_facade() {
     });
     let constructors: Vec<_> = constructors.collect();
     assert!(constructors.len() >= 7, "only {constructors:?} were found");
+    // These faults concern holds that a caller keeps, which neither a term nor a fence is.
+    let faults_on_holds = "tests/tests/servers/every_kind/kinds";
+    let without_holds = ["election", "fence"];
     for tool in [
         "crates/redlatch-soak/src/work",
         "tests/behaviours/src",
         "tests/src/calls",
-        "tests/tests/servers/every_kind/kinds",
+        faults_on_holds,
     ] {
         let files = sources(tool);
         for name in &constructors {
+            if tool == faults_on_holds && without_holds.contains(name) {
+                continue;
+            }
             let call = format!(".{name}(");
             let used = files.iter().any(|file| file.text.contains(&call));
             assert!(used, "{tool} does without {name}");

@@ -57,11 +57,14 @@ macro_rules! fleet_behaviours {
     };
 }
 
+pub mod election;
 pub mod fair;
+pub mod fence;
 pub mod latch;
 pub mod lock;
 pub mod merging;
 pub mod multi;
+pub mod once;
 pub mod permits;
 pub mod releases;
 pub mod rwlock;
@@ -81,6 +84,23 @@ pub type FleetBehaviour = for<'a> fn(&'a multi::Fleet) -> LocalBoxFuture<'a, ()>
 #[macro_export]
 macro_rules! all {
     () => {
+        mod election {
+            mod failing {
+                $crate::election_failing!();
+            }
+            mod leading {
+                $crate::election_leading!();
+            }
+            mod observing {
+                $crate::election_observing!();
+            }
+            mod tasks {
+                $crate::election_tasks!();
+            }
+            mod wrong_input {
+                $crate::election_wrong_input!();
+            }
+        }
         mod fair {
             mod dead {
                 $crate::fair_dead!();
@@ -93,6 +113,14 @@ macro_rules! all {
             }
             mod surface {
                 $crate::fair_surface!();
+            }
+        }
+        mod fence {
+            mod behaviour {
+                $crate::fence_behaviour!();
+            }
+            mod wrong_input {
+                $crate::fence_wrong_input!();
             }
         }
         mod latch {
@@ -135,6 +163,17 @@ macro_rules! all {
             }
             mod striped {
                 $crate::multi_striped!();
+            }
+        }
+        mod once {
+            mod behaviour {
+                $crate::once_behaviour!();
+            }
+            mod serve {
+                $crate::once_serve!();
+            }
+            mod wrong_input {
+                $crate::once_wrong_input!();
             }
         }
         mod permits {

@@ -1,10 +1,13 @@
 //! The calls of each kind, for tests of what all calls have in common. One file per kind, listed in
 //! [`KINDS`].
 
+mod election;
 mod fair;
+mod fence;
 mod latch;
 mod lock;
 mod multi;
+mod once;
 mod permits;
 mod red;
 mod rwlock;
@@ -24,8 +27,11 @@ pub static KINDS: &[&dyn Kind] = &[
     &semaphore::Semaphore,
     &permits::Permits,
     &latch::Latch,
+    &once::Jobs,
     &multi::Multi,
     &red::Red,
+    &election::Election,
+    &fence::Fence,
 ];
 
 /// A primitive with its calls.

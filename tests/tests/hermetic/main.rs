@@ -8,7 +8,9 @@ mod behaviours;
 mod cancel;
 mod clock_allowance;
 mod connecting;
+mod election;
 mod fair;
+mod fence;
 #[cfg(unix)]
 mod identity;
 mod latch;
@@ -16,6 +18,7 @@ mod listen;
 mod lock;
 mod marks;
 mod multi;
+mod once;
 mod outages;
 mod permits;
 mod polling;

@@ -23,6 +23,7 @@ mod lifecycle;
 mod lost_replies;
 mod marks;
 mod merged;
+mod once;
 mod pool;
 mod proxy;
 mod random;

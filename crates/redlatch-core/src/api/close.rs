@@ -39,11 +39,14 @@ impl Client {
         if core.life().is_forked() {
             return;
         }
-        core.closing.send_replace(true);
         let deadline = self.now() + grace;
+        core.closes_by(deadline);
+        core.closing.send_replace(true);
         let holds = self.closing_holds();
         for hold in &holds {
             hold.lose(LossCause::Closed);
+            // A second call may be earlier than the first, and work under the hold follows it.
+            hold.tell_change();
         }
         self.wait_until(deadline, || holds.iter().all(|hold| hold.guards() == 0))
             .await;
@@ -137,9 +140,16 @@ impl Core {
         });
     }
 
+    /// Sets when the holds that are left are released. A later call can only bring it forward.
+    fn closes_by(&self, deadline: Moment) {
+        let mut closes_at = lock(&self.closes_at);
+        *closes_at = Some(closes_at.map_or(deadline, |earlier| earlier.min(deadline)));
+    }
+
     /// Handles an end without a call of `close`: tells all guards and waiters, and releases the
     /// holds if the releaser still runs.
     fn ended(&self, end: &End) {
+        self.closes_by(self.net.world.runtime.now());
         self.closing.send_replace(true);
         if *end == End::Runtime {
             observe::runtime_ended();

@@ -117,6 +117,7 @@ impl Client {
             quieter: Notify::new(),
             closing_holds: Mutex::default(),
             closing: watch::Sender::new(false),
+            closes_at: Mutex::default(),
         }))
     }
 

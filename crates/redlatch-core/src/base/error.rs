@@ -78,6 +78,8 @@ pub enum ErrorKind {
     Closed,
     /// Another process created the client, and this process is a fork of it. Nothing was sent.
     Forked,
+    /// A script of the caller has failed. Its writes before the error stay.
+    ScriptFailed,
     /// The server's reply cannot be understood.
     Protocol,
 }
@@ -202,6 +204,7 @@ impl Error {
                 self.kind(),
                 ErrorKind::OutcomeUnknown
                     | ErrorKind::Protocol
+                    | ErrorKind::ScriptFailed
                     | ErrorKind::Closed
                     | ErrorKind::Lost(_)
             )

@@ -6,7 +6,10 @@ use tracing::{Span, field};
 
 use crate::{
     Error,
-    base::{primitive::Primitive, watched::Watched},
+    base::{
+        primitive::{Primitive, Token},
+        watched::Watched,
+    },
     protocol::{
         hold::LossCause,
         outage::{Over, Trouble},
@@ -106,6 +109,48 @@ pub(crate) fn lost(
     meter::count_with("redlatch_lost_total", labels, "cause", cause.as_str());
 }
 
+/// A run of a job that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RunEnded<'a> {
+    /// The claim under which it ran.
+    pub primitive: &'a dyn Primitive,
+    /// The slot that it was for.
+    pub slot: &'a str,
+    /// Its token.
+    pub token: Token,
+    /// Which attempt at the slot it was, from 1.
+    pub attempt: u32,
+    /// How it ended, one word of a few.
+    pub outcome: &'static str,
+    /// Whether that was a success.
+    pub done: bool,
+    /// Why it was none.
+    pub why: &'a str,
+    /// How long it ran, by this client's clock.
+    pub ran: Duration,
+}
+
+/// Records the end of a run of a job.
+pub(crate) fn run_ended(run: &RunEnded<'_>) {
+    let labels = Labels::of(run.primitive);
+    let (name, slot, token, attempt) = (run.primitive.name(), run.slot, run.token, run.attempt);
+    let (outcome, why) = (run.outcome, run.why);
+    let seconds = run.ran.as_secs_f64();
+    if run.done {
+        tracing::info!(
+            target: "redlatch", event = "run_ended", kind = labels.kind, class = &*labels.class, %name, slot, %token,
+            attempt, outcome, seconds, "a job is done"
+        );
+    } else {
+        tracing::warn!(
+            target: "redlatch", event = "run_ended", kind = labels.kind, class = &*labels.class, %name, slot, %token,
+            attempt, outcome, why, seconds, "a run of a job has not succeeded"
+        );
+    }
+    meter::count_with("redlatch_runs_total", &labels, "outcome", outcome);
+    meter::record("redlatch_run_seconds", &labels, seconds);
+}
+
 /// Records a successful renewal. `late` means that less than a third of the lease was left.
 pub(crate) fn renewed(labels: &Labels, late: bool) {
     meter::count("redlatch_renewals_total", labels);
@@ -143,6 +188,60 @@ pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Disp
         "a release was not confirmed; the lease ends what is left"
     );
     meter::count("redlatch_releases_given_up_total", labels);
+}
+
+/// Records that a write was refused, since a higher token has written.
+pub(crate) fn fenced(
+    labels: &Labels,
+    key: &str,
+    token: &impl fmt::Display,
+    mark: &impl fmt::Display,
+) {
+    tracing::warn!(
+        target: "redlatch", event = "fenced", kind = labels.kind, class = &*labels.class, name = %key, %token, %mark,
+        "a write with an outdated token was refused"
+    );
+    meter::count("redlatch_fenced_total", labels);
+}
+
+/// What happens to a term of a leader.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub enum TermEvent {
+    /// The term has begun.
+    Began,
+    /// The term was lost, and its work was dropped.
+    Lost(LossCause),
+    /// The work has failed with this error.
+    WorkFailed(String),
+    /// The leader's value could not be told to observers.
+    NotAnnounced(Error),
+}
+
+/// Records an event of a term.
+pub(crate) fn term(labels: &Labels, name: &str, token: &impl fmt::Display, event: TermEvent) {
+    let kind = labels.kind;
+    let class = &*labels.class;
+    match event {
+        TermEvent::Began => tracing::info!(
+            target: "redlatch", event = "term", kind, class, %name, %token, "a term has begun"
+        ),
+        TermEvent::Lost(cause) => tracing::warn!(
+            target: "redlatch", event = "term_lost", kind, class, %name, %token, cause = cause.as_str(),
+            "a term was lost, and its work was dropped"
+        ),
+        TermEvent::WorkFailed(error) => {
+            tracing::warn!(
+                target: "redlatch", event = "work_failed", kind, class, %name, %token, %error,
+                "the work of a leader has failed"
+            );
+            meter::count("redlatch_failed_work_total", labels);
+        }
+        TermEvent::NotAnnounced(error) => tracing::warn!(
+            target: "redlatch", event = "not_announced", kind, class, %name, %token, %error,
+            "observers do not learn the value of the leader"
+        ),
+    }
 }
 
 /// Warns of a long wait for a name that the same client holds with another owner.

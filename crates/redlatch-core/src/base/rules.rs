@@ -67,6 +67,12 @@ pub enum Rule {
     DistrustYoung,
     /// Grants of less than a quorum are given back.
     GiveBackMinority,
+    /// A poll of a leader's work looks at the deadline first.
+    LookBeforeWork,
+    /// A poll of a term's task looks at the deadline first.
+    LookBeforeTask,
+    /// The tasks of a term end with it, before the name is given back.
+    EndTasks,
 }
 
 /// The rules that a client keeps: all of them, unless the simulator breaks one.

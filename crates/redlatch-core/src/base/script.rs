@@ -124,6 +124,13 @@ impl ScriptCall {
         self
     }
 
+    /// Appends an argument of any bytes.
+    #[must_use]
+    pub fn bytes(mut self, arg: &[u8]) -> Self {
+        self.items.push(arg);
+        self
+    }
+
     /// Appends an argument; an empty one for `None`.
     #[must_use]
     pub fn maybe(self, arg: Option<impl Display>) -> Self {

@@ -90,6 +90,11 @@ impl ClientRecord {
         }
     }
 
+    /// Returns the description, without the time of connection.
+    pub(crate) const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     /// Writes the record.
     pub(crate) async fn announce(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
         let ttl = timeouts::RECORD_TTL.as_millis().to_string();

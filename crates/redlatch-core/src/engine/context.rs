@@ -73,6 +73,8 @@ pub(crate) struct Core {
     pub(crate) closing_holds: Mutex<Vec<Weak<Hold>>>,
     /// True when the client accepts no new work.
     pub(crate) closing: watch::Sender<bool>,
+    /// When a closing client releases the holds that are left. `None` before `close`.
+    pub(crate) closes_at: Mutex<Option<Moment>>,
 }
 
 impl Client {
@@ -245,6 +247,11 @@ impl Client {
     /// The same as [`is_closed`](Self::is_closed), but for the process that created the client.
     pub(crate) fn is_closing(&self) -> bool {
         *self.0.closing.borrow()
+    }
+
+    /// Returns when a closing client releases the holds that are left.
+    pub(crate) fn closes_at(&self) -> Option<Moment> {
+        *lock(&self.0.closes_at)
     }
 
     pub(crate) fn check_open(&self) -> Result<(), Error> {

@@ -163,6 +163,42 @@ impl Held {
         self.hold.lost()
     }
 
+    /// Resolves `before` the deadline, unless the hold is renewed or extended in time. Resolves at
+    /// once when the hold is lost and when the client closes. Use it to finish work in order.
+    ///
+    /// A renewed hold is renewed at the latest when two thirds of its lease are left. With a
+    /// `before` of up to half of the lease, the future resolves only if renewals fail. With a
+    /// longer one it resolves although nothing is wrong. For a lease that nothing renews, any
+    /// `before` has a meaning.
+    ///
+    /// Never resolves after the last guard of the hold has gone. The future owns the data it needs
+    /// and does not keep the hold alive. Sends no request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect. Call it again.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn step() {}
+    /// # async fn save() {}
+    /// # async fn example(guard: &redlatch_core::Held) {
+    /// use std::{pin::pin, time::Duration};
+    ///
+    /// let mut ending = pin!(guard.ending(Duration::from_secs(3)));
+    /// loop {
+    ///     tokio::select! {
+    ///         () = &mut ending => break save().await, // 3 s are left for it
+    ///         () = step() => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn ending(&self, before: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.hold.ending(before)
+    }
+
     /// Runs `future` while the hold lasts. If the hold is lost, `future` is dropped at its next
     /// await. Each poll reads the clock first, so no work continues after the process was
     /// suspended.
@@ -275,6 +311,28 @@ impl Held {
         let ticket = ReleaseTicket::new(self.hold.client());
         let pending = self.take_release();
         release::run(ticket, pending).await
+    }
+
+    /// Returns until when work under the hold may go on, if nothing changes. Work that has to end
+    /// before the name is given away reads it before each step. Fails with the cause if the work
+    /// must not go on. For the crates of this family.
+    ///
+    /// While the client closes, the hold counts as lost and its name is kept until the end of the
+    /// grace. So this allows work which has been told to finish until then.
+    #[doc(hidden)]
+    pub fn work_until(&self) -> Result<Moment, LossCause> {
+        let client = self.hold.client();
+        if client.is_forked() {
+            return Err(LossCause::Forked);
+        }
+        self.hold.work_until(client.now())
+    }
+
+    /// Resolves when work under the hold must not go on; see [`work_until`](Self::work_until). For
+    /// the crates of this family.
+    #[doc(hidden)]
+    pub fn work_over(&self) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        self.hold.work_over()
     }
 
     /// Returns the primitive that the guard holds. For the crates of this family.

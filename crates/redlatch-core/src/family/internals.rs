@@ -4,14 +4,22 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
-    base::{primitive::Side, rules::Rule, script::ScriptCall, timeouts},
-    family::{AcquireOptions, AttemptId, Changed, Primitive, Together, WatchOptions, Watched},
+    base::{
+        observe::{self, Labels, RunEnded},
+        primitive::Side,
+        rules::Rule,
+        script::ScriptCall,
+        timeouts,
+    },
+    family::{
+        AcquireOptions, AttemptId, Changed, Primitive, TermEvent, Together, WatchOptions, Watched,
+    },
     net::{Answered, LinkClass, Repeated},
     protocol::{
         lease::Lease,
         name::{Key, Name},
     },
-    runtime::Value,
+    runtime::{BoxFuture, Value},
 };
 
 /// The operations of a [`Client`] for the sibling crates. Users do not call them.
@@ -80,8 +88,30 @@ pub trait Internals {
     fn metadata(&self, owner: &str)
     -> impl Future<Output = Result<Option<Metadata>, Error>> + Send;
 
+    /// Returns the description of this client.
+    fn description(&self) -> Metadata;
+
+    /// Reports the end of a run of a job.
+    fn run_ended(&self, run: &RunEnded<'_>);
+
     /// Pauses on this client's clock.
     fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Runs `future` in the background, on this client's runtime. The client does not wait for it.
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>);
+
+    /// Reports what happens to a term of `primitive`.
+    fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent);
+
+    /// Reports that a write to `key` was refused, since a higher token has written.
+    fn report_fenced(
+        &self,
+        kind: &'static str,
+        class: &Arc<str>,
+        key: &str,
+        token: Token,
+        mark: Token,
+    );
 
     /// Draws 64 random bits.
     fn random(&self) -> u64;
@@ -183,8 +213,36 @@ impl Internals for Client {
         self.0.record.read(self.net(), owner, deadline).await
     }
 
+    fn description(&self) -> Metadata {
+        self.0.record.metadata().clone()
+    }
+
+    fn run_ended(&self, run: &RunEnded<'_>) {
+        observe::run_ended(run);
+    }
+
     async fn pause(&self, span: Duration) {
         self.alarm(self.now() + span).await;
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        self.runtime().spawn(task, future);
+    }
+
+    fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent) {
+        observe::term(&Labels::of(primitive), primitive.name(), &token, event);
+    }
+
+    fn report_fenced(
+        &self,
+        kind: &'static str,
+        class: &Arc<str>,
+        key: &str,
+        token: Token,
+        mark: Token,
+    ) {
+        let class = Arc::clone(class);
+        observe::fenced(&Labels { kind, class }, key, &token, &mark);
     }
 
     fn random(&self) -> u64 {

@@ -13,6 +13,7 @@ mod scan;
 pub use crate::{
     api::builder::AcquireMany,
     base::{
+        observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
             AcquireRequest, Answer, AnswerForAll, Grant, Primitive, ReleaseReply, ReleaseRequest,

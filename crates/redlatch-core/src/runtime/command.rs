@@ -126,6 +126,8 @@ pub struct ServerError {
     pub message: String,
 }
 
+/// For the crates of this family.
+#[doc(hidden)]
 impl ServerError {
     /// Splits an error line into its code and the rest. A leading `-` is dropped.
     pub fn parse(line: &str) -> Self {

@@ -46,6 +46,7 @@ mod fair;
 mod family;
 mod latch;
 mod lua;
+mod once;
 mod pair;
 mod pool;
 mod reentrant;
@@ -68,6 +69,7 @@ const FAMILY: &[Share] = &[
     (12, fair::random_call),
     (20, pool::random_call),
     (12, latch::random_call),
+    (12, once::random_call),
 ];
 
 /// Random commands, scripts and expressions against every server of the list.

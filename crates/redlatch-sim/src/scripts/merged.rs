@@ -1,6 +1,6 @@
 //! Common calls as the calls for which they stand.
 
-use redlatch_lua::{Exclusive, FAIR, POOL, REENTRANT, RWLOCK, Source};
+use redlatch_lua::{ELECTION, Exclusive, FAIR, POOL, REENTRANT, RWLOCK, Source};
 
 /// How the arguments of a common call belong to those of the single calls. Positions count from 0
 /// and include the limit of time, if there is one.
@@ -21,7 +21,7 @@ pub(super) struct Layout {
 
 /// Returns the layout of a script that serves several calls.
 pub(super) fn layout(source: &Source) -> Option<Layout> {
-    [&REENTRANT, &FAIR.exclusive]
+    [&REENTRANT, &FAIR.exclusive, &ELECTION.plain, &ELECTION.fair]
         .into_iter()
         .find_map(|sources| exclusive(sources, source))
         .or_else(|| rwlock(source))

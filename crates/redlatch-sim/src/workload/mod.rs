@@ -4,6 +4,7 @@
 #[macro_use]
 mod macros;
 
+mod election;
 mod fair;
 mod guard;
 mod holding;
@@ -11,6 +12,7 @@ mod latch;
 mod life;
 mod lock;
 mod multi;
+mod once;
 mod pool;
 mod red;
 mod rwlock;
@@ -47,11 +49,13 @@ pub static KINDS: &[Kind] = &[
     &lock::Plain,
     &fair::Fair,
     &latch::CountDown,
+    &once::Jobs,
     &pool::Semaphore,
     &pool::Permits,
     &rwlock::ReadWrite,
     &multi::Several,
     &red::Quorum,
+    &election::Leaders,
 ];
 
 /// A piece of work of a worker.

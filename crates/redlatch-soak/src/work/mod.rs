@@ -3,12 +3,14 @@
 
 mod bench;
 mod durable;
+mod election;
 mod fair;
 mod given;
 mod guarded;
 mod latch;
 mod lock;
 mod multi;
+mod once;
 mod permits;
 mod red;
 mod rwlock;
@@ -41,6 +43,8 @@ pub(crate) static KINDS: &[&dyn Kind] = &[
     &guarded::FENCED,
     &guarded::CHECKED,
     &latch::CountDown,
+    &once::Jobs,
+    &election::Leaders,
 ];
 
 /// A primitive, or a way to use one, with its own names.

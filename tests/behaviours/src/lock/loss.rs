@@ -14,6 +14,9 @@ behaviours!(lock::loss as lock_loss:
     renewed_hold_outlives_its_lease,
     renewal_notices_a_deleted_key_and_does_not_create_it,
     run_ends_with_the_hold,
+    ending_comes_before_the_loss_of_a_hold_that_nothing_renews,
+    ending_of_a_renewed_hold_waits_for_trouble,
+    ending_comes_when_the_client_closes,
     max_hold_ends_renewal,
     dropped_guard_is_not_renewed,
 );
@@ -66,6 +69,49 @@ async fn run_ends_with_the_hold(backend: &Backend) {
         .await
         .unwrap_err();
     assert_eq!(error.loss(), Some(LossCause::Expired));
+}
+
+async fn ending_comes_before_the_loss_of_a_hold_that_nothing_renews(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().lease(3 * SECOND).await.unwrap();
+    guard.ending(SECOND).await;
+    guard.check().unwrap();
+    assert!(guard.remaining() <= SECOND);
+    guard.extend(6 * SECOND).await.unwrap();
+    guard.ending(SECOND).await;
+    guard.check().unwrap();
+    assert!(guard.remaining() <= SECOND, "the extension counts");
+    guard.ending(10 * SECOND).await;
+    guard.lost().await;
+    guard.ending(Duration::ZERO).await;
+}
+
+async fn ending_of_a_renewed_hold_waits_for_trouble(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    let ending = guard.ending(SECOND);
+    let waited = tokio::time::timeout(6 * SECOND, ending).await;
+    waited.expect_err("renewals move the deadline");
+    let ending = guard.ending(SECOND);
+    backend.command(&["DEL", "redlatch:{x}"]);
+    ending.await;
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Forgotten));
+    let ending = guard.ending(SECOND);
+    drop(guard);
+    let waited = tokio::time::timeout(SECOND, ending).await;
+    waited.expect_err("nothing ends any more");
+}
+
+async fn ending_comes_when_the_client_closes(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = client.lock("x").lock().await.unwrap();
+    let ending = guard.ending(SECOND);
+    let closing = tokio::spawn(async move { client.close(20 * SECOND).await });
+    ending.await;
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Closed));
+    drop(guard);
+    closing.await.unwrap();
 }
 
 async fn max_hold_ends_renewal(backend: &Backend) {

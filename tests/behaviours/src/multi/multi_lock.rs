@@ -259,6 +259,9 @@ async fn fixed_leases_are_counted_from_the_last_grant(fleet: &Fleet) {
     busy.release().await.unwrap();
     let guard = waiting.await.unwrap().unwrap();
     assert!(guard.remaining() > 9 * SECOND + 100 * MS);
+    guard.ending(8 * SECOND).await;
+    guard.check().unwrap();
+    assert!(guard.remaining() <= 8 * SECOND);
     guard.release().await;
 }
 

@@ -203,13 +203,16 @@ async fn hold_is_lost_when_a_majority_was_released_by_force(fleet: &Fleet) {
     let clients = fleet.clients().await;
     let guard = red(&clients).lock().renewed_lease(SECOND).await.unwrap();
     let lost = tokio::spawn(guard.lost());
+    let ending = tokio::spawn(guard.ending(SECOND / 10));
     for (at, client) in clients.iter().enumerate().take(3) {
         assert_eq!(guard.nodes_held(), 5 - at);
         assert!(guard.check().is_ok());
+        assert!(!ending.is_finished());
         assert!(client.lock("x").force_release().await.unwrap());
     }
     assert!(guard.check().is_err());
     lost.await.unwrap();
+    ending.await.unwrap();
     guard.release().await;
     fleet.assert_nothing_left(&clients).await;
 }

@@ -285,6 +285,8 @@ async fn a_lease_is_fixed_renewed_and_extended(backend: &Backend) {
     assert!(fixed.remaining() > SECOND);
     fixed.extend(SECOND).await.unwrap();
     assert!(fixed.remaining() > SECOND, "never shorter");
+    fixed.ending(SECOND / 2).await;
+    fixed.check().unwrap();
     assert_eq!(fixed.lost().await, LossCause::Expired);
     assert_eq!(
         fixed.run(async {}).await.unwrap_err().loss(),

@@ -15,7 +15,7 @@ pub(crate) struct Call {
     pub(crate) args: Vec<String>,
 }
 
-/// The items of a reply, numbers as their text.
+/// The items of a reply, numbers as their text, and nothing as an empty text.
 pub(crate) type Answer = Result<Vec<String>, ServerError>;
 
 pub(crate) struct Bed {
@@ -150,6 +150,7 @@ fn items(reply: &Value) -> Vec<String> {
     items
         .map(|item| match item {
             Value::Int(number) => number.to_string(),
+            Value::Nil => String::new(),
             other => other.as_str().unwrap().to_owned(),
         })
         .collect()

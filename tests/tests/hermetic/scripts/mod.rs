@@ -4,11 +4,14 @@
 pub(crate) mod bed;
 pub(crate) mod costs;
 mod driver;
+mod fence;
 mod fuzz;
 mod latch;
 mod latch_model;
 mod laws;
 mod lockstep;
 pub(crate) mod model;
+mod once;
+mod once_model;
 mod pool;
 mod rwlock;

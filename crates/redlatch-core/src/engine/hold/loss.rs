@@ -3,6 +3,7 @@
 use std::{
     pin::pin,
     sync::{Arc, Weak},
+    time::Duration,
 };
 
 use tokio::select;
@@ -12,6 +13,7 @@ use crate::{
     base::{observe, rules::Rule},
     protocol::{
         hold::{HoldState, LossCause},
+        lease::TIMER_GRAIN,
         time::Moment,
     },
 };
@@ -22,6 +24,78 @@ impl Hold {
     pub(crate) fn lost(
         self: &Arc<Self>,
     ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        self.noticed(|hold, now| match hold.state(now) {
+            HoldState::Lost(cause) => Look::Noticed(cause),
+            HoldState::Held | HoldState::Unknown => Look::At(hold.inner().local_lease.tell_at()),
+        })
+    }
+
+    /// Resolves `before` the deadline, unless it is moved in time, and when the hold is lost. Never
+    /// resolves after the last guard has gone. Does not keep the hold alive.
+    pub(crate) fn ending(
+        self: &Arc<Self>,
+        before: Duration,
+    ) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let ending = self.noticed(move |hold, now| {
+            if let HoldState::Lost(cause) = hold.state(now) {
+                return Look::Noticed(cause);
+            }
+            // Every renewal moves the deadline up, so this is looked at again when it has come.
+            match hold.inner().local_lease.valid_until().before(before) {
+                due if due <= now => Look::Noticed(LossCause::Expired),
+                due => Look::At(due),
+            }
+        });
+        async move {
+            ending.await;
+        }
+    }
+
+    /// Returns until when work under the hold may go on if nothing changes. Fails if it must not go
+    /// on.
+    ///
+    /// While the client closes, every hold counts as lost. Its name is kept until the end of the
+    /// grace, so that work which has been told may finish until then.
+    pub(crate) fn work_until(&self, now: Moment) -> Result<Moment, LossCause> {
+        let state = self.state(now);
+        let inner = self.inner();
+        let until = match state {
+            HoldState::Held | HoldState::Unknown => return Ok(inner.local_lease.tell_at()),
+            HoldState::Lost(LossCause::Closed) => {
+                let closes_at = self.client.closes_at().unwrap_or(now);
+                inner
+                    .local_lease
+                    .tell_at()
+                    .min(closes_at.before(TIMER_GRAIN))
+            }
+            HoldState::Lost(cause) => return Err(cause),
+        };
+        if now < until {
+            Ok(until)
+        } else {
+            Err(LossCause::Closed)
+        }
+    }
+
+    /// Resolves when work under the hold must not go on; see [`work_until`](Self::work_until).
+    pub(crate) fn work_over(
+        self: &Arc<Self>,
+    ) -> impl Future<Output = LossCause> + Send + 'static + use<> {
+        self.noticed(|hold, now| match hold.work_until(now) {
+            Ok(until) => Look::At(until),
+            Err(cause) => Look::Noticed(cause),
+        })
+    }
+
+    /// Resolves when `look` notices its event. It is called at first, at the times that it names,
+    /// and when the hold changes. Never resolves after the last guard has gone.
+    fn noticed<F>(
+        self: &Arc<Self>,
+        look: F,
+    ) -> impl Future<Output = LossCause> + Send + 'static + use<F>
+    where
+        F: Fn(&Self, Moment) -> Look + Send + 'static,
+    {
         let changed = Arc::clone(self.inner().changed.get_or_insert_default());
         let hold = Arc::downgrade(self);
         let alarms = Arc::clone(self.client.net().world.alarms());
@@ -34,8 +108,8 @@ impl Hold {
                 let mut changed = pin!(changed.notified());
                 // From here on, no notification is missed.
                 changed.as_mut().enable();
-                let look_at = match Self::look(&hold, alarms.now()) {
-                    Look::Lost(cause) => return cause,
+                let look_at = match Self::look(&hold, alarms.now(), &look) {
+                    Look::Noticed(cause) => return cause,
                     Look::At(moment) => moment,
                     Look::Ended => return std::future::pending().await,
                 };
@@ -48,17 +122,14 @@ impl Hold {
         }
     }
 
-    fn look(hold: &Weak<Self>, now: Moment) -> Look {
+    fn look(hold: &Weak<Self>, now: Moment, look: &impl Fn(&Self, Moment) -> Look) -> Look {
         let Some(hold) = hold.upgrade() else {
             return Look::Ended;
         };
-        let state = hold.state(now);
-        let inner = hold.inner();
-        match state {
-            _ if inner.ended => Look::Ended,
-            HoldState::Lost(cause) => Look::Lost(cause),
-            _ if !hold.client.keeps(Rule::TellByClock) => Look::At(Moment::FAR_FUTURE),
-            HoldState::Held | HoldState::Unknown => Look::At(inner.local_lease.tell_at()),
+        match look(&hold, now) {
+            _ if hold.inner().ended => Look::Ended,
+            Look::At(_) if !hold.client.keeps(Rule::TellByClock) => Look::At(Moment::FAR_FUTURE),
+            seen => seen,
         }
     }
 
@@ -111,7 +182,7 @@ impl Hold {
         state
     }
 
-    pub(super) fn tell_change(&self) {
+    pub(crate) fn tell_change(&self) {
         let changed = self.inner().changed.clone();
         if let Some(changed) = changed {
             changed.notify_waiters();
@@ -133,10 +204,11 @@ impl Hold {
     }
 }
 
-/// The result of a check for a loss.
+/// The result of a look at a hold.
 enum Look {
-    Lost(LossCause),
-    /// The hold is not lost; check again at this time.
+    /// The event has happened. The cause says why, if it is a loss.
+    Noticed(LossCause),
+    /// It has not happened; look again at this time.
     At(Moment),
     /// The last guard has gone. Nothing can be lost any more.
     Ended,

@@ -4,6 +4,7 @@ mod fair;
 mod latch;
 mod lock;
 mod multi;
+mod once;
 mod permits;
 mod red;
 mod rwlock;
@@ -22,6 +23,7 @@ pub(super) static KINDS: &[AnyKind] = &[
     &rwlock::Reader,
     &semaphore::Semaphore,
     &permits::Permits,
+    &once::Jobs,
     &multi::Multi,
     &striped::Striped,
     &red::Red,

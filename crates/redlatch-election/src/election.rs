@@ -1,0 +1,382 @@
+//! The handle of an election.
+
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Client, Durability, Error, ErrorKind,
+    exclusive::{Exclusive, ForceRelease},
+    family::{Internals, Lease},
+};
+
+use crate::{
+    FallibleElection, Leader, Observe, OnError, ScopedTerm, Term,
+    campaign::Plan,
+    kind::{FAIR, PLAIN},
+    observe::{self, Observed},
+};
+
+/// An election under one name, shared by all processes that use the same server and prefix.
+///
+/// The handle is cheap to make and to clone and does no I/O. The first call that would send a
+/// request reports an invalid name or option.
+///
+/// * **Leading** is to run the closure of [`lead`](Self::lead) with a `&Term`. There is no
+///   `is_leader()`: its answer could be outdated when it arrives.
+/// * **Terms**: at most one at a time. Each has a fencing token greater than that of every earlier
+///   term. The work of a term is dropped at the term's deadline, before the server can give the
+///   name away, even if the server is unreachable.
+/// * **The name is given back** only after the work and the tasks of the term have ended.
+/// * **A lost term** ends the work. The candidate campaigns again by itself.
+/// * **A leader that dies** leads until its lease ends, 30 s by default. Others wait for it.
+/// * **Order**: any candidate may lead next. With [`fair`](Self::fair) they lead in order of
+///   arrival. All candidates of one name have to choose the same.
+/// * **An unreachable server** ends no campaign. The candidate goes on until it can lead.
+/// * **Failover, restarts without persistence, clocks that are set** can lead to two terms. The
+///   later one has the greater token, unless the server lost its data and its clock was set back.
+/// * **Code that does not yield** is not dropped at the deadline, nor is `spawn_blocking`. Pass the
+///   token to what it writes to.
+///
+/// # Examples
+///
+/// `redlatch`'s `client.election(name)` creates one. Without that crate:
+///
+/// ```no_run
+/// # async fn step(_: redlatch_core::Token) {}
+/// # async fn example() -> Result<(), redlatch_core::Error> {
+/// use std::{pin::pin, time::Duration};
+/// use redlatch_core::Client;
+/// use redlatch_election::Election;
+///
+/// let client = Client::connect("redis://localhost").await?;
+/// let election = Election::new(&client, "scheduler")
+///     .lease(Duration::from_secs(15))
+///     .value("10.0.0.7:9000");
+/// election
+///     .lead(async |term| {
+///         let mut ending = pin!(term.ending());
+///         loop {
+///             tokio::select! {
+///                 () = &mut ending => return, // `grace` is left to finish
+///                 () = step(term.token()) => {}
+///             }
+///         }
+///     })
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Election {
+    client: Client,
+    name: String,
+    class: String,
+    fair: bool,
+    lease: Option<Duration>,
+    grace: Option<Duration>,
+    value: String,
+    durability: Durability,
+}
+
+impl Election {
+    /// Creates a handle of the election called `name`: 1 to 512 bytes of UTF-8. Does no I/O.
+    pub fn new(client: &Client, name: &str) -> Self {
+        Self {
+            client: client.clone(),
+            name: name.to_owned(),
+            class: String::new(),
+            fair: false,
+            lease: None,
+            grace: None,
+            value: String::new(),
+            durability: Durability::Master,
+        }
+    }
+
+    /// Labels this handle's metrics and events with `class`. Names are never used as labels.
+    #[must_use]
+    pub fn class(mut self, class: &str) -> Self {
+        class.clone_into(&mut self.class);
+        self
+    }
+
+    /// Sets the lease of a term, which is renewed every third of it: 1 s to 365 days, else
+    /// `InvalidLease`. Default: the client's default lease, 30 s.
+    ///
+    /// This is how long others wait after a leader has died, and for how long a leader may lead
+    /// without an answer of the server.
+    #[must_use]
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// Sets how long before the deadline [`Term::ending`] resolves: at most half of the lease, else
+    /// `InvalidOption`. Default: a fifth of the lease.
+    #[must_use]
+    pub const fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// Sets the value that others see while this candidate leads, such as its address: at most 1024
+    /// bytes, else `InvalidOption`. Default: empty.
+    #[must_use]
+    pub fn value(mut self, value: &str) -> Self {
+        value.clone_into(&mut self.value);
+        self
+    }
+
+    /// Lets candidates lead in the order in which they began to wait, as
+    /// [fair locks](redlatch_core::exclusive::Exclusive) are granted. Default: whoever comes first
+    /// when the name is free.
+    ///
+    /// All candidates of a name have to choose the same. Otherwise they get `WrongKind`.
+    #[must_use]
+    pub const fn fair(mut self) -> Self {
+        self.fair = true;
+        self
+    }
+
+    /// Sets the durability that a term and its renewals need before they count. Default:
+    /// [`Durability::Master`]. See [`Acquire::durability`](redlatch_core::Acquire::durability).
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Chooses what follows an error of the work. Work that may fail, or that has a result, needs
+    /// this choice.
+    pub const fn on_error(self, on_error: OnError) -> FallibleElection {
+        FallibleElection::new(self, on_error)
+    }
+
+    /// Campaigns, and runs `work` while this candidate leads. Returns when the work returns, after
+    /// the name has been given back.
+    ///
+    /// The work begins when the server has confirmed that this candidate leads. If the term is
+    /// lost, the work is dropped at its next await, before any other await of this call. Then the
+    /// call campaigns again, and runs the work again in its next term. While the client closes, the
+    /// work may go on until the end of the grace of `close`; [`Term::ending`] tells it.
+    ///
+    /// The future is `Send` if the work is. That allows `tokio::spawn` of the whole call, with an
+    /// `async move` closure that owns what it captures:
+    ///
+    /// ```no_run
+    /// # fn example(election: redlatch_election::Election) {
+    /// let name = String::from("owned");
+    /// tokio::spawn(async move {
+    ///     election
+    ///         .lead(async move |term| {
+    ///             println!("{name} leads with {}", term.token());
+    ///             term.ending().await;
+    ///         })
+    ///         .await
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// A closure that captures a reference does not compile there (rust-lang/rust#138207), whatever
+    /// it refers to. "Implementation of `AsyncFnMut` is not general enough" or "implementation of
+    /// `Send` is not general enough" is the error. [`lead_boxed`](Self::lead_boxed) compiles. On a
+    /// future that is awaited in place, references are no problem.
+    ///
+    /// ```compile_fail
+    /// # fn example(election: redlatch_election::Election) {
+    /// tokio::spawn(async move {
+    ///     let local = String::from("borrowed");
+    ///     election
+    ///         .lead(async |term| {
+    ///             println!("{local} leads with {}", term.token());
+    ///             term.ending().await;
+    ///         })
+    ///         .await
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// # Cost
+    ///
+    /// Three commands per term, a renewal per third of the lease, and what a waiter of a lock costs
+    /// while others lead.
+    ///
+    /// # Errors
+    ///
+    /// At once, or in a later campaign: `InvalidName`, `InvalidLease`, `InvalidOption`,
+    /// `WrongKind`, `Permission`, `Auth`, `Protocol`, `Closed` when the client closes. Trouble that
+    /// passes by itself, such as an unreachable server, is no error: the campaign goes on. See
+    /// [`Error::is_transient`].
+    ///
+    /// # Panics
+    ///
+    /// A panic of the work goes on in the caller. The name is given back in the background after
+    /// the tasks of the term have ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any await. The work is dropped, the tasks of the term are
+    /// stopped, and the name is given back in the background after they have ended.
+    pub async fn lead(&self, mut work: impl AsyncFnMut(&Term)) -> Result<(), Error> {
+        let plan = self.plan()?;
+        loop {
+            let term = plan.term().await?;
+            let ran = term.run(work(&term)).await;
+            term.end().await;
+            if ran.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task:
+    ///
+    /// ```no_run
+    /// # fn example(election: redlatch_election::Election) {
+    /// tokio::spawn(async move {
+    ///     let local = String::from("borrowed");
+    ///     let local = &local;
+    ///     election
+    ///         .lead_boxed(|term| {
+    ///             Box::pin(async move {
+    ///                 println!("{local} leads with {}", term.token());
+    ///                 term.ending().await;
+    ///             })
+    ///         })
+    ///         .await
+    /// });
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lead`](Self::lead).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lead`](Self::lead).
+    pub async fn lead_boxed<'env, F>(&self, mut work: F) -> Result<(), Error>
+    where
+        F: for<'a> FnMut(&'a ScopedTerm<'env>) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+    {
+        let plan = self.plan()?;
+        loop {
+            let term = ScopedTerm::new(plan.term().await?);
+            let ran = term.run(work(&term)).await;
+            term.into_inner().end().await;
+            if ran.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns who leads; `None` if nobody does. Costs one command. The answer may be outdated on
+    /// arrival and decides nothing.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`. `WrongKind` for a name of another kind. `Permission`, `Auth`, `Closed`.
+    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
+    /// `patience`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn leader(&self) -> Result<Option<Leader>, Error> {
+        let observed = self.observed()?;
+        Ok(observe::leader(
+            observe::look(&self.client, &observed.key).await?,
+        ))
+    }
+
+    /// Returns a stream of who leads, for display and for forwarding. It decides nothing. The first
+    /// item is the present state, and each further item is a change.
+    ///
+    /// A new leader is seen at once, by a message, and at the latest after 2 s ± 20 %. That nobody
+    /// leads is seen within the same time. Changes that follow each other quickly may be seen as
+    /// one.
+    ///
+    /// # Cost
+    ///
+    /// Two commands per change, and one re-check every two seconds for all observers of this name
+    /// in this client.
+    pub fn observe(&self) -> Observe {
+        Observe::new(&self.client, self.observed().map(Arc::new))
+    }
+
+    /// Creates a request that ends the present term of any candidate. Awaiting the returned builder
+    /// sends it. The leader learns of it at its next renewal, and campaigns again.
+    ///
+    /// **This breaks "one term at a time" by definition**, unless
+    /// [`after_lease`](ForceRelease::after_lease) is chosen. See
+    /// [`Exclusive::force_release`].
+    pub fn force_release(&self) -> ForceRelease {
+        self.exclusive().force_release()
+    }
+
+    /// Returns the name as it was given; `None` if it is invalid.
+    pub fn name(&self) -> Option<&str> {
+        self.exclusive().key().ok().map(|_| self.name.as_str())
+    }
+
+    /// Checks the options, and returns what the campaign goes for.
+    pub(crate) fn plan(&self) -> Result<Arc<Plan>, Error> {
+        let lease = match self.lease {
+            Some(lease) => lease,
+            None => self.client.default_lease().span().max(Lease::MIN_RENEWED),
+        };
+        let lease = Lease::renewed(lease).map_err(|error| {
+            Error::with_source(ErrorKind::InvalidLease, error.to_string(), error)
+        })?;
+        let grace = self.grace.unwrap_or_else(|| lease.span() / 5);
+        if grace > lease.span() / 2 {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the grace of {grace:?} is longer than half of the lease of {:?}, so it would begin although renewals succeed",
+                    lease.span()
+                ),
+            ));
+        }
+        if self.value.len() > MAX_VALUE {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the value of a leader has {} bytes; it has {MAX_VALUE} at most",
+                    self.value.len()
+                ),
+            ));
+        }
+        Ok(Arc::new(Plan {
+            client: self.client.clone(),
+            primitive: self.exclusive().primitive()?,
+            lease: lease.span(),
+            grace,
+            value: self.value.clone(),
+            durability: self.durability,
+        }))
+    }
+
+    fn observed(&self) -> Result<Observed, Error> {
+        Ok(Observed {
+            key: self.exclusive().key()?.clone(),
+            class: self.class.as_str().into(),
+        })
+    }
+
+    fn exclusive(&self) -> Exclusive {
+        let kind = if self.fair { &FAIR } else { &PLAIN };
+        Exclusive::new(&self.client, kind, &self.name).class(&self.class)
+    }
+}
+
+impl fmt::Debug for Election {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Election")
+            .field("name", &self.name)
+            .field("fair", &self.fair)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Longest value in bytes.
+const MAX_VALUE: usize = 1024;

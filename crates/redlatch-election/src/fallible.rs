@@ -1,0 +1,174 @@
+//! Leading with work that may fail or has a result.
+
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Error, ErrorKind,
+    family::{Internals, TermEvent},
+};
+
+use crate::{Election, ScopedTerm, Term, campaign::Plan};
+
+/// What a leader does after its work has failed. The choice has no default: with one, either a
+/// leader would give up its place for every hiccup, or a broken leader would keep the others from
+/// trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// Gives the name back, pauses, and campaigns again. Another candidate may lead in the
+    /// meantime.
+    Resign {
+        /// From the release to the next campaign: 10 ms to 365 days.
+        pause: Duration,
+    },
+    /// Stays the leader, pauses, and runs the work again in the same term.
+    Retry {
+        /// From the end of the work to its next run: 10 ms to 365 days. The term is renewed in the
+        /// meantime, and may be lost.
+        pause: Duration,
+    },
+}
+
+/// An [`Election`] with a choice for failed work. See [`Election::on_error`].
+#[derive(Clone, Debug)]
+#[must_use = "nobody leads until `lead` is called and awaited"]
+pub struct FallibleElection {
+    election: Election,
+    on_error: OnError,
+}
+
+impl FallibleElection {
+    pub(crate) const fn new(election: Election, on_error: OnError) -> Self {
+        Self { election, on_error }
+    }
+
+    /// Campaigns, and runs `work` while this candidate leads. Returns the value of the work.
+    ///
+    /// As [`Election::lead`], except that `Ok` ends the call and `Err` leads to what
+    /// [`on_error`](Election::on_error) chose. An error of the work is reported by the event
+    /// `work_failed`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Election::lead`], and `InvalidOption` for a pause out of bounds. Never an error of the
+    /// work.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Election::lead`].
+    pub async fn lead<T, E: fmt::Display>(
+        &self,
+        mut work: impl AsyncFnMut(&Term) -> Result<T, E>,
+    ) -> Result<T, Error> {
+        let plan = self.plan()?;
+        loop {
+            let mut term = plan.term().await?;
+            let pause = loop {
+                let ran = term.run(work(&term)).await;
+                match self.next(&term, ran) {
+                    Next::Done(value) => {
+                        term.end().await;
+                        return Ok(value);
+                    }
+                    Next::Retry(pause) => {
+                        term.end_tasks().await;
+                        if term.pause(pause).await.is_err() {
+                            break None;
+                        }
+                    }
+                    Next::Campaign(pause) => break pause,
+                }
+            };
+            term.end().await;
+            if let Some(pause) = pause {
+                plan.client.pause(pause).await;
+            }
+        }
+    }
+
+    /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task.
+    /// See [`Election::lead_boxed`].
+    ///
+    /// # Errors
+    ///
+    /// As [`lead`](Self::lead).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`lead`](Self::lead).
+    pub async fn lead_boxed<'env, T, E: fmt::Display, F>(&self, mut work: F) -> Result<T, Error>
+    where
+        F: for<'a> FnMut(
+            &'a ScopedTerm<'env>,
+        ) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>,
+    {
+        let plan = self.plan()?;
+        loop {
+            let mut term = ScopedTerm::new(plan.term().await?);
+            let pause = loop {
+                let ran = term.run(work(&term)).await;
+                match self.next(&term, ran) {
+                    Next::Done(value) => {
+                        term.into_inner().end().await;
+                        return Ok(value);
+                    }
+                    Next::Retry(pause) => {
+                        term.as_mut().end_tasks().await;
+                        if term.pause(pause).await.is_err() {
+                            break None;
+                        }
+                    }
+                    Next::Campaign(pause) => break pause,
+                }
+            };
+            term.into_inner().end().await;
+            if let Some(pause) = pause {
+                plan.client.pause(pause).await;
+            }
+        }
+    }
+
+    fn plan(&self) -> Result<Arc<Plan>, Error> {
+        let (OnError::Resign { pause } | OnError::Retry { pause }) = self.on_error;
+        if pause < MIN_PAUSE || pause > MAX_PAUSE {
+            return Err(Error::new(
+                ErrorKind::InvalidOption,
+                format!(
+                    "the pause of {pause:?} after failed work is out of bounds; it is 10 ms to 365 days"
+                ),
+            ));
+        }
+        self.election.plan()
+    }
+
+    fn next<T, E: fmt::Display>(
+        &self,
+        term: &Term,
+        ran: Result<Result<T, E>, redlatch_core::LossCause>,
+    ) -> Next<T> {
+        match ran {
+            Ok(Ok(value)) => Next::Done(value),
+            Ok(Err(error)) => {
+                term.report(TermEvent::WorkFailed(error.to_string()));
+                match self.on_error {
+                    OnError::Resign { pause } => Next::Campaign(Some(pause)),
+                    OnError::Retry { pause } => Next::Retry(pause),
+                }
+            }
+            Err(_) => Next::Campaign(None),
+        }
+    }
+}
+
+/// What follows a run of the work.
+enum Next<T> {
+    Done(T),
+    Retry(Duration),
+    /// Ends the term, and campaigns again after this pause.
+    Campaign(Option<Duration>),
+}
+
+/// Shortest pause after failed work. Without one, work that fails at once would load the server.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Longest pause after failed work.
+const MAX_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod campaign;
+mod election;
+mod fallible;
+mod kind;
+mod observe;
+mod scripts;
+mod task;
+mod term;
+
+pub use election::Election;
+pub use fallible::{FallibleElection, OnError};
+pub use observe::{Leader, Observe};
+pub use task::TermTask;
+pub use term::{ScopedTerm, Term};

@@ -1,0 +1,207 @@
+//! Who leads, for display and forwarding.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, SystemTime},
+};
+
+use futures_core::Stream;
+use futures_util::stream;
+use redlatch_core::{
+    Client, Error, ErrorKind, Token,
+    family::{Internals, Key, PhaseState, ScriptCall, Snapshot, Wait, WatchOptions, Watched},
+    runtime::Value,
+};
+
+use crate::scripts::{LookScript, Looked};
+
+/// A leader as the server knows it. The information may be outdated on arrival, and decides
+/// nothing: a leader is who has a [`Term`](crate::Term).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leader {
+    /// The value that the leader has [set](crate::Election::value), possibly empty. `None` before
+    /// the leader has told it, which is about a round trip after its term began.
+    pub value: Option<String>,
+    /// The fencing token of the term.
+    pub token: Token,
+    /// When the term began, by the server's clock. Derived from the token, so it is too late after
+    /// the server's clock was set back.
+    pub since: SystemTime,
+}
+
+/// A stream of who leads. See [`Election::observe`](crate::Election::observe).
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct Observe(Pin<Box<dyn Stream<Item = Result<Option<Leader>, Error>> + Send>>);
+
+impl Observe {
+    pub(crate) fn new(client: &Client, name: Result<Arc<Observed>, Error>) -> Self {
+        let watch = Watch {
+            client: client.clone(),
+            observed: name,
+            shown: None,
+        };
+        Self(Box::pin(stream::unfold(Some(watch), |watch| async move {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(leader) => Some((Ok(leader), Some(watch))),
+                Err(error) if error.is_transient() => Some((Err(error), Some(watch))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })))
+    }
+
+    /// Returns the next change: who leads, or `None` inside if nobody does. The first call returns
+    /// the present state. Returns `None` outside after an error that does not pass by itself.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
+    /// `patience`; the next call goes on. `InvalidName`, `WrongKind`, `TooManyWaiters`,
+    /// `Permission`, `Auth`, `Closed`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads. If the future is dropped, the next call goes on.
+    pub async fn next(&mut self) -> Option<Result<Option<Leader>, Error>> {
+        std::future::poll_fn(|context| self.0.as_mut().poll_next(context)).await
+    }
+}
+
+impl Stream for Observe {
+    type Item = Result<Option<Leader>, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.as_mut().poll_next(context)
+    }
+}
+
+impl fmt::Debug for Observe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observe").finish_non_exhaustive()
+    }
+}
+
+/// One observer.
+struct Watch {
+    client: Client,
+    observed: Result<Arc<Observed>, Error>,
+    /// The state that was shown last.
+    shown: Option<Looked>,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Result<Option<Leader>, Error> {
+        let observed = self.observed.as_ref().map_err(Error::clone)?;
+        loop {
+            if let Some(shown) = &self.shown {
+                let options = WatchOptions {
+                    phase: Some(phase(shown)),
+                    wait: Wait::Forever,
+                    strategy: None,
+                };
+                let watched: Arc<dyn Watched> = observed.clone();
+                self.client.watch(&watched, &options).await?;
+            }
+            let looked = look(&self.client, &observed.key).await?;
+            let before = self.shown.replace(looked.clone());
+            if before.is_none_or(|before| phase(&before) != phase(&looked)) {
+                return Ok(leader(looked));
+            }
+        }
+    }
+}
+
+/// Returns what the server knows of the leader.
+pub(crate) async fn look(client: &Client, key: &Key) -> Result<Looked, Error> {
+    LookScript::decode(&client.query(&LookScript { key }.call()).await?)
+}
+
+pub(crate) fn leader(looked: Looked) -> Option<Leader> {
+    let Looked::Led { token, value, .. } = looked else {
+        return None;
+    };
+    Some(Leader {
+        value,
+        token,
+        since: SystemTime::UNIX_EPOCH + Duration::from_micros(token.as_u64()),
+    })
+}
+
+/// The name of an election, as its observers watch it.
+///
+/// The core waits for the end of phases. A term has two, before and after its value is known, and
+/// the time after a term is one.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    pub(crate) key: Key,
+    pub(crate) class: Arc<str>,
+}
+
+/// Returns the number of a phase. Numbers rise with the tokens, which are below 2^53.
+const fn phase(looked: &Looked) -> u64 {
+    match looked {
+        Looked::Led {
+            token, value: None, ..
+        } => 4 * token.as_u64(),
+        Looked::Led { token, .. } => 4 * token.as_u64() + 1,
+        Looked::Vacant(Some(token)) => 4 * token.as_u64() + 2,
+        Looked::Vacant(None) => 0,
+    }
+}
+
+impl Watched for Observed {
+    fn kind(&self) -> &'static str {
+        "election_observer"
+    }
+
+    fn class(&self) -> Arc<str> {
+        Arc::clone(&self.class)
+    }
+
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn look(&self, _phases: &[u64]) -> ScriptCall {
+        LookScript { key: &self.key }.call()
+    }
+
+    fn looked(&self, phases: &[u64], reply: &Value) -> Result<Snapshot, Error> {
+        let looked = LookScript::decode(reply)?;
+        let present = phase(&looked);
+        let state = |&asked: &u64| {
+            let state = if asked == present {
+                PhaseState::UnderWay
+            } else {
+                PhaseState::Over
+            };
+            (asked, state)
+        };
+        Ok(Snapshot {
+            states: phases.iter().map(state).collect(),
+            present: Some((present, PhaseState::UnderWay)),
+            remaining: match looked {
+                Looked::Led { remaining, .. } => remaining,
+                Looked::Vacant(_) => Duration::MAX,
+            },
+        })
+    }
+
+    fn absent(&self) -> Error {
+        self.gone()
+    }
+
+    fn gone(&self) -> Error {
+        Error::new(
+            ErrorKind::Protocol,
+            format!(
+                "the election {} has no state that can be watched",
+                self.name()
+            ),
+        )
+    }
+}

@@ -1,0 +1,274 @@
+//! One term of a leader.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    marker::PhantomData,
+    ops::Deref,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use redlatch_core::{
+    Error, Held, LossCause, Token,
+    family::{Internals, Rule, TermEvent},
+};
+
+use crate::{
+    TermTask,
+    campaign::Plan,
+    scripts::AnnounceScript,
+    task::{TaskGroup, stray},
+};
+
+/// Proof of leading, for as long as the work runs. [`Election::lead`](crate::Election::lead) passes
+/// it to the work.
+///
+/// A term is made of a confirmed hold of the name, with a deadline by this process's own clock. It
+/// cannot be cloned, and it cannot outlive the work:
+///
+/// ```compile_fail,E0521
+/// # async fn example(election: redlatch_election::Election) {
+/// election
+///     .lead(async |term| {
+///         // A task may run for longer than the work, so it cannot have the term.
+///         tokio::spawn(async move { term.ending().await });
+///     })
+///     .await;
+/// # }
+/// ```
+///
+/// ```compile_fail,E0308
+/// # async fn example(election: redlatch_election::Election) {
+/// election
+///     .lead(async |term| {
+///         // `Term` is not `Clone`: this clones the reference only.
+///         let copy: redlatch_election::Term = term.clone();
+///     })
+///     .await;
+/// # }
+/// ```
+///
+/// Tasks of the term are started by [`spawn`](Self::spawn). Code that does not yield, and tasks
+/// that were started in another way, are not stopped by the end of a term. For them there is the
+/// [token](Self::token), which the resource checks.
+pub struct Term {
+    /// The hold. Each task has a share, so that the name is given back after the last of them, even
+    /// if the call that leads is dropped.
+    held: Arc<Held>,
+    tasks: TaskGroup,
+    plan: Arc<Plan>,
+    announced: AtomicBool,
+}
+
+impl Term {
+    pub(crate) fn new(held: Held, plan: &Arc<Plan>) -> Self {
+        let term = Self {
+            held: Arc::new(held),
+            tasks: TaskGroup::new(),
+            plan: Arc::clone(plan),
+            announced: AtomicBool::new(false),
+        };
+        term.report(TermEvent::Began);
+        term
+    }
+
+    /// Returns the fencing token of this term. It is greater than the token of every earlier term
+    /// of the same name. Pass it to every resource that the work writes to.
+    pub fn token(&self) -> Token {
+        self.held.token()
+    }
+
+    /// Returns the name of the election.
+    pub fn name(&self) -> &str {
+        self.held.name()
+    }
+
+    /// Resolves when the work should finish: the election's [`grace`](crate::Election::grace)
+    /// before the deadline, unless the term is renewed in time; at once when the term is lost, and
+    /// when the client closes.
+    ///
+    /// The work is dropped when the grace has passed. While the client closes, that is at the end
+    /// of the grace of `close`, and at the deadline of the term if that is earlier. The future owns
+    /// the data it needs. Sends no request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect. Call it again.
+    pub fn ending(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.held.ending(self.plan.grace)
+    }
+
+    /// Fails with the cause if the work must not go on. Call it before each step that takes long
+    /// without an await. Sends no request: it reads this client's clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Lost`](redlatch_core::ErrorKind::Lost).
+    pub fn check(&self) -> Result<(), Error> {
+        match self.held.work_until() {
+            Ok(_) => Ok(()),
+            Err(cause) => Err(Error::lost(cause)),
+        }
+    }
+
+    /// Tells whether the previous term ended without a release, so that its work may be half done.
+    /// `false` is no proof; see [`Held::is_after_abandonment`].
+    pub fn is_after_abandonment(&self) -> bool {
+        self.held.is_after_abandonment()
+    }
+
+    /// Runs `future` as a task of this term, on the runtime of the client.
+    ///
+    /// The task is dropped when the work ends, in whatever way, and when the term is lost. Every
+    /// poll of it looks at the deadline first. The name is given back only after the task has been
+    /// dropped. To let the task finish, await the returned handle before the work ends.
+    ///
+    /// A task that does not yield delays the end of the term, and nothing stops it at the deadline.
+    pub fn spawn<F>(&self, future: F) -> TermTask<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let client = self.held.client();
+        if !client.keeps(Rule::EndTasks) {
+            let (task, handle) = stray(future);
+            client.spawn("term", Box::pin(task));
+            return handle;
+        }
+        let (task, handle) = self.tasks.task(&self.held, future);
+        client.spawn("term", Box::pin(task));
+        handle
+    }
+
+    /// Runs the work, at most as long as it may go on. The work has been dropped when this returns.
+    pub(crate) async fn run<F: Future>(&self, work: F) -> Result<F::Output, LossCause> {
+        let ended = {
+            let mut work = pin!(work);
+            let mut over = pin!(self.held.work_over());
+            let mut announcing: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
+                Some(Box::pin(self.announce()));
+            let looks = self.held.client().keeps(Rule::LookBeforeWork);
+            poll_fn(|context| {
+                if looks {
+                    // This reads the clock, so it detects a loss that no timer has reported yet.
+                    self.held.work_until()?;
+                    if let Poll::Ready(cause) = over.as_mut().poll(context) {
+                        return Poll::Ready(Err(cause));
+                    }
+                }
+                if let Some(announce) = &mut announcing
+                    && announce.as_mut().poll(context).is_ready()
+                {
+                    announcing = None;
+                }
+                work.as_mut().poll(context).map(Ok)
+            })
+            .await
+        };
+        if let Err(cause) = ended {
+            self.report(TermEvent::Lost(cause));
+        }
+        ended
+    }
+
+    /// Ends the tasks of a run of the work.
+    pub(crate) async fn end_tasks(&mut self) {
+        std::mem::replace(&mut self.tasks, TaskGroup::new())
+            .end()
+            .await;
+    }
+
+    /// Pauses within the term. Fails if the term ends before.
+    pub(crate) async fn pause(&self, span: Duration) -> Result<(), LossCause> {
+        self.run(self.held.client().pause(span)).await
+    }
+
+    /// Ends the tasks, and gives the name back. Waits for the answer to that, within the client's
+    /// `patience`; if there is none, the release goes on in the background.
+    pub(crate) async fn end(self) {
+        self.tasks.end().await;
+        // Every task has dropped its share.
+        if let Some(held) = Arc::into_inner(self.held) {
+            let _ = held.release().await;
+        }
+    }
+
+    pub(crate) fn report(&self, event: TermEvent) {
+        let client = self.held.client();
+        client.report_term(self.held.primitive().as_ref(), self.token(), event);
+    }
+
+    /// Tells the value to observers, once per term. Does not matter to the work.
+    async fn announce(&self) {
+        let script = AnnounceScript {
+            key: self.held.primitive().key(),
+            owner: self.held.owner(),
+            token: self.token(),
+            value: &self.plan.value,
+        };
+        let (client, call) = (self.held.client(), script.call());
+        while !self.announced.load(Ordering::Relaxed) {
+            let answer = client.query(&call).await;
+            match answer.and_then(|reply| AnnounceScript::decode(&reply)) {
+                Ok(_) => self.announced.store(true, Ordering::Relaxed),
+                Err(error) if error.is_transient() => client.pause(AGAIN).await,
+                Err(error) => {
+                    self.report(TermEvent::NotAnnounced(error));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Term")
+            .field("name", &self.name())
+            .field("token", &self.token())
+            .field("state", &self.held.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Term`] in [`lead_boxed`](crate::Election::lead_boxed). It derefs to the term. The work may
+/// borrow data that lives for `'env`.
+#[derive(Debug)]
+pub struct ScopedTerm<'env> {
+    term: Term,
+    /// The name of a reference to this type implies that `'env` outlives the reference.
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl ScopedTerm<'_> {
+    pub(crate) const fn new(term: Term) -> Self {
+        Self {
+            term,
+            env: PhantomData,
+        }
+    }
+
+    pub(crate) const fn as_mut(&mut self) -> &mut Term {
+        &mut self.term
+    }
+
+    pub(crate) fn into_inner(self) -> Term {
+        self.term
+    }
+}
+
+impl Deref for ScopedTerm<'_> {
+    type Target = Term;
+
+    fn deref(&self) -> &Term {
+        &self.term
+    }
+}
+
+/// The pause before a value is told again that could not be told.
+const AGAIN: Duration = Duration::from_secs(1);

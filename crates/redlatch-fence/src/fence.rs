@@ -1,0 +1,378 @@
+//! The fence of data in Redis.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Client, Error, ErrorKind, Token,
+    family::{Internals, Key, Lease, Name, slot_of},
+    runtime::Value,
+};
+
+use crate::{
+    Fenced, FencedScript,
+    scripts::{FencedWrite, LookScript, ResetScript, Write},
+};
+
+/// A key in Redis that only the holder of the highest token may write to.
+///
+/// The key is yours: no prefix is added, and others read it as they like. The *mark*, the highest
+/// token that has written, is beside it in the same slot. Check, write and advance of the mark are
+/// one script. Every write to the key has to go through the fence; the server does not enforce it.
+///
+/// * **Tokens** of one lock, or of one election, are comparable with each other and with no others.
+///   All writers of one fence have to use the same lock.
+/// * **A token equal to the mark** is accepted: a holder may write as often as it likes.
+/// * **Once**: each call writes once, however often its request is sent, duplicated or delayed.
+/// * **The mark stays** as long as the server keeps it: for ever by default, about 100 bytes. See
+///   [`keep`](Self::keep).
+/// * **A server that loses its data** loses the mark with the data. A server that gives out tokens
+///   and comes back with its clock behind gives out tokens below the mark: all writes are refused
+///   until [`reset`](Self::reset).
+///
+/// # Examples
+///
+/// `redlatch`'s `client.fence(key)` creates one. Without that crate:
+///
+/// ```no_run
+/// # async fn example(guard: redlatch_core::Held) -> Result<(), redlatch_core::Error> {
+/// use redlatch_core::Client;
+/// use redlatch_fence::{Fence, Fenced};
+///
+/// let client = Client::connect("redis://localhost").await?;
+/// let report = Fence::new(&client, "report:today");
+/// match report.set(guard.token(), "all is well").await? {
+///     Fenced::Written(()) => {}
+///     Fenced::Refused { mark } => println!("token {mark} has written; this hold is over"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Rights
+///
+/// The server's user needs the right to write to the key itself, beside those for the prefix.
+#[derive(Clone)]
+pub struct Fence {
+    client: Client,
+    place: Result<Arc<Place>, Error>,
+    class: Arc<str>,
+    life: Option<Duration>,
+}
+
+/// The keys of one fence.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The family's key of the name, for its slot and its parts.
+    pub(crate) key: Key,
+    pub(crate) mark: String,
+    pub(crate) operations: String,
+}
+
+impl Place {
+    fn new(client: &Client, key: &str) -> Result<Self, Error> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidName, message);
+        let name = Name::parse(key).map_err(|error| invalid(error.to_string()))?;
+        let key = client.key(&name);
+        if slot_of(name.as_str().as_bytes()) != key.slot() {
+            return Err(invalid(format!(
+                "the key {:?} of a fence has a brace or a percent sign outside of a hash tag; use another key, or one with a tag such as {{tag}}",
+                name.as_str()
+            )));
+        }
+        Ok(Self::of(key))
+    }
+
+    pub(crate) fn of(key: Key) -> Self {
+        Self {
+            mark: key.part("f"),
+            operations: key.part("fo"),
+            key,
+        }
+    }
+
+    /// Returns the key of the data.
+    pub(crate) fn data(&self) -> &str {
+        self.key.name()
+    }
+}
+
+impl Fence {
+    /// Creates a fence of `key`: 1 to 512 bytes of UTF-8. A brace or a percent sign is allowed with
+    /// a well-formed `{tag}` only.
+    ///
+    /// Does no I/O. The first call that would send a request reports an invalid key as
+    /// `InvalidName`.
+    pub fn new(client: &Client, key: &str) -> Self {
+        Self {
+            client: client.clone(),
+            place: Place::new(client, key).map(Arc::new),
+            class: Arc::default(),
+            life: None,
+        }
+    }
+
+    /// Labels this handle's metrics and events with `class`. Keys are never used as labels.
+    #[must_use]
+    pub fn class(mut self, class: &str) -> Self {
+        self.class = class.into();
+        self
+    }
+
+    /// Lets the mark expire `life` after the last write: 1 minute to 365 days, else
+    /// `InvalidOption`. Default: never. The last writer's choice counts.
+    ///
+    /// After that any token may write. So `life` has to be longer than the longest time by which a
+    /// writer may be late.
+    #[must_use]
+    pub const fn keep(mut self, life: Duration) -> Self {
+        self.life = Some(life);
+        self
+    }
+
+    /// Sets the key to `value`, as `SET` does, and removes its TTL. Costs one command.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`, `InvalidOption`, `WrongKind`, `ServerFull`, `NotEnoughReplicas`,
+    /// `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may have been
+    /// written, when the server did not answer within the client's `patience`, 20 s at most.
+    /// `WrongKind` also for an error of the command itself, such as a string where `HSET` expects a
+    /// hash; the mark has advanced then.
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop, the write may be made or not. An unsent request is not sent. A sent one acts
+    /// within 5 s, once, or never.
+    pub async fn set(&self, token: Token, value: impl AsRef<[u8]>) -> Result<Fenced, Error> {
+        let value = value.as_ref();
+        self.write(token, Write::Set { value, ttl: None })
+            .await
+            .map(done)
+    }
+
+    /// Sets the key to `value` for `ttl`: 1 ms to 365 days, else `InvalidOption`. The mark outlives
+    /// the value. Otherwise as [`set`](Self::set).
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Self::set).
+    pub async fn set_for(
+        &self,
+        token: Token,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Fenced, Error> {
+        if ttl < Duration::from_millis(1) || ttl > Lease::MAX {
+            return Err(invalid(format!(
+                "the ttl of {ttl:?} of a fenced value is out of bounds; it is 1 ms to 365 days"
+            )));
+        }
+        let value = value.as_ref();
+        let ttl = Some(ttl);
+        self.write(token, Write::Set { value, ttl }).await.map(done)
+    }
+
+    /// Sets `fields` of the key, a hash, as `HSET` does: 1 to 1,000 pairs, else `InvalidOption`.
+    /// Costs one command.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Self::set).
+    pub async fn hset<F: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        token: Token,
+        fields: &[(F, V)],
+    ) -> Result<Fenced, Error> {
+        if fields.is_empty() || fields.len() > MAX_FIELDS {
+            return Err(invalid(format!(
+                "{} fields are set at once; a call has 1 to {MAX_FIELDS}",
+                fields.len()
+            )));
+        }
+        let pairs = fields.iter();
+        let pairs: Vec<_> = pairs
+            .map(|(field, value)| (field.as_ref(), value.as_ref()))
+            .collect();
+        self.write(token, Write::Fields(&pairs)).await.map(done)
+    }
+
+    /// Deletes the key, and keeps the mark. Costs one command.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Self::set).
+    pub async fn delete(&self, token: Token) -> Result<Fenced, Error> {
+        self.write(token, Write::Delete).await.map(done)
+    }
+
+    /// Runs `script` on the key, on further `keys` in the same slot, and on `args`. Costs one
+    /// command.
+    ///
+    /// The result is what the script returned. It is `None` if the answer to the first request was
+    /// lost and a copy found that the script had run, perhaps with an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set). `ScriptFailed` if the script has an error at run time: the mark has
+    /// advanced then, and the script's writes before the error stay. A syntax error is `Protocol`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Self::set).
+    pub async fn eval(
+        &self,
+        token: Token,
+        script: FencedScript,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> Result<Fenced<Option<Value>>, Error> {
+        if keys.len() > MAX_FIELDS || args.len() > MAX_FIELDS {
+            return Err(invalid(format!(
+                "a fenced script has {} further keys and {} arguments; it has up to {MAX_FIELDS} of each",
+                keys.len(),
+                args.len()
+            )));
+        }
+        let place = self.place()?;
+        let slot = place.key.slot();
+        if let Some(stray) = keys.iter().find(|key| slot_of(key.as_bytes()) != slot) {
+            return Err(invalid(format!(
+                "the key {stray:?} of a fenced script is in another slot than {:?}; give both the same hash tag",
+                place.data()
+            )));
+        }
+        self.write(token, Write::Eval { script, keys, args }).await
+    }
+
+    /// Advances the mark to `token` and changes no data. Use it before reading data that the next
+    /// write depends on: no earlier holder changes them afterwards. Costs one command.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`set`](Self::set).
+    pub async fn raise(&self, token: Token) -> Result<Fenced, Error> {
+        self.write(token, Write::Raise).await.map(done)
+    }
+
+    /// Removes the mark and returns it; `None` if there was none, or if the answer to the first
+    /// request was lost. Any token may write then. Costs one command.
+    ///
+    /// **This lets late writers in.** It is meant for one case: the server of the lock has lost its
+    /// data and its clock was set back, so all new tokens are below the mark. Make sure that no
+    /// earlier holder is at work. Then reset the fence, and [`raise`](Self::raise) it to the token
+    /// of the present holder.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop, the mark may be removed or not. A sent one acts within 5 s, once, or never.
+    pub async fn reset(&self) -> Result<Option<Token>, Error> {
+        let script = ResetScript {
+            place: self.place()?,
+        };
+        let call = |op: &_| script.call(op);
+        self.client.change(call, ResetScript::decode).await
+    }
+
+    /// Returns the highest token that has written; `None` if there is none. Costs one command.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`, `WrongKind`, `Permission`, `Auth`, `Closed`; `Unavailable` or
+    /// `OutcomeUnknown` if the server did not answer within the client's `patience`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn mark(&self) -> Result<Option<Token>, Error> {
+        let script = LookScript {
+            place: self.place()?,
+        };
+        LookScript::decode(&self.client.query(&script.call()).await?)
+    }
+
+    /// Returns the key as it was given; `None` if it is invalid.
+    pub fn key(&self) -> Option<&str> {
+        self.place.as_ref().ok().map(|place| place.data())
+    }
+
+    async fn write(&self, token: Token, what: Write<'_>) -> Result<Fenced<Option<Value>>, Error> {
+        if token.as_u64() >= TOKENS {
+            return Err(invalid(format!("the token {token} is no token of a lock")));
+        }
+        if let Some(life) = self.life
+            && (life < MIN_LIFE || life > Lease::MAX)
+        {
+            return Err(invalid(format!(
+                "a mark is kept for 1 minute to 365 days, not for {life:?}"
+            )));
+        }
+        let place = self.place()?;
+        let write = FencedWrite {
+            place,
+            token,
+            life: self.life,
+            what,
+        };
+        let call = |op: &_| write.call(op);
+        let read = |reply: &_| write.decode(reply);
+        let written = self.client.change(call, read).await?;
+        if let Fenced::Refused { mark } = written {
+            let (class, key) = (&self.class, place.data());
+            self.client.report_fenced("fence", class, key, token, mark);
+        }
+        Ok(written)
+    }
+
+    fn place(&self) -> Result<&Place, Error> {
+        self.place.as_deref().map_err(Error::clone)
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence")
+            .field("key", &self.key())
+            .finish_non_exhaustive()
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
+/// Drops the reply of a script that returns nothing.
+fn done(written: Fenced<Option<Value>>) -> Fenced {
+    match written {
+        Fenced::Written(_) => Fenced::Written(()),
+        Fenced::Refused { mark } => Fenced::Refused { mark },
+    }
+}
+
+/// Largest number of fields, further keys and arguments of one call.
+const MAX_FIELDS: usize = 1_000;
+
+/// Shortest time for which a mark is kept.
+const MIN_LIFE: Duration = Duration::from_secs(60);
+
+/// Tokens are below this number, so that scripts compare them exactly.
+const TOKENS: u64 = 1 << 53;

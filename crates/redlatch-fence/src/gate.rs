@@ -1,0 +1,161 @@
+//! The fence of data in this process.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use redlatch_core::Token;
+
+use crate::Fenced;
+
+/// Data of this process that only the holder of the highest token may write to. It serves a process
+/// that others write through, such as a service in front of a store.
+///
+/// Check and write are under one mutex, so no write of an earlier holder lands after one of a later
+/// holder. The mark begins at the lowest token and lives as long as the gate. If the data outlives
+/// the process, store the mark with it, and [`raise`](Self::raise) it at the start.
+///
+/// # Examples
+///
+/// ```
+/// use redlatch_core::Token;
+/// use redlatch_fence::{FenceGate, Fenced};
+///
+/// let stock = FenceGate::new(10);
+/// let (early, late) = (Token::from_u64(1), Token::from_u64(2));
+/// assert_eq!(stock.write(late, |stock| *stock -= 1), Fenced::Written(()));
+/// assert_eq!(stock.write(early, |stock| *stock -= 1), Fenced::Refused { mark: late });
+/// assert_eq!(stock.read(|stock| *stock), 9);
+/// ```
+pub struct FenceGate<T> {
+    inner: Mutex<Gated<T>>,
+}
+
+struct Gated<T> {
+    mark: Token,
+    data: T,
+}
+
+impl<T> FenceGate<T> {
+    /// Creates a gate in front of `data` that has seen no token.
+    pub const fn new(data: T) -> Self {
+        Self {
+            inner: Mutex::new(Gated {
+                mark: Token::from_u64(0),
+                data,
+            }),
+        }
+    }
+
+    /// Runs `write` if no higher token has written, and advances the mark to `token`.
+    ///
+    /// `write` must not block for long, and must not use the gate. The mark has advanced even if
+    /// `write` panics.
+    pub fn write<R>(&self, token: Token, write: impl FnOnce(&mut T) -> R) -> Fenced<R> {
+        let mut inner = self.lock();
+        if token < inner.mark {
+            return Fenced::Refused { mark: inner.mark };
+        }
+        inner.mark = token;
+        Fenced::Written(write(&mut inner.data))
+    }
+
+    /// Runs `read` on the data, without a token.
+    pub fn read<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+        read(&self.lock().data)
+    }
+
+    /// Advances the mark to `token` and changes no data.
+    pub fn raise(&self, token: Token) -> Fenced {
+        self.write(token, |_| ())
+    }
+
+    /// Returns the highest token that has written.
+    pub fn mark(&self) -> Token {
+        self.lock().mark
+    }
+
+    /// Returns the mark to its beginning. Any token may write then. See
+    /// [`Fence::reset`](crate::Fence::reset) for when that is right.
+    pub fn reset(&self) {
+        self.lock().mark = Token::from_u64(0);
+    }
+
+    /// Returns the data.
+    pub fn into_inner(self) -> T {
+        self.inner
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .data
+    }
+
+    /// A panic in `write` leaves the data as a panic elsewhere in the process would: the mark is
+    /// right, and the caller decides about the data.
+    fn lock(&self) -> MutexGuard<'_, Gated<T>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> fmt::Debug for FenceGate<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FenceGate")
+            .field("mark", &self.mark())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        panic::{AssertUnwindSafe, catch_unwind},
+        thread,
+    };
+
+    use super::*;
+
+    fn token(number: u64) -> Token {
+        Token::from_u64(number)
+    }
+
+    #[test]
+    fn late_writer_is_refused() {
+        let gate = FenceGate::new(Vec::new());
+        assert!(gate.write(token(5), |data| data.push(5)).is_written());
+        assert!(gate.write(token(5), |data| data.push(5)).is_written());
+        assert_eq!(
+            gate.write(token(4), |data| data.push(4)),
+            Fenced::Refused { mark: token(5) }
+        );
+        assert_eq!(gate.raise(token(7)), Fenced::Written(()));
+        assert!(!gate.write(token(6), |data| data.push(6)).is_written());
+        gate.reset();
+        assert!(gate.write(token(1), |data| data.push(1)).is_written());
+        assert_eq!((gate.mark(), gate.into_inner()), (token(1), vec![5, 5, 1]));
+    }
+
+    #[test]
+    fn panic_of_a_write_leaves_the_mark() {
+        let gate = FenceGate::new(());
+        let write = || gate.write(token(3), |()| panic!("the write is broken"));
+        assert!(catch_unwind(AssertUnwindSafe(write)).is_err());
+        assert_eq!(gate.mark(), token(3));
+        assert!(!gate.raise(token(2)).is_written());
+    }
+
+    #[test]
+    fn marks_of_many_threads_never_fall() {
+        let gate = FenceGate::new(Vec::new());
+        thread::scope(|scope| {
+            for first in 0..4 {
+                let gate = &gate;
+                scope.spawn(move || {
+                    for number in (first..400).step_by(4) {
+                        let _ = gate.write(token(number), |data| data.push(number));
+                    }
+                });
+            }
+        });
+        assert!(gate.into_inner().is_sorted());
+    }
+}

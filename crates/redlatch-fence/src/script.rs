@@ -1,0 +1,81 @@
+//! Scripts of users that run behind the check of a token.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use redlatch_core::family::Script;
+use redlatch_lua::{FENCE, Source};
+
+use crate::scripts::fenced;
+
+/// A Lua script that [`Fence::eval`](crate::Fence::eval) runs behind the check of the token, in the
+/// same server call.
+///
+/// Its text is the body of a function. `KEYS[1]` is the key of the fence, further keys follow, and
+/// `ARGV` has the arguments; `redis.call` is there as always. What it returns is the reply.
+///
+/// Each text is kept for the life of the process, once. Make a script once per text, not per call
+/// with values in the text.
+///
+/// # Examples
+///
+/// ```
+/// use redlatch_fence::FencedScript;
+///
+/// let take = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
+/// # assert_eq!(take, FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])"));
+/// ```
+#[derive(Clone, Copy)]
+pub struct FencedScript(&'static Known);
+
+/// A text that was used once.
+struct Known {
+    body: &'static str,
+    script: Script,
+}
+
+static KNOWN: LazyLock<Mutex<HashMap<&'static str, &'static Known>>> =
+    LazyLock::new(Mutex::default);
+
+impl FencedScript {
+    /// Creates a script of a function's body. Does no I/O; the server compiles it with the first
+    /// call, which reports a syntax error.
+    pub fn new(body: &str) -> Self {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(body) {
+            return Self(known);
+        }
+        let body: &'static str = Box::leak(body.into());
+        let source: &'static Source = Box::leak(Box::new(Source {
+            name: FENCE.sample.name,
+            text: Box::leak(FENCE.eval(body).into()),
+        }));
+        let new: &'static Known = Box::leak(Box::new(Known {
+            body,
+            script: fenced(source),
+        }));
+        known.insert(body, new);
+        Self(new)
+    }
+
+    pub(crate) const fn script(self) -> &'static Script {
+        &self.0.script
+    }
+}
+
+impl PartialEq for FencedScript {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for FencedScript {}
+
+impl fmt::Debug for FencedScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FencedScript").field(&self.0.body).finish()
+    }
+}

@@ -1,0 +1,204 @@
+//! The scripts of the fence. No other file knows the order of their keys and arguments.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redlatch_core::{
+    Error, ErrorKind, Token,
+    family::{AttemptId, Changed, Items, REMEMBERED, Script, ScriptCall, millis},
+    runtime::Value,
+};
+use redlatch_lua::{FENCE, Source};
+
+use crate::{Fenced, FencedScript, fence::Place};
+
+static SET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.set));
+static HSET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.hset));
+static DELETE: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.delete));
+static RAISE: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.raise));
+static RESET: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.reset));
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&FENCE.look));
+
+/// Makes the script that runs a body of the user.
+pub(crate) fn fenced(source: &'static Source) -> Script {
+    Script::new(source)
+}
+
+/// A change of fenced data: one of the scripts behind `fence/shared.lua`.
+pub(crate) struct FencedWrite<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) token: Token,
+    /// How long the mark is kept without a write; for ever if absent.
+    pub(crate) life: Option<Duration>,
+    pub(crate) what: Write<'a>,
+}
+
+/// What is written.
+pub(crate) enum Write<'a> {
+    Set {
+        value: &'a [u8],
+        ttl: Option<Duration>,
+    },
+    Fields(&'a [(&'a [u8], &'a [u8])]),
+    Delete,
+    Raise,
+    Eval {
+        script: FencedScript,
+        keys: &'a [&'a str],
+        args: &'a [&'a [u8]],
+    },
+}
+
+impl FencedWrite<'_> {
+    fn script(&self) -> &'static Script {
+        match self.what {
+            Write::Set { .. } => &SET,
+            Write::Fields(_) => &HSET,
+            Write::Delete => &DELETE,
+            Write::Raise => &RAISE,
+            Write::Eval { script, .. } => script.script(),
+        }
+    }
+
+    pub(crate) fn call(&self, op: &AttemptId) -> ScriptCall {
+        let mut call = change(self.script(), self.place);
+        if let Write::Eval { keys, .. } = self.what {
+            call = keys.iter().fold(call, ScriptCall::key);
+        }
+        let call = call
+            .arg(op)
+            .arg(self.token)
+            .arg(millis(REMEMBERED))
+            .maybe(self.life.map(millis));
+        match self.what {
+            Write::Set { value, ttl } => call.bytes(value).maybe(ttl.map(millis)),
+            Write::Fields(fields) => {
+                let pairs = fields.iter();
+                pairs.fold(call, |call, (field, value)| call.bytes(field).bytes(value))
+            }
+            Write::Delete | Write::Raise => call,
+            Write::Eval { args, .. } => args.iter().fold(call, |call, arg| call.bytes(arg)),
+        }
+    }
+
+    /// Returns the reply of the body, if there is one; `None` if an earlier copy has written.
+    pub(crate) fn decode(&self, reply: &Value) -> Result<Changed<Fenced<Option<Value>>>, Error> {
+        let items = Items::new(self.script(), reply)?;
+        Ok(Changed::Done(match items.text(1)? {
+            "written" => {
+                let result = reply.as_array().and_then(|items| items.get(2));
+                Fenced::Written(Some(result.cloned().unwrap_or(Value::Nil)))
+            }
+            "already" => Fenced::Written(None),
+            "failed" => {
+                let message = format!("the fenced script has failed: {}", items.text(2)?);
+                return Err(Error::new(ErrorKind::ScriptFailed, message));
+            }
+            "fenced" => Fenced::Refused {
+                mark: Token::from_u64(items.number(2)?),
+            },
+            _ => return other(&items),
+        }))
+    }
+}
+
+/// `fence/reset.lua`.
+pub(crate) struct ResetScript<'a> {
+    pub(crate) place: &'a Place,
+}
+
+impl ResetScript<'_> {
+    pub(crate) fn call(&self, op: &AttemptId) -> ScriptCall {
+        change(&RESET, self.place).arg(op).arg(millis(REMEMBERED))
+    }
+
+    /// Returns the mark that this call has removed.
+    pub(crate) fn decode(reply: &Value) -> Result<Changed<Option<Token>>, Error> {
+        let items = Items::new(&RESET, reply)?;
+        Ok(Changed::Done(match items.text(1)? {
+            "reset" => match items.text(2) {
+                Ok("") => None,
+                _ => Some(Token::from_u64(items.number(2)?)),
+            },
+            "already" => None,
+            _ => return other(&items),
+        }))
+    }
+}
+
+/// `fence/look.lua`.
+pub(crate) struct LookScript<'a> {
+    pub(crate) place: &'a Place,
+}
+
+impl LookScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        ScriptCall::new(&LOOK, &self.place.key).key(&self.place.mark)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Option<Token>, Error> {
+        let items = Items::new(&LOOK, reply)?;
+        Ok(match items.text(1)? {
+            "mark" => Some(Token::from_u64(items.number(2)?)),
+            "unset" => None,
+            "kind" => return Err(wrong_kind(&items)?),
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// Starts a call that changes fenced data or its mark.
+fn change(script: &'static Script, place: &Place) -> ScriptCall {
+    ScriptCall::new(script, &place.key)
+        .dated()
+        .key(place.data())
+        .key(&place.mark)
+        .key(&place.operations)
+}
+
+/// The answers that all changes share.
+fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
+    match items.text(1)? {
+        "late" => Ok(Changed::Late),
+        "kind" => Err(wrong_kind(items)?),
+        _ => Err(items.bad()),
+    }
+}
+
+fn wrong_kind(items: &Items<'_>) -> Result<Error, Error> {
+    let found = items.text(2)?;
+    Ok(Error::new(
+        ErrorKind::WrongKind,
+        format!(
+            "the key of the fence's mark belongs to an object of kind {found}, not to a fence:1"
+        ),
+    ))
+}
+
+#[cfg(test)]
+#[path = "../../redlatch-core/src/runtime/replies.rs"]
+mod replies;
+
+#[cfg(test)]
+mod tests {
+    use redlatch_core::family::{Key, Name, Prefix};
+
+    use super::{replies::decodes_anything, *};
+
+    #[test]
+    fn any_reply_is_decoded_or_refused() {
+        let name = Name::parse("x").unwrap();
+        let place = Place::of(Key::new(&Prefix::default(), &name));
+        let write = FencedWrite {
+            place: &place,
+            token: Token::from_u64(1),
+            life: None,
+            what: Write::Raise,
+        };
+        decodes_anything(
+            &["written", "already", "failed", "fenced", "late", "kind"],
+            |reply| write.decode(reply),
+        );
+        decodes_anything(&["reset", "already", "late", "kind"], ResetScript::decode);
+        decodes_anything(&["mark", "unset", "kind"], LookScript::decode);
+    }
+}

@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+#[cfg(feature = "cron")]
+mod cron;
+mod decide;
+mod inspect;
+mod job;
+mod kind;
+mod options;
+mod outcome;
+mod record;
+mod run;
+mod schedule;
+mod scripts;
+mod serve;
+mod slot;
+
+pub use job::Job;
+pub use outcome::{JobError, Once};
+pub use record::{JobHolder, JobOutcome, JobRecord};
+pub use run::JobRun;
+pub use slot::Slot;

@@ -1,0 +1,228 @@
+//! The options of a job, and what is wrong with them.
+
+use std::time::Duration;
+
+use redlatch_core::{
+    Error, ErrorKind,
+    family::{Lease, LeaseError},
+};
+
+use crate::schedule::Schedule;
+
+/// The longest period, gap or memory: ten years.
+const LONGEST: Duration = Duration::from_secs(3653 * 24 * 60 * 60);
+
+/// The longest key of a slot, in bytes.
+const KEY: usize = 512;
+
+/// The most missed slots that a job catches up on.
+const CATCH_UP: u32 = 64;
+
+/// How long records live at least.
+const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The options as the caller gave them.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) schedule: Option<Given>,
+    pub(crate) offset: Option<Duration>,
+    /// What was wrong with an option when it was given.
+    pub(crate) fault: Option<String>,
+    pub(crate) at: Option<u64>,
+    pub(crate) retries: u32,
+    pub(crate) retry_pause: Duration,
+    pub(crate) catch_up: u32,
+    pub(crate) keep: Duration,
+    pub(crate) max_run: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+}
+
+/// The schedule as the caller gave it.
+#[derive(Clone, Debug)]
+pub(crate) enum Given {
+    Every(Duration),
+    Gap(Duration),
+    Slot(String),
+    #[cfg(feature = "cron")]
+    Cron(std::sync::Arc<crate::cron::Cron>),
+}
+
+/// The options, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) schedule: Schedule,
+    pub(crate) at: Option<u64>,
+    /// The attempts that a slot may have.
+    pub(crate) limit: u64,
+    pub(crate) retry_pause: u64,
+    pub(crate) catch_up: u32,
+    pub(crate) keep: Duration,
+    pub(crate) max_run: Option<Duration>,
+    pub(crate) lease: Option<Lease>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            schedule: None,
+            offset: None,
+            fault: None,
+            at: None,
+            retries: 0,
+            retry_pause: Duration::from_secs(10),
+            catch_up: 0,
+            keep: RECORDS,
+            max_run: None,
+            lease: None,
+        }
+    }
+}
+
+impl Given {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Every(_) => "every",
+            Self::Gap(_) => "gap",
+            Self::Slot(_) => "slot",
+            #[cfg(feature = "cron")]
+            Self::Cron(_) => "cron",
+        }
+    }
+}
+
+impl Options {
+    /// Sets the schedule, which may be set once.
+    pub(crate) fn set(&mut self, given: Given) {
+        match &self.schedule {
+            Some(other) => {
+                let (other, name) = (other.name(), given.name());
+                self.wrong(format!(
+                    "has `{other}` and `{name}`; a job has one schedule"
+                ));
+            }
+            None => self.schedule = Some(given),
+        }
+    }
+
+    /// Records what is wrong with an option. The first fault is reported.
+    pub(crate) fn wrong(&mut self, fault: String) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Checks the options of the job called `name`.
+    pub(crate) fn check(&self, name: &str) -> Result<Plan, Error> {
+        let invalid = |fault: &str| {
+            Error::new(
+                ErrorKind::InvalidOption,
+                format!("the job {name:?} {fault}"),
+            )
+        };
+        if let Some(fault) = &self.fault {
+            return Err(invalid(fault));
+        }
+        let schedule = self.schedule().map_err(|fault| invalid(&fault))?;
+        let timed = !matches!(schedule, Schedule::Gap(_) | Schedule::Key(_));
+        if self.at.is_some() && !timed {
+            return Err(invalid("has `at`, which goes with `every` and `cron` only"));
+        }
+        if self.catch_up > CATCH_UP {
+            return Err(invalid(&format!(
+                "catches up on {} slots; at most {CATCH_UP} are allowed",
+                self.catch_up
+            )));
+        }
+        if self.catch_up > 0 && !timed {
+            return Err(invalid(
+                "has `catch_up`, which goes with `every` and `cron` only",
+            ));
+        }
+        span("keep", self.keep).map_err(|fault| invalid(&fault))?;
+        if let Some(max_run) = self.max_run {
+            span("max_run", max_run).map_err(|fault| invalid(&fault))?;
+        }
+        if self.retry_pause > LONGEST {
+            return Err(invalid(&format!(
+                "has a retry_pause of {:?}; at most ten years are allowed",
+                self.retry_pause
+            )));
+        }
+        let lease = self.lease.map(Lease::renewed).transpose();
+        let lease = lease.map_err(|error: LeaseError| {
+            Error::with_source(ErrorKind::InvalidLease, error.to_string(), error)
+        })?;
+        Ok(Plan {
+            schedule,
+            at: self.at,
+            limit: u64::from(self.retries) + 1,
+            retry_pause: millis(self.retry_pause),
+            catch_up: self.catch_up,
+            keep: self.keep,
+            max_run: self.max_run,
+            lease,
+        })
+    }
+
+    fn schedule(&self) -> Result<Schedule, String> {
+        let Some(given) = &self.schedule else {
+            return Err("has no schedule: call `every`, `cron`, `gap` or `slot`".to_owned());
+        };
+        if self.offset.is_some() && !matches!(given, Given::Every(_)) {
+            return Err("has `offset`, which goes with `every` only".to_owned());
+        }
+        match given {
+            Given::Every(period) => {
+                let period = span("period", *period)?;
+                let offset = self.offset.unwrap_or_default();
+                if offset >= Duration::from_millis(period) {
+                    return Err(format!(
+                        "has an offset of {offset:?}, which is not below its period of {:?}",
+                        Duration::from_millis(period)
+                    ));
+                }
+                Ok(Schedule::Every {
+                    period,
+                    offset: millis(offset),
+                })
+            }
+            Given::Gap(gap) => span("gap", *gap).map(Schedule::Gap),
+            Given::Slot(key) if key.len() > KEY => Err(format!(
+                "has a slot of {} bytes; at most {KEY} are allowed",
+                key.len()
+            )),
+            Given::Slot(key) => Ok(Schedule::Key(key.clone())),
+            #[cfg(feature = "cron")]
+            Given::Cron(cron) => Ok(Schedule::Cron(std::sync::Arc::clone(cron))),
+        }
+    }
+}
+
+impl Plan {
+    /// Returns how long the server keeps the records of the job.
+    pub(crate) fn ttl(&self, now: u64) -> Duration {
+        let slots = self.catch_up.saturating_add(2);
+        let span = self.schedule.span(now, slots);
+        Duration::from_millis(span)
+            .max(self.keep)
+            .max(RECORDS)
+            .min(2 * LONGEST)
+    }
+
+    /// Returns how long a keyed slot is remembered; `None` for slots of time.
+    pub(crate) fn memory(&self) -> Option<Duration> {
+        matches!(self.schedule, Schedule::Key(_)).then_some(self.keep)
+    }
+}
+
+/// Checks a span of 1 ms to ten years, and returns it in whole ms.
+fn span(what: &str, span: Duration) -> Result<u64, String> {
+    if span < Duration::from_millis(1) || span > LONGEST {
+        return Err(format!(
+            "has a {what} of {span:?}; 1 ms to ten years are allowed"
+        ));
+    }
+    Ok(millis(span))
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,225 @@
+//! What the server knows of a run.
+
+use std::{fmt, time::Duration, time::SystemTime};
+
+use redlatch_core::Token;
+
+use crate::slot::{Slot, instant, millis};
+
+/// A run that has ended. All times are those of the server's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobRecord {
+    /// The slot that it was for.
+    pub slot: Slot,
+    /// How it ended.
+    pub outcome: JobOutcome,
+    /// Which attempt at the slot it was, from 1.
+    pub attempt: u32,
+    /// Its fencing token. A later run of the job has a greater one.
+    pub token: Token,
+    /// When it began.
+    pub began: SystemTime,
+    /// When it ended; for a lost run, when its lease ended.
+    pub ended: SystemTime,
+    /// The host that ran it.
+    pub host: String,
+    /// The process that ran it.
+    pub pid: u32,
+    /// Why it failed, at most 500 characters. Only the record of the last run has it.
+    pub error: Option<String>,
+}
+
+impl JobRecord {
+    /// Returns how long it ran, by the server's clock.
+    pub fn duration(&self) -> Duration {
+        self.ended.duration_since(self.began).unwrap_or_default()
+    }
+
+    /// Reads the form that the server stores: `<outcome> <attempt> <token> <began> <ended> <who>
+    /// <slot>`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(7, ' ');
+        let mut word = || words.next();
+        let outcome = JobOutcome::parse(word()?)?;
+        let attempt = word()?.parse().ok()?;
+        let token = Token::from_u64(word()?.parse().ok()?);
+        let began = instant(word()?.parse().ok()?);
+        let ended = instant(word()?.parse().ok()?);
+        let (host, pid) = parse_process(word()?);
+        let slot = Slot::parse(word()?)?;
+        Some(Self {
+            slot,
+            outcome,
+            attempt,
+            token,
+            began,
+            ended,
+            host,
+            pid,
+            error: None,
+        })
+    }
+
+    pub(crate) fn ended_millis(&self) -> u64 {
+        millis(self.ended)
+    }
+}
+
+impl fmt::Display for JobRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            slot,
+            outcome,
+            attempt,
+            host,
+            pid,
+            ..
+        } = self;
+        let took = self.duration();
+        write!(
+            f,
+            "slot {slot}: {outcome} after {took:?} on {host} (pid {pid}), attempt {attempt}"
+        )?;
+        match &self.error {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JobOutcome {
+    /// The work returned `Ok`.
+    Done,
+    /// The work returned `Err`.
+    Failed,
+    /// The work took longer than [`max_run`](crate::Job::max_run) and was dropped.
+    Overran,
+    /// The caller dropped its future, the work panicked, or the client closed.
+    Dropped,
+    /// The claim was lost: the process died or was stopped, or the server was silent for longer
+    /// than the lease.
+    Lost,
+}
+
+impl JobOutcome {
+    /// Returns the outcome as the server stores it, and as metrics and events name it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Overran => "overran",
+            Self::Dropped => "dropped",
+            Self::Lost => "lost",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "done" => Self::Done,
+            "failed" => Self::Failed,
+            "overran" => Self::Overran,
+            "dropped" => Self::Dropped,
+            // A keyed slot whose run is not over, or whose process died.
+            "lost" | "run" => Self::Lost,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for JobOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A run that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobHolder {
+    /// The slot that it is for.
+    pub slot: Slot,
+    /// Which attempt at the slot it is, from 1.
+    pub attempt: u32,
+    /// Its fencing token.
+    pub token: Token,
+    /// When it began, by the server's clock.
+    pub began: SystemTime,
+    /// How long its lease lasts if nothing renews it.
+    pub remaining: Duration,
+    /// The host that runs it.
+    pub host: String,
+    /// The process that runs it.
+    pub pid: u32,
+    /// The owner of the claim, as the server stores it.
+    pub owner: String,
+}
+
+impl fmt::Display for JobHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            slot,
+            attempt,
+            host,
+            pid,
+            ..
+        } = self;
+        write!(
+            f,
+            "slot {slot}: under way on {host} (pid {pid}), attempt {attempt}"
+        )
+    }
+}
+
+/// Reads `<host>:<pid>`.
+pub(crate) fn parse_process(text: &str) -> (String, u32) {
+    match text.rsplit_once(':') {
+        Some((host, pid)) => (host.to_owned(), pid.parse().unwrap_or(0)),
+        None => (text.to_owned(), 0),
+    }
+}
+
+/// Returns `<host>:<pid>` as one word.
+pub(crate) fn process(host: &str, pid: u32) -> String {
+    let host = host.chars().take(200);
+    let host: String = host
+        .map(|char| match char {
+            char if char.is_whitespace() || char.is_control() => '_',
+            char => char,
+        })
+        .collect();
+    format!("{host}:{pid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_is_read_from_its_words() {
+        let text = "failed 2 1795316400000123 1795316400000 1795316401500 my_host:77 =a b";
+        let record = JobRecord::parse(text).unwrap();
+        assert_eq!(record.slot, Slot::Key("a b".to_owned()));
+        assert_eq!(record.outcome, JobOutcome::Failed);
+        assert_eq!((record.attempt, record.pid), (2, 77));
+        assert_eq!(record.host, "my_host");
+        assert_eq!(record.duration(), Duration::from_millis(1500));
+        assert_eq!(
+            record.to_string(),
+            "slot a b: failed after 1.5s on my_host (pid 77), attempt 2"
+        );
+        for broken in ["", "done", "gone 1 1 1 1 h:1 5", "done x 1 1 1 h:1 5"] {
+            assert_eq!(JobRecord::parse(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn process_is_one_word() {
+        assert_eq!(process("a b\tc", 7), "a_b_c:7");
+        assert_eq!(parse_process("::1:9"), ("::1".to_owned(), 9));
+        assert_eq!(parse_process("x"), ("x".to_owned(), 0));
+    }
+}

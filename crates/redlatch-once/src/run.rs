@@ -1,0 +1,296 @@
+//! One run of a job: from the look to the outcome.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    ops::Deref,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use redlatch_core::{
+    Error, ErrorKind, Held, LossCause, Released,
+    family::{AcquireOptions, Internals, OwnerChoice, Primitive, RunEnded, Wait},
+};
+
+use crate::{
+    Job, JobError, JobHolder, JobOutcome, JobRecord, Once, Slot,
+    decide::{Decision, Intent, Rules, View, decide},
+    inspect::{LOOKS, changing, look},
+    kind::SlotClaim,
+    options::Plan,
+    record::process,
+    schedule::Schedule,
+    scripts::Claimed,
+};
+
+/// A run of a job: what the work is told, and the hold under which it runs.
+///
+/// It derefs to the core's [`Held`], which has the fencing [`token`](Held::token), and
+/// [`check`](Held::check) for steps that must not happen after a loss. The work is polled only
+/// while the hold lasts, so a check is needed only in code that does not yield.
+pub struct JobRun {
+    held: Held,
+    claim: Arc<SlotClaim>,
+    attempt: u32,
+}
+
+/// What a look and a claim have led to.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Run(JobRun),
+    Done(JobRecord, Option<u64>),
+    Exhausted(JobRecord, Option<u64>),
+    UnderWay(JobHolder),
+    Pause(u64),
+    NotYet(Option<u64>),
+}
+
+/// How the work has ended.
+enum End<T, E> {
+    Worked(Result<T, E>),
+    Overran(Duration),
+}
+
+impl JobRun {
+    /// Returns the slot that the run is for.
+    pub fn slot(&self) -> &Slot {
+        &self.claim.intent.slot
+    }
+
+    /// Returns which attempt at the slot it is, from 1.
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Tells whether the run before it lost its claim. Its work may be half done, also for another
+    /// slot.
+    pub const fn is_after_loss(&self) -> bool {
+        self.held.is_after_abandonment()
+    }
+
+    /// Runs the work, and records how it ended.
+    pub(crate) async fn execute<T, E, F>(
+        self,
+        max_run: Option<Duration>,
+        work: F,
+    ) -> Result<Once<T, E>, Error>
+    where
+        F: AsyncFnOnce(&Self) -> Result<T, E>,
+        E: fmt::Display,
+    {
+        let began = self.held.client().now();
+        let end = {
+            let mut work = pin!(work(&self));
+            let mut limit = pin!(self.limit(max_run));
+            let race = poll_fn(|context| {
+                if let Poll::Ready(limit) = limit.as_mut().poll(context) {
+                    return Poll::Ready(End::Overran(limit));
+                }
+                work.as_mut().poll(context).map(End::Worked)
+            });
+            self.held.run(race).await
+        };
+        let ran = self.held.client().now() - began;
+        let (outcome, why) = match &end {
+            Ok(End::Worked(Ok(_))) => (JobOutcome::Done, String::new()),
+            Ok(End::Worked(Err(error))) => (JobOutcome::Failed, error.to_string()),
+            Ok(End::Overran(limit)) => (
+                JobOutcome::Overran,
+                format!("the job took longer than {limit:?}"),
+            ),
+            Err(error) if error.loss() == Some(LossCause::Closed) => {
+                (JobOutcome::Dropped, error.to_string())
+            }
+            Err(error) => (JobOutcome::Lost, error.to_string()),
+        };
+        self.claim.end(outcome, &why);
+        self.report(outcome, &why, ran);
+        match end {
+            Ok(End::Worked(Ok(value))) => self.record(value).await,
+            Ok(End::Worked(Err(error))) => {
+                // The background goes on if this fails, and the failure says more.
+                let _ = self.held.release().await;
+                Ok(Once::Failed(JobError::Work(error)))
+            }
+            Ok(End::Overran(limit)) => {
+                let _ = self.held.release().await;
+                Ok(Once::Failed(JobError::Overran(limit)))
+            }
+            Err(error) => match error.loss() {
+                Some(cause) => Ok(Once::Lost(cause)),
+                None => Err(error),
+            },
+        }
+    }
+
+    /// Records a success.
+    async fn record<T, E>(self, value: T) -> Result<Once<T, E>, Error> {
+        let slot = self.slot().clone();
+        let doubt = |cause: &dyn fmt::Display| {
+            Error::new(
+                ErrorKind::OutcomeUnknown,
+                format!(
+                    "the work for slot {slot} has succeeded; whether that is on record is unknown: {cause}"
+                ),
+            )
+        };
+        match self.held.release().await {
+            // An expired claim that nobody has followed still records its outcome.
+            Ok(Released::Free | Released::StillHeld(_) | Released::Expired) => Ok(Once::Ran(value)),
+            Ok(Released::TakenOver) => Ok(Once::Lost(LossCause::Taken)),
+            Ok(Released::Forgotten) => Ok(Once::Lost(LossCause::Forgotten)),
+            Ok(other) => Err(doubt(&other)),
+            Err(error) => Err(doubt(&error)),
+        }
+    }
+
+    /// Resolves with `max_run` after that time; never without it.
+    async fn limit(&self, max_run: Option<Duration>) -> Duration {
+        match max_run {
+            Some(limit) => {
+                self.held.client().pause(limit).await;
+                limit
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    fn report(&self, outcome: JobOutcome, why: &str, ran: Duration) {
+        self.held.client().run_ended(&RunEnded {
+            primitive: self.claim.as_ref(),
+            slot: &self.slot().to_string(),
+            token: self.held.token(),
+            attempt: self.attempt,
+            outcome: outcome.as_str(),
+            done: outcome == JobOutcome::Done,
+            why,
+            ran,
+        });
+    }
+}
+
+impl Deref for JobRun {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl fmt::Debug for JobRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobRun")
+            .field("name", &self.held.name())
+            .field("slot", self.slot())
+            .field("attempt", &self.attempt)
+            .field("token", &self.held.token())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs the work if its slot is open.
+pub(crate) async fn run<T, E, F>(job: Job, work: F) -> Result<Once<T, E>, Error>
+where
+    F: AsyncFnOnce(&JobRun) -> Result<T, E>,
+    E: fmt::Display,
+{
+    let plan = job.plan()?;
+    let (next, view) = next(&job, &plan, 0).await?;
+    Ok(match next {
+        Next::Run(run) => return run.execute(plan.max_run, work).await,
+        Next::Done(record, _) => Once::Done(record),
+        Next::Exhausted(record, _) => Once::Exhausted(record),
+        Next::UnderWay(holder) => Once::UnderWay(holder),
+        Next::Pause(_) | Next::NotYet(_) => {
+            let message = format!(
+                "no slot of the job {:?} has begun at {}",
+                job.name().unwrap_or_default(),
+                Slot::at(view.now)
+            );
+            return Err(Error::new(ErrorKind::OutOfRange, message));
+        }
+    })
+}
+
+/// Looks at the job, and claims a slot if one is to run. Returns what the last look saw as well.
+pub(crate) async fn next(job: &Job, plan: &Plan, pause: u64) -> Result<(Next, View), Error> {
+    let rules = Rules {
+        limit: plan.limit,
+        pause,
+        catch_up: plan.catch_up,
+        at: plan.at,
+    };
+    let keyed = match &plan.schedule {
+        Schedule::Key(key) => Some(Slot::Key(key.clone())),
+        _ => None,
+    };
+    for _ in 0..LOOKS {
+        let view = look(job, keyed.as_ref()).await?;
+        let next = match decide(&plan.schedule, &rules, &view) {
+            Decision::Claim(intent) => match claim(job, plan, intent, view.now).await? {
+                Some(run) => Next::Run(run),
+                None => continue,
+            },
+            Decision::Done(record, next) => Next::Done(record, next),
+            Decision::Exhausted(record, next) => Next::Exhausted(record, next),
+            Decision::UnderWay(holder) => Next::UnderWay(holder),
+            Decision::Pause(due) => Next::Pause(due),
+            Decision::NotYet(first) => Next::NotYet(first),
+            Decision::Ahead(now) => return Err(ahead(job, plan, now)),
+        };
+        return Ok((next, view));
+    }
+    Err(changing(job))
+}
+
+/// Claims a slot. Returns `None` if the job is not what it was when that was decided.
+///
+/// A dropped future leaves a claim to the background, which undoes it. The attempt does not count.
+async fn claim(job: &Job, plan: &Plan, intent: Intent, now: u64) -> Result<Option<JobRun>, Error> {
+    let process = job.client().description();
+    let claim = Arc::new(SlotClaim {
+        key: job.key()?.clone(),
+        class: job.labels(),
+        intent,
+        limit: plan.limit,
+        ttl: plan.ttl(now),
+        keep: plan.memory(),
+        process: self::process(&process.host, process.pid),
+        state: Default::default(),
+    });
+    let options = AcquireOptions {
+        owner: OwnerChoice::Fresh,
+        lease: plan.lease,
+        wait: Wait::Never,
+        ..AcquireOptions::default()
+    };
+    let primitive: Arc<dyn Primitive> = claim.clone();
+    let Some(held) = job.client().acquire(&primitive, &options).await? else {
+        return Ok(None);
+    };
+    let Some(Claimed::Granted { attempt, .. }) = claim.claimed() else {
+        return Ok(None);
+    };
+    Ok(Some(JobRun {
+        held,
+        claim,
+        attempt,
+    }))
+}
+
+fn ahead(job: &Job, plan: &Plan, now: u64) -> Error {
+    let name = job.name().unwrap_or_default();
+    let at = plan.at.map(Slot::at).map(|slot| slot.to_string());
+    Error::new(
+        ErrorKind::OutOfRange,
+        format!(
+            "the job {name:?} is asked for the slot of {}, which is over an hour after the server's \
+             time, {}: check the clock of this process",
+            at.unwrap_or_default(),
+            Slot::at(now)
+        ),
+    )
+}

@@ -1,0 +1,189 @@
+//! The election, and the fence of what leaders write.
+
+mod ledger;
+mod mutants;
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch_core::Token;
+use redlatch_election::{Election, Term};
+use redlatch_embedded::engine::KeyDump;
+use redlatch_fence::Fence;
+
+use self::ledger::{Deed, Ledger};
+use super::{Life, Work, Worker, Workload, lock, members};
+use crate::{
+    mutants::Mutant,
+    names::label,
+    plan::Plan,
+    scripts::{Ran, Seen},
+    watch::Checker,
+};
+
+/// Candidates of elections, as a workload. Names with an odd number have fair candidates.
+#[derive(Debug)]
+pub(super) struct Leaders;
+
+impl Workload for Leaders {
+    fn name(&self) -> &'static str {
+        "election"
+    }
+
+    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+        Box::pin(round(worker))
+    }
+
+    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(get_on(worker, name))
+    }
+
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        let mut seen = lock::scripts::seen(ran, "election");
+        seen.extend(lock::scripts::seen(ran, "fair_election"));
+        seen
+    }
+
+    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
+        lock::holder(key, now).into_iter().collect()
+    }
+
+    /// Returns the queue. Other sets record which clients are alive, and the fence's operations.
+    fn waiters(&self, key: &KeyDump) -> Vec<String> {
+        let members = members(key).into_iter();
+        members.filter(|member| member.contains(' ')).collect()
+    }
+
+    /// The mark and the data of a fence stay.
+    fn lives(&self, key: &str, plan: &Plan) -> Option<u64> {
+        let stays = key.contains(DATA);
+        (!stays).then(|| plan.lease * 2 + plan.retention + 5_200 + plan.beyond())
+    }
+
+    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+        vec![Box::new(Ledger::new(names))]
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutants::ALL
+    }
+}
+
+/// Runs one round: campaigns, leads for a while, and may drop the call at any time.
+async fn round(worker: &mut Worker) {
+    let think = worker.rng.between(0, 100_000);
+    worker.think(think).await;
+    let name = worker.rng.index(worker.plan().names);
+    let shift = Shift::draw(worker, name);
+    let election = election(worker, name);
+    worker.say(|| format!("campaigns for {}", label(name)));
+    let lead = async move {
+        let lead = election.lead(async move |term: &Term| shift.work(term).await);
+        lead.await
+    };
+    let led = if worker.rng.chance(300) {
+        worker.cancelled(Box::pin(lead), name).await
+    } else {
+        Some(lead.await)
+    };
+    worker.say(|| format!("has led {}: {led:?}", label(name)));
+}
+
+/// Leads once, which every worker must be able to do once all is healed.
+async fn get_on(worker: &mut Worker, name: usize) {
+    loop {
+        let shift = Shift {
+            steps: 1,
+            tasks: 0,
+            writes: Some(0),
+            ..Shift::draw(worker, name)
+        };
+        let election = election(worker, name);
+        let led = election.lead(async move |term: &Term| shift.work(term).await);
+        if led.await.is_ok() {
+            return;
+        }
+        worker.sleep(20_000).await;
+    }
+}
+
+fn election(worker: &Worker, name: usize) -> Election {
+    let lease = Duration::from_millis(worker.plan().lease);
+    let election = Election::new(&worker.client, label(name))
+        .lease(lease)
+        .value(&worker.label);
+    if name % 2 == 1 {
+        election.fair()
+    } else {
+        election
+    }
+}
+
+/// What a leader does in one term.
+#[derive(Clone)]
+struct Shift {
+    life: Arc<Life>,
+    name: usize,
+    fence: Fence,
+    /// The number of steps of the work, and the time in µs that each takes.
+    steps: u64,
+    step: u64,
+    /// The number of tasks that work for as long as the term lasts.
+    tasks: u64,
+    /// When a write is sent that does not care about the term, in µs.
+    writes: Option<u64>,
+}
+
+impl Shift {
+    fn draw(worker: &mut Worker, name: usize) -> Self {
+        let lease = worker.plan().lease * 1_000;
+        Self {
+            life: Arc::clone(&worker.life),
+            name,
+            fence: Fence::new(&worker.client, &format!("{{{}}}{DATA}", label(name))),
+            steps: worker.rng.between(0, 12),
+            step: worker.rng.between(0, 60_000),
+            tasks: worker.rng.below(3),
+            writes: worker.rng.chance(500).then(|| worker.rng.below(2 * lease)),
+        }
+    }
+
+    async fn work(&self, term: &Term) {
+        let token = term.token();
+        self.did(&Deed::Begins(token));
+        for _ in 0..self.tasks {
+            let shift = self.clone();
+            term.spawn(async move {
+                loop {
+                    shift.did(&Deed::Works(token));
+                    shift.life.sleep(20_000).await;
+                }
+            });
+        }
+        if let Some(after) = self.writes {
+            let shift = self.clone();
+            let late = async move { shift.write(token, after).await };
+            redlatch_core::runtime::Runtime::spawn(&*self.life.runtime, "late", Box::pin(late));
+        }
+        for _ in 0..self.steps {
+            self.life.sleep(self.step).await;
+            self.did(&Deed::Works(token));
+        }
+    }
+
+    /// Writes twice behind the fence, perhaps long after the term.
+    async fn write(&self, token: Token, after: u64) {
+        for part in 0..2 {
+            self.life.sleep(after / 2).await;
+            // Whether it was refused is judged by what the server did.
+            let _ = self.fence.set(token, format!("{token} {part}")).await;
+        }
+    }
+
+    fn did(&self, deed: &Deed) {
+        let watch = &self.life.shared.watch;
+        watch.did(self.life.proc, self.name, deed);
+    }
+}
+
+/// The part of a key that only fenced data have.
+const DATA: &str = "-data";

@@ -1,0 +1,217 @@
+//! The promises of jobs: at most one run is under way at a time, each slot has at most one recorded
+//! success, and no more attempts than allowed; a success that is told is on record; a gap is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlatch_core::runtime::Value;
+use redlatch_once::Slot;
+
+use super::{GAP, RETRIES};
+use crate::{
+    names::label,
+    scripts::Ran,
+    watch::{Checker, Event, Record, View},
+};
+
+/// An action that a worker reports.
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    /// Its work has begun.
+    Begins {
+        slot: Slot,
+        attempt: u32,
+        token: u64,
+    },
+    /// Its work has an effect.
+    Acts { token: u64 },
+    /// Its call has returned that it ran this slot.
+    Ran(Slot),
+    /// Its call has returned that it lost its claim.
+    Lost,
+}
+
+/// A job.
+#[derive(Debug, Default)]
+struct Job {
+    /// The slot of each claim, by its attempt, and whether it has a gap.
+    claims: BTreeMap<String, (String, u64)>,
+    /// The slots with a recorded success, since the last reset.
+    done: BTreeSet<String>,
+    /// All slots that ever had one.
+    ever: BTreeSet<String>,
+    /// The attempts at slots that were claimed since the last reset and have begun.
+    begun: BTreeSet<(Slot, u32)>,
+    /// The tokens of the claims since the last reset. A run that goes on through a reset does not
+    /// count after it.
+    tokens: BTreeSet<u64>,
+    /// The greatest token under which work has begun.
+    latest: u64,
+    /// The server time at which the last success was recorded, in ms.
+    ended: Option<u64>,
+    /// The resets that the server has carried out.
+    resets: BTreeSet<String>,
+}
+
+/// Compares what the server records, and what workers do, with the promises.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    jobs: Vec<Job>,
+    /// Whether the server has lost acknowledged state.
+    forgot: bool,
+}
+
+/// A broken promise and its description.
+type Broken = Option<(&'static str, String)>;
+
+impl Ledger {
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            jobs: (0..names).map(|_| Job::default()).collect(),
+            forgot: false,
+        }
+    }
+}
+
+impl Checker for Ledger {
+    fn note(&mut self, event: &Event<'_>, view: &View, record: &mut Record) {
+        let broken = match *event {
+            Event::Ran { ran, .. } => match ran.name() {
+                Some(name) => self.jobs[name].ran(name, ran),
+                None => None,
+            },
+            Event::Did { name, deed, .. } => match deed.downcast_ref::<Deed>() {
+                Some(deed) => {
+                    if matches!(deed, Deed::Begins { .. }) {
+                        record.tally.grants += 1;
+                    }
+                    if matches!(deed, Deed::Lost) && view.conditions.calm {
+                        let what = format!("a run of {} is lost without a fault", label(name));
+                        record.violate("P4", view.now, what);
+                    }
+                    self.jobs[name].did(name, deed)
+                }
+                None => None,
+            },
+            Event::Forgot { .. } => {
+                self.forgot = true;
+                None
+            }
+            _ => None,
+        };
+        if let Some((promise, what)) = broken
+            && !self.forgot
+        {
+            record.violate(promise, view.now, what);
+        }
+    }
+}
+
+impl Job {
+    /// Handles a script that the server has run.
+    fn ran(&mut self, name: usize, ran: &Ran<'_>) -> Broken {
+        let number = |at: usize| ran.item(at).and_then(Value::as_int);
+        match (ran.source.name, ran.verdict()) {
+            ("once/claim", "granted") => {
+                let attempts = number(3).unwrap_or(0);
+                let (attempt, slot) = (ran.arg(3).to_owned(), ran.arg(6).to_owned());
+                let now = number(1)
+                    .and_then(|now| u64::try_from(now).ok())
+                    .unwrap_or(0);
+                let copy = self.claims.contains_key(&attempt);
+                let token = number(4).and_then(|token| u64::try_from(token).ok());
+                self.tokens.extend(token.filter(|_| !copy));
+                self.claims.insert(attempt, (slot.clone(), now));
+                if attempts < 1 || attempts > i64::from(RETRIES) + 1 {
+                    let what = format!("attempt {attempts} at slot {slot} of {}", label(name));
+                    return Some(("once-attempts", what));
+                }
+                if !copy && self.done.contains(&slot) {
+                    let what = format!(
+                        "slot {slot} of {} is claimed after its success",
+                        label(name)
+                    );
+                    return Some(("once-success", what));
+                }
+                let gap = u64::try_from(GAP.as_millis()).unwrap_or(0);
+                if name % 3 == 2
+                    && !slot.starts_with('=')
+                    && !copy
+                    && let Some(ended) = self.ended.filter(|ended| now < ended + gap)
+                {
+                    let what = format!("{} runs {} ms after a success", label(name), now - ended);
+                    return Some(("once-gap", what));
+                }
+                None
+            }
+            ("once/release", "released" | "expired") if ran.arg(7) == "done" => {
+                let (slot, _) = self.claims.get(ran.arg(2)).cloned()?;
+                if !slot.starts_with('=') {
+                    self.ended = number(1).and_then(|now| u64::try_from(now).ok());
+                }
+                self.ever.insert(slot.clone());
+                if !self.done.insert(slot.clone()) {
+                    let what = format!("slot {slot} of {} succeeds twice", label(name));
+                    return Some(("once-success", what));
+                }
+                None
+            }
+            ("once/reset", "reset") => {
+                if self.resets.insert(ran.arg(2).to_owned()) {
+                    self.done.clear();
+                    self.begun.clear();
+                    self.tokens.clear();
+                    self.ended = None;
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Handles an action of a worker.
+    fn did(&mut self, name: usize, deed: &Deed) -> Broken {
+        match deed {
+            Deed::Begins {
+                slot,
+                attempt,
+                token,
+            } => {
+                if *token <= self.latest {
+                    let latest = self.latest;
+                    let what = format!("{} runs with token {token} after {latest}", label(name));
+                    return Some(("P2", what));
+                }
+                self.latest = *token;
+                let counts = self.tokens.contains(token);
+                if counts && !self.begun.insert((slot.clone(), *attempt)) {
+                    let what = format!("attempt {attempt} at slot {slot} of {} twice", label(name));
+                    return Some(("once-attempts", what));
+                }
+                None
+            }
+            Deed::Acts { token } if *token < self.latest => {
+                let latest = self.latest;
+                let what = format!(
+                    "the work of {} with token {token} goes on after that of {latest} has begun",
+                    label(name)
+                );
+                Some(("P1", what))
+            }
+            Deed::Acts { .. } | Deed::Lost => None,
+            Deed::Ran(slot) => {
+                let stored = match slot {
+                    Slot::Key(key) => format!("={key}"),
+                    other => {
+                        let since = other.instant()?.duration_since(std::time::UNIX_EPOCH);
+                        since.ok()?.as_millis().to_string()
+                    }
+                };
+                if self.ever.contains(&stored) {
+                    return None;
+                }
+                let what = format!("slot {slot} of {} is done, and not on record", label(name));
+                Some(("once-record", what))
+            }
+        }
+    }
+}

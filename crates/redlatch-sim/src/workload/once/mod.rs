@@ -1,0 +1,248 @@
+//! Jobs that run once per slot. The first name has slots of time, the second keyed slots, and the
+//! third a gap between its runs.
+
+mod ledger;
+mod mutants;
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use redlatch_core::{Error, ErrorKind};
+use redlatch_embedded::engine::KeyDump;
+use redlatch_once::{Job, JobRun, Once, Slot};
+use tokio::select;
+
+use self::ledger::{Deed, Ledger};
+use super::{Life, Work, Worker, Workload, lock};
+use crate::{
+    faults::Fault,
+    mutants::Mutant,
+    names::label,
+    plan::Plan,
+    scripts::{Ran, Seen},
+    watch::Checker,
+};
+
+/// Jobs that run once per slot, as a workload.
+#[derive(Debug)]
+pub(super) struct Jobs;
+
+/// A running call of a job.
+type Calling = Pin<Box<dyn Future<Output = Result<Once<Slot, &'static str>, Error>> + Send>>;
+
+/// The period of the slots of time.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// The gap between two runs.
+const GAP: Duration = Duration::from_millis(700);
+
+/// The attempts that a slot has after the first.
+const RETRIES: u32 = 2;
+
+/// How long work may take.
+const MAX_RUN: Duration = Duration::from_secs(6);
+
+/// How long the server keeps the records of a job at most, in ms: a week, and what it is allowed
+/// to take longer.
+const RECORDS: u64 = 7 * 24 * 3_600 * 1_000;
+
+impl Workload for Jobs {
+    fn name(&self) -> &'static str {
+        "once"
+    }
+
+    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+        Box::pin(round(worker))
+    }
+
+    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+        Box::pin(get_on(worker, name))
+    }
+
+    fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
+        let Some(name) = ran.name() else {
+            return Vec::new();
+        };
+        match (ran.source.name, ran.verdict()) {
+            ("once/claim", "granted") => vec![Seen::Granted {
+                name,
+                attempt: ran.arg(3).to_owned(),
+            }],
+            ("once/renew", "renewed") => vec![Seen::Renewed {
+                name,
+                hold: ran.arg(5).to_owned(),
+            }],
+            ("once/release", verdict) if !verdict.is_empty() => vec![Seen::Ended {
+                name,
+                attempt: ran.arg(2).to_owned(),
+                freed: false,
+            }],
+            _ => Vec::new(),
+        }
+    }
+
+    fn holders(&self, key: &KeyDump, now: u64) -> Vec<String> {
+        lock::holder(key, now).into_iter().collect()
+    }
+
+    fn lives(&self, _: &str, plan: &Plan) -> Option<u64> {
+        Some(RECORDS + plan.lease * 2 + plan.retention + plan.beyond())
+    }
+
+    fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
+        vec![Box::new(Ledger::new(names))]
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        mutants::ALL
+    }
+}
+
+/// Runs one round: runs a job whose work takes a while and may fail, or resets the job.
+async fn round(worker: &mut Worker) {
+    // With little activity, late copies of requests find jobs as their callers saw them.
+    let slow = worker.plan().patience.is_multiple_of(4);
+    let think = match worker.rng.below(4) {
+        _ if slow => worker.rng.between(0, 12_000_000),
+        0 => 0,
+        1 => worker.rng.between(0, 700_000),
+        _ => worker.rng.between(0, 100_000),
+    };
+    worker.think(think).await;
+    let name = worker.rng.index(worker.plan().names);
+    if worker.has(Fault::Force) && worker.rng.chance(30) {
+        return reset(worker, name).await;
+    }
+    let job = match name % 3 {
+        0 => job(worker, name).every(PERIOD),
+        1 => {
+            // Workers come together on the keys of a stretch of time.
+            let key = worker.life.shared.exec.now() / 1_500_000;
+            job(worker, name).slot(&format!("key {key}"))
+        }
+        _ => job(worker, name).gap(GAP),
+    };
+    let ends = match worker.rng.below(5) {
+        0 | 1 => Ends::Badly,
+        _ => Ends::Well,
+    };
+    let pauses = (0..worker.rng.between(1, 4))
+        .map(|_| worker.draw_work())
+        .collect();
+    let calling = calling(&worker.life, job, name, pauses, ends);
+    let ran = called(worker, name, calling).await;
+    worker.say(|| format!("has asked for {}: {ran:?}", label(name)));
+    leaves_no_claim(worker, name).await;
+}
+
+/// Checks P10: once undo and release are answered, the only worker of a client has no claim. It
+/// checks in some cases only, because the check has to wait.
+async fn leaves_no_claim(worker: &mut Worker, name: usize) {
+    if worker.plan().workers != 1 || worker.rng.chance(500) {
+        return;
+    }
+    select! {
+        biased;
+        () = worker.client.settled() => {}
+        () = worker.life.shared.healed() => return,
+    }
+    let client = format!("{}:", worker.client.id().as_str());
+    let holders = worker.life.shared.holders(name);
+    if let Some(owner) = holders.iter().find(|owner| owner.starts_with(&client)) {
+        let what = format!(
+            "{owner} claims {} though all calls of its client are over and answered",
+            label(name)
+        );
+        worker.watch().violate("P10", what);
+    }
+}
+
+/// Runs a slot that is this worker's own.
+async fn get_on(worker: &mut Worker, name: usize) {
+    let key = format!("of {}", worker.label);
+    loop {
+        let job = job(worker, name).slot(&key);
+        let ran = calling(&worker.life, job, name, vec![0], Ends::Well).await;
+        worker.say(|| format!("runs its slot of {}: {ran:?}", label(name)));
+        if let Ok(Once::Ran(_) | Once::Done(_)) = ran {
+            return;
+        }
+        worker.sleep(20_000).await;
+    }
+}
+
+async fn reset(worker: &mut Worker, name: usize) {
+    let job = job(worker, name);
+    let resetting = async move { job.reset().await };
+    let limit = worker.patience() * 4;
+    let reset = worker.timed("reset", limit, resetting).await;
+    worker.inject(Fault::Force, || {
+        format!("resets {}: {reset:?}", label(name))
+    });
+}
+
+/// Checks P11, and P10 by dropping the call in some cases; returns `None` if it was dropped.
+async fn called(
+    worker: &mut Worker,
+    name: usize,
+    calling: Calling,
+) -> Option<Result<Once<Slot, &'static str>, Error>> {
+    let ran = if worker.has(Fault::Cancel) && worker.rng.chance(200) {
+        worker.cancelled(calling, name).await
+    } else {
+        // A look, a claim, the work, and a release.
+        let limit = worker.patience() * 3 + u64::try_from(MAX_RUN.as_micros()).unwrap_or(0);
+        Some(worker.timed("run", limit, calling).await)
+    };
+    if let Some(Ok(Once::Ran(slot))) = &ran {
+        let deed = Deed::Ran(slot.clone());
+        worker.watch().did(worker.life.proc, name, &deed);
+    }
+    if let Some(Ok(Once::Lost(_))) = &ran {
+        worker.watch().did(worker.life.proc, name, &Deed::Lost);
+    }
+    ran.filter(|ran| {
+        // A job that changes faster than its callers look is busy.
+        !matches!(ran, Err(error) if error.kind() == ErrorKind::TooManyAttempts)
+    })
+}
+
+/// How the work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Well,
+    Badly,
+}
+
+/// Begins a call of a job. Its work pauses for these times in µs, and has an effect after each.
+fn calling(life: &Arc<Life>, job: Job, name: usize, pauses: Vec<u64>, ends: Ends) -> Calling {
+    let life = Arc::clone(life);
+    let job = job.max_run(MAX_RUN);
+    Box::pin(async move {
+        let work = async move |run: &JobRun| {
+            let token = run.token().as_u64();
+            let (slot, attempt) = (run.slot().clone(), run.attempt());
+            let did = |deed: &Deed| life.shared.watch.did(life.proc, name, deed);
+            did(&Deed::Begins {
+                slot: slot.clone(),
+                attempt,
+                token,
+            });
+            for pause in pauses {
+                life.think(pause).await;
+                did(&Deed::Acts { token });
+            }
+            match ends {
+                Ends::Well => Ok(slot),
+                Ends::Badly => Err("no luck"),
+            }
+        };
+        job.run(work).await
+    })
+}
+
+fn job(worker: &Worker, name: usize) -> Job {
+    let lease = Duration::from_millis(worker.plan().lease.max(1_000));
+    Job::new(&worker.client, label(name))
+        .retries(RETRIES)
+        .lease(lease)
+}

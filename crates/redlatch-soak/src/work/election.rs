@@ -1,0 +1,121 @@
+//! Candidates that lead for a while and write behind a fence.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use redlatch::{Client, Term, fence::Fenced};
+use tokio::time::timeout;
+
+use super::{Bench, Crew, Kind, PATIENCE, Visit, any, millis};
+use crate::{
+    clock::now,
+    record::{Hold, Record},
+};
+
+/// The election.
+pub(super) struct Leaders;
+
+impl Kind for Leaders {
+    fn stem(&self) -> &'static str {
+        "election"
+    }
+
+    fn names(&self) -> usize {
+        2
+    }
+
+    fn start(&self, crew: &mut Crew<'_>) {
+        crew.repeat(4, round);
+    }
+
+    fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
+        let election = client.election(name);
+        Box::pin(async move { election.lead(async |_: &Term| {}).await })
+    }
+}
+
+async fn round(bench: Bench, mut random: Rng) {
+    let name = any(&mut random, "election");
+    let client = bench.client(&mut random).clone();
+    let election = client
+        .election(&name)
+        .lease(millis(&mut random, 1_000..3_000));
+    // Data and mark end by themselves, so that a run leaves nothing behind.
+    let fence = client.fence(&format!("{{{name}}}-data")).keep(MINUTE);
+    let (working, history) = (bench.clone(), bench.history.clone());
+    let span = millis(&mut random, 0..25);
+    let lead = async move {
+        let mut asked = now();
+        let work = async move |term: &Term| {
+            let mut at_work = AtWork::begin(&working, term, asked);
+            term.spawn(std::future::pending::<()>());
+            let end = now() + u64::try_from(span.as_micros()).unwrap_or(0);
+            while at_work.goes_on(term) && now() < end {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let written = fence.set_for(term.token(), "led", MINUTE).await;
+            if let Some(Fenced::Refused { .. }) = working.history.note(written) {
+                working.history.count("fenced writes refused");
+            }
+            at_work.goes_on(term);
+            asked = now();
+        };
+        election.lead(work).await
+    };
+    // Some calls are dropped while they wait or work.
+    let limit = if random.u8(..4) == 0 {
+        millis(&mut random, 0..200)
+    } else {
+        PATIENCE
+    };
+    if let Ok(outcome) = timeout(limit, lead).await {
+        history.note(outcome);
+    }
+}
+
+/// A term at work. It is recorded when the work ends or is dropped.
+struct AtWork {
+    bench: Bench,
+    hold: Hold,
+}
+
+impl AtWork {
+    fn begin(bench: &Bench, term: &Term, asked: u64) -> Self {
+        let from = now();
+        let hold = Hold {
+            id: bench.history.id(),
+            kind: "election".to_owned(),
+            name: term.name().to_owned(),
+            units: 1,
+            limit: 1,
+            token: term.token().as_u64(),
+            asked,
+            from,
+            until: from,
+            gone: 0,
+            durable: false,
+        };
+        Self {
+            bench: bench.clone(),
+            hold,
+        }
+    }
+
+    /// Tells whether the term lasts, and records that it lasted until before the question.
+    fn goes_on(&mut self, term: &Term) -> bool {
+        let before = now();
+        let lasts = term.check().is_ok();
+        if lasts {
+            self.hold.until = before;
+        }
+        lasts
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.bench.history.add(Record::Hold(self.hold.clone()));
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);

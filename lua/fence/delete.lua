@@ -1,0 +1,6 @@
+-- Deletes the data, and keeps the mark. This script follows fence/shared.lua.
+--
+-- Reply {now, 'written'}, or an answer of fence/shared.lua
+-- Cost  that of fence/shared.lua, and DEL.
+call('DEL', KEYS[1])
+return {now, 'written'}

@@ -1,0 +1,17 @@
+-- Runs a body of the user on the data. This script follows the function `body`, which is made of
+-- the user's text, and fence/shared.lua.
+--
+-- KEYS  4.. further keys of the body, in the same slot
+-- ARGV  6.. arguments of the body
+-- Reply {now, 'written', reply}  the reply of the body
+--       {now, 'failed', error}   the body has failed; the mark has advanced, and its writes before
+--                                the error stay
+--       or an answer of fence/shared.lua
+-- Cost  that of fence/shared.lua, and of the body.
+--
+-- An error must be an answer: an error reply of an unknown kind would be sent again.
+local ran, reply = pcall(body, {KEYS[1], unpack(KEYS, 4)}, {unpack(ARGV, 6)})
+if type(reply) == 'table' and reply.err then
+  ran, reply = false, reply.err
+end
+return {now, ran and 'written' or 'failed', reply}

@@ -1,0 +1,104 @@
+-- Claims a slot of a job for one run. This script follows core/marks.lua, once/shared.lua and
+-- core/act_before.lua.
+--
+-- KEYS  1 K; see once/shared.lua
+-- ARGV  1 act_before  last server time in ms at which this may act
+--       2 owner   the new holder, `<client>:<n>`
+--       3 attempt `<client>:<n>`, never used twice
+--       4 lease   ms
+--       5 ttl     ms for which the key lives at least
+--       6 slot    ms at which it starts, or `=<key>`
+--       7 seen    `<t> <1 if there was a claim, else 0>`, the state on which the caller decided
+--       8 from    ms before which the slot has not begun, or ''
+--       9 before  ms from which on another slot is the present one, or ''
+--       10 limit  the attempts that the slot may have
+--       11 who    the process that will run it, one word
+--       12 keep   ms for which a keyed slot is remembered, or ''
+-- Reply {now, 'granted', attempts, token, abandoned}
+--                abandoned = 1 if the run before it lost its claim
+--       {now, 'busy', remaining ms, owner}  another run is under way
+--       {now, 'moved'}          the state is not what the caller saw: look again
+--       {now, 'full'}           the job remembers as many keyed slots as it may
+--       {now, 'late'}           `act_before` has passed
+--       {now, 'void'}           this attempt was undone
+--       {now, 'kind', kind}     the name is of another kind
+-- Cost  O(open slots, at most 64): TIME, HMGET × 2, HSET × 2, PTTL, PEXPIRE, HGET; a keyed slot
+--       HGET × 4, HSET, and HGET × 2 and HDEL for each of 16 slots that are over; with void marks
+--       as core/marks.lua. Another answer than granted: HMGET × 2, HGET.
+--
+-- Begins with HSET, which a full server refuses.
+local key, owner, attempt, lease, ttl = KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local slot, from, before, limit, keep = ARGV[6], ARGV[8], ARGV[9], ARGV[10] + 0, ARGV[12]
+local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'v', 'c', 'l', 's', 'b', 'i')
+if f[1] ~= KIND and f[1] then
+  return {now, 'kind', f[1]}
+elseif f[6] and call('HGET', key, 'v:' .. attempt) then
+  return {now, 'void'}
+end
+local l = f[8]
+if f[2] and f[5] > now then
+  if f[2] ~= owner or f[3] ~= attempt then
+    return {now, 'busy', f[5] - now, f[2]}
+  end
+  return {now, 'granted', f[7], f[4], string.sub(l or '', 1, 5) == 'lost ' and 1 or 0}
+end
+if ARGV[7] ~= (f[4] or '') .. ' ' .. (f[2] and '1' or '0') or from > now or before ~= '' and before <= now then
+  return {now, 'moved'}
+end
+
+local attempts, open, out, over, y
+if is_keyed(slot) then
+  local ends, record = string.match(call('HGET', key, 'd:' .. slot) or '', '^(%d+) %d+ (.*)$')
+  if ends and ends > now then
+    if string.sub(record, 1, 5) == 'done ' then
+      return {now, 'moved'}
+    end
+    attempts = string.match(record, '^%a+ (%d+)') + 1
+  else
+    attempts = 1
+  end
+  over, y = keyed_over(key, call('HGET', key, 'y'), now)
+  if not ends and string.match(y, '%d+$') + 0 >= KEYED then
+    return {now, 'full'}
+  end
+else
+  local g = call('HMGET', key, 'w', 'p', 'f')
+  if g[1] and slot_of(g[1]) + 0 >= slot + 0 or g[3] and g[3] + 0 >= slot + 0 then
+    return {now, 'moved'}
+  end
+  attempts = attempts_at(g[2], slot) + 1
+  open, out = with_attempts(g[2], slot, attempts)
+end
+if attempts > limit then
+  return {now, 'moved'}
+end
+
+local token = micros
+if f[4] and token <= f[4] then
+  token = string.format('%.0f', f[4] + 1)
+end
+local ends = (now + lease) .. ''
+call('HSET', key, 'k', KIND, 'o', owner, 'h', attempt, 't', token, 'u', ends, 's', slot, 'c', attempts, 'b', now, 'i', ARGV[11])
+if f[2] then
+  -- The run before lost its claim: nobody will say how it ended.
+  l = 'lost ' .. f[7] .. ' ' .. f[4] .. ' ' .. f[10] .. ' ' .. f[5] .. ' ' .. f[11] .. ' ' .. f[9]
+  call('HSET', key, 'l', l)
+  call('HDEL', key, 'e')
+end
+if open then
+  call('HSET', key, 'p', open)
+  if out then
+    call('HSET', key, 'f', out)
+  end
+else
+  if over[1] then
+    call('HDEL', key, unpack(over))
+    call('HSET', key, 'y', y)
+  end
+  keyed_put(key, slot, 'run ' .. attempts .. ' ' .. token .. ' ' .. now .. ' 0 ' .. ARGV[11] .. ' ' .. slot, (now + keep) .. '')
+end
+if f[6] then
+  marks_sweep(key, f[6], now)
+end
+live(key, ttl)
+return {now, 'granted', attempts, token, string.sub(l or '', 1, 5) == 'lost ' and 1 or 0}

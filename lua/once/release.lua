@@ -1,0 +1,75 @@
+-- Ends everything that one attempt has: its claim, with the outcome of the run, and its late
+-- copies. Release and undo of an abandoned claim are the same operation. This script follows
+-- core/marks.lua and once/shared.lua.
+--
+-- KEYS  1 K; see once/shared.lua
+-- ARGV  1 owner   `<client>:<n>`
+--       2 attempt `<client>:<n>`
+--       3 void    last ms at which a copy of the claim may act, or '' without copies
+--       4 ttl     ms for which a key with a record lives at least
+--       5 keep    ms for which a key without one lives at least
+--       6 token   of the claim, or '' where it is not known
+--       7 outcome done, failed, overran, dropped, lost; or '' for a run that never began
+--       8 why     it failed, or ''
+--       9 memory  ms for which a keyed slot is remembered, or ''
+-- Reply {now, verdict}
+--       released  this call ended the claim and recorded the outcome
+--       expired   the same, but the lease had already ended
+--       already   the outcome is on record
+--       taken     a later claim has been made
+--       gone      the claim is unknown
+--       kind      the name is of another kind
+-- Cost  O(open slots, at most 64): TIME, HMGET, HDEL × 3, HSET × 2, PTTL; a keyed slot HGET × 2,
+--       HSET; with copies on the way as core/marks.lua.
+--
+-- Needs no `act_before`: an attempt's id is never used again. Begins with HDEL, which a full server
+-- accepts.
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local key, attempt, void, token, outcome = KEYS[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
+local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 's', 'c', 'b', 'i', 'p', 'x')
+if f[1] ~= KIND and f[1] then
+  return {now, 'kind'}
+end
+
+local verdict = 'gone'
+if f[2] and f[2] == ARGV[1] and f[3] == attempt then
+  verdict = f[5] > now and 'released' or 'expired'
+  local slot, attempts = f[6], f[7]
+  call('HDEL', key, 'o', 'h', 'u', 's', 'c', 'b', 'i')
+  if outcome == '' then
+    -- Nothing has begun: the attempt does not count.
+    if not is_keyed(slot) then
+      put_open(key, (with_attempts(f[10], slot, attempts - 1)))
+    elseif attempts == '1' then
+      keyed_drop(key, slot)
+    else
+      keyed_put(key, slot, 'lost ' .. attempts - 1 .. ' ' .. f[4] .. ' ' .. f[8] .. ' ' .. now .. ' ' .. f[9] .. ' ' .. slot, (now + ARGV[9]) .. '')
+    end
+  else
+    local record = outcome .. ' ' .. attempts .. ' ' .. f[4] .. ' ' .. f[8] .. ' ' .. now .. ' ' .. f[9] .. ' ' .. slot
+    call('HSET', key, 'l', record, 'x', f[4])
+    if ARGV[8] == '' then
+      call('HDEL', key, 'e')
+    else
+      call('HSET', key, 'e', ARGV[8])
+    end
+    if is_keyed(slot) then
+      keyed_put(key, slot, record, (now + ARGV[9]) .. '')
+    elseif outcome == 'done' then
+      call('HSET', key, 'w', record)
+      put_open(key, open_after(f[10], slot))
+    end
+  end
+  live(key, ARGV[4])
+elseif token ~= '' and f[11] == token then
+  verdict = 'already'
+elseif token ~= '' and f[4] and token < f[4] then
+  verdict = 'taken'
+end
+if void ~= '' and void >= now then
+  -- Copies of this attempt must not act any more.
+  marks_add(key, call('HGET', key, 'v'), KIND, attempt, void, now)
+  live(key, ARGV[5])
+end
+return {now, verdict}

@@ -1,0 +1,31 @@
+-- Moves the end of a claim. This script follows once/shared.lua and core/act_before.lua.
+--
+-- KEYS  1 K; see once/shared.lua
+-- ARGV  1 act_before  last server time in ms at which this may act
+--       2 owner   `<client>:<n>`
+--       3 lease   ms from now
+--       4 ttl     ms for which the key lives at least
+--       5 token   of the claim
+-- Reply {now, verdict}      renewed, expired, taken, gone, kind
+--       {now, 'late'}       `act_before` has passed
+-- Cost  O(1): TIME, HMGET, HDEL, HSET, PTTL.
+--
+-- Never creates a key and never shortens a lease. Begins with HDEL, which a full server accepts.
+local key, token = KEYS[1], ARGV[5]
+local f = call('HMGET', key, 'k', 'o', 't', 'u')
+if f[1] and f[1] ~= KIND then
+  return {now, 'kind'}
+elseif f[3] and f[3] > token then
+  return {now, 'taken'}
+elseif f[3] ~= token or f[2] ~= ARGV[2] then
+  return {now, 'gone'}
+elseif f[4] <= now then
+  return {now, 'expired'}
+end
+local ends = (now + ARGV[3]) .. ''
+call('HDEL', key, '')
+if ends > f[4] then
+  call('HSET', key, 'u', ends)
+end
+live(key, ARGV[4])
+return {now, 'renewed'}

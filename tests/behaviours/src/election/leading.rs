@@ -1,0 +1,246 @@
+//! Terms: one at a time, given back when the work has ended, and lost in time.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::AtomicU32},
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use redlatch::{ErrorKind, Term};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    wait::{GENEROUS, eventually},
+};
+use tokio::{sync::Notify, time::timeout};
+
+use super::{Candidate, LEASE, Working, vacant};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(election::leading as election_leading:
+    one_candidate_leads_at_a_time,
+    work_that_returns_gives_the_name_back,
+    lost_term_drops_the_work_and_campaigns_again,
+    renewed_term_outlives_its_lease,
+    forced_release_ends_the_term_and_its_work,
+    fair_candidates_lead_in_order,
+    closing_client_lets_the_work_finish,
+    closing_client_drops_work_that_does_not_finish,
+    panic_of_the_work_gives_the_name_back,
+    dropped_call_gives_the_name_back,
+    owner_of_a_scope_does_not_lead_twice,
+    work_may_borrow_and_change_local_data,
+);
+
+async fn one_candidate_leads_at_a_time(backend: &Backend) {
+    let clients = [backend.client().await, backend.client().await];
+    let [mut first, mut second] = clients
+        .each_ref()
+        .map(|client| Candidate::start(client.election("x").lease(10 * SECOND)));
+    let (token, leads_first) = tokio::select! {
+        token = first.term() => (token, true),
+        token = second.term() => (token, false),
+    };
+    let (leader, mut next) = if leads_first {
+        (first, second)
+    } else {
+        (second, first)
+    };
+    assert!(timeout(300 * MS, next.term()).await.is_err(), "one leads");
+    assert_eq!((leader.at_work(), next.at_work()), (1, 0));
+    leader.stop().await;
+    assert!(next.term().await > token, "tokens rise from term to term");
+    next.stop().await;
+    for client in &clients {
+        assert_tables_empty(client).await;
+    }
+    backend.assert_only_counters_left();
+}
+
+async fn work_that_returns_gives_the_name_back(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x");
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        let lead = election.lead(async |term| {
+            term.check().unwrap();
+            assert_eq!(term.name(), "x");
+            assert!(!term.is_after_abandonment());
+            tokens.push(term.token());
+        });
+        lead.await.unwrap();
+        assert_eq!(election.leader().await.unwrap(), None);
+    }
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+async fn lost_term_drops_the_work_and_campaigns_again(backend: &Backend) {
+    let client = backend.client().await;
+    let mut candidate = Candidate::start(client.election("x").lease(LEASE));
+    let first = candidate.term().await;
+    backend.command(&["DEL", "redlatch:{x}"]);
+    let second = candidate.term().await;
+    assert!(second > first);
+    assert_eq!(
+        candidate.at_work(),
+        1,
+        "the earlier work was dropped before"
+    );
+    candidate.stop().await;
+    assert_tables_empty(&client).await;
+}
+
+async fn renewed_term_outlives_its_lease(backend: &Backend) {
+    let client = backend.client().await;
+    let mut candidate = Candidate::start(client.election("x").lease(LEASE));
+    let token = candidate.term().await;
+    backend.pass(3 * LEASE).await;
+    let leader = client.election("x").leader().await.unwrap().unwrap();
+    assert_eq!(leader.token, token);
+    assert_eq!(candidate.at_work(), 1);
+    candidate.stop().await;
+}
+
+async fn forced_release_ends_the_term_and_its_work(backend: &Backend) {
+    let (client, operator) = (backend.client().await, backend.client().await);
+    let election = client.election("x").lease(LEASE);
+    let mut candidate = Candidate::start(election.clone());
+    let first = candidate.term().await;
+    assert!(operator.election("x").force_release().await.unwrap());
+    assert!(candidate.term().await > first);
+    assert_eq!(candidate.at_work(), 1);
+    candidate.stop().await;
+    let result = operator.election("x").fair().force_release().await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::WrongKind);
+}
+
+async fn fair_candidates_lead_in_order(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x").fair();
+    let mut leader = Candidate::start(election.clone());
+    leader.term().await;
+    let mut others = Vec::new();
+    for waiters in 1..=3 {
+        let client = backend.client().await;
+        others.push(Candidate::start(client.election("x").fair()));
+        eventually("a candidate to wait", GENEROUS, async || {
+            backend.members("redlatch:{x}:q") == waiters
+        })
+        .await;
+    }
+    for mut next in others {
+        leader.stop().await;
+        next.term().await;
+        leader = next;
+    }
+    leader.stop().await;
+}
+
+async fn closing_client_lets_the_work_finish(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let election = client.election("x").lease(30 * SECOND);
+    let (mut finished, begun) = (false, Notify::new());
+    let lead = election.lead(async |term: &Term| {
+        begun.notify_one();
+        term.ending().await;
+        tokio::time::sleep(100 * MS).await;
+        term.check().unwrap();
+        finished = true;
+    });
+    let close = async {
+        begun.notified().await;
+        client.close(20 * SECOND).await;
+    };
+    let (ended, ()) = tokio::join!(lead, close);
+    ended.unwrap();
+    assert!(finished, "the work had the grace to finish");
+    assert_eq!(other.election("x").leader().await.unwrap(), None);
+}
+
+async fn closing_client_drops_work_that_does_not_finish(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let mut candidate = Candidate::start(client.election("x").lease(60 * SECOND));
+    candidate.term().await;
+    client.close(300 * MS).await;
+    let ended = candidate.leading.await.unwrap();
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(other.election("x").leader().await.unwrap(), None);
+}
+
+async fn panic_of_the_work_gives_the_name_back(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x").lease(30 * SECOND);
+    let at_work = Arc::new(AtomicU32::new(0));
+    let lead = election.lead(async |term: &Term| {
+        let working = Working::begin(&at_work);
+        term.spawn(async move {
+            let _working = working;
+            std::future::pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+        panic!("the work is broken");
+    });
+    let panicked = AssertUnwindSafe(lead).catch_unwind().await;
+    assert!(panicked.is_err());
+    vacant(&election).await;
+    assert_eq!(at_work.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_tables_empty(&client).await;
+}
+
+async fn dropped_call_gives_the_name_back(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let mut candidate = Candidate::start(client.election("x").lease(60 * SECOND));
+    candidate.term().await;
+    candidate.leading.abort();
+    assert!(candidate.leading.await.unwrap_err().is_cancelled());
+    vacant(&other.election("x")).await;
+    assert_tables_empty(&client).await;
+    backend.assert_only_counters_left();
+}
+
+async fn owner_of_a_scope_does_not_lead_twice(backend: &Backend) {
+    let client = backend.client().await;
+    let owner = client.owner();
+    let scope = owner.scope(async {
+        let outer = client.election("x").lease(30 * SECOND);
+        let lead = outer.lead(async |_: &Term| {
+            let again = client.election("x");
+            let again = again.lead(async |_: &Term| panic!("two lead at once"));
+            assert!(timeout(300 * MS, again).await.is_err());
+        });
+        lead.await.unwrap();
+    });
+    scope.await;
+    assert_tables_empty(&client).await;
+}
+
+async fn work_may_borrow_and_change_local_data(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x");
+    let (name, mut terms) = (String::from("borrowed"), Vec::new());
+    let lead = election.lead(async |term| terms.push((name.as_str(), term.token())));
+    lead.await.unwrap();
+    let boxed = election.lead_boxed(|term| {
+        terms.push((name.as_str(), term.token()));
+        Box::pin(async {
+            term.check().unwrap();
+        })
+    });
+    boxed.await.unwrap();
+    assert_eq!(terms.len(), 2);
+    let spawned = tokio::spawn(async move {
+        let (name, election) = (&name, client.election("x"));
+        let lead = election.lead_boxed(|term| {
+            Box::pin(async move {
+                assert!(!name.is_empty());
+                term.check().unwrap();
+            })
+        });
+        lead.await
+    });
+    spawned.await.unwrap().unwrap();
+}

@@ -1,0 +1,134 @@
+//! Who leads, as others see it.
+
+use std::time::{Duration, SystemTime};
+
+use redlatch::ErrorKind;
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    wait::{GENEROUS, eventually},
+};
+use tokio::time::Instant;
+
+use super::Candidate;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(election::observing as election_observing:
+    observer_sees_each_leader_with_its_value,
+    observer_sees_candidates_of_either_order,
+    value_of_an_earlier_term_is_not_shown,
+    observer_shares_its_looks_with_others,
+    observer_ends_with_its_client,
+);
+
+async fn observer_sees_each_leader_with_its_value(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let mut observer = other.election("x").observe();
+    assert_eq!(observer.next().await.unwrap().unwrap(), None);
+    let election = client.election("x").value("10.0.0.7:9000");
+    for _ in 0..2 {
+        let mut candidate = Candidate::start(election.clone());
+        let token = candidate.term().await;
+        let start = Instant::now();
+        let leader = loop {
+            let leader = observer.next().await.unwrap().unwrap();
+            if leader.as_ref().is_some_and(|leader| leader.value.is_some()) {
+                break leader.unwrap();
+            }
+        };
+        assert_eq!(leader.token, token);
+        assert_eq!(leader.value.as_deref(), Some("10.0.0.7:9000"));
+        assert!(leader.since > SystemTime::UNIX_EPOCH);
+        if let Backend::Embedded { .. } = backend {
+            assert!(start.elapsed() < 10 * MS, "a message tells of it");
+        }
+        assert_eq!(other.election("x").leader().await.unwrap(), Some(leader));
+        candidate.stop().await;
+        assert_eq!(observer.next().await.unwrap().unwrap(), None);
+    }
+    drop(observer);
+    assert_tables_empty(&other).await;
+}
+
+async fn observer_sees_candidates_of_either_order(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let fair = client.election("x").fair().value("fair");
+    let mut candidate = Candidate::start(fair);
+    let token = candidate.term().await;
+    let election = other.election("x");
+    eventually("the value to be known", GENEROUS, async || {
+        let leader = election.leader().await.unwrap().unwrap();
+        assert_eq!(leader.token, token);
+        leader.value.as_deref() == Some("fair")
+    })
+    .await;
+    candidate.stop().await;
+}
+
+async fn value_of_an_earlier_term_is_not_shown(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x");
+    let first = Candidate::start(election.clone().value("first"));
+    eventually("the value to be known", GENEROUS, async || {
+        let leader = election.leader().await.unwrap();
+        leader.and_then(|leader| leader.value).as_deref() == Some("first")
+    })
+    .await;
+    first.stop().await;
+    let second = Candidate::start(election.clone());
+    eventually("the next value to be known", GENEROUS, async || {
+        let leader = election.leader().await.unwrap();
+        let value = leader.and_then(|leader| leader.value);
+        assert_ne!(value.as_deref(), Some("first"));
+        value.as_deref() == Some("")
+    })
+    .await;
+    second.stop().await;
+}
+
+async fn observer_shares_its_looks_with_others(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let mut candidate = Candidate::start(client.election("x").lease(30 * SECOND));
+    candidate.term().await;
+    let mut observers = Vec::new();
+    for _ in 0..20 {
+        let mut observer = other.election("x").observe();
+        while observer
+            .next()
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap()
+            .value
+            .is_none()
+        {}
+        observers.push(tokio::spawn(async move { observer.next().await }));
+    }
+    backend.pass(3 * SECOND).await;
+    let before = backend.script_calls();
+    backend.pass(10 * SECOND).await;
+    let calls = backend.script_calls() - before;
+    assert!(
+        calls <= 10,
+        "{calls} calls in 10 s, of 20 observers and the leader"
+    );
+    candidate.stop().await;
+    for observer in observers {
+        assert_eq!(observer.await.unwrap().unwrap().unwrap(), None);
+    }
+    assert_tables_empty(&other).await;
+}
+
+async fn observer_ends_with_its_client(backend: &Backend) {
+    let client = backend.client().await;
+    let mut observer = client.election("x").observe();
+    assert_eq!(observer.next().await.unwrap().unwrap(), None);
+    let closing = async {
+        tokio::time::sleep(20 * MS).await;
+        client.close_now().await;
+    };
+    let (last, ()) = tokio::join!(observer.next(), closing);
+    assert_eq!(last.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert!(observer.next().await.is_none());
+}

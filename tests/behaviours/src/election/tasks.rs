@@ -1,0 +1,120 @@
+//! Tasks of a term.
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use redlatch::Term;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use super::{LEASE, Working};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+behaviours!(election::tasks as election_tasks:
+    awaited_tasks_give_their_output,
+    tasks_end_before_the_name_is_given_back,
+    lost_term_ends_its_tasks_before_the_next,
+    handle_of_a_stopped_task_gives_none,
+    panic_of_a_task_reaches_its_handle_only,
+);
+
+async fn awaited_tasks_give_their_output(backend: &Backend) {
+    let client = backend.client().await;
+    let mut sum = 0;
+    let election = client.election("x");
+    let lead = election.lead(async |term: &Term| {
+        let tasks = [1, 2, 3].map(|n| {
+            term.spawn(async move {
+                tokio::time::sleep(n * MS).await;
+                n
+            })
+        });
+        for task in tasks {
+            sum += task.await.unwrap();
+        }
+    });
+    lead.await.unwrap();
+    assert_eq!(sum, 6);
+}
+
+async fn tasks_end_before_the_name_is_given_back(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let at_work = Arc::new(AtomicU32::new(0));
+    let election = client.election("x");
+    let counter = Arc::clone(&at_work);
+    let lead = election.lead(async |term: &Term| {
+        for _ in 0..10 {
+            let working = Working::begin(&counter);
+            term.spawn(async move {
+                let _working = working;
+                std::future::pending::<()>().await;
+            });
+        }
+        tokio::time::sleep(10 * MS).await;
+    });
+    let follows = async {
+        tokio::time::sleep(5 * MS).await;
+        let next = other.election("x");
+        let next = next.lead(async |_: &Term| {
+            assert_eq!(at_work.load(Ordering::SeqCst), 0, "all have ended");
+        });
+        next.await.unwrap();
+    };
+    let (led, ()) = tokio::join!(lead, follows);
+    led.unwrap();
+    assert_tables_empty(&client).await;
+}
+
+async fn lost_term_ends_its_tasks_before_the_next(backend: &Backend) {
+    let client = backend.client().await;
+    let at_work = Arc::new(AtomicU32::new(0));
+    let election = client.election("x").lease(LEASE);
+    let mut terms = 0;
+    let lead = election.lead(async |term: &Term| {
+        assert_eq!(at_work.load(Ordering::SeqCst), 0);
+        terms += 1;
+        if terms == 1 {
+            let working = Working::begin(&at_work);
+            term.spawn(async move {
+                let _working = working;
+                std::future::pending::<()>().await;
+            });
+            backend.command(&["DEL", "redlatch:{x}"]);
+            std::future::pending::<()>().await;
+        }
+    });
+    lead.await.unwrap();
+    assert_eq!(terms, 2);
+}
+
+async fn handle_of_a_stopped_task_gives_none(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x").lease(30 * SECOND);
+    let mut handle = None;
+    let lead = election.lead(async |term: &Term| {
+        handle = Some(term.spawn(std::future::pending::<()>()));
+    });
+    lead.await.unwrap();
+    assert_eq!(handle.unwrap().await, None);
+}
+
+async fn panic_of_a_task_reaches_its_handle_only(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x");
+    let lead = election.lead(async |term: &Term| {
+        let task = term.spawn(async { panic!("the task is broken") });
+        let ended: Result<Option<()>, _> = AssertUnwindSafe(task).catch_unwind().await;
+        assert!(ended.is_err());
+        term.check().unwrap();
+    });
+    lead.await.unwrap();
+    assert_tables_empty(&client).await;
+}

@@ -1,0 +1,387 @@
+//! What a single call does.
+
+use std::{sync::Arc, time::Duration};
+
+use redlatch::once::{Job, JobError, JobOutcome, JobRun, Once, Slot};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    wait::{GENEROUS, eventually},
+};
+use tokio::sync::Notify;
+
+use super::{DAY, daily, day, fail, succeed};
+
+behaviours!(once::behaviour as once_behaviour:
+    slot_runs_once_and_is_done_for_all,
+    earlier_slot_than_the_last_success_is_done,
+    change_of_the_period_neither_blocks_nor_repeats,
+    other_process_is_told_of_the_run_under_way,
+    failed_slot_is_open_while_retries_remain,
+    tokens_rise_from_attempt_to_attempt,
+    each_key_is_a_slot,
+    gap_begins_at_the_end_of_a_run,
+    run_that_takes_too_long_is_dropped_and_has_failed,
+    dropped_run_uses_up_its_attempt,
+    panic_of_the_work_uses_up_its_attempt,
+    reset_opens_all_slots,
+    run_during_a_reset_records_its_outcome,
+    many_processes_run_a_slot_once,
+    run_may_be_spawned_and_may_borrow,
+    run_leaves_one_key_with_an_end,
+    nothing_is_on_record_at_first,
+);
+
+async fn slot_runs_once_and_is_done_for_all(backend: &Backend) {
+    let clients = [backend.client().await, backend.client().await];
+    let job = daily(&clients[0], 20_000);
+    let Once::Ran((slot, token)) = succeed(&job).await else {
+        panic!("it has not run");
+    };
+    assert_eq!(slot, Slot::Time(day(20_000)));
+    for client in &clients {
+        let Once::Done(record) = succeed(&daily(client, 20_000)).await else {
+            panic!("it has run twice");
+        };
+        assert_eq!(record.slot, slot);
+        assert_eq!(record.outcome, JobOutcome::Done);
+        assert_eq!((record.attempt, record.token.as_u64()), (1, token));
+        assert_eq!(record.pid, std::process::id());
+        assert!(!record.host.is_empty() && record.ended >= record.began);
+        assert_eq!(client.once("x").last().await.unwrap(), Some(record));
+        assert_eq!(client.once("x").holder().await.unwrap(), None);
+    }
+    assert_tables_empty(&clients[0]).await;
+}
+
+async fn earlier_slot_than_the_last_success_is_done(backend: &Backend) {
+    let client = backend.client().await;
+    assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
+    let Once::Done(record) = succeed(&daily(&client, 20_000)).await else {
+        panic!("it has run an earlier slot");
+    };
+    assert_eq!(record.slot, Slot::Time(day(20_001)));
+    assert!(succeed(&daily(&client, 20_002)).await.ran().is_some());
+}
+
+async fn change_of_the_period_neither_blocks_nor_repeats(backend: &Backend) {
+    let client = backend.client().await;
+    let hour = Duration::from_secs(3600);
+    let hourly = |at| client.once("x").every(hour).at(at);
+    assert!(
+        succeed(&hourly(day(20_000) + 13 * hour))
+            .await
+            .ran()
+            .is_some()
+    );
+    assert!(matches!(
+        succeed(&daily(&client, 20_000)).await,
+        Once::Done(_)
+    ));
+    assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
+    assert!(matches!(succeed(&hourly(day(20_001))).await, Once::Done(_)));
+    assert!(succeed(&hourly(day(20_001) + hour)).await.ran().is_some());
+}
+
+async fn other_process_is_told_of_the_run_under_way(backend: &Backend) {
+    let clients = [backend.client().await, backend.client().await];
+    let (begun, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let running = tokio::spawn({
+        let (job, begun, end) = (daily(&clients[0], 20_000), begun.clone(), end.clone());
+        async move {
+            let work = async |run: &JobRun| {
+                begun.notify_one();
+                end.notified().await;
+                run.check()
+            };
+            job.run(work).await.unwrap()
+        }
+    });
+    begun.notified().await;
+    for number in [20_000, 20_005] {
+        let Once::UnderWay(holder) = succeed(&daily(&clients[1], number)).await else {
+            panic!("it does not wait its turn");
+        };
+        assert_eq!(holder.slot, Slot::Time(day(20_000)));
+        assert_eq!((holder.attempt, holder.pid), (1, std::process::id()));
+        assert!(!holder.remaining.is_zero());
+        let seen = clients[1].once("x").holder().await.unwrap().unwrap();
+        assert_eq!((seen.token, seen.owner), (holder.token, holder.owner));
+    }
+    end.notify_one();
+    assert!(matches!(running.await.unwrap(), Once::Ran(())));
+    assert!(succeed(&daily(&clients[1], 20_005)).await.ran().is_some());
+}
+
+async fn failed_slot_is_open_while_retries_remain(backend: &Backend) {
+    let client = backend.client().await;
+    let job = daily(&client, 20_000).retries(2);
+    for attempt in 1..=3 {
+        let failed = fail(&job).await;
+        assert!(matches!(failed, Once::Failed(JobError::Work("no luck"))));
+        let record = job.last().await.unwrap().unwrap();
+        assert_eq!(
+            (record.outcome, record.attempt),
+            (JobOutcome::Failed, attempt)
+        );
+        assert_eq!(record.error.as_deref(), Some("no luck"));
+    }
+    let Once::Exhausted(record) = succeed(&job).await else {
+        panic!("it has run a fourth time");
+    };
+    assert_eq!(
+        (record.attempt, record.error.as_deref()),
+        (3, Some("no luck"))
+    );
+    // More retries open it again, and the next slot is open anyway.
+    assert!(
+        succeed(&daily(&client, 20_000).retries(3))
+            .await
+            .ran()
+            .is_some()
+    );
+    assert!(matches!(succeed(&job).await, Once::Done(_)));
+    assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
+}
+
+async fn tokens_rise_from_attempt_to_attempt(backend: &Backend) {
+    let client = backend.client().await;
+    let mut seen = Vec::new();
+    for number in [20_000, 20_000, 20_001] {
+        let job = daily(&client, number).retries(1);
+        let work = async |run: &JobRun| {
+            seen.push((run.token(), run.slot().clone(), run.attempt()));
+            Err::<(), _>("no luck")
+        };
+        assert!(matches!(job.run(work).await.unwrap(), Once::Failed(_)));
+    }
+    assert!(seen.is_sorted_by(|one, other| one.0 < other.0), "{seen:?}");
+    assert_eq!(seen[0].1, seen[1].1);
+    let attempts: Vec<_> = seen.iter().map(|it| it.2).collect();
+    assert_eq!(attempts, [1, 2, 1]);
+}
+
+async fn each_key_is_a_slot(backend: &Backend) {
+    let client = backend.client().await;
+    for key in ["v1", "", "=a b\n", "v2"] {
+        let job = client.once("x").slot(key);
+        assert!(matches!(fail(&job).await, Once::Failed(_)));
+        assert!(matches!(succeed(&job).await, Once::Exhausted(_)), "{key:?}");
+        let job = job.retries(1);
+        let (slot, _) = succeed(&job).await.ran().unwrap();
+        assert_eq!(slot.key(), Some(key));
+    }
+    for key in ["v1", "", "=a b\n", "v2"] {
+        let Once::Done(record) = succeed(&client.once("x").slot(key)).await else {
+            panic!("{key:?} has run again");
+        };
+        assert_eq!((record.slot.key(), record.attempt), (Some(key), 2));
+    }
+}
+
+async fn gap_begins_at_the_end_of_a_run(backend: &Backend) {
+    let client = backend.client().await;
+    let gap = Duration::from_secs(2);
+    let job = client.once("x").gap(gap);
+    let (first, _) = succeed(&job).await.ran().unwrap();
+    assert!(matches!(succeed(&job).await, Once::Done(_)));
+    let ended = job.last().await.unwrap().unwrap().ended;
+    backend.pass(gap + Duration::from_millis(10)).await;
+    let (second, _) = succeed(&job).await.ran().unwrap();
+    assert_eq!(second, Slot::Time(ended + gap));
+    assert!(second > first);
+    // The gap follows the end of the last attempt, too.
+    backend.pass(gap + Duration::from_millis(10)).await;
+    assert!(matches!(fail(&job).await, Once::Failed(_)));
+    assert!(matches!(succeed(&job).await, Once::Exhausted(_)));
+    backend.pass(gap + Duration::from_millis(10)).await;
+    assert!(succeed(&job).await.ran().is_some());
+}
+
+async fn run_that_takes_too_long_is_dropped_and_has_failed(backend: &Backend) {
+    let client = backend.client().await;
+    let limit = Duration::from_millis(200);
+    let job = daily(&client, 20_000).max_run(limit);
+    let ran = job.run(async |_: &JobRun| std::future::pending::<Result<(), String>>().await);
+    let Once::Failed(error) = ran.await.unwrap() else {
+        panic!("it has not failed");
+    };
+    assert_eq!(error, JobError::Overran(limit));
+    let record = job.last().await.unwrap().unwrap();
+    assert_eq!(record.outcome, JobOutcome::Overran);
+    assert!(record.error.unwrap().contains("longer than 200ms"));
+    assert!(matches!(succeed(&job).await, Once::Exhausted(_)));
+}
+
+async fn dropped_run_uses_up_its_attempt(backend: &Backend) {
+    let client = backend.client().await;
+    let job = daily(&client, 20_000);
+    let begun = Notify::new();
+    let work = async |_: &JobRun| {
+        begun.notify_one();
+        std::future::pending::<Result<(), String>>().await
+    };
+    tokio::select! {
+        ended = job.run(work) => panic!("{ended:?}"),
+        () = begun.notified() => {}
+    }
+    assert_tables_empty(&client).await;
+    let record = job.last().await.unwrap().unwrap();
+    assert_eq!((record.outcome, record.attempt), (JobOutcome::Dropped, 1));
+    assert!(matches!(succeed(&job).await, Once::Exhausted(_)));
+    assert!(succeed(&job.retries(1)).await.ran().is_some());
+}
+
+async fn panic_of_the_work_uses_up_its_attempt(backend: &Backend) {
+    let client = backend.client().await;
+    let job = daily(&client, 20_000).retries(1);
+    let panics = tokio::spawn({
+        let job = job.clone();
+        async move {
+            let work = async |_: &JobRun| -> Result<(), String> {
+                std::panic::resume_unwind(Box::new("the work panics"))
+            };
+            let _ = job.run(work).await;
+        }
+    });
+    assert!(panics.await.unwrap_err().is_panic());
+    assert_tables_empty(&client).await;
+    let record = job.last().await.unwrap().unwrap();
+    assert_eq!(record.outcome, JobOutcome::Dropped);
+    assert!(succeed(&job).await.ran().is_some());
+}
+
+async fn reset_opens_all_slots(backend: &Backend) {
+    let client = backend.client().await;
+    let job = daily(&client, 20_000);
+    assert!(!job.reset().await.unwrap());
+    assert!(succeed(&job).await.ran().is_some());
+    let keyed = client.once("x").slot("v1");
+    assert!(matches!(fail(&keyed).await, Once::Failed(_)));
+    assert!(job.reset().await.unwrap());
+    assert_eq!(job.last().await.unwrap(), None);
+    assert!(succeed(&daily(&client, 19_000)).await.ran().is_some());
+    assert!(succeed(&keyed).await.ran().is_some());
+    assert!(job.reset().await.unwrap());
+    assert!(job.reset().await.unwrap());
+    assert!(succeed(&job).await.ran().is_some());
+}
+
+async fn run_during_a_reset_records_its_outcome(backend: &Backend) {
+    let clients = [backend.client().await, backend.client().await];
+    for job in [daily(&clients[0], 20_000), clients[0].once("y").slot("v1")] {
+        let other = clients[1].once(job.name().unwrap());
+        let work = async |_: &JobRun| {
+            assert!(other.reset().await.unwrap());
+            Err::<(), _>("no luck")
+        };
+        assert!(matches!(job.run(work).await.unwrap(), Once::Failed(_)));
+        let record = other.last().await.unwrap().unwrap();
+        assert_eq!(record.outcome, JobOutcome::Failed);
+        let work = async |_: &JobRun| {
+            assert!(other.reset().await.unwrap());
+            Ok::<_, String>(())
+        };
+        let job = job.retries(1);
+        assert!(matches!(job.run(work).await.unwrap(), Once::Ran(())));
+        assert!(matches!(succeed(&job).await, Once::Done(_)));
+    }
+}
+
+async fn many_processes_run_a_slot_once(backend: &Backend) {
+    let mut tasks = Vec::new();
+    for number in 0..12_u32 {
+        let client = backend.client().await;
+        tasks.push(tokio::spawn(async move {
+            let mut ran = Vec::new();
+            for slot in 20_000..20_010 {
+                loop {
+                    let job = daily(&client, slot).retries(1_000);
+                    let work = async |run: &JobRun| {
+                        // Some attempts fail.
+                        match (run.attempt() + number + slot) % 3 {
+                            0 => Err("no luck"),
+                            _ => Ok(()),
+                        }
+                    };
+                    match job.run(work).await.unwrap() {
+                        Once::Ran(()) => ran.push(slot),
+                        Once::Done(_) => break,
+                        Once::UnderWay(_) | Once::Failed(_) => tokio::task::yield_now().await,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            ran
+        }));
+    }
+    let mut all = Vec::new();
+    for task in tasks {
+        all.extend(task.await.unwrap());
+    }
+    all.sort_unstable();
+    // A process that comes late finds earlier slots done by a later success.
+    assert!(all.is_sorted_by(|one, other| one < other), "{all:?}");
+    assert_eq!(all.last(), Some(&20_009));
+}
+
+/// Closures borrow from the task that runs them, also in a task of its own.
+async fn run_may_be_spawned_and_may_borrow(backend: &Backend) {
+    let client = backend.client().await;
+    let names = vec!["a".to_owned(), "b".to_owned()];
+    let job = daily(&client, 20_000);
+    let spawned = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        let ran = job
+            .run(async |run: &JobRun| {
+                for name in &names {
+                    tokio::task::yield_now().await;
+                    run.check()?;
+                    seen.push(name.clone());
+                }
+                Ok::<_, redlatch::Error>(())
+            })
+            .await
+            .unwrap();
+        (ran.is_done(), seen)
+    });
+    let (done, seen) = spawned.await.unwrap();
+    assert!(done && seen == ["a", "b"]);
+    let outcome = tokio::spawn(borrowing(daily(&client, 20_001), 7))
+        .await
+        .unwrap();
+    assert_eq!(outcome.ran(), Some(14));
+}
+
+async fn borrowing(job: Job, number: u32) -> Once<u32, redlatch::Error> {
+    let doubled = &(number * 2);
+    job.run(async |_: &JobRun| Ok(*doubled)).await.unwrap()
+}
+
+async fn run_leaves_one_key_with_an_end(backend: &Backend) {
+    let client = backend.client().await;
+    for number in 20_000..20_005 {
+        assert!(succeed(&daily(&client, number)).await.ran().is_some());
+    }
+    let fortnight = 14 * DAY;
+    let job = client.once("x").every(fortnight).at(day(20_100));
+    assert!(succeed(&job).await.ran().is_some());
+    let keys = backend.keys();
+    assert_eq!(keys, ["redlatch:{x}"]);
+    let ttl = backend.ttl(&keys[0]).unwrap();
+    assert!(ttl > 2 * fortnight - DAY && ttl <= 2 * fortnight, "{ttl:?}");
+    // A shorter period does not shorten it.
+    let job = client
+        .once("x")
+        .every(Duration::from_secs(1))
+        .at(day(20_200));
+    assert!(succeed(&job).await.ran().is_some());
+    assert!(backend.ttl(&keys[0]).unwrap() > 2 * fortnight - DAY);
+}
+
+async fn nothing_is_on_record_at_first(backend: &Backend) {
+    let client = backend.client().await;
+    let job = client.once("x");
+    assert_eq!(job.last().await.unwrap(), None);
+    assert_eq!(job.holder().await.unwrap(), None);
+    eventually("no key", GENEROUS, async || backend.keys().is_empty()).await;
+}

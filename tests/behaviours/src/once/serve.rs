@@ -1,0 +1,159 @@
+//! Running each slot when it begins.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use redlatch::{
+    Client,
+    once::{Job, JobRun, Once},
+};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    wait::{GENEROUS, eventually},
+};
+use tokio::task::JoinHandle;
+
+use super::{DAY, day};
+
+behaviours!(once::serve as once_serve:
+    replicas_run_each_slot_once,
+    failed_slot_is_tried_again_by_any_replica,
+    served_job_with_a_gap_runs_again_and_again,
+    served_cron_expression_runs_at_its_times,
+    scheduler_that_is_ahead_misses_no_slot,
+);
+
+/// The slots that ran, with their attempts and outcomes.
+type Log = Arc<Mutex<Vec<(SystemTime, u32, bool)>>>;
+
+/// Serves `job` in a task. The attempts that `fails` tells end with an error.
+fn serving(job: Job, log: &Log, fails: fn(u32) -> bool) -> JoinHandle<redlatch::Error> {
+    let log = Arc::clone(log);
+    tokio::spawn(async move {
+        let work = async move |run: &JobRun| {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let failed = fails(run.attempt());
+            let slot = run.slot().instant().unwrap();
+            log.lock().unwrap().push((slot, run.attempt(), !failed));
+            if failed { Err("no luck") } else { Ok(()) }
+        };
+        match job.serve(work).await {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    })
+}
+
+async fn stop(tasks: Vec<JoinHandle<redlatch::Error>>, clients: &[Client]) {
+    for task in tasks {
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+    for client in clients {
+        assert_tables_empty(client).await;
+    }
+}
+
+async fn clients(backend: &Backend, count: usize) -> Vec<Client> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(backend.client().await);
+    }
+    clients
+}
+
+async fn until(log: &Log, successes: usize) -> Vec<(SystemTime, u32, bool)> {
+    eventually("the slots to run", GENEROUS, async || {
+        log.lock().unwrap().iter().filter(|run| run.2).count() >= successes
+    })
+    .await;
+    log.lock().unwrap().clone()
+}
+
+async fn replicas_run_each_slot_once(backend: &Backend) {
+    let clients = clients(backend, 5).await;
+    let log = Log::default();
+    let job = |client: &Client| client.once("x").every(Duration::from_millis(500));
+    let tasks = clients
+        .iter()
+        .map(|client| serving(job(client), &log, |_| false));
+    let tasks = tasks.collect();
+    let ran = until(&log, 6).await;
+    stop(tasks, &clients).await;
+    assert!(ran.is_sorted_by(|one, other| one.0 < other.0), "{ran:?}");
+    assert!(ran.iter().all(|run| run.1 == 1), "{ran:?}");
+}
+
+async fn failed_slot_is_tried_again_by_any_replica(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let log = Log::default();
+    let job = |client: &Client| {
+        let job = client.once("x").gap(Duration::from_millis(100));
+        job.retries(2).retry_pause(Duration::from_millis(50))
+    };
+    let fails = |attempt| attempt < 3;
+    let tasks = clients
+        .iter()
+        .map(|client| serving(job(client), &log, fails));
+    let tasks = tasks.collect();
+    let ran = until(&log, 2).await;
+    stop(tasks, &clients).await;
+    let attempts: Vec<_> = ran.iter().take(6).map(|run| run.1).collect();
+    assert_eq!(attempts, [1, 2, 3, 1, 2, 3], "{ran:?}");
+    assert!(ran[0].0 == ran[2].0 && ran[3].0 == ran[5].0 && ran[2].0 < ran[3].0);
+}
+
+async fn served_job_with_a_gap_runs_again_and_again(backend: &Backend) {
+    let clients = clients(backend, 2).await;
+    let log = Log::default();
+    let gap = Duration::from_millis(200);
+    let tasks = clients
+        .iter()
+        .map(|client| serving(client.once("x").gap(gap), &log, |_| false));
+    let tasks = tasks.collect();
+    let ran = until(&log, 4).await;
+    stop(tasks, &clients).await;
+    for two in ran.windows(2) {
+        assert!(two[1].0.duration_since(two[0].0).unwrap() >= gap, "{ran:?}");
+    }
+}
+
+async fn served_cron_expression_runs_at_its_times(backend: &Backend) {
+    let clients = clients(backend, 2).await;
+    let log = Log::default();
+    let job = |client: &Client| client.once("x").cron("* * * * * *", "Europe/Berlin");
+    let tasks = clients
+        .iter()
+        .map(|client| serving(job(client), &log, |_| false));
+    let tasks = tasks.collect();
+    let ran = until(&log, 3).await;
+    stop(tasks, &clients).await;
+    for two in ran.windows(2) {
+        assert!(two[0].0 < two[1].0, "{ran:?}");
+    }
+    let whole = |at: SystemTime| at.duration_since(day(0)).unwrap().subsec_nanos() == 0;
+    assert!(ran.iter().all(|run| whole(run.0)), "{ran:?}");
+}
+
+/// Schedulers whose clocks are ahead of the server's, or behind, each call once per slot, with the
+/// instant for which they fire.
+async fn scheduler_that_is_ahead_misses_no_slot(backend: &Backend) {
+    let clients = clients(backend, 3).await;
+    let mut ran = Vec::new();
+    for number in 20_000..20_006 {
+        for client in &clients {
+            let ahead = Duration::from_secs(7 * u64::from(number - 20_000));
+            let job = client.once("x").every(DAY).at(day(number) + ahead);
+            let work = async |run: &JobRun| Ok::<_, String>(run.slot().instant().unwrap());
+            match job.run(work).await.unwrap() {
+                Once::Ran(slot) => ran.push(slot),
+                Once::Done(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let all: Vec<_> = (20_000..20_006).map(day).collect();
+    assert_eq!(ran, all);
+}

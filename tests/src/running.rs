@@ -1,0 +1,179 @@
+//! A run of a job as something that can be held: its work lasts until the holder gives it back.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use redlatch::{
+    Client, Error, LossCause, Moment,
+    once::{Job, JobRun, Once},
+};
+use tokio::{
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+/// How often the work says until when its hold lasts.
+const TOLD: Duration = Duration::from_millis(10);
+
+/// A run of a job whose work does nothing but last.
+pub struct RunningJob {
+    client: Client,
+    token: u64,
+    /// Until when the run is certain to last; nothing once its work has been dropped.
+    until: Deadline,
+    lost: Mutex<Option<oneshot::Receiver<LossCause>>>,
+    end: oneshot::Sender<()>,
+    outcome: JoinHandle<Result<Once<(), String>, Error>>,
+}
+
+/// What the work says, and takes back when it is dropped.
+#[derive(Clone, Default)]
+struct Deadline(Arc<Mutex<Option<Moment>>>);
+
+struct Alive(Deadline);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+impl Deadline {
+    fn set(&self, until: Option<Moment>) {
+        *self.0.lock().unwrap() = until;
+    }
+
+    fn get(&self) -> Option<Moment> {
+        *self.0.lock().unwrap()
+    }
+}
+
+impl RunningJob {
+    /// Runs `job` if its slot is open. Returns `None` if another run is in the way.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Job::run`].
+    pub async fn begin(client: &Client, job: Job) -> Result<Option<Self>, Error> {
+        let (begun, began) = oneshot::channel();
+        let (end, mut ended) = oneshot::channel();
+        let until = Deadline::default();
+        let alive = Alive(until.clone());
+        let work = async move |run: &JobRun| {
+            alive.0.set(Some(run.valid_until()));
+            // Nobody holds it if the caller has gone.
+            let _ = begun.send(run.token().as_u64());
+            loop {
+                if run.check().is_ok() {
+                    alive.0.set(Some(run.valid_until()));
+                }
+                match timeout(TOLD, &mut ended).await {
+                    Ok(Ok(())) => return Ok(()),
+                    Ok(Err(_)) => return Err("its holder has dropped it".to_owned()),
+                    Err(_) => {}
+                }
+            }
+        };
+        let (tell, told) = oneshot::channel();
+        let outcome = tokio::spawn(async move {
+            let ran = job.run(work).await;
+            if let Ok(Once::Lost(cause)) = &ran {
+                let _ = tell.send(*cause);
+            }
+            ran
+        });
+        match began.await {
+            Ok(token) => Ok(Some(Self {
+                client: client.clone(),
+                token,
+                until,
+                lost: Mutex::new(Some(told)),
+                end,
+                outcome,
+            })),
+            Err(_) => outcome.await.unwrap().map(|_| None),
+        }
+    }
+
+    /// Runs `job` as soon as its slot is open.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Job::run`] that do not pass.
+    pub async fn begin_in_time(client: &Client, job: &Job) -> Result<Self, Error> {
+        loop {
+            match Self::begin(client, job.clone()).await {
+                Ok(Some(running)) => return Ok(running),
+                Err(error) if !error.is_transient() => return Err(error),
+                Ok(None) | Err(_) => sleep(2 * TOLD).await,
+            }
+        }
+    }
+
+    /// Returns the token.
+    pub const fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Tells whether the run certainly lasts.
+    pub fn is_valid(&self) -> bool {
+        !self.left().is_zero()
+    }
+
+    /// Returns how long it certainly lasts.
+    pub fn left(&self) -> Duration {
+        let until = self.until.get();
+        let now = self.client.now();
+        until.map_or(Duration::ZERO, |until| {
+            if until > now {
+                until - now
+            } else {
+                Duration::ZERO
+            }
+        })
+    }
+
+    /// Resolves when the run is lost. May be called once.
+    ///
+    /// # Panics
+    ///
+    /// If it is called again.
+    pub fn lost(&self) -> BoxFuture<'static, LossCause> {
+        let lost = self.lost.lock().unwrap().take();
+        let lost = lost.expect("it is asked for once");
+        Box::pin(async move {
+            match lost.await {
+                Ok(cause) => cause,
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+
+    /// Ends the work with success. Returns what has become of the run.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Job::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop the run ends all the same.
+    pub async fn give_back(self) -> Result<Once<(), String>, Error> {
+        // The work may have been dropped.
+        let _ = self.end.send(());
+        self.outcome.await.unwrap()
+    }
+}
+
+impl fmt::Debug for RunningJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningJob")
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Every future of the election may be dropped at every await: poll it k times, drop it, look what
+//! is left (L2).
+
+use std::time::Duration;
+
+use redlatch::{Client, OnError, Term};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use crate::cancel::{MS, polled};
+
+/// What is polled and dropped.
+struct Task(crate::cancel::Task);
+
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. Each time
+/// the client has nothing afterwards, another candidate leads at once, and nothing is left.
+async fn dropped_at_every_await(make: impl AsyncFn(&Backend, Client) -> Task) {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        backend.preload();
+        let (client, other) = (backend.client().await, backend.client().await);
+        let Task(mut task) = make(&backend, client.clone()).await;
+        let done = polled(&backend, &mut task, polls).await.is_some();
+        drop(task);
+        backend.pass(MS).await;
+        assert_tables_empty(&client).await;
+        let start = tokio::time::Instant::now();
+        let election = other.election("x").lease(Duration::from_secs(60));
+        let lead = election.lead(async |term: &Term| term.check().unwrap());
+        lead.await.unwrap();
+        assert!(start.elapsed() < 50 * MS, "after {polls} polls");
+        backend.pass(50 * MS).await;
+        assert_tables_empty(&other).await;
+        backend.assert_only_counters_left();
+        assert_eq!(backend.subscribers("redlatch:{x}:b"), 0);
+        if done {
+            assert!(polls > 1);
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_lead_leaves_nothing() {
+    dropped_at_every_await(async |_: &Backend, client: Client| {
+        let task = async move {
+            let election = client.election("x").value("v");
+            let lead = election.lead(async move |term: &Term| {
+                let task = term.spawn(tokio::time::sleep(3 * MS));
+                term.spawn(std::future::pending::<()>());
+                task.await.unwrap();
+                tokio::time::sleep(2 * MS).await;
+            });
+            lead.await.unwrap();
+        };
+        Task(Box::pin(task))
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_lead_of_failing_work_leaves_nothing() {
+    for on_error in [
+        OnError::Resign { pause: 10 * MS },
+        OnError::Retry { pause: 10 * MS },
+    ] {
+        dropped_at_every_await(async move |_: &Backend, client: Client| {
+            let task = async move {
+                let election = client.election("x").on_error(on_error);
+                let mut runs = 0;
+                let lead = election.lead(async move |term: &Term| {
+                    runs += 1;
+                    term.spawn(std::future::pending::<()>());
+                    tokio::time::sleep(MS).await;
+                    if runs == 3 { Ok(()) } else { Err("broken") }
+                });
+                lead.await.unwrap();
+            };
+            Task(Box::pin(task))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_candidate_behind_a_leader_leaves_nothing() {
+    for fair in [false, true] {
+        for polls in 1..60 {
+            let backend = Backend::embedded();
+            let (client, other) = (backend.client().await, backend.client().await);
+            let election = |client: &Client| match fair {
+                true => client.election("x").fair(),
+                false => client.election("x"),
+            };
+            let (leader, candidate) = (election(&other), election(&client));
+            let lead = leader.lead(async |_: &Term| {
+                let mut task = Box::pin(candidate.lead(async |_: &Term| {}));
+                assert!(polled(&backend, &mut task, polls).await.is_none());
+                drop(task);
+                assert_tables_empty(&client).await;
+            });
+            lead.await.unwrap();
+            backend.assert_only_counters_left();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_observer_leaves_nothing() {
+    dropped_at_every_await(async |backend: &Backend, client: Client| {
+        let other = backend.client().await;
+        tokio::spawn(async move {
+            tokio::time::sleep(3 * MS).await;
+            let election = other.election("x");
+            let lead = election.lead(async move |_: &Term| tokio::time::sleep(2 * MS).await);
+            lead.await.unwrap();
+        });
+        let task = async move {
+            let mut observer = client.election("x").observe();
+            while observer.next().await.unwrap().unwrap().is_none() {}
+        };
+        Task(Box::pin(task))
+    })
+    .await;
+}

@@ -1,0 +1,265 @@
+//! A leader that was stopped, or is cut off from its server: its work ends in time.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::{future::pending, poll};
+use redlatch::{
+    Client, Moment, Term,
+    runtime::{BoxFuture, Runtime},
+};
+use redlatch_tests::backend::Backend;
+use tokio::{
+    sync::Notify,
+    time::{Instant, advance},
+};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A runtime that gives the tasks of terms to the test, which polls them when it likes.
+#[derive(Debug)]
+struct ByHand {
+    inner: Arc<dyn Runtime>,
+    tasks: Mutex<Vec<Parked>>,
+}
+
+struct Parked(BoxFuture<()>);
+
+impl std::fmt::Debug for Parked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parked")
+    }
+}
+
+impl Runtime for ByHand {
+    fn now(&self) -> Moment {
+        self.inner.now()
+    }
+
+    fn sleep_until(&self, until: Moment) -> BoxFuture<()> {
+        self.inner.sleep_until(until)
+    }
+
+    fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
+        match task {
+            "term" => self.tasks.lock().unwrap().push(Parked(future)),
+            _ => self.inner.spawn(task, future),
+        }
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+
+    fn entropy(&self) -> u128 {
+        self.inner.entropy()
+    }
+}
+
+/// Connects a client whose terms' tasks are polled by hand.
+async fn by_hand(backend: &Backend) -> (Client, Arc<ByHand>) {
+    let Backend::Embedded { runtime, .. } = backend else {
+        panic!("the clock is stepped");
+    };
+    let runtime = Arc::new(ByHand {
+        inner: Arc::clone(runtime),
+        tasks: Mutex::default(),
+    });
+    let builder = backend.builder().runtime(Arc::clone(&runtime) as _);
+    (builder.connect().await.unwrap(), runtime)
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_a_stopped_leader_is_dropped_before_any_poll() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let election = client.election("x").lease(2 * SECOND);
+    let (tick, ticks) = (Notify::new(), AtomicU32::new(0));
+    let mut lead = Box::pin(election.lead(async |_: &Term| {
+        loop {
+            tick.notified().await;
+            ticks.fetch_add(1, Ordering::SeqCst);
+        }
+    }));
+    for _ in 0..20 {
+        assert!(poll!(lead.as_mut()).is_pending());
+        backend.pass(MS).await;
+    }
+    tick.notify_one();
+    assert!(poll!(lead.as_mut()).is_pending());
+    assert_eq!(ticks.load(Ordering::SeqCst), 1, "it leads");
+    // The process is stopped beyond its lease: nothing is renewed, and nothing is polled.
+    backend.embedded_server().stop_for(10 * SECOND);
+    advance(3 * SECOND).await;
+    tick.notify_one();
+    assert!(poll!(lead.as_mut()).is_pending());
+    backend.pass(MS).await;
+    assert!(poll!(lead.as_mut()).is_pending());
+    assert_eq!(
+        ticks.load(Ordering::SeqCst),
+        1,
+        "no poll after the deadline"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_that_is_polled_late_is_dropped_before_its_poll() {
+    let backend = Backend::embedded();
+    let (client, runtime) = by_hand(&backend).await;
+    let election = client.election("x").lease(2 * SECOND);
+    let ticks = Arc::new(AtomicU32::new(0));
+    let mut lead = Box::pin(election.lead(async |term: &Term| {
+        let ticks = Arc::clone(&ticks);
+        term.spawn(async move {
+            loop {
+                ticks.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        });
+        pending::<()>().await;
+    }));
+    for _ in 0..20 {
+        assert!(poll!(lead.as_mut()).is_pending());
+        backend.pass(MS).await;
+    }
+    let Parked(mut task) = runtime.tasks.lock().unwrap().pop().unwrap();
+    assert!(poll!(task.as_mut()).is_pending());
+    assert_eq!(ticks.load(Ordering::SeqCst), 1);
+    backend.embedded_server().stop_for(3 * SECOND);
+    advance(3 * SECOND).await;
+    assert!(poll!(task.as_mut()).is_ready(), "it is over");
+    assert_eq!(
+        ticks.load(Ordering::SeqCst),
+        1,
+        "no poll after the deadline"
+    );
+    // Leads again, in a new term.
+    for _ in 0..4_000 {
+        assert!(poll!(lead.as_mut()).is_pending());
+        backend.pass(MS).await;
+    }
+    assert_eq!(runtime.tasks.lock().unwrap().len(), 1);
+}
+
+/// Cilium#42920, kubernetes#139991: a name is given away while the work of its leader goes on.
+#[tokio::test(start_paused = true)]
+async fn name_is_kept_while_a_task_has_not_ended() {
+    let backend = Backend::embedded();
+    let ((client, runtime), other) = (by_hand(&backend).await, backend.client().await);
+    let election = client.election("x").lease(2 * SECOND);
+    let mut lead = Box::pin(election.lead(async |term: &Term| {
+        term.spawn(pending::<()>());
+    }));
+    for _ in 0..100 {
+        assert!(poll!(lead.as_mut()).is_pending());
+        backend.pass(100 * MS).await;
+    }
+    let leader = other.election("x").leader().await.unwrap();
+    assert!(leader.is_some(), "a task that nobody polls has not ended");
+    runtime.tasks.lock().unwrap().clear();
+    lead.await.unwrap();
+    assert_eq!(other.election("x").leader().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_call_keeps_the_name_while_a_task_has_not_ended() {
+    let backend = Backend::embedded();
+    let ((client, runtime), other) = (by_hand(&backend).await, backend.client().await);
+    let election = client.election("x").lease(2 * SECOND);
+    let mut lead = Box::pin(election.lead(async |term: &Term| {
+        term.spawn(pending::<()>());
+        pending::<()>().await;
+    }));
+    for _ in 0..20 {
+        assert!(poll!(lead.as_mut()).is_pending());
+        backend.pass(MS).await;
+    }
+    drop(lead);
+    backend.pass(5 * SECOND).await;
+    assert!(other.election("x").leader().await.unwrap().is_some());
+    let Parked(mut task) = runtime.tasks.lock().unwrap().pop().unwrap();
+    assert!(poll!(task.as_mut()).is_ready(), "it is told to stop");
+    backend.pass(MS).await;
+    assert_eq!(other.election("x").leader().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ending_comes_when_renewals_are_not_answered() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let election = client.election("x").lease(10 * SECOND).grace(2 * SECOND);
+    let lead = election.lead(async |term: &Term| {
+        let early = tokio::time::timeout(30 * SECOND, term.ending()).await;
+        early.expect_err("renewals move the deadline");
+        backend.embedded_server().stop_for(60 * SECOND);
+        let start = Instant::now();
+        term.ending().await;
+        let waited = start.elapsed();
+        assert!((3 * SECOND..8 * SECOND).contains(&waited), "{waited:?}");
+        term.check().unwrap();
+        tokio::time::sleep(SECOND).await;
+        term.check().unwrap();
+    });
+    lead.await.unwrap();
+}
+
+/// Etcd: `Campaign` that succeeds without a lease, and an outage of 12 hours.
+#[tokio::test(start_paused = true)]
+async fn campaign_goes_on_through_an_outage() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    backend.embedded_server().stop_for(3_600 * SECOND);
+    let start = Instant::now();
+    let election = client.election("x");
+    let lead = election.lead(async |term: &Term| {
+        assert!(
+            start.elapsed() >= 3_600 * SECOND,
+            "no term without an answer"
+        );
+        term.check().unwrap();
+    });
+    lead.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn split_leader_has_ended_before_the_next_begins() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let at_work = AtomicU32::new(0);
+    let (first, second) = (
+        client.election("x").lease(5 * SECOND),
+        other.election("x").lease(5 * SECOND),
+    );
+    let begun = Notify::new();
+    let lead = first.lead(async |_: &Term| {
+        at_work.fetch_add(1, Ordering::SeqCst);
+        let _ends = Ends(&at_work);
+        begun.notify_one();
+        pending::<()>().await;
+    });
+    let follow = async {
+        begun.notified().await;
+        // No renewal gets through, and both candidates are cut off.
+        backend.embedded_server().stop_for(5 * SECOND);
+        let work = async |_: &Term| assert_eq!(at_work.load(Ordering::SeqCst), 0);
+        second.lead(work).await.unwrap();
+    };
+    tokio::select! {
+        _ = lead => panic!("its work never returns"),
+        () = follow => {}
+    }
+}
+
+struct Ends<'a>(&'a AtomicU32);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

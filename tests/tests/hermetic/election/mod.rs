@@ -1,0 +1,4 @@
+//! The election.
+
+mod cancel;
+mod late;

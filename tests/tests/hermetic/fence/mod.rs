@@ -1,0 +1,3 @@
+//! The fence.
+
+mod trouble;

@@ -1,0 +1,111 @@
+//! Lost replies, late copies and dropped calls: each write is made once or not at all.
+
+use std::time::Duration;
+
+use redlatch::{
+    Client, ErrorKind, Token,
+    fence::{Fenced, FencedScript},
+    runtime::Value,
+};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use crate::cancel::{MS, polled};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn token(number: u64) -> Token {
+    Token::from_u64(number)
+}
+
+/// A script whose effect shows how often it ran.
+fn append() -> FencedScript {
+    FencedScript::new(
+        "local data = (redis.call('GET', KEYS[1]) or '') .. ARGV[1]
+        redis.call('SET', KEYS[1], data)
+        return data",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_whose_reply_is_lost_is_made_once() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let fence = client.fence("data");
+    let written = fence.eval(token(1), append(), &[], &[b"a"]).await.unwrap();
+    assert_eq!(written.written().flatten(), Some(Value::Bulk(b"a".into())));
+    backend.embedded_server().drop_next_reply();
+    let written = fence.eval(token(1), append(), &[], &[b"b"]).await.unwrap();
+    assert_eq!(
+        written,
+        Fenced::Written(None),
+        "a copy found that it had run"
+    );
+    assert_eq!(backend.string("data").as_deref(), Some("ab"));
+    backend.embedded_server().drop_next_reply();
+    let refused = fence.set(token(0), "late").await.unwrap();
+    assert_eq!(refused, Fenced::Refused { mark: token(1) });
+    assert_eq!(backend.string("data").as_deref(), Some("ab"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_write_is_an_error_that_says_so() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let fence = client.fence("data");
+    backend.embedded_server().stop_for(60 * SECOND);
+    let error = fence.set(token(1), "a").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    backend.pass(60 * SECOND).await;
+    // The requests are executed long after they may act.
+    assert_eq!(backend.string("data"), None);
+    assert_eq!(fence.mark().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_of_a_stopped_holder_is_refused_when_it_arrives() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let early = client.lock("x").lock().lease(SECOND).await.unwrap();
+    backend.pass(2 * SECOND).await;
+    let late = other.lock("x").lock().await.unwrap();
+    let fence = other.fence("data");
+    assert!(fence.set(late.token(), "new").await.unwrap().is_written());
+    let stale = client.fence("data").set(early.token(), "old").await;
+    assert_eq!(stale.unwrap(), Fenced::Refused { mark: late.token() });
+    assert_eq!(backend.string("data").as_deref(), Some("new"));
+}
+
+/// Polls a write k times and drops it, for all k. It is made once or not at all, and a later one is
+/// not disturbed.
+#[tokio::test(start_paused = true)]
+async fn cancelled_write_is_made_once_or_not_at_all() {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        backend.preload();
+        let client = backend.client().await;
+        let task = async |client: Client| {
+            let fence = client.fence("data");
+            let written = fence.eval(token(2), append(), &[], &[b"a"]).await;
+            assert!(written.unwrap().is_written());
+            assert!(fence.raise(token(3)).await.unwrap().is_written());
+            assert!(fence.mark().await.unwrap().is_some());
+        };
+        let mut task = Box::pin(task(client.clone()));
+        let done = polled(&backend, &mut task, polls).await.is_some();
+        drop(task);
+        backend.pass(10 * MS).await;
+        assert_tables_empty(&client).await;
+        let data = backend.string("data");
+        assert!([None, Some("a".to_owned())].contains(&data), "{data:?}");
+        let fence = client.fence("data");
+        let later = fence.eval(token(4), append(), &[], &[b"b"]).await;
+        assert!(later.unwrap().is_written());
+        let expected = data.unwrap_or_default() + "b";
+        assert_eq!(backend.string("data"), Some(expected));
+        if done {
+            assert!(polls > 1);
+            return;
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Every future of a job may be dropped at every await: poll it k times, drop it, look what is
+//! left (L2).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use redlatch::{
+    Client,
+    once::{JobOutcome, JobRun, Once},
+};
+use redlatch_behaviours::once::{daily, succeed};
+use redlatch_embedded::{LostReply, calls::of_script};
+use redlatch_lua::ONCE;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+use crate::cancel::{MS, Task, polled};
+
+/// How often the work has begun.
+type Begun = Arc<AtomicU32>;
+
+/// Runs the slot of a day, with work that takes 2 ms.
+fn run(client: &Client, begun: &Begun) -> Task {
+    let (job, begun) = (daily(client, 20_000), Arc::clone(begun));
+    Box::pin(async move {
+        let work = async |_: &JobRun| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(2 * MS).await;
+            Ok::<_, String>(())
+        };
+        let _ = job.run(work).await.unwrap();
+    })
+}
+
+/// Polls what `make` gives 1, 2, 3, … times and drops it, until it is done before that. After each
+/// drop nobody runs the job, nothing is left in the client, and the slot has had as many attempts
+/// as work has begun.
+async fn dropped_at_every_await(make: impl Fn(&Backend, &Client, &Begun) -> Task) {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        backend.preload();
+        let client = backend.client().await;
+        let begun = Begun::default();
+        let mut task = make(&backend, &client, &begun);
+        let done = polled(&backend, &mut task, polls).await.is_some();
+        drop(task);
+        // Copies of a request whose reply was lost come later.
+        backend.pass(Duration::from_secs(8)).await;
+        assert_tables_empty(&client).await;
+        let job = daily(&client, 20_000).retries(1);
+        assert_eq!(job.holder().await.unwrap(), None);
+        let begun = begun.load(Ordering::Relaxed);
+        assert!(begun <= 1);
+        if let Some(record) = job.last().await.unwrap() {
+            assert_eq!(record.attempt, 1);
+        } else {
+            assert_eq!(begun, 0, "after {polls} polls");
+        }
+        let work = async |run: &JobRun| Ok::<_, String>(run.attempt());
+        match job.run(work).await.unwrap() {
+            Once::Ran(attempt) => {
+                assert_eq!(attempt, begun + 1, "after {polls} polls");
+                assert!(!done, "it was done");
+            }
+            Once::Done(record) => assert_eq!((record.attempt, begun), (1, 1)),
+            other => panic!("after {polls} polls: {other:?}"),
+        }
+        assert_eq!(backend.keys(), ["redlatch:{x}"]);
+        if done {
+            assert!(polls > 3);
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_run_counts_only_if_its_work_has_begun() {
+    dropped_at_every_await(|_: &Backend, client: &Client, begun: &Begun| run(client, begun)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_run_with_lost_replies_counts_once_at_most() {
+    for script in [&ONCE.look, &ONCE.claim, &ONCE.release] {
+        dropped_at_every_await(|backend: &Backend, client: &Client, begun: &Begun| {
+            let server = backend.embedded_server();
+            server.drop_reply(of_script(script.text), LostReply::Cuts);
+            run(client, begun)
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_serve_leaves_no_claim() {
+    for polls in 1..60 {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let job = client.once("x").every(Duration::from_secs(3600)).retries(9);
+        let served = job.clone();
+        let mut task: Task = Box::pin(async move {
+            let work = async |_: &JobRun| {
+                tokio::time::sleep(2 * MS).await;
+                Err("no luck")
+            };
+            served.retry_pause(5 * MS).serve(work).await.unwrap();
+        });
+        assert!(polled(&backend, &mut task, polls).await.is_none());
+        drop(task);
+        backend.pass(10 * MS).await;
+        assert_tables_empty(&client).await;
+        assert_eq!(job.holder().await.unwrap(), None);
+        let record = job.last().await.unwrap();
+        let outcome = record.map(|record| record.outcome);
+        let expected = [None, Some(JobOutcome::Failed), Some(JobOutcome::Dropped)];
+        assert!(expected.contains(&outcome), "{outcome:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_looks_and_resets_leave_nothing() {
+    for polls in 1.. {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        assert!(succeed(&daily(&client, 20_000)).await.ran().is_some());
+        let job = client.once("x");
+        let mut task: Task = Box::pin(async move {
+            job.last().await.unwrap();
+            job.holder().await.unwrap();
+            job.reset().await.unwrap();
+        });
+        let done = polled(&backend, &mut task, polls).await.is_some();
+        drop(task);
+        backend.pass(Duration::from_secs(8)).await;
+        assert_tables_empty(&client).await;
+        let again = succeed(&daily(&client, 20_000)).await;
+        assert!(again.is_done());
+        if done {
+            assert!(again.ran().is_some(), "it was reset");
+            assert!(polls > 3);
+            return;
+        }
+    }
+}

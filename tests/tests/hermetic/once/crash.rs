@@ -1,0 +1,151 @@
+//! Processes that die during a run, and requests that nobody hears the answer of.
+
+use std::time::{Duration, SystemTime};
+
+use redlatch::{
+    ErrorKind,
+    once::{JobOutcome, JobRun, Once, Slot},
+    runtime::Command,
+};
+use redlatch_behaviours::once::{daily, day, fail, succeed};
+use redlatch_embedded::{LostReply, calls::of_script};
+use redlatch_lua::ONCE;
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Claims a slot of `x` for a process that dies at once.
+pub(super) fn claimed_by_a_dead_process(backend: &Backend, slot: SystemTime, lease: Duration) {
+    let server = backend.embedded_server();
+    let token = backend.hash("redlatch:{x}").get("t").cloned();
+    let slot = slot.duration_since(day(0)).unwrap().as_millis();
+    let call = Command::new("EVAL")
+        .arg(ONCE.claim.text)
+        .arg("1")
+        .arg("redlatch:{x}")
+        .arg("9999999999999")
+        .arg("dead:1")
+        .arg("dead:2")
+        .arg(lease.as_millis().to_string())
+        .arg("600000")
+        .arg(slot.to_string())
+        .arg(format!("{} 0", token.unwrap_or_default()))
+        .arg("")
+        .arg("")
+        .arg("9")
+        .arg("dead-host:42")
+        .arg("");
+    let reply = server.execute(&call).unwrap();
+    let verdict = reply.as_array().unwrap()[1].as_str().unwrap().to_owned();
+    assert_eq!(verdict, "granted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_process_costs_its_lease_and_an_attempt() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    claimed_by_a_dead_process(&backend, day(20_000), 10 * SECOND);
+    let job = daily(&client, 20_000);
+    let Once::UnderWay(holder) = succeed(&job).await else {
+        panic!("it has run");
+    };
+    assert_eq!((holder.host.as_str(), holder.pid), ("dead-host", 42));
+    backend.pass(10 * SECOND).await;
+    let Once::Exhausted(record) = succeed(&job).await else {
+        panic!("it has run without a retry");
+    };
+    assert_eq!(record.outcome, JobOutcome::Lost);
+    assert_eq!(
+        (record.host.as_str(), record.pid, record.attempt),
+        ("dead-host", 42, 1)
+    );
+    assert_eq!(record.duration(), 10 * SECOND);
+    assert_eq!(job.last().await.unwrap(), Some(record));
+    let work = async |run: &JobRun| Ok::<_, String>((run.attempt(), run.is_after_loss()));
+    let ran = job.clone().retries(1).run(work).await.unwrap();
+    assert_eq!(ran.ran(), Some((2, true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_process_does_not_hold_up_the_next_slot() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    claimed_by_a_dead_process(&backend, day(20_000), SECOND);
+    backend.pass(SECOND).await;
+    let (slot, _) = succeed(&daily(&client, 20_001)).await.ran().unwrap();
+    assert_eq!(slot, Slot::Time(day(20_001)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_replies_do_not_count_as_attempts() {
+    for script in [&ONCE.look, &ONCE.claim, &ONCE.release] {
+        for how in [LostReply::Cuts, LostReply::Hangs] {
+            let backend = Backend::embedded();
+            backend.preload();
+            let client = backend.client().await;
+            let job = daily(&client, 20_000).retries(1);
+            let server = backend.embedded_server();
+            server.drop_reply(of_script(script.text), how);
+            assert!(
+                matches!(fail(&job).await, Once::Failed(_)),
+                "{}",
+                script.name
+            );
+            let work = async |run: &JobRun| Ok::<_, String>(run.attempt());
+            server.drop_reply(of_script(script.text), how);
+            let ran = job.run(work).await.unwrap();
+            assert_eq!(ran.ran(), Some(2), "{} {how:?}", script.name);
+            assert!(matches!(succeed(&job).await, Once::Done(_)));
+            assert_tables_empty(&client).await;
+        }
+    }
+}
+
+/// The effect was made, and its record was lost: the slot runs again, with the same slot and a
+/// greater token.
+#[tokio::test(start_paused = true)]
+async fn lost_record_of_a_success_runs_the_slot_again() {
+    let backend = Backend::embedded();
+    let client = backend.builder().patience(SECOND).connect().await.unwrap();
+    let job = daily(&client, 20_000).lease(2 * SECOND).retries(1);
+    let server = backend.embedded_server();
+    let mut effects = Vec::new();
+    let work = async |run: &JobRun| {
+        effects.push((run.slot().clone(), run.token()));
+        let before = server.snapshot();
+        // The server goes away with the claim, and comes back without the record.
+        server.refuse_connections(true);
+        server.cut_connections();
+        drop(before);
+        Ok::<_, String>(())
+    };
+    let error = job.run(work).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    let text = error.to_string();
+    assert!(
+        text.contains("has succeeded") && text.contains("unknown"),
+        "{text}"
+    );
+    backend.pass(20 * SECOND).await;
+    server.refuse_connections(false);
+    let (slot, token) = succeed(&job).await.ran().unwrap();
+    assert_eq!(slot, effects[0].0);
+    assert!(token > effects[0].1.as_u64());
+}
+
+#[tokio::test(start_paused = true)]
+async fn record_of_a_success_is_sent_until_the_lease_ends() {
+    let backend = Backend::embedded();
+    let client = backend.builder().patience(SECOND).connect().await.unwrap();
+    let job = daily(&client, 20_000);
+    let server = backend.embedded_server();
+    let work = async |_: &JobRun| {
+        server.stop();
+        Ok::<_, String>(())
+    };
+    let error = job.run(work).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    server.resume();
+    backend.pass(5 * SECOND).await;
+    assert!(matches!(succeed(&job).await, Once::Done(_)));
+}

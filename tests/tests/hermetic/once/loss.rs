@@ -1,0 +1,118 @@
+//! Runs that lose their claim.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use redlatch::{
+    LossCause,
+    once::{JobOutcome, JobRun, Once},
+};
+use redlatch_behaviours::once::{daily, succeed};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Tells when it is dropped.
+struct Bomb(Arc<AtomicBool>);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_dropped_before_the_lease_ends_on_a_silent_server() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let job = daily(&client, 20_000).lease(2 * SECOND).retries(1);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let server = backend.embedded_server();
+    let start = tokio::time::Instant::now();
+    let work = async |_: &JobRun| {
+        let _bomb = Bomb(Arc::clone(&dropped));
+        server.stop();
+        std::future::pending::<Result<(), String>>().await
+    };
+    let ran = job.run(work).await.unwrap();
+    assert!(matches!(ran, Once::Lost(LossCause::Unreachable)), "{ran:?}");
+    assert!(dropped.load(Ordering::Relaxed));
+    assert!(start.elapsed() < 2 * SECOND, "{:?}", start.elapsed());
+    backend.pass(3 * SECOND).await;
+    server.resume();
+    backend.pass(5 * SECOND).await;
+    let record = job.last().await.unwrap().unwrap();
+    assert_eq!((record.outcome, record.attempt), (JobOutcome::Lost, 1));
+    assert!(succeed(&job).await.ran().is_some());
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_job_ends_its_run() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let job = daily(&client, 20_000).lease(3 * SECOND);
+    let work = async |_: &JobRun| {
+        backend.embedded_server().delete_key("redlatch:{x}");
+        std::future::pending::<Result<(), String>>().await
+    };
+    let ran = job.run(work).await.unwrap();
+    assert!(matches!(ran, Once::Lost(LossCause::Forgotten)), "{ran:?}");
+    assert!(succeed(&job).await.ran().is_some());
+}
+
+/// Nobody can say that the success was recorded.
+#[tokio::test(start_paused = true)]
+async fn success_under_a_deleted_job_is_lost() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let job = daily(&client, 20_000);
+    let work = async |_: &JobRun| {
+        backend.embedded_server().delete_key("redlatch:{x}");
+        Ok::<_, String>(())
+    };
+    let ran = job.run(work).await.unwrap();
+    assert!(matches!(ran, Once::Lost(LossCause::Forgotten)), "{ran:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_run_is_renewed() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let job = daily(&client, 20_000).lease(SECOND);
+    let work = async |run: &JobRun| {
+        for _ in 0..3600 {
+            tokio::time::sleep(SECOND).await;
+            run.check()?;
+        }
+        Ok::<_, redlatch::Error>(())
+    };
+    assert!(matches!(job.run(work).await.unwrap(), Once::Ran(())));
+    let record = job.last().await.unwrap().unwrap();
+    assert!(record.duration() >= 3600 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_ends_the_run_under_way() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let job = daily(&client, 20_000);
+    let running = tokio::spawn({
+        let job = job.clone();
+        async move {
+            let work = async |_: &JobRun| std::future::pending::<Result<(), String>>().await;
+            job.run(work).await
+        }
+    });
+    backend.pass(SECOND).await;
+    client.close(SECOND).await;
+    let ran = running.await.unwrap().unwrap();
+    assert!(matches!(ran, Once::Lost(LossCause::Closed)), "{ran:?}");
+    let record = daily(&other, 20_000).last().await.unwrap().unwrap();
+    assert_eq!(record.outcome, JobOutcome::Dropped);
+}

@@ -1,0 +1,7 @@
+//! Jobs that run once per slot.
+
+mod cancel;
+mod crash;
+mod loss;
+mod serve;
+mod summer_time;

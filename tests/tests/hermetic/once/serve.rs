@@ -1,0 +1,290 @@
+//! Serving over hours of stepped time.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use redlatch::{
+    Client, ErrorKind,
+    once::{Job, JobRun},
+};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::task::JoinHandle;
+
+use super::crash::claimed_by_a_dead_process;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The slots that ran, in their order.
+type Log = Arc<Mutex<Vec<SystemTime>>>;
+
+/// Serves `job` in a task, with work that takes so long.
+fn serving(job: Job, log: &Log, takes: Duration) -> JoinHandle<ErrorKind> {
+    let log = Arc::clone(log);
+    tokio::spawn(async move {
+        let work = async move |run: &JobRun| {
+            log.lock().unwrap().push(run.slot().instant().unwrap());
+            tokio::time::sleep(takes).await;
+            Ok::<_, String>(())
+        };
+        match job.serve(work).await {
+            Ok(never) => match never {},
+            Err(error) => error.kind(),
+        }
+    })
+}
+
+fn taken(log: &Log) -> Vec<SystemTime> {
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+/// Checks that these are slots `period` apart, and returns their number.
+#[track_caller]
+fn assert_apart(slots: &[SystemTime], period: Duration) -> usize {
+    for two in slots.windows(2) {
+        assert_eq!(two[1].duration_since(two[0]).unwrap(), period, "{slots:?}");
+    }
+    slots.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_slots_run_once_each_over_twenty_replicas() {
+    let backend = Backend::embedded();
+    let log = Log::default();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        let client = backend.client().await;
+        tasks.push(serving(client.once("x").every(HOUR), &log, SECOND));
+    }
+    // The slot that is under way runs at once.
+    backend.pass(SECOND).await;
+    assert_eq!(taken(&log).len(), 1);
+    backend.pass(200 * HOUR).await;
+    assert_eq!(assert_apart(&taken(&log), HOUR), 200);
+    for task in tasks {
+        task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_slot_costs_few_commands() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let log = Log::default();
+    let task = serving(client.once("x").every(24 * HOUR), &log, SECOND);
+    backend.pass(48 * HOUR).await;
+    let before = backend.script_calls();
+    backend.pass(10 * 24 * HOUR).await;
+    let calls = backend.script_calls() - before;
+    assert!(calls <= 10 * 10, "{calls}");
+    assert_eq!(assert_apart(&taken(&log)[1..], 24 * HOUR), 12);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_overlaps_slots_delays_the_next_and_skips_the_others() {
+    let backend = Backend::embedded();
+    let (one, two) = (backend.client().await, backend.client().await);
+    let log = Log::default();
+    let job = |client: &Client| client.once("x").every(HOUR);
+    let tasks = [&one, &two].map(|client| serving(job(client), &log, HOUR * 5 / 2));
+    backend.pass(30 * HOUR).await;
+    let ran = taken(&log);
+    let gaps = ran[1..].windows(2);
+    let gaps = gaps.map(|two| two[1].duration_since(two[0]).unwrap());
+    let gaps: Vec<_> = gaps.collect();
+    // Work of two and a half hours runs in every second or third slot.
+    assert!(
+        gaps.iter().all(|gap| [2 * HOUR, 3 * HOUR].contains(gap)),
+        "{gaps:?}"
+    );
+    assert!(ran.len() >= 11, "{ran:?}");
+    for task in tasks {
+        task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_slots_are_caught_up_on_as_asked() {
+    for (catch_up, expected) in [(0, 1), (3, 4), (64, 10)] {
+        let backend = Backend::embedded();
+        let client = backend.client().await;
+        let log = Log::default();
+        let job = client.once("x").every(HOUR).catch_up(catch_up);
+        let task = serving(job.clone(), &log, SECOND);
+        backend.pass(2 * HOUR).await;
+        task.abort();
+        let before = taken(&log).pop().unwrap();
+        backend.pass(10 * HOUR).await;
+        let task = serving(job, &log, SECOND);
+        backend.pass(60 * SECOND).await;
+        let ran = taken(&log);
+        assert_eq!(assert_apart(&ran, HOUR), expected, "{catch_up}");
+        let last = ran.last().unwrap().duration_since(before).unwrap();
+        assert_eq!(last, 10 * HOUR);
+        task.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_is_away_misses_slots_and_serving_goes_on() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let log = Log::default();
+    let task = serving(client.once("x").every(HOUR), &log, SECOND);
+    backend.pass(3 * HOUR).await;
+    backend.embedded_server().stop();
+    backend.pass(5 * HOUR).await;
+    taken(&log);
+    backend.embedded_server().resume();
+    backend.pass(5 * HOUR).await;
+    let ran = taken(&log);
+    assert!((5..=6).contains(&assert_apart(&ran, HOUR)), "{ran:?}");
+    task.abort();
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn served_slot_of_a_dead_process_runs_when_its_lease_ends() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let log = Log::default();
+    let job = client.once("x").every(HOUR).retries(1);
+    let task = serving(job.clone(), &log, SECOND);
+    backend.pass(SECOND).await;
+    let slot = taken(&log)[0] + HOUR;
+    task.abort();
+    backend.pass(HOUR).await;
+    claimed_by_a_dead_process(&backend, slot, 10 * SECOND);
+    let task = serving(job, &log, SECOND);
+    backend.pass(9 * SECOND).await;
+    assert!(taken(&log).is_empty());
+    backend.pass(SECOND + SECOND / 2).await;
+    assert_eq!(taken(&log), [slot]);
+    task.abort();
+}
+
+/// Calls the job once for each of `slots` hours, when the hour begins by a clock that is so far
+/// ahead of the server's, and passes the instant. Returns the slots that it ran.
+async fn scheduled(backend: &Backend, client: Client, ahead: Duration, slots: u32) -> Log {
+    let log = Log::default();
+    let server = backend.embedded_server();
+    let clock = || UNIX_EPOCH + Duration::from_millis(server.now().millis()) + ahead;
+    for _ in 0..slots {
+        let since = clock().duration_since(UNIX_EPOCH).unwrap();
+        let left = HOUR.as_millis() - since.as_millis() % HOUR.as_millis();
+        tokio::time::sleep(Duration::from_millis(u64::try_from(left).unwrap())).await;
+        let work = async |run: &JobRun| {
+            log.lock().unwrap().push(run.slot().instant().unwrap());
+            Ok::<_, String>(())
+        };
+        let job = client.once("x").every(HOUR).at(clock());
+        assert!(job.run(work).await.unwrap().is_done());
+    }
+    log
+}
+
+#[tokio::test(start_paused = true)]
+async fn schedulers_that_are_ahead_or_behind_miss_no_slot_and_repeat_none() {
+    let ms = Duration::from_millis;
+    for ahead in [[50, 50, 50], [300_000; 3], [0, 50, 600_000]] {
+        let backend = Backend::embedded();
+        let mut calls = Vec::new();
+        for ahead in ahead {
+            let client = backend.client().await;
+            calls.push(scheduled(&backend, client, ms(ahead), 50));
+        }
+        let logs = futures_util::future::join_all(calls).await;
+        let mut ran: Vec<_> = logs.iter().flat_map(taken).collect();
+        ran.sort_unstable();
+        // Their clocks may show different hours at the beginning.
+        assert!((50..=51).contains(&assert_apart(&ran, HOUR)), "{ahead:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_slot_waits_for_its_pause() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let job = client
+        .once("x")
+        .every(24 * HOUR)
+        .retries(2)
+        .retry_pause(60 * SECOND);
+    let task = tokio::spawn({
+        let times = Arc::clone(&times);
+        async move {
+            let work = async move |_: &JobRun| {
+                times.lock().unwrap().push(tokio::time::Instant::now());
+                Err::<(), _>("no luck")
+            };
+            job.serve(work).await
+        }
+    });
+    backend.pass(HOUR).await;
+    let times = times.lock().unwrap().clone();
+    assert_eq!(times.len(), 3);
+    for two in times.windows(2) {
+        let pause = two[1] - two[0];
+        assert!(pause >= 60 * SECOND && pause < 62 * SECOND, "{pause:?}");
+    }
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn serving_ends_when_the_client_closes_or_the_name_is_of_another_kind() {
+    let backend = Backend::embedded();
+    let (client, other) = (backend.client().await, backend.client().await);
+    let log = Log::default();
+    let closing = serving(client.once("x").every(HOUR), &log, SECOND);
+    let refused = serving(other.once("x").every(HOUR), &log, SECOND);
+    backend.pass(10 * SECOND).await;
+    client.close(SECOND).await;
+    assert_eq!(closing.await.unwrap(), ErrorKind::Closed);
+    backend.command(&["DEL", "redlatch:{x}"]);
+    backend.command(&["SET", "redlatch:{x}", "mine"]);
+    assert_eq!(refused.await.unwrap(), ErrorKind::WrongKind);
+}
+
+/// What the work of a served job uses in a spawned future belongs to its closure, and has no
+/// references in it.
+#[tokio::test(start_paused = true)]
+async fn served_work_owns_what_it_uses_in_a_spawned_future() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let task = tokio::spawn(async move {
+        let names = ["a".to_owned(), "b".to_owned()];
+        let (mut count, total) = (0, Arc::new(Mutex::new(0)));
+        let counted = Arc::clone(&total);
+        let work = async move |run: &JobRun| {
+            run.check()?;
+            tokio::task::yield_now().await;
+            count += names.len();
+            *counted.lock().unwrap() = count;
+            Ok::<_, redlatch::Error>(())
+        };
+        let job = client.once("x").every(HOUR);
+        let served = tokio::time::timeout(10 * HOUR, job.serve(work)).await;
+        assert!(served.is_err());
+        *total.lock().unwrap()
+    });
+    assert!(task.await.unwrap() >= 20);
+}
+
+/// In the task itself, it may borrow.
+#[tokio::test(start_paused = true)]
+async fn served_work_may_borrow_outside_of_a_spawned_task() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let (names, mut count) = (["a", "b"], 0);
+    let job = client.once("x").every(HOUR);
+    let work = async |_: &JobRun| {
+        count += names.len();
+        Ok::<_, String>(())
+    };
+    let served = tokio::time::timeout(10 * HOUR, job.serve(work)).await;
+    assert!(served.is_err() && count >= 20, "{count}");
+}

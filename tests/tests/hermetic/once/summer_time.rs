@@ -1,0 +1,72 @@
+//! Cron expressions over changes of local time, on the server's clock.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use redlatch::{once::JobRun, runtime::Runtime};
+use redlatch_embedded::{
+    EmbeddedServer, SteppedRuntime,
+    engine::{Model, ServerTime},
+};
+use redlatch_tests::backend::Backend;
+
+/// Serves an expression in Berlin from an instant on, in ms since 1970, on three replicas. Returns
+/// the minutes after that instant at which slots began.
+async fn minutes(name: &str, expression: &str, from: u64, hours: u32) -> Vec<u64> {
+    let runtime: Arc<dyn Runtime> = Arc::new(SteppedRuntime::new());
+    let start = ServerTime::from_millis(from);
+    let backend = Backend::Embedded {
+        server: EmbeddedServer::starting_at(Arc::clone(&runtime), Model::default(), start),
+        runtime,
+        name: format!("summer-time-{name}"),
+    };
+    let slots = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let job = backend
+            .client()
+            .await
+            .once("x")
+            .cron(expression, "Europe/Berlin");
+        let slots = Arc::clone(&slots);
+        tasks.push(tokio::spawn(async move {
+            let work = async move |run: &JobRun| {
+                let since = run.slot().instant().unwrap().duration_since(UNIX_EPOCH);
+                let millis = u64::try_from(since.unwrap().as_millis()).unwrap();
+                slots.lock().unwrap().push(millis);
+                Ok::<_, String>(())
+            };
+            job.serve(work).await
+        }));
+    }
+    backend.pass(Duration::from_secs(3600) * hours).await;
+    for task in tasks {
+        task.abort();
+    }
+    let slots = slots.lock().unwrap();
+    assert_eq!(slots[0] + 60_000, from, "the slot that is under way");
+    slots[1..]
+        .iter()
+        .map(|slot| (slot - from) / 60_000)
+        .collect()
+}
+
+/// 28 March 2026, 23:01 UTC, is 0:01 in Berlin; at 2:00 it is 3:00.
+#[tokio::test(start_paused = true)]
+async fn skipped_hour_is_one_slot() {
+    let from = 1_774_738_860_000;
+    let ran = minutes("skipped", "*/30 * * * *", from, 5).await;
+    // 0:30, 1:00, 1:30, 3:00 (as 2:00 and 2:30 too), 3:30 …
+    assert_eq!(ran, [29, 59, 89, 119, 149, 179, 209, 239, 269, 299]);
+}
+
+/// 24 October 2026, 22:01 UTC, is 0:01 in Berlin; at 3:00 it is 2:00.
+#[tokio::test(start_paused = true)]
+async fn doubled_hour_is_one_slot() {
+    let from = 1_792_879_260_000;
+    let ran = minutes("doubled", "*/30 * * * *", from, 5).await;
+    // 0:30, 1:00, 1:30, 2:00, 2:30, and after the second 2:00 to 3:00: 3:00, 3:30, 4:00
+    assert_eq!(ran, [29, 59, 89, 119, 149, 239, 269, 299]);
+}

@@ -1,0 +1,316 @@
+//! The scripts of the fence under random interleavings: operations that are sent again, late
+//! copies, lost replies, resets. After every script its reply and all data are what the model says,
+//! and the mark never falls without a reset.
+
+use std::collections::BTreeMap;
+
+use redlatch::runtime::Command;
+use redlatch_embedded::engine::Model;
+use redlatch_lua::{FENCE, Source};
+
+use super::{
+    bed::{Bed, Call},
+    driver::{Kind, World, seeds},
+};
+
+#[test]
+fn fence_follows_the_model_under_lost_replies_and_late_copies() {
+    for model in Model::ALL {
+        for seed in seeds() {
+            world(model, seed).run();
+        }
+    }
+}
+
+#[test]
+fn fence_follows_the_model_when_full_or_short_of_replicas() {
+    for model in Model::ALL {
+        for seed in seeds().step_by(2) {
+            world(model, seed).probing().run();
+        }
+    }
+}
+
+/// The model is no accomplice: it notices scripts with a fault.
+#[test]
+fn faulty_scripts_are_noticed() {
+    for (script, right, wrong) in [
+        (&FENCE.set, "mark[2] + 0 > token + 0", "mark[2] > token"),
+        (
+            &FENCE.set,
+            "mark[2] + 0 > token + 0",
+            "mark[2] + 0 >= token + 0",
+        ),
+        (&FENCE.set, "call('ZSCORE', ops, op) then", "false then"),
+        (&FENCE.set, "op .. '!') then", "'') then"),
+        (&FENCE.raise, "'t', token)", "'t', mark[2] or token)"),
+        (&FENCE.reset, "redis.call('DEL', mark_key)", ""),
+    ] {
+        let text = script.text.replace(right, wrong);
+        assert_ne!(text, script.text, "{right}");
+        let noticed = (0..200).any(|seed| {
+            let run = || {
+                let mut world = world(Model::default(), seed);
+                world.bed.replace(script.name, &text);
+                world.run();
+            };
+            std::panic::catch_unwind(run).is_err()
+        });
+        assert!(noticed, "{} with {wrong}", script.name);
+    }
+}
+
+/// An operation as its client knows it.
+#[derive(Clone, Debug)]
+struct Operation {
+    id: String,
+    token: u64,
+    what: What,
+    /// When it was first sent, in ms.
+    begun: u64,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Set(String, Option<u64>),
+    Delete,
+    Raise,
+    Read,
+    Reset,
+}
+
+/// What an operation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ran {
+    Written,
+    Refused,
+}
+
+/// One fence, with a memory of every operation that ever ran.
+#[derive(Default)]
+struct Fence {
+    mark: Option<u64>,
+    /// The data, and when they expire in ms.
+    data: Option<(String, Option<u64>)>,
+    operations: BTreeMap<String, Ran>,
+}
+
+fn world(model: Model, seed: u64) -> World<Fence> {
+    World::new(Bed::new(model), seed, Fence::default())
+}
+
+impl Kind for Fence {
+    type Attempt = Operation;
+    type Copy = (Operation, u64);
+
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> (Operation, u64) {
+        (world.attempts[at].clone(), by)
+    }
+
+    fn act(world: &mut World<Self>, (operation, by): (Operation, u64)) {
+        world.operate(&operation, by);
+    }
+
+    fn ends(world: &mut World<Self>) -> Vec<u64> {
+        let data = world.kind.data.as_ref();
+        data.and_then(|(_, ends)| *ends).into_iter().collect()
+    }
+
+    fn passed(world: &mut World<Self>) {
+        // Where time moves during a script, the data may expire a millisecond later.
+        let there = Command::new("GET").arg(DATA);
+        let gone = world.bed.execute(&there).unwrap().as_str().is_none();
+        let now = world.bed.millis();
+        let ends = world.kind.data.as_ref().and_then(|(_, ends)| *ends);
+        if let Some(ends) = ends {
+            assert!(!gone || now + 1 >= ends, "{}", world.story());
+            assert!(gone || now <= ends + 1, "{}", world.story());
+            if gone {
+                world.kind.data = None;
+            }
+        }
+    }
+
+    fn wants_memory(call: &Call, answer: &[String]) -> bool {
+        call.script.name != "fence/reset" && answer[1] == "written"
+    }
+}
+
+impl World<Fence> {
+    fn run(mut self) {
+        for _ in 0..150 {
+            match self.rng.u8(..20) {
+                0..8 => self.begin_one(),
+                8..12 => self.insist(),
+                12..15 => self.deliver(),
+                15 => self.look(),
+                16 if self.rng.u8(..4) == 0 => self.pass(40_000),
+                16..18 => self.pass(3_000),
+                _ => self.pass(100),
+            }
+            self.check_data();
+        }
+    }
+
+    fn begin_one(&mut self) {
+        let number = self.number();
+        let what = match self.rng.u8(..12) {
+            0..6 => {
+                let ttl = (self.rng.u8(..3) == 0).then(|| self.rng.u64(1_000..20_000));
+                What::Set(format!("v{number}"), ttl)
+            }
+            6..8 => What::Delete,
+            8 => What::Raise,
+            9..11 => What::Read,
+            _ => What::Reset,
+        };
+        // Some have fewer digits than others, and some are as long as tokens are.
+        let base = [0, 98, 1_700_000_000_000_000][self.rng.usize(..3)];
+        let operation = Operation {
+            id: format!("c{}:{number}", self.rng.u8(..2)),
+            token: base + self.rng.u64(1..5),
+            what,
+            begun: self.bed.millis(),
+        };
+        self.begin(operation);
+    }
+
+    /// Sends a copy of an operation whose answer was lost, as long as a client may do so.
+    fn insist(&mut self) {
+        let now = self.bed.millis();
+        self.attempts.retain(|it| now <= it.begun + INSIST);
+        if let Some(at) = self.any(|_| true) {
+            self.send(at);
+        }
+    }
+
+    fn operate(&mut self, operation: &Operation, by: u64) {
+        let before = (self.bed.dump(), self.kind.mark);
+        let answer = self.ask(&call(operation, by));
+        let now = self.bed.millis();
+        let known = self.kind.operations.get(&operation.id).copied();
+        let verdict = if now > by {
+            vec!["late".to_owned()]
+        } else {
+            match known {
+                Some(Ran::Written) => vec!["already".to_owned()],
+                Some(Ran::Refused) => {
+                    let mark = self.kind.mark.unwrap_or(operation.token);
+                    vec!["fenced".to_owned(), mark.to_string()]
+                }
+                None => self.kind.run(operation, now),
+            }
+        };
+        let mut expected = vec![now.to_string()];
+        expected.extend(verdict);
+        assert_eq!(answer, expected, "{}", self.story());
+        let reset = matches!(operation.what, What::Reset);
+        if !reset {
+            assert!(self.kind.mark >= before.1, "it fell, {}", self.story());
+        }
+        if known.is_some() || now > by {
+            assert_eq!(self.bed.dump(), before.0, "a copy writes, {}", self.story());
+        }
+    }
+
+    fn look(&mut self) {
+        let answer = self.ask(&Call {
+            script: &FENCE.look,
+            keys: vec![MARK.to_owned()],
+            args: Vec::new(),
+        });
+        let now = self.bed.millis().to_string();
+        let expected = match self.kind.mark {
+            Some(mark) => vec![now, "mark".to_owned(), mark.to_string()],
+            None => vec![now, "unset".to_owned()],
+        };
+        assert_eq!(answer, expected, "{}", self.story());
+    }
+
+    fn check_data(&mut self) {
+        let mark = self
+            .bed
+            .hash(MARK)
+            .get("t")
+            .map(|mark| mark.parse().unwrap());
+        assert_eq!(mark, self.kind.mark, "{}", self.story());
+        let data = self.bed.execute(&Command::new("GET").arg(DATA)).unwrap();
+        let expected = self.kind.data.as_ref().map(|(value, _)| value.as_str());
+        assert_eq!(data.as_str(), expected, "{}", self.story());
+        let ttl = self.bed.engine.ttl(MARK.as_bytes(), self.bed.now);
+        assert_eq!(ttl, self.kind.mark.map(|_| None), "the mark stays");
+        if !self.bed.sorted(OPERATIONS).is_empty() {
+            let ttl = self.bed.ttl(OPERATIONS).unwrap();
+            assert!(ttl <= KEEP + 1, "{}", self.story());
+        }
+    }
+}
+
+impl Fence {
+    /// Runs an operation for the first time.
+    fn run(&mut self, operation: &Operation, now: u64) -> Vec<String> {
+        let text = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let id = operation.id.clone();
+        if let What::Reset = operation.what {
+            self.operations.insert(id, Ran::Written);
+            let mark = self.mark.take();
+            let mark = mark.map(|mark| mark.to_string()).unwrap_or_default();
+            return text(&["reset", &mark]);
+        }
+        if let Some(mark) = self.mark.filter(|&mark| mark > operation.token) {
+            self.operations.insert(id, Ran::Refused);
+            return text(&["fenced", &mark.to_string()]);
+        }
+        self.operations.insert(id, Ran::Written);
+        self.mark = Some(operation.token);
+        match &operation.what {
+            What::Set(value, ttl) => {
+                self.data = Some((value.clone(), ttl.map(|ttl| now + ttl)));
+            }
+            What::Delete => self.data = None,
+            What::Read => {
+                let data = self.data.as_ref();
+                return text(&["written", data.map_or("", |(data, _)| data)]);
+            }
+            What::Raise | What::Reset => {}
+        }
+        text(&["written"])
+    }
+}
+
+fn call(operation: &Operation, by: u64) -> Call {
+    let (script, own): (&'static Source, Vec<String>) = match &operation.what {
+        What::Set(value, ttl) => {
+            let ttl = ttl.map(|ttl| ttl.to_string()).unwrap_or_default();
+            (&FENCE.set, vec![value.clone(), ttl])
+        }
+        What::Delete => (&FENCE.delete, vec![]),
+        What::Raise => (&FENCE.raise, vec![]),
+        What::Read => (&FENCE.sample, vec![]),
+        What::Reset => (&FENCE.reset, vec![]),
+    };
+    let mut args = vec![by.to_string(), operation.id.clone()];
+    if !matches!(operation.what, What::Reset) {
+        args.push(operation.token.to_string());
+    }
+    args.push(KEEP.to_string());
+    if !matches!(operation.what, What::Reset) {
+        args.push(String::new());
+    }
+    args.extend(own);
+    Call {
+        script,
+        keys: [DATA, MARK, OPERATIONS].map(str::to_owned).to_vec(),
+        args,
+    }
+}
+
+const DATA: &str = "{t}x";
+const MARK: &str = "p:{t}x:f";
+const OPERATIONS: &str = "p:{t}x:fo";
+
+/// How long a client sends copies, in ms.
+const INSIST: u64 = 20_000;
+
+/// How long operations are remembered, in ms.
+const KEEP: u64 = 30_000;

@@ -1,0 +1,562 @@
+//! The scripts of a job under random interleavings: claims that are sent again, late copies, lost
+//! replies, outcomes, resets, expiry. After every script its reply and what a look shows are what
+//! the model says.
+
+use std::{
+    collections::BTreeMap,
+    panic::{self, AssertUnwindSafe},
+    time::Duration,
+};
+
+use redlatch_embedded::engine::Model;
+use redlatch_lua::ONCE;
+
+use super::{
+    bed::{self, Bed, Call},
+    driver::{Holding, Kind, Sent, World, seeds},
+    once_model::{Claim, Job, OPEN, stored},
+};
+
+#[test]
+fn job_follows_the_model_under_lost_replies_and_late_copies() {
+    for model in Model::ALL {
+        for seed in seeds() {
+            world(model, seed).run();
+        }
+    }
+}
+
+#[test]
+fn job_follows_the_model_when_full_or_short_of_replicas() {
+    for model in Model::ALL {
+        for seed in seeds().step_by(2) {
+            world(model, seed).probing().run();
+        }
+    }
+}
+
+/// Faults that are planted in the scripts, which let late copies of a claim act.
+#[test]
+fn late_copies_that_act_are_noticed() {
+    for (script, from, to) in [
+        (&ONCE.claim, "return {now, 'void'}", ""),
+        (&ONCE.claim, "if now > ARGV[1] or", "if"),
+        (
+            &ONCE.release,
+            "if void ~= '' and void >= now then",
+            "if false then",
+        ),
+    ] {
+        assert!(script.text.contains(from), "{from}");
+        let text = script.text.replace(from, to);
+        let noticed = (0..200).any(|seed| {
+            let mut world = world(Model::default(), seed);
+            world.bed.replace(script.name, &text);
+            panic::catch_unwind(AssertUnwindSafe(|| world.run())).is_err()
+        });
+        assert!(noticed, "{from}");
+    }
+}
+
+/// A job whose slots fail one after the other remembers 64 of them, and closes the older ones.
+#[test]
+fn failed_slots_beyond_sixty_four_are_closed() {
+    let mut world = world(Model::default(), 1);
+    for slot in 1..=200_u64 {
+        let claim = world.draw_claim(slot.to_string());
+        world.claim_and_fail(&claim);
+        assert!(world.kind.job.open.len() <= OPEN);
+    }
+    assert_eq!(world.kind.job.floor, Some(200 - OPEN as u64));
+    let mut claim = world.draw_claim("100".to_owned());
+    claim.limit = 9;
+    let answer = world.ask_claim(&claim, FOREVER);
+    assert_eq!(answer[1], "moved");
+}
+
+/// A job remembers a thousand keyed slots, refuses the next, and forgets them when their time is
+/// up, some with each claim.
+#[test]
+fn keyed_slots_are_remembered_up_to_a_thousand() {
+    let mut world = world(Model::default(), 1);
+    for n in 0..1_000 {
+        let claim = world.draw_claim(format!("={n}"));
+        assert_eq!(world.claim_and_fail(&claim)[1], "granted");
+    }
+    let mut again = world.draw_claim("=7".to_owned());
+    again.limit = 2;
+    assert_eq!(world.claim_and_fail(&again)[1], "granted");
+    let claim = world.draw_claim("=new".to_owned());
+    let before = world.bed.dump();
+    let answer = world.bed.ask(&claim_call(&claim, FOREVER));
+    assert_eq!(answer[1], "full");
+    assert_eq!(world.bed.dump(), before);
+    world.pass_exactly(Duration::from_millis(KEEP));
+    let mut fields = usize::MAX;
+    for n in 0..200 {
+        let claim = world.draw_claim(format!("=new{n}"));
+        assert_eq!(world.claim_and_fail(&claim)[1], "granted");
+        let left = world.bed.hash(KEY).len();
+        assert!(left < fields || n > 70, "{n}: {left}");
+        fields = left;
+    }
+    // Each of 200 slots has its record, and a place for its claim and one for its end.
+    assert!(fields < 3 * 200 + 20, "{fields}");
+}
+
+#[test]
+fn run_costs_a_bounded_number_of_commands_however_much_is_remembered() {
+    let mut world = world(Model::default(), 1);
+    for slot in 1..=100_u64 {
+        let claim = world.draw_claim(slot.to_string());
+        world.claim_and_fail(&claim);
+    }
+    for n in 0..999 {
+        let claim = world.draw_claim(format!("={n}"));
+        world.claim_and_fail(&claim);
+    }
+    world.bed.pass(Duration::from_millis(KEEP + 1));
+    for (slot, most) in [("300", 9), ("=x", 45)] {
+        let mut claim = world.draw_claim(slot.to_owned());
+        claim.seen = look_seen(&world.bed.ask(&look("")));
+        let (verdict, commands) =
+            super::costs::counted(&mut world.bed, &claim_call(&claim, FOREVER));
+        assert_eq!(verdict, "granted");
+        assert!(commands <= most, "{slot}: {commands}");
+        let (verdict, commands) = super::costs::counted(&mut world.bed, &look(slot));
+        assert!(verdict == "job" && commands <= 3, "{commands}");
+        let token = world.bed.hash(KEY)["t"].parse().unwrap();
+        let call = release_call(&claim.owner, &claim.attempt, None, Some(token), "done", "");
+        let (verdict, commands) = super::costs::counted(&mut world.bed, &call);
+        assert!(verdict == "released" && commands <= 10, "{commands}");
+    }
+}
+
+const KEY: &str = "p:{t}x";
+
+/// How long a key without a record lives, and one with a record, in ms.
+const RETENTION: u64 = 10_000;
+const TTL: u64 = 100_000;
+
+/// How long a keyed slot is remembered, in ms.
+const KEEP: u64 = 30_000;
+
+const FOREVER: u64 = 9_999_999_999_999;
+
+/// A run as its client knows it.
+#[derive(Clone, Debug)]
+struct Attempt {
+    claim: Claim,
+    sent: Sent,
+    token: Option<u64>,
+}
+
+/// A request on its way.
+#[derive(Clone, Debug)]
+enum Copy {
+    Claim(Claim, u64),
+    Renew(Attempt, u64, u64),
+    Release {
+        attempt: Attempt,
+        void: Option<u64>,
+        outcome: &'static str,
+    },
+    Reset {
+        op: String,
+        seen: String,
+        z: String,
+        by: u64,
+    },
+}
+
+/// One job.
+#[derive(Default)]
+struct Once {
+    job: Job,
+    /// The greatest token there ever was.
+    greatest: u64,
+}
+
+fn world(model: Model, seed: u64) -> World<Once> {
+    World::new(Bed::new(model), seed, Once::default())
+}
+
+impl Kind for Once {
+    type Attempt = Attempt;
+    type Copy = Copy;
+
+    fn request(world: &mut World<Self>, at: usize, by: u64) -> Copy {
+        let attempt = &mut world.attempts[at];
+        attempt.sent.count(by);
+        Copy::Claim(attempt.claim.clone(), by)
+    }
+
+    fn act(world: &mut World<Self>, copy: Copy) {
+        match copy {
+            Copy::Claim(claim, by) => world.act_claim(&claim, by),
+            Copy::Renew(attempt, by, lease) => world.act_renew(&attempt, by, lease),
+            Copy::Release {
+                attempt,
+                void,
+                outcome,
+            } => world.act_release(&attempt, void, outcome),
+            Copy::Reset { op, seen, z, by } => world.act_reset(&op, &seen, &z, by),
+        }
+        world.check();
+    }
+
+    fn ends(world: &mut World<Self>) -> Vec<u64> {
+        let job = &world.kind.job;
+        let hold = job.hold.iter().map(|hold| hold.until);
+        let voids = job.voids.values().copied();
+        let keyed = job.keyed.values().map(|(_, ends)| *ends);
+        hold.chain(voids).chain(keyed).collect()
+    }
+
+    fn passed(world: &mut World<Self>) {
+        let now = world.bed.millis();
+        world.kind.job.pass(now);
+        if world.bed.ttl(KEY).is_none() {
+            world.kind.job.forget();
+        }
+        world.check();
+    }
+
+    fn wants_memory(call: &Call, answer: &[String]) -> bool {
+        call.script.name == "once/claim" && answer[1] == "granted"
+    }
+}
+
+impl Holding for Once {
+    fn sent(attempt: &mut Attempt) -> &mut Sent {
+        &mut attempt.sent
+    }
+
+    fn holds(attempt: &Attempt) -> bool {
+        attempt.token.is_some()
+    }
+
+    fn renewal(attempt: Attempt, by: u64, lease: u64) -> Copy {
+        Copy::Renew(attempt, by, lease)
+    }
+
+    fn release(attempt: Attempt, void: Option<u64>) -> Copy {
+        let outcome = match attempt.token {
+            // An attempt that its client does not know to hold never began.
+            None => "",
+            Some(token) => ["done", "failed", "lost"][token as usize % 3],
+        };
+        Copy::Release {
+            attempt,
+            void,
+            outcome,
+        }
+    }
+}
+
+impl World<Once> {
+    fn run(mut self) {
+        for _ in 0..120 {
+            match self.rng.u8(..20) {
+                0..5 => self.begin_one(),
+                5..7 => self.send_again(),
+                7..10 => self.deliver(),
+                10 => self.renew(),
+                11..15 => self.end_one(),
+                15 => self.begin_reset(),
+                16 if self.rng.u8(..4) == 0 => self.pass(150_000),
+                16..18 => self.pass(3_000),
+                _ => self.pass(200),
+            }
+        }
+        self.wind_up();
+        self.bed.pass(Duration::from_millis(2 * TTL));
+        assert_eq!(self.bed.dump(), [], "{}", self.story());
+    }
+
+    fn draw_claim(&mut self, slot: String) -> Claim {
+        let number = self.number();
+        let client = ["a", "b"][number as usize % 2];
+        Claim {
+            owner: format!("{client}:o{number}"),
+            attempt: format!("{client}:{number}"),
+            lease: [50, 400, 2_000, 9_000][self.rng.usize(..4)],
+            slot,
+            seen: self.kind.job.seen(),
+            from: None,
+            before: None,
+            limit: 1,
+            who: format!("{client}-host:{number}"),
+            keep: KEEP,
+        }
+    }
+
+    fn begin_one(&mut self) {
+        let now = self.bed.millis();
+        let slot = match self.rng.u8(..5) {
+            0 => "=a".to_owned(),
+            1 => "=b c".to_owned(),
+            // Slots of time that follow the clock, and earlier ones.
+            _ => ((now / 1_000 - self.rng.u64(..3)) * 1_000).to_string(),
+        };
+        let mut claim = self.draw_claim(slot);
+        claim.limit = self.rng.u32(1..4);
+        if self.rng.u8(..3) == 0 {
+            claim.from = Some(now / 1_000 * 1_000 + self.rng.u64(..2) * 500);
+            claim.before = Some(now / 1_000 * 1_000 + 500 + self.rng.u64(..2) * 500);
+        }
+        let attempt = Attempt {
+            claim,
+            sent: Sent::default(),
+            token: None,
+        };
+        self.begin(attempt);
+    }
+
+    fn begin_reset(&mut self) {
+        let number = self.number();
+        let (seen, z) = (self.kind.job.seen(), self.kind.job.reset.clone());
+        let by = self.bed.millis() + self.rng.u64(..5_000);
+        let op = format!("a:{number}");
+        self.dispatch_repeatedly(Copy::Reset { op, seen, z, by });
+    }
+
+    fn ask_claim(&mut self, claim: &Claim, by: u64) -> Vec<String> {
+        let before = self.bed.dump();
+        let answer = self.ask(&claim_call(claim, by));
+        let (now, micros) = (self.bed.millis(), self.bed.now.micros());
+        let copy = self.kind.job.hold.as_ref();
+        let copy = copy.is_some_and(|hold| hold.attempt == claim.attempt && hold.until > now);
+        let mut expected = vec![now.to_string()];
+        expected.extend(self.kind.job.claim(now, micros, by, claim));
+        assert_eq!(answer, expected, "{}", self.story());
+        if answer[1] != "granted" || copy {
+            assert_eq!(
+                self.bed.dump(),
+                before,
+                "nothing is written, {}",
+                self.story()
+            );
+        } else {
+            let token = answer[3].parse().unwrap();
+            assert!(token > self.kind.greatest, "tokens rise, {}", self.story());
+            self.kind.greatest = token;
+        }
+        answer
+    }
+
+    fn act_claim(&mut self, claim: &Claim, by: u64) {
+        let answer = self.ask_claim(claim, by);
+        let client = self.answered(|known| known.claim.attempt == claim.attempt);
+        if let Some(client) = client
+            && answer[1] == "granted"
+            && client.token.is_none()
+        {
+            client.token = Some(answer[3].parse().unwrap());
+        }
+    }
+
+    fn claim_and_fail(&mut self, claim: &Claim) -> Vec<String> {
+        let answer = self.ask_claim(claim, FOREVER);
+        let attempt = Attempt {
+            claim: claim.clone(),
+            sent: Sent::default(),
+            token: Some(answer[3].parse().unwrap()),
+        };
+        self.act_release(&attempt, None, "failed");
+        answer
+    }
+
+    fn act_renew(&mut self, attempt: &Attempt, by: u64, lease: u64) {
+        let token = attempt.token.unwrap();
+        let call = Call {
+            script: &ONCE.renew,
+            keys: vec![KEY.to_owned()],
+            args: [
+                by.to_string(),
+                attempt.claim.owner.clone(),
+                lease.to_string(),
+            ]
+            .into_iter()
+            .chain([TTL.to_string(), token.to_string()])
+            .collect(),
+        };
+        let before = self.bed.dump();
+        let answer = self.ask(&call);
+        let now = self.bed.millis();
+        let verdict = if now > by {
+            "late"
+        } else {
+            self.kind.job.renew(now, &attempt.claim.owner, lease, token)
+        };
+        assert_eq!(answer, [&now.to_string(), verdict], "{}", self.story());
+        if verdict != "renewed" {
+            assert_eq!(
+                self.bed.dump(),
+                before,
+                "it never creates, {}",
+                self.story()
+            );
+        }
+    }
+
+    fn act_release(&mut self, attempt: &Attempt, void: Option<u64>, outcome: &'static str) {
+        let Claim {
+            owner, attempt: id, ..
+        } = &attempt.claim;
+        let why = if outcome == "failed" { "no luck" } else { "" };
+        let call = release_call(owner, id, void, attempt.token, outcome, why);
+        let answer = self.ask(&call);
+        let now = self.bed.millis();
+        let verdict =
+            self.kind
+                .job
+                .release(now, owner, id, void, attempt.token, outcome, why, KEEP);
+        assert_eq!(answer, [&now.to_string(), verdict], "{}", self.story());
+    }
+
+    fn act_reset(&mut self, op: &str, seen: &str, z: &str, by: u64) {
+        let call = Call {
+            script: &ONCE.reset,
+            keys: vec![KEY.to_owned()],
+            args: [by.to_string(), op.to_owned(), seen.to_owned(), z.to_owned()].to_vec(),
+        };
+        let answer = self.ask(&call);
+        let now = self.bed.millis();
+        let verdict = self.kind.job.reset(now, by, op, seen, z);
+        assert_eq!(answer, [&now.to_string(), verdict], "{}", self.story());
+    }
+
+    /// Compares what looks show, and the key's time to live, with the model.
+    fn check(&mut self) {
+        let now = self.bed.millis();
+        let before = self.bed.dump();
+        for slot in ["", "=a", "=b c"] {
+            let mut answer = self.bed.ask(&look(slot));
+            answer[7] = sorted(&answer[7]);
+            assert_eq!(answer, self.expected_look(now, slot), "{}", self.story());
+        }
+        assert_eq!(self.bed.dump(), before, "a look writes nothing");
+        let job = &self.kind.job;
+        let hold = job.hold.as_ref().map_or(0, |hold| hold.until);
+        let voids = job.voids.values().filter(|&&until| until >= now);
+        let needed = hold.max(voids.max().copied().unwrap_or(0));
+        let ends = self.bed.ttl(KEY).map_or(0, |ttl| now + ttl);
+        assert!(ends >= needed.min(now + RETENTION), "{}", self.story());
+        for (attempt, until) in job.voids.iter().filter(|(_, until)| **until >= now) {
+            let hash: BTreeMap<_, _> = self.bed.hash(KEY);
+            let mark = hash.get(&format!("v:{attempt}"));
+            let lasts = mark.is_some_and(|mark| mark.parse::<u64>().unwrap() >= *until);
+            assert!(lasts, "no mark of {attempt}: {hash:?}");
+        }
+    }
+
+    fn expected_look(&self, now: u64, slot: &str) -> Vec<String> {
+        let job = &self.kind.job;
+        let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
+        let open: Vec<_> = job
+            .open
+            .iter()
+            .map(|(slot, n)| format!("{slot}:{n}"))
+            .collect();
+        let mut look = vec![
+            now.to_string(),
+            "job".to_owned(),
+            number(job.token),
+            job.reset.clone(),
+            job.last.as_ref().map_or_else(String::new, stored),
+            job.why.clone(),
+            job.success.as_ref().map_or_else(String::new, stored),
+            sorted(&open.join(" ")),
+            number(job.floor),
+        ];
+        match &job.hold {
+            Some(hold) => look.extend([
+                hold.until.to_string(),
+                hold.owner.clone(),
+                hold.run.attempts.to_string(),
+                hold.run.began.to_string(),
+                hold.run.who.clone(),
+                hold.run.slot.clone(),
+            ]),
+            None => look.extend([const { String::new() }; 6]),
+        }
+        let known = job.keyed.get(slot).filter(|(_, ends)| *ends > now);
+        look.push(known.map_or_else(String::new, |(run, _)| stored(run)));
+        look
+    }
+}
+
+/// Returns the words of a text in one order.
+fn sorted(text: &str) -> String {
+    let mut words: Vec<_> = text.split_whitespace().collect();
+    words.sort_unstable();
+    words.join(" ")
+}
+
+fn claim_call(claim: &Claim, by: u64) -> Call {
+    let time = |time: Option<u64>| time.map_or_else(String::new, |time| format!("{time:013}"));
+    let keyed = claim.slot.starts_with('=');
+    Call {
+        script: &ONCE.claim,
+        keys: vec![KEY.to_owned()],
+        args: vec![
+            by.to_string(),
+            claim.owner.clone(),
+            claim.attempt.clone(),
+            claim.lease.to_string(),
+            TTL.to_string(),
+            claim.slot.clone(),
+            claim.seen.clone(),
+            time(claim.from),
+            time(claim.before),
+            claim.limit.to_string(),
+            claim.who.clone(),
+            if keyed {
+                claim.keep.to_string()
+            } else {
+                String::new()
+            },
+        ],
+    }
+}
+
+fn release_call(
+    owner: &str,
+    attempt: &str,
+    void: Option<u64>,
+    token: Option<u64>,
+    outcome: &str,
+    why: &str,
+) -> Call {
+    let number = |number: Option<u64>| number.map_or_else(String::new, |it| it.to_string());
+    Call {
+        script: &ONCE.release,
+        keys: vec![KEY.to_owned()],
+        args: vec![
+            owner.to_owned(),
+            attempt.to_owned(),
+            number(void),
+            TTL.to_string(),
+            RETENTION.to_string(),
+            number(token),
+            outcome.to_owned(),
+            why.to_owned(),
+            KEEP.to_string(),
+        ],
+    }
+}
+
+fn look(slot: &str) -> Call {
+    let slot = if slot.starts_with('=') { slot } else { "" };
+    Call {
+        script: &ONCE.look,
+        keys: vec![bed::key("x")],
+        args: vec![slot.to_owned()],
+    }
+}
+
+/// Returns what a caller saw that got this answer to a look.
+fn look_seen(answer: &[String]) -> String {
+    format!("{} {}", answer[2], u8::from(!answer[10].is_empty()))
+}

@@ -1,0 +1,121 @@
+//! Jobs that run once per slot. A hold is a run, whose work lasts until it is given back.
+
+use std::{
+    collections::BTreeMap,
+    sync::{LazyLock, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use redlatch::{
+    Error, ErrorKind, LossCause,
+    once::{Job, Once},
+};
+use redlatch_tests::running::RunningJob;
+
+use crate::every_kind::{
+    hold::{Hold, ReleaseOutcome},
+    kind::{Kind, Object},
+    load::Load,
+};
+
+/// Jobs that run once per slot.
+#[derive(Debug)]
+pub(in crate::every_kind) struct Jobs;
+
+#[async_trait]
+impl Kind for Jobs {
+    async fn get(&self, object: &Object, lease: Duration) -> Result<Box<dyn Hold>, Error> {
+        let _waiting = Waiting::new(object);
+        let client = &object.party.client;
+        let running = RunningJob::begin_in_time(client, &job(object).lease(lease)).await?;
+        Ok(Box::new(running))
+    }
+
+    async fn waiters(&self, object: &Object) -> Result<u64, Error> {
+        let waiting = WAITING.lock().unwrap();
+        Ok(waiting.get(&place(object)).copied().unwrap_or(0))
+    }
+
+    async fn held(&self, object: &Object) -> Result<u64, Error> {
+        Ok(job(object).holder().await?.map_or(0, |_| 1))
+    }
+
+    async fn work(&self, load: &mut Load) {
+        load.crew("once", 1, &[(&Self as _, 1); 2]);
+    }
+
+    fn extends(&self) -> bool {
+        false
+    }
+}
+
+/// Returns a job that may run again right after a run.
+fn job(object: &Object) -> Job {
+    let job = object.party.client.once(&object.name);
+    job.gap(Duration::from_millis(1)).retries(1_000_000)
+}
+
+#[async_trait]
+impl Hold for RunningJob {
+    fn believed(&self) -> bool {
+        self.is_valid()
+    }
+
+    fn left(&self) -> Option<Duration> {
+        Some(Self::left(self))
+    }
+
+    fn renews(&self) -> bool {
+        true
+    }
+
+    fn fence(&self) -> Option<u64> {
+        Some(self.token())
+    }
+
+    fn told(&self) -> BoxFuture<'static, LossCause> {
+        self.lost()
+    }
+
+    /// A run lasts for as long as its work.
+    async fn prolong(&self, _: Duration) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn give_back(self: Box<Self>) -> Result<ReleaseOutcome, Error> {
+        match Self::give_back(*self).await {
+            Ok(Once::Ran(())) => Ok(ReleaseOutcome::Ended),
+            Ok(_) => Ok(ReleaseOutcome::WasOver),
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Ok(ReleaseOutcome::Unsure),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The number of callers that wait, by client and name. The server knows of none.
+static WAITING: LazyLock<Mutex<BTreeMap<(String, String), u64>>> = LazyLock::new(Mutex::default);
+
+fn place(object: &Object) -> (String, String) {
+    let client = object.party.client.id().as_str().to_owned();
+    (client, object.name.clone())
+}
+
+struct Waiting((String, String));
+
+impl Waiting {
+    fn new(object: &Object) -> Self {
+        let place = place(object);
+        *WAITING.lock().unwrap().entry(place.clone()).or_default() += 1;
+        Self(place)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(waiting) = WAITING.lock().unwrap().get_mut(&self.0) {
+            *waiting -= 1;
+        }
+    }
+}

@@ -24,6 +24,7 @@ use crate::{
     protocol::{
         hold::HoldState,
         lease::{Lease, LeaseError},
+        server_clock::ServerClock,
         time::Moment,
     },
 };
@@ -370,11 +371,20 @@ impl Held {
 
     /// Drops a guard and leaves the hold on the server untouched: nothing in this process ends it.
     /// Returns the attempt that acquired it. Also returns the last server time at which a copy of
-    /// that attempt may act, if copies may be in flight. For the crates of this family.
+    /// that attempt may act, if copies may be in flight. Such copies are stopped in the background,
+    /// since the lease may end before they arrive, and nobody has to release the hold. For the
+    /// crates of this family.
     #[doc(hidden)]
     pub fn hand_over(self) -> (AttemptId, Option<u64>) {
         let act_before = self.void_by();
+        // This release takes nothing back.
+        let mut stop = self.pending_release(u32::MAX);
         self.take_release();
+        if act_before.is_some() {
+            let client = self.hold.client();
+            stop.give_up_at = stop.give_up_at.max(client.now() + ServerClock::REACH * 2);
+            client.enqueue_release(stop);
+        }
         (self.attempt(), act_before)
     }
 

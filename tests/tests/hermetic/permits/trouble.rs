@@ -56,6 +56,32 @@ async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_given_back() {
     }
 }
 
+/// Nobody gives such an id back, so the client that took it stops the copies.
+#[tokio::test(start_paused = true)]
+async fn late_copies_of_an_acquisition_take_nothing_once_an_id_is_left_to_its_lease() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        backend.preload();
+        let server = backend.embedded_server();
+        let client = backend.client().await;
+        let permits = client.permit_expirable_semaphore("x").permits_if_unset(4);
+        let copies = Copies::of_script(server, POOL.acquire.text);
+        server.drop_reply(calls::of_script(POOL.acquire.text), how);
+        let ids = permits.acquire_many(3).lease(100 * MS).await.unwrap();
+        client.settled().await;
+        let held = permits.totals().await.unwrap().acquired;
+        assert_eq!(held, 3, "stopping copies takes nothing back of {ids:?}");
+        backend.pass(200 * MS).await;
+        let answers = copies.deliver();
+        assert!(
+            !answers.is_empty() && answers.iter().all(|answer| answer == "void"),
+            "{answers:?}"
+        );
+        assert_eq!(permits.totals().await.unwrap().acquired, 0, "no ghosts");
+        assert_tables_empty(&client).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn release_with_a_lost_reply_is_repeated_and_reports_what_is_known() {
     for how in [LostReply::Hangs, LostReply::Cuts] {

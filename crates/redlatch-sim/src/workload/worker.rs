@@ -75,6 +75,11 @@ impl Worker {
         self.life.shared.faults.has(fault)
     }
 
+    /// Tells whether all faults have ended.
+    pub fn is_healed(&self) -> bool {
+        self.life.shared.is_healed()
+    }
+
     /// Adds a line to the story.
     pub fn say(&self, text: impl FnOnce() -> String) {
         self.watch().say(|| format!("{} {}", self.label, text()));

@@ -1,0 +1,304 @@
+//! The scripts that begin, change, renew and end holds.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redlatch_core::{
+    Error, ErrorKind, LossCause, Token,
+    family::{
+        AcquireRequest, Answer, AttemptId, Grant, Items, Merging, ReleaseReply, ReleaseRequest,
+        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
+    },
+    runtime::Value,
+};
+use redlatch_lua::RWLOCK;
+
+use super::{Names, letter, maybe, wrong_kind};
+use crate::kind::Way;
+
+static READ: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.read));
+static WRITE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.write));
+static DOWNGRADE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.downgrade));
+static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.renew));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.release));
+static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdraw));
+
+static READ_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.read_each),
+    keys: &[0, INDEX],
+    shared: &[2, 3],
+    ids: &[0, 1],
+    texts: &[],
+    most: 16,
+});
+static WRITE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.write_each),
+    keys: &[0],
+    shared: &[2, 3],
+    ids: &[0, 1],
+    texts: &[],
+    most: 16,
+});
+static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.renew_each),
+    keys: &[0],
+    shared: &[1, 2],
+    ids: &[0],
+    texts: &[3, 4],
+    most: 32,
+});
+static READ_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.read_release_each),
+    keys: &[0, INDEX],
+    shared: &[3],
+    ids: &[0, 1],
+    texts: &[6],
+    most: 16,
+});
+static WRITE_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&RWLOCK.write_release_each),
+    keys: &[0],
+    shared: &[3],
+    ids: &[1],
+    texts: &[6],
+    most: 16,
+});
+
+/// The position of the key that lists the read holds.
+const INDEX: usize = 4;
+
+/// `rwlock/read.lua` and `rwlock/write.lua`.
+pub(crate) struct AcquireScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) request: &'a AcquireRequest<'a>,
+    pub(crate) way: &'a Way,
+}
+
+impl AcquireScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let Self {
+            names,
+            request,
+            way,
+        } = self;
+        let (script, what) = match way {
+            Way::Read | Way::Downgrade(..) => (&READ, "r".to_owned()),
+            Way::Upgradable => (&READ, "u".to_owned()),
+            Way::Write => (&WRITE, String::new()),
+            Way::Upgrade(serial) => (&WRITE, serial.to_string()),
+        };
+        let call = names
+            .acquire(script, request)
+            .maybe(request.register.map(millis))
+            .arg(member(way, request.address))
+            .arg(what);
+        let call = names.tell(call);
+        match way {
+            Way::Read => call.merges(&READ_EACH),
+            Way::Write => call.merges(&WRITE_EACH),
+            Way::Downgrade(..) | Way::Upgradable | Way::Upgrade(_) => call,
+        }
+    }
+
+    pub(crate) fn decode(way: &Way, reply: &Value) -> Result<Answer, Error> {
+        let script = match way {
+            Way::Read | Way::Upgradable => &READ,
+            Way::Write | Way::Upgrade(_) => &WRITE,
+            Way::Downgrade(..) => &DOWNGRADE,
+        };
+        let items = Items::new(script, reply)?;
+        Ok(match items.text(1)? {
+            "granted" => Answer::Granted(Grant {
+                count: items.number(2)?,
+                token: Token::from_u64(items.number(3)?),
+                abandoned: items.number::<u8>(4)? == 1,
+                lasts: maybe(&items, 5)?.map(Duration::from_millis),
+                serial: items.number(6)?,
+                unqueued: false,
+            }),
+            "busy" => Answer::Busy {
+                remaining: maybe(&items, 2)?.map_or(Duration::MAX, Duration::from_millis),
+                holder: items.text(3)?.to_owned(),
+                called: maybe(&items, 4)?,
+                entered: items.number::<u8>(5)? == 1,
+                beside: items.number::<u8>(5)? == 2,
+            },
+            "more" => Answer::Unfinished,
+            "late" => Answer::Late,
+            "void" => Answer::Void,
+            "reader" => return Err(reader_asks(way)),
+            "lost" => return Err(lost(items.text(2).unwrap_or("expired"))),
+            "kind" => return Err(wrong_kind(items.text(2)?)),
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// `rwlock/downgrade.lua`.
+pub(crate) struct DowngradeScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) request: &'a AcquireRequest<'a>,
+    pub(crate) write: &'a AttemptId,
+    pub(crate) token: Token,
+    /// The last server time at which a copy of the write may act, if copies may be under way.
+    pub(crate) void_by: Option<u64>,
+}
+
+impl DowngradeScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let call = self
+            .names
+            .acquire(&DOWNGRADE, self.request)
+            .arg(self.write.to_string())
+            .arg(self.token.to_string())
+            .arg(self.void_by.map(|by| by.to_string()).unwrap_or_default());
+        self.names.tell(call)
+    }
+}
+
+/// `rwlock/withdraw.lua`.
+pub(crate) struct WithdrawScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) request: &'a WithdrawRequest<'a>,
+}
+
+impl WithdrawScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let what = &self.request.what;
+        let call = self
+            .names
+            .call(&WITHDRAW)
+            .arg(what.word())
+            .arg(self.request.channel);
+        let numbers = what.numbers().iter();
+        numbers.fold(self.names.tell(call), ScriptCall::arg)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Withdrawn, Error> {
+        Withdrawn::decode(&WITHDRAW, reply)
+    }
+}
+
+/// `rwlock/renew.lua`.
+pub(crate) struct RenewScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) side: Side,
+    pub(crate) request: &'a RenewRequest<'a>,
+}
+
+impl RenewScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let Self {
+            names,
+            side,
+            request,
+        } = self;
+        ScriptCall::new(&RENEW, &names.key)
+            .dated()
+            .key(names.key.as_str())
+            .arg(request.owner.to_string())
+            .arg(millis(request.lease))
+            .arg(millis(request.lease + request.retention))
+            .arg(letter(*side))
+            .arg(request.serial.to_string())
+            .merges(&RENEW_EACH)
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
+        let items = Items::new(&RENEW, reply)?;
+        Ok(match items.text(1)? {
+            "renewed" => Renewed::Renewed,
+            "late" => Renewed::Late,
+            over => Renewed::Lost(cause(over).ok_or_else(|| items.bad())?),
+        })
+    }
+}
+
+/// `rwlock/release.lua`.
+pub(crate) struct ReleaseScript<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) way: &'a Way,
+    pub(crate) side: Side,
+    pub(crate) request: &'a ReleaseRequest<'a>,
+}
+
+impl ReleaseScript<'_> {
+    pub(crate) fn call(&self) -> ScriptCall {
+        let request = self.request;
+        let call = self
+            .names
+            .call(&RELEASE)
+            .can_do_with(1)
+            .arg(request.owner.to_string())
+            .arg(request.attempt.to_string())
+            .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
+            .arg(millis(request.retention))
+            .arg(member(self.way, request.address))
+            .arg(letter(self.side))
+            .arg(
+                request
+                    .serial
+                    .map(|serial| serial.to_string())
+                    .unwrap_or_default(),
+            );
+        let call = self.names.tell(call);
+        let plain =
+            request.serial.is_some() && request.void_by.is_none() && request.address.is_empty();
+        match self.side {
+            Side::Shared if plain => call.merges(&READ_RELEASE_EACH),
+            Side::Exclusive if plain => call.merges(&WRITE_RELEASE_EACH),
+            Side::Shared | Side::Exclusive => call,
+        }
+    }
+
+    pub(crate) fn decode(reply: &Value) -> Result<ReleaseReply, Error> {
+        let items = Items::new(&RELEASE, reply)?;
+        Ok(match items.text(1)? {
+            "released" => ReleaseReply::Released(items.number(2)?),
+            "expired" => ReleaseReply::Expired,
+            "already" => ReleaseReply::Already(items.number(2)?),
+            "revoked" => ReleaseReply::Revoked,
+            "taken" => ReleaseReply::Taken,
+            "gone" | "kind" => ReleaseReply::Gone,
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// A waiter, as a member of its queue.
+fn member(way: &Way, address: &str) -> String {
+    match way {
+        Way::Upgradable if !address.is_empty() => format!("{address} u"),
+        _ => address.to_owned(),
+    }
+}
+
+fn cause(over: &str) -> Option<LossCause> {
+    Some(match over {
+        "expired" => LossCause::Expired,
+        "taken" => LossCause::Taken,
+        "revoked" => LossCause::Revoked,
+        "gone" | "kind" => LossCause::Forgotten,
+        _ => return None,
+    })
+}
+
+fn lost(over: &str) -> Error {
+    let cause = cause(over).unwrap_or(LossCause::Expired);
+    Error::new(
+        ErrorKind::Lost(cause),
+        format!("the hold that was to change is lost: {cause}"),
+    )
+}
+
+fn reader_asks(way: &Way) -> Error {
+    let wanted = match way {
+        Way::Upgradable => "an upgradable read",
+        _ => "the write lock",
+    };
+    Error::new(
+        ErrorKind::WouldDeadlock,
+        format!(
+            "the owner holds the read lock and would wait for itself to get {wanted}; begin with an upgradable read"
+        ),
+    )
+}

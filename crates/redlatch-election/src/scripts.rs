@@ -77,10 +77,7 @@ impl LookScript<'_> {
                     _ => Some(items.text(5)?.to_owned()),
                 },
             },
-            "vacant" => Looked::Vacant(match items.text(2) {
-                Ok("") => None,
-                _ => Some(Token::from_u64(items.number(2)?)),
-            }),
+            "vacant" => Looked::Vacant(items.maybe(2)?.map(Token::from_u64)),
             "kind" => {
                 let found = items.text(2)?;
                 return Err(Error::new(

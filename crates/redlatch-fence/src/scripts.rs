@@ -115,10 +115,7 @@ impl ResetScript<'_> {
     pub(crate) fn decode(reply: &Value) -> Result<Changed<Option<Token>>, Error> {
         let items = Items::new(&RESET, reply)?;
         Ok(Changed::Done(match items.text(1)? {
-            "reset" => match items.text(2) {
-                Ok("") => None,
-                _ => Some(Token::from_u64(items.number(2)?)),
-            },
+            "reset" => items.maybe(2)?.map(Token::from_u64),
             "already" => None,
             _ => return other(&items),
         }))

@@ -78,7 +78,7 @@ impl CountDownScript<'_> {
         Ok(Changed::Done(match items.text(1)? {
             "counted" => Counted::Left {
                 left: items.number(2)?,
-                generation: optional(&items, 3)?,
+                generation: items.maybe(3)?,
             },
             "deleted" => Counted::Deleted,
             "unset" => Counted::Unset,
@@ -160,7 +160,7 @@ impl LookScript<'_> {
                 generation: items.number(2)?,
                 left: items.number(3)?,
                 initial: items.number(4)?,
-                remaining: optional(&items, 5)?.map(Duration::from_millis),
+                remaining: items.maybe(5)?.map(Duration::from_millis),
                 states: states()?,
             },
             "unset" => Looked::Unset { states: states()? },
@@ -191,14 +191,6 @@ fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
         "late" => Ok(Changed::Late),
         "kind" => Err(wrong_kind(items.text(2)?)),
         _ => Err(items.bad()),
-    }
-}
-
-/// Reads an optional number; '' stands for none.
-fn optional(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
-    match items.text(at) {
-        Ok("") => Ok(None),
-        _ => items.number(at).map(Some),
     }
 }
 

@@ -200,7 +200,7 @@ impl LookScript<'_> {
             "" => Ok(None),
             text => JobRecord::parse(text).map(Some).ok_or_else(|| items.bad()),
         };
-        let token = maybe(&items, 2)?.map(Token::from_u64);
+        let token = items.maybe(2)?.map(Token::from_u64);
         let mut last = record(4)?;
         if let (Some(last), text) = (&mut last, items.text(5)?) {
             last.error = Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -232,7 +232,7 @@ impl LookScript<'_> {
             last,
             success: record(6)?,
             open: open.collect::<Option<_>>().ok_or_else(|| items.bad())?,
-            floor: maybe(&items, 8)?,
+            floor: items.maybe(8)?,
             claim,
             keyed: record(15)?,
         })
@@ -290,12 +290,4 @@ fn full() -> Error {
         ErrorKind::OutOfRange,
         "the job remembers 1000 keyed slots already: shorten `keep`, or use a job per kind of key",
     )
-}
-
-/// Reads an optional number. An empty text means `None`.
-fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
-    match items.text(at) {
-        Ok("") => Ok(None),
-        _ => items.number(at).map(Some),
-    }
 }

@@ -3,8 +3,6 @@
 mod holds;
 mod pool;
 
-use std::time::Duration;
-
 use redlatch_core::{
     Error, ErrorKind,
     family::{Items, Key, Script, ScriptCall},
@@ -28,26 +26,6 @@ fn queued(script: &'static Script, key: &Key) -> ScriptCall {
         .key(key.part("d"))
         .key(key.part("q"))
         .key(key.part("l"))
-}
-
-fn optional(size: Option<u32>) -> String {
-    size.map(|size| size.to_string()).unwrap_or_default()
-}
-
-/// Reads an optional span.
-fn span(items: &Items<'_>, at: usize) -> Result<Option<Duration>, Error> {
-    match items.text(at) {
-        Ok("") => Ok(None),
-        _ => Ok(Some(Duration::from_millis(items.number(at)?))),
-    }
-}
-
-/// Reads an optional number.
-fn number(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
-    match items.text(at) {
-        Ok("") => Ok(None),
-        _ => items.number(at).map(Some),
-    }
 }
 
 /// Reads a reply that no script makes itself.

@@ -59,14 +59,6 @@ pub(crate) fn wrong_kind(found: &str) -> Error {
     )
 }
 
-/// Reads an optional number; an empty text stands for none.
-fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
-    match items.text(at) {
-        Ok("") => Ok(None),
-        _ => items.number(at).map(Some),
-    }
-}
-
 /// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read
 /// holds.
 const PARTS: [&str; 4] = ["q", "r", "l", "d"];

@@ -311,6 +311,14 @@ impl<'a> Items<'a> {
             .ok_or_else(|| self.bad())
     }
 
+    /// Returns the whole number at `at`; `None` for an empty text.
+    pub fn maybe<N: TryFrom<i64>>(&self, at: usize) -> Result<Option<N>, crate::Error> {
+        match self.list.text(at) {
+            Some("") => Ok(None),
+            _ => self.number(at).map(Some),
+        }
+    }
+
     /// Returns the error of a reply that cannot be decoded.
     pub fn bad(&self) -> crate::Error {
         crate::Error::bad_reply(self.script.name(), self.reply)
@@ -422,6 +430,9 @@ mod tests {
             assert_eq!((items.len(), items.text(1).unwrap()), (6, "granted"));
             assert_eq!(items.number::<u64>(3).unwrap(), 1_795_300_000_123_456);
             assert_eq!(items.text(5).unwrap(), "");
+            assert_eq!(items.maybe::<u8>(5).unwrap(), None);
+            assert_eq!(items.maybe::<u8>(4).unwrap(), Some(0));
+            assert!(items.maybe::<u8>(1).is_err() && items.maybe::<u8>(6).is_err());
             assert!(items.text(6).is_err() && items.number::<u8>(1).is_err());
             assert_eq!(server_millis(&reply), Some(1_795_300_000_123));
         }

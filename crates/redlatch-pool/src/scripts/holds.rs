@@ -12,7 +12,7 @@ use redlatch_core::{
 };
 use redlatch_lua::POOL;
 
-use super::{number, optional, other, queued, span, unset};
+use super::{other, queued, unset};
 
 static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.acquire));
 static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.renew));
@@ -63,7 +63,7 @@ impl AcquireScript<'_> {
             .arg(request.attempt.to_string())
             .arg(self.need.to_string())
             .arg(millis(request.lease))
-            .arg(optional(self.size))
+            .maybe(self.size)
             .maybe(waits.map(millis))
             .arg(request.address)
             .arg(if self.each { "1" } else { "" })
@@ -78,13 +78,13 @@ impl AcquireScript<'_> {
                 token: Token::from_u64(items.number(3)?),
                 serial: items.number(3)?,
                 abandoned: false,
-                lasts: span(&items, 4)?,
+                lasts: items.maybe(4)?.map(Duration::from_millis),
                 unqueued: items.len() > 5 && items.number::<u8>(5)? == 0,
             }),
             "busy" => Answer::Busy {
-                remaining: span(&items, 2)?.unwrap_or(Duration::MAX),
+                remaining: items.maybe(2)?.map_or(Duration::MAX, Duration::from_millis),
                 holder: String::new(),
-                called: number(&items, 3)?,
+                called: items.maybe(3)?,
                 entered: items.number::<u8>(4)? == 1,
                 beside: false,
             },
@@ -132,7 +132,7 @@ impl<'a> RenewScript<'a> {
             return Ok(Renewed::Late);
         }
         Ok(match items.text(1 + 2 * at)? {
-            "renewed" => match span(&items, 2 + 2 * at)? {
+            "renewed" => match items.maybe(2 + 2 * at)?.map(Duration::from_millis) {
                 None => Renewed::Renewed,
                 Some(rest) => Renewed::Ends(rest),
             },

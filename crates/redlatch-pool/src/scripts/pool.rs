@@ -9,7 +9,7 @@ use redlatch_core::{
 };
 use redlatch_lua::POOL;
 
-use super::{optional, other, queued, span};
+use super::{other, queued};
 use crate::{Hold, Totals};
 
 static CHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.change));
@@ -104,9 +104,7 @@ pub(crate) enum Inspected {
 
 impl InspectScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
-        queued(&INSPECT, self.key)
-            .arg(self.kind)
-            .arg(optional(self.size))
+        queued(&INSPECT, self.key).arg(self.kind).maybe(self.size)
     }
 
     pub(crate) fn decode(&self, reply: &Value) -> Result<Inspected, Error> {
@@ -119,7 +117,7 @@ impl InspectScript<'_> {
                     acquired,
                     available: permits.saturating_sub(acquired),
                     waiters: items.number(4)?,
-                    remaining: span(&items, 5)?,
+                    remaining: items.maybe(5)?.map(Duration::from_millis),
                 })
             }
             "unset" => Inspected::Unset,

@@ -12,7 +12,7 @@ use redlatch_core::{
 };
 use redlatch_lua::RWLOCK;
 
-use super::{Names, letter, maybe, wrong_kind};
+use super::{Names, letter, wrong_kind};
 use crate::kind::Way;
 
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.read));
@@ -111,14 +111,14 @@ impl AcquireScript<'_> {
                 count: items.number(2)?,
                 token: Token::from_u64(items.number(3)?),
                 abandoned: items.number::<u8>(4)? == 1,
-                lasts: maybe(&items, 5)?.map(Duration::from_millis),
+                lasts: items.maybe(5)?.map(Duration::from_millis),
                 serial: items.number(6)?,
                 unqueued: false,
             }),
             "busy" => Answer::Busy {
-                remaining: maybe(&items, 2)?.map_or(Duration::MAX, Duration::from_millis),
+                remaining: items.maybe(2)?.map_or(Duration::MAX, Duration::from_millis),
                 holder: items.text(3)?.to_owned(),
-                called: maybe(&items, 4)?,
+                called: items.maybe(4)?,
                 entered: items.number::<u8>(5)? == 1,
                 beside: items.number::<u8>(5)? == 2,
             },
@@ -150,7 +150,7 @@ impl DowngradeScript<'_> {
             .acquire(&DOWNGRADE, self.request)
             .arg(self.write.to_string())
             .arg(self.token.to_string())
-            .arg(self.void_by.map(|by| by.to_string()).unwrap_or_default());
+            .maybe(self.void_by);
         self.names.tell(call)
     }
 }
@@ -230,16 +230,11 @@ impl ReleaseScript<'_> {
             .can_do_with(1)
             .arg(request.owner.to_string())
             .arg(request.attempt.to_string())
-            .arg(request.void_by.map(|by| by.to_string()).unwrap_or_default())
+            .maybe(request.void_by)
             .arg(millis(request.retention))
             .arg(member(self.way, request.address))
             .arg(letter(self.side))
-            .arg(
-                request
-                    .serial
-                    .map(|serial| serial.to_string())
-                    .unwrap_or_default(),
-            );
+            .maybe(request.serial);
         let call = self.names.tell(call);
         let plain =
             request.serial.is_some() && request.void_by.is_none() && request.address.is_empty();

@@ -9,7 +9,7 @@ use redlatch_core::{
 };
 use redlatch_lua::RWLOCK;
 
-use super::{Names, letter, maybe, wrong_kind};
+use super::{Names, letter, wrong_kind};
 use crate::Access;
 
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.inspect));
@@ -52,7 +52,7 @@ pub(crate) fn inspected(reply: &Value) -> Result<Inspected, Error> {
     let count = items.number(4)?;
     Ok(Inspected {
         now: items.number(0)?,
-        token: maybe(&items, 2)?.map(Token::from_u64),
+        token: items.maybe(2)?.map(Token::from_u64),
         writer: some(3)?.map(|owner| (owner, count, left)),
         readers: items.number(6)?,
         upgradable: some(7)?,

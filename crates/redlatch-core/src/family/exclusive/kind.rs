@@ -159,16 +159,16 @@ impl Kind {
                 token: Token::from_u64(items.number(3)?),
                 serial: items.number(3)?,
                 abandoned: items.number::<u8>(4)? == 1,
-                lasts: maybe(&items, 5)?.map(Duration::from_millis),
+                lasts: items.maybe(5)?.map(Duration::from_millis),
                 unqueued: self.discipline == Discipline::Queued
                     && items.number::<u32>(2)? == 1
                     && items.len() < 7,
             }),
             "busy" => Answer::Busy {
-                remaining: maybe(&items, 3)?.map_or(Duration::MAX, Duration::from_millis),
+                remaining: items.maybe(3)?.map_or(Duration::MAX, Duration::from_millis),
                 holder: items.text(4)?.to_owned(),
                 called: if items.len() > 5 {
-                    maybe(&items, 5)?
+                    items.maybe(5)?
                 } else {
                     None
                 },
@@ -196,7 +196,7 @@ impl Kind {
                 token: Token::from_u64(items.number(at + 1)?),
                 serial: items.number(at + 1)?,
                 abandoned: items.number::<u8>(at + 2)? == 1,
-                lasts: maybe(&items, at + 3)?.map(Duration::from_millis),
+                lasts: items.maybe(at + 3)?.map(Duration::from_millis),
                 unqueued: false,
             })
         };
@@ -393,12 +393,4 @@ impl Kind {
 /// Returns the address of a waiter of `owner` that is served in order.
 pub(super) fn queued_address(address: &str, owner: &crate::Owner) -> String {
     format!("{address} {}", owner.number())
-}
-
-/// Reads an optional number. An empty text means `None`.
-fn maybe(items: &Items<'_>, at: usize) -> Result<Option<u64>, Error> {
-    match items.text(at) {
-        Ok("") => Ok(None),
-        _ => items.number(at).map(Some),
-    }
 }

@@ -4,7 +4,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind, Owner, Token,
+    Error, Owner, Token,
     family::{Items, Key, PUBLISH, Script, ScriptCall},
     runtime::Value,
 };
@@ -78,13 +78,7 @@ impl LookScript<'_> {
                 },
             },
             "vacant" => Looked::Vacant(items.maybe(2)?.map(Token::from_u64)),
-            "kind" => {
-                let found = items.text(2)?;
-                return Err(Error::new(
-                    ErrorKind::WrongKind,
-                    format!("the name belongs to an object of kind {found}, not to an election"),
-                ));
-            }
+            "kind" => return Err(Error::wrong_kind(items.text(2)?, "an election")),
             _ => return Err(items.bad()),
         })
     }

@@ -3,7 +3,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
-    Error, ErrorKind,
+    Error,
     family::{
         AttemptId, Changed, Items, Key, PUBLISH, PhaseState, REMEMBERED, Script, ScriptCall, millis,
     },
@@ -179,10 +179,7 @@ fn change(script: &'static Script, key: &Key) -> ScriptCall {
 }
 
 fn wrong_kind(found: &str) -> Error {
-    Error::new(
-        ErrorKind::WrongKind,
-        format!("the name belongs to an object of kind {found}, not to a latch:1"),
-    )
+    Error::wrong_kind(found, "a latch:1")
 }
 
 /// The answers that all changes share.

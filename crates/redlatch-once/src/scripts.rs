@@ -24,9 +24,6 @@ static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&ONCE.release));
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&ONCE.look));
 static RESET: LazyLock<Script> = LazyLock::new(|| Script::new(&ONCE.reset));
 
-/// The kind, as the server stores it.
-const STORED: &str = "once:1";
-
 /// `once/claim`.
 #[derive(Debug)]
 pub(crate) struct ClaimScript<'a> {
@@ -279,10 +276,7 @@ impl ResetScript<'_> {
 }
 
 fn wrong(found: &str) -> Error {
-    Error::new(
-        ErrorKind::WrongKind,
-        format!("the name belongs to an object of kind {found}, not to a {STORED}"),
-    )
+    Error::wrong_kind(found, "a once:1")
 }
 
 fn full() -> Error {

@@ -33,11 +33,8 @@ fn other<R>(items: &Items<'_>, kind: &str) -> Result<R, Error> {
     if items.text(1)? != "kind" {
         return Err(items.bad());
     }
-    let message = format!(
-        "the name belongs to an object of kind {}, not to a {kind}",
-        items.text(2)?
-    );
-    Err(Error::new(ErrorKind::WrongKind, message))
+    let found = items.text(2)?;
+    Err(Error::wrong_kind(found, format_args!("a {kind}")))
 }
 
 #[cfg(test)]

@@ -8,13 +8,10 @@ use std::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redlatch_core::{
     Error,
-    family::{Internals, Side},
+    family::{Force, Internals, Side},
 };
 
-use crate::{
-    Access, ReadWriteHolder, ReadWriteLock, inspect,
-    scripts::{Force, ForceScript},
-};
+use crate::{Access, ReadWriteHolder, ReadWriteLock, inspect, scripts::ForceScript};
 
 /// A forced release; await it. See [`ReadWriteLock::force_release`].
 ///

@@ -6,13 +6,13 @@ mod lock;
 use std::sync::Arc;
 
 use redlatch_core::{
-    Error, ErrorKind,
-    family::{AcquireRequest, Items, Key, PUBLISH, Script, ScriptCall, Side, millis},
+    Error,
+    family::{AcquireRequest, Key, PUBLISH, Script, ScriptCall, Side, millis},
 };
 
 pub(crate) use self::{
     holds::{AcquireScript, DowngradeScript, ReleaseScript, RenewScript, WithdrawScript},
-    lock::{Force, ForceScript, Inspected, holders, inspect, inspected, page},
+    lock::{ForceScript, Inspected, holders, inspect, inspected, page},
 };
 
 /// The parts that every call of one lock has.
@@ -52,11 +52,8 @@ const fn letter(side: Side) -> &'static str {
     }
 }
 
-pub(crate) fn wrong_kind(found: &str) -> Error {
-    Error::new(
-        ErrorKind::WrongKind,
-        format!("the name belongs to an object of kind {found}, not to a rw:1"),
-    )
+fn wrong_kind(found: &str) -> Error {
+    Error::wrong_kind(found, "a rw:1")
 }
 
 /// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read

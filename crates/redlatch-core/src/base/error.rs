@@ -120,6 +120,16 @@ impl Error {
         )
     }
 
+    /// Creates the error of a name whose object is of the kind `found`, and not `own`. For the
+    /// crates of this family.
+    #[doc(hidden)]
+    pub fn wrong_kind(found: &str, own: impl fmt::Display) -> Self {
+        Self::new(
+            ErrorKind::WrongKind,
+            format!("the name belongs to an object of kind {found}, not to {own}"),
+        )
+    }
+
     /// Creates the error for a request that no server can serve at the moment.
     pub(crate) fn unavailable(why: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, why)

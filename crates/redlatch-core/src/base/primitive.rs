@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    Error, Owner,
+    Error, LossCause, Owner,
     base::{
         owner::AttemptId,
         script::{Items, Script, ScriptCall},
@@ -307,7 +307,30 @@ pub enum Renewed {
     /// The request came too late to act.
     Late,
     /// The hold has ended.
-    Lost(crate::LossCause),
+    Lost(LossCause),
+}
+
+impl Renewed {
+    /// Reads a reply of `script`, for kinds whose script replies one of these words.
+    pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
+        let items = Items::new(script, reply)?;
+        Ok(match items.text(1)? {
+            "renewed" => Self::Renewed,
+            "late" => Self::Late,
+            over => Self::Lost(loss(over).ok_or_else(|| items.bad())?),
+        })
+    }
+}
+
+/// Returns the cause that a script means by `word` when a hold has ended.
+pub fn loss(word: &str) -> Option<LossCause> {
+    Some(match word {
+        "expired" => LossCause::Expired,
+        "taken" => LossCause::Taken,
+        "revoked" => LossCause::Revoked,
+        "gone" | "kind" => LossCause::Forgotten,
+        _ => return None,
+    })
 }
 
 /// The information about waiters in the reply of a release script.
@@ -341,6 +364,41 @@ pub enum ReleaseReply {
     Taken,
     /// The server has no record of the hold.
     Gone,
+}
+
+impl ReleaseReply {
+    /// Reads a reply of `script`, for kinds whose script replies one of these words.
+    pub fn decode(script: &'static Script, reply: &Value) -> Result<Self, Error> {
+        let items = Items::new(script, reply)?;
+        Ok(match items.text(1)? {
+            "released" => Self::Released(items.number(2)?),
+            "expired" => Self::Expired,
+            "already" => Self::Already(items.number(2)?),
+            "revoked" => Self::Revoked,
+            "taken" => Self::Taken,
+            "gone" | "kind" => Self::Gone,
+            _ => return Err(items.bad()),
+        })
+    }
+}
+
+/// The ways to end a hold by force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// The hold ends at once.
+    Now,
+    /// The hold ends with its lease, and is not renewed.
+    AfterLease,
+}
+
+impl Force {
+    /// Returns the way as a script argument.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Now => "now",
+            Self::AfterLease => "after",
+        }
+    }
 }
 
 /// A fencing token. Each new hold of a name has a greater token than every earlier hold, also

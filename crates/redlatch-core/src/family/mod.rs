@@ -16,8 +16,9 @@ pub use crate::{
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Grant, Primitive, ReleaseReply, ReleaseRequest,
-            RenewRequest, Renewed, Side, Waiting, Withdraw, WithdrawRequest, Withdrawn,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, Primitive, ReleaseReply,
+            ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Withdraw, WithdrawRequest,
+            Withdrawn, loss,
         },
         rules::{Rule, Rules},
         script::{CallOutcome, Failure, Items, Merging, Script, ScriptCall, listed, millis},

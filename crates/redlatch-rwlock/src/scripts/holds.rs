@@ -6,7 +6,7 @@ use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
         AcquireRequest, Answer, AttemptId, Grant, Items, Merging, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, millis,
+        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, loss, millis,
     },
     runtime::Value,
 };
@@ -204,12 +204,7 @@ impl RenewScript<'_> {
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<Renewed, Error> {
-        let items = Items::new(&RENEW, reply)?;
-        Ok(match items.text(1)? {
-            "renewed" => Renewed::Renewed,
-            "late" => Renewed::Late,
-            over => Renewed::Lost(cause(over).ok_or_else(|| items.bad())?),
-        })
+        Renewed::decode(&RENEW, reply)
     }
 }
 
@@ -246,16 +241,7 @@ impl ReleaseScript<'_> {
     }
 
     pub(crate) fn decode(reply: &Value) -> Result<ReleaseReply, Error> {
-        let items = Items::new(&RELEASE, reply)?;
-        Ok(match items.text(1)? {
-            "released" => ReleaseReply::Released(items.number(2)?),
-            "expired" => ReleaseReply::Expired,
-            "already" => ReleaseReply::Already(items.number(2)?),
-            "revoked" => ReleaseReply::Revoked,
-            "taken" => ReleaseReply::Taken,
-            "gone" | "kind" => ReleaseReply::Gone,
-            _ => return Err(items.bad()),
-        })
+        ReleaseReply::decode(&RELEASE, reply)
     }
 }
 
@@ -267,18 +253,8 @@ fn member(way: &Way, address: &str) -> String {
     }
 }
 
-fn cause(over: &str) -> Option<LossCause> {
-    Some(match over {
-        "expired" => LossCause::Expired,
-        "taken" => LossCause::Taken,
-        "revoked" => LossCause::Revoked,
-        "gone" | "kind" => LossCause::Forgotten,
-        _ => return None,
-    })
-}
-
 fn lost(over: &str) -> Error {
-    let cause = cause(over).unwrap_or(LossCause::Expired);
+    let cause = loss(over).unwrap_or(LossCause::Expired);
     Error::new(
         ErrorKind::Lost(cause),
         format!("the hold that was to change is lost: {cause}"),

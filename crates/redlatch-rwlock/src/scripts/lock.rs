@@ -4,7 +4,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use redlatch_core::{
     Error, Token,
-    family::{Items, Script, ScriptCall, Side, millis},
+    family::{Force, Items, Script, ScriptCall, Side, millis},
     runtime::Value,
 };
 use redlatch_lua::RWLOCK;
@@ -120,19 +120,8 @@ pub(crate) struct ForceScript<'a> {
     pub(crate) retention: Duration,
 }
 
-/// The ways to end a hold by force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Force {
-    Now,
-    AfterLease,
-}
-
 impl ForceScript<'_> {
     pub(crate) fn call(&self) -> ScriptCall {
-        let how = match self.how {
-            Force::Now => "now",
-            Force::AfterLease => "after",
-        };
         let call = self
             .names
             .call(&FORCE)
@@ -140,7 +129,7 @@ impl ForceScript<'_> {
             .arg(letter(self.side))
             .arg(self.owner)
             .arg(self.serial.to_string())
-            .arg(how)
+            .arg(self.how.word())
             .arg(millis(self.retention));
         self.names.tell(call)
     }

@@ -5,8 +5,11 @@ use std::{
     pin::Pin,
 };
 
-use super::{Exclusive, kind::Force};
-use crate::{Error, Token, family::Internals};
+use super::Exclusive;
+use crate::{
+    Error, Token,
+    family::{Force, Internals},
+};
 
 /// A forced release. Await it. See [`Exclusive::force_release`].
 ///

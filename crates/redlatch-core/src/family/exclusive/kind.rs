@@ -5,10 +5,10 @@ use std::time::Duration;
 use redlatch_lua::Exclusive as Sources;
 
 use crate::{
-    Error, ErrorKind, LossCause, Token,
+    Error, Token,
     base::{
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Grant, ReleaseReply, ReleaseRequest,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, ReleaseReply, ReleaseRequest,
             RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
         },
         script::{Items, Merging, Script, ScriptCall, millis},
@@ -93,13 +93,7 @@ impl Kind {
 
     /// Returns the error of a name that belongs to an object of another kind.
     pub fn wrong(&self, found: &str) -> Error {
-        Error::new(
-            ErrorKind::WrongKind,
-            format!(
-                "the name belongs to an object of kind {found}, not to a {}",
-                self.stored
-            ),
-        )
+        Error::wrong_kind(found, format_args!("a {}", self.stored))
     }
 
     /// Creates a call with the key and all its parts.
@@ -227,16 +221,7 @@ impl Kind {
     }
 
     pub(super) fn renewed(&'static self, reply: &Value) -> Result<Renewed, Error> {
-        let items = Items::new(&self.renew, reply)?;
-        Ok(match items.text(1)? {
-            "renewed" => Renewed::Renewed,
-            "late" => Renewed::Late,
-            "expired" => Renewed::Lost(LossCause::Expired),
-            "taken" => Renewed::Lost(LossCause::Taken),
-            "revoked" => Renewed::Lost(LossCause::Revoked),
-            "gone" | "kind" => Renewed::Lost(LossCause::Forgotten),
-            _ => return Err(items.bad()),
-        })
+        Renewed::decode(&self.renew, reply)
     }
 
     pub(super) fn release(&'static self, key: &Key, request: &ReleaseRequest<'_>) -> ScriptCall {
@@ -260,16 +245,7 @@ impl Kind {
     }
 
     pub(super) fn released(&'static self, reply: &Value) -> Result<ReleaseReply, Error> {
-        let items = Items::new(&self.release, reply)?;
-        Ok(match items.text(1)? {
-            "released" => ReleaseReply::Released(items.number(2)?),
-            "expired" => ReleaseReply::Expired,
-            "already" => ReleaseReply::Already(items.number(2)?),
-            "revoked" => ReleaseReply::Revoked,
-            "taken" => ReleaseReply::Taken,
-            "gone" | "kind" => ReleaseReply::Gone,
-            _ => return Err(items.bad()),
-        })
+        ReleaseReply::decode(&self.release, reply)
     }
 }
 
@@ -330,13 +306,6 @@ pub(super) enum Inspected {
     },
 }
 
-/// The ways to end a hold by force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Force {
-    Now,
-    AfterLease,
-}
-
 /// The codecs of `exclusive/inspect` and `force`.
 impl Kind {
     pub(super) fn inspect(&'static self, key: &Key) -> ScriptCall {
@@ -367,14 +336,10 @@ impl Kind {
         how: Force,
         retention: Duration,
     ) -> ScriptCall {
-        let how = match how {
-            Force::Now => "now",
-            Force::AfterLease => "after",
-        };
         self.call(&self.force, key)
             .can_do_with(1)
             .arg(token)
-            .arg(how)
+            .arg(how.word())
             .arg(millis(retention))
     }
 

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::PendingRelease;
+use super::{
+    PendingRelease,
+    shares::{Copies, Delivered},
+};
 use crate::{
     Client, Owner,
     base::{
@@ -36,24 +39,6 @@ pub(super) struct Attempt {
     registered: bool,
     /// Whether an answer was a grant.
     granted: bool,
-}
-
-/// The state of a delivered attempt's requests.
-#[derive(Clone, Debug)]
-pub(super) struct Delivered {
-    pub(super) id: AttemptId,
-    /// Boxed, since nearly no attempt has copies.
-    pub(super) copies: Option<Box<Copies>>,
-}
-
-/// Requests of an attempt that may still act.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Copies {
-    /// The last server time at which the copies may act.
-    pub(super) act_before: u64,
-    /// The address under which a copy may register a waiter after the hold has ended. Empty if
-    /// copies do not register.
-    pub(super) address: String,
 }
 
 impl Attempt {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Hold, PendingRelease, Released, attempt::Delivered, context::ReleaseTicket, release};
+use super::{Hold, PendingRelease, Released, context::ReleaseTicket, release, shares::Delivered};
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
@@ -420,7 +420,7 @@ impl Held {
         let mut pending = self.pending_release(0);
         self.hold.leave(self.attempt);
         if self.hold.guards() == 0 {
-            pending.name_next_waiter(self.hold.client());
+            pending.name_next_waiter(self.hold.client().local_queues());
         }
         pending
     }

@@ -13,8 +13,7 @@ use tracing::Span;
 
 use super::{
     PendingRelease,
-    attempt::Delivered,
-    shares::{Share, Shares, Terms},
+    shares::{Delivered, Share, Shares, Terms},
 };
 use crate::{
     Client, Durability, Owner,

@@ -14,26 +14,21 @@ use std::{
 };
 
 use super::{LocalQueues, PendingRelease, pending_release::NextWaiter};
-use crate::{Client, base::primitive::Waiting, protocol::waiter::Discipline, runtime::Value};
+use crate::{base::primitive::Waiting, protocol::waiter::Discipline, runtime::Value};
 
 impl PendingRelease {
     /// Selects the local waiter that asks right behind this release, if there is one and no other
     /// client is known to wait.
-    pub(super) fn name_next_waiter(&mut self, client: &Client) {
+    pub(super) fn name_next_waiter(&mut self, local_queues: &Arc<LocalQueues>) {
         // The other disciplines serve all waiters in order, across processes.
         if self.primitive.discipline() != Discipline::Barging {
             return;
         }
         let key = self.primitive.key();
-        if !client
-            .local_queues()
-            .uncontended()
-            .take(key, self.primitive.kind())
-            || !self.address.is_empty()
+        if !local_queues.uncontended().take(key, self.primitive.kind()) || !self.address.is_empty()
         {
             return;
         }
-        let local_queues = client.local_queues();
         if let Some((id, address)) = local_queues.first(key) {
             // If this release frees the name, it removes the waiter's entry, and notifies another
             // waiter if one has registered.

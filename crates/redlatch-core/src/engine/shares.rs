@@ -2,11 +2,29 @@
 
 use std::{slice, time::Duration};
 
-use super::attempt::Copies;
 use crate::{
     Durability,
+    base::owner::AttemptId,
     protocol::{lease::Lease, time::Moment},
 };
+
+/// The state of a delivered attempt's requests.
+#[derive(Clone, Debug)]
+pub(super) struct Delivered {
+    pub(super) id: AttemptId,
+    /// Boxed, since nearly no attempt has copies.
+    pub(super) copies: Option<Box<Copies>>,
+}
+
+/// Requests of an attempt that may still act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Copies {
+    /// The last server time at which the copies may act.
+    pub(super) act_before: u64,
+    /// The address under which a copy may register a waiter after the hold has ended. Empty if
+    /// copies do not register.
+    pub(super) address: String,
+}
 
 /// The share of one guard in its hold.
 #[derive(Clone, Debug)]

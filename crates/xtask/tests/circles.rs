@@ -9,18 +9,27 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-/// Names that `lib.rs` exports, such as `Client`, are not followed: all loops of the engine use the
-/// client, whose fields are their tables.
+/// A hold keeps its client alive, and the client has the table of its holds.
+const BOTH_WAYS: [&str; 2] = ["hold", "context"];
+
 #[test]
 fn files_of_a_folder_import_in_one_direction() {
     let above = ["family", "api", "engine"];
     let below = ["net", "transport/redis", "base", "runtime", "protocol"];
     for folder in above.into_iter().chain(below) {
-        let edges = Folder::read(folder).edges();
+        let mut edges = Folder::read(folder).edges();
         assert!(edges.values().any(|to| !to.is_empty()), "{folder} is read");
+        if folder == "engine" {
+            let [from, to] = BOTH_WAYS;
+            let excepted = edges.get_mut(from).is_some_and(|edges| edges.remove(to));
+            assert!(
+                excepted,
+                "{from} no longer imports {to}: drop the exception"
+            );
+        }
         let circles = in_circles(&edges);
         assert!(circles.is_empty(), "{folder}: {circles:#?}");
     }
@@ -40,23 +49,18 @@ const FOLDERS: [&str; 8] = [
 
 #[test]
 fn folders_of_the_core_import_downwards() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch-core/src");
-    let lib = Folder::of(&[("mod", &fs::read_to_string(root.join("lib.rs")).unwrap())]);
-    let mut exports = BTreeMap::new();
-    for path in paths(&lib.files["mod"]) {
-        let (folder, name) = path.split_once("::").unwrap_or((&path, &path));
-        let name = name.rsplit("::").next().unwrap_or(name);
-        exports.insert(name.to_owned(), folder.to_owned());
-    }
+    let exports = exports_of_the_core();
     let mut seen = 0;
     for (rank, folder) in FOLDERS.iter().enumerate() {
-        for (file, text) in sources(&root.join(folder)) {
+        for (file, text) in sources(&core().join(folder)) {
+            let file = file.display();
             for path in paths(&code(&text)) {
                 let Some(path) = path.strip_prefix("crate::") else {
                     continue;
                 };
                 let first = path.split("::").next().unwrap_or(path);
                 let to = exports.get(first).map_or(first, String::as_str);
+                let to = to.split("::").next().unwrap_or(to);
                 let to = FOLDERS.iter().position(|known| *known == to);
                 let to = to.unwrap_or_else(|| panic!("{file}: where is {path}?"));
                 assert!(to >= rank, "{file}, in {folder}, imports {path}");
@@ -67,16 +71,34 @@ fn folders_of_the_core_import_downwards() {
     assert!(seen > 500, "only {seen} imports were read");
 }
 
-/// Returns the name and text of all sources of a folder, except files of tests.
-fn sources(folder: &Path) -> Vec<(String, String)> {
+fn core() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch-core/src")
+}
+
+/// Returns the path of each name that `lib.rs` exports.
+fn exports_of_the_core() -> BTreeMap<String, String> {
+    let lib = fs::read_to_string(core().join("lib.rs")).unwrap();
+    let paths = paths(&code(&lib)).into_iter();
+    let exports = paths.map(|path| {
+        let name = path.rsplit("::").next().unwrap_or(&path).to_owned();
+        (name, path)
+    });
+    exports.collect()
+}
+
+/// Returns the path and text of all sources of a folder, except those of tests.
+fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
         if path.is_dir() {
             files.extend(sources(&path));
-        } else if path.file_name().is_some_and(|name| name != "tests.rs") {
+        } else {
             let text = fs::read_to_string(&path).unwrap();
-            files.push((path.display().to_string(), text));
+            files.push((path, text));
         }
     }
     files
@@ -104,30 +126,45 @@ fn module_that_declares_and_uses_its_files_is_part_of_a_circle() {
     assert_eq!(in_circles(&folder.edges()).len(), 2);
 }
 
+#[test]
+fn circle_through_a_nested_file_is_found() {
+    let folder = Folder::of(&[
+        ("mod", "mod a;\nmod b;\n"),
+        ("a", "mod c;\n"),
+        ("a::c", "use super::super::b::B;\nuse super::own;\n"),
+        ("b", "use super::a::A;\n"),
+    ]);
+    assert_eq!(in_circles(&folder.edges()).len(), 2);
+}
+
 /// File → the files of the same folder that it imports from.
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// The code of a folder's files by name, without comments and tests.
+/// The code of a folder's files by module, without comments and tests. A file in a folder within
+/// it, such as `hold::loss`, counts as a part of the file that declares it.
 struct Folder {
     /// The folder as a path within the crate.
     module: String,
     files: BTreeMap<String, String>,
+    /// The path of each name that the crate exports.
+    exports: BTreeMap<String, String>,
 }
 
 impl Folder {
     fn read(folder: &str) -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../redlatch-core/src");
+        let root = core().join(folder);
         let mut files = BTreeMap::new();
-        for entry in fs::read_dir(root.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|ending| ending == "rs") {
-                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-                files.insert(name, code(&fs::read_to_string(&path).unwrap()));
-            }
+        for (path, text) in sources(&root) {
+            let path = path.strip_prefix(&root).unwrap().with_extension("");
+            let parts: Vec<_> = path.iter().map(|part| part.to_str().unwrap()).collect();
+            let module = parts.join("::");
+            let module = module.strip_suffix("::mod").unwrap_or(&module);
+            files.insert(module.to_owned(), code(&text));
         }
         Self {
             module: folder.replace('/', "::"),
             files,
+            exports: exports_of_the_core(),
         }
     }
 
@@ -138,20 +175,32 @@ impl Folder {
             files: files
                 .map(|(name, text)| ((*name).to_owned(), code(text)))
                 .collect(),
+            exports: BTreeMap::new(),
         }
     }
 
     fn edges(&self) -> Edges {
         let exports = self.exports();
-        let edges = self.files.iter().map(|(file, code)| {
-            let to: BTreeSet<_> = paths(code)
-                .iter()
-                .filter_map(|path| self.target(file, path, &exports))
+        let mut edges = Edges::new();
+        for (module, code) in &self.files {
+            let file = module.split("::").next().unwrap_or(module);
+            let depth = module.matches("::").count();
+            let paths = paths(code).into_iter();
+            let outward = paths.filter_map(|path| match path.strip_prefix("super::") {
+                // In a nested file, the first `super` leads to the file that declares it.
+                Some(_) => {
+                    let up = (0..depth).try_fold(&*path, |path, _| path.strip_prefix("super::"));
+                    up.map(str::to_owned)
+                }
+                None => Some(path),
+            });
+            let to: BTreeSet<_> = outward
+                .filter_map(|path| self.target(file, &path, &exports))
                 .filter(|target| target != file)
                 .collect();
-            (file.clone(), to)
-        });
-        edges.collect()
+            edges.entry(file.to_owned()).or_default().extend(to);
+        }
+        edges
     }
 
     /// Returns the file from which `mod.rs` exports each name.
@@ -175,9 +224,14 @@ impl Folder {
             let path = path.strip_prefix("self::").unwrap_or(path);
             uses.then_some(path)?
         } else {
+            let exported = path.strip_prefix("crate::").and_then(|name| {
+                let path = self.exports.get(name.split("::").next()?)?;
+                path.strip_prefix(&self.module)?.strip_prefix("::")
+            });
             let whole = format!("crate::{}::", self.module);
             path.strip_prefix("super::")
-                .or_else(|| path.strip_prefix(&whole))?
+                .or_else(|| path.strip_prefix(&whole))
+                .or(exported)?
         };
         let first = within.split("::").next()?;
         if first != "mod" && self.files.contains_key(first) {

@@ -12,7 +12,7 @@ use crate::{
     runtime::{Address, Command, Dial, Login, Outcome, Purpose, Value},
 };
 
-/// Sends `commands` over a new connection, which closes afterwards.
+/// Sends `commands` over a new connection, which closes afterwards. Returns one answer for each.
 pub(super) async fn send(
     world: &World,
     address: &Address,
@@ -25,6 +25,7 @@ pub(super) async fn send(
         login: login.clone(),
         purpose: Purpose::Command,
     };
+    let count = commands.len();
     let ask = async {
         let dialed = world.transport.dial(&dial).await;
         let dialed = dialed.map_err(|error| Error::dial(address, error))?;
@@ -38,10 +39,18 @@ pub(super) async fn send(
             return Err(Error::unavailable(format!("no answer from {address} in time")));
         }
     };
-    Ok(outcomes
-        .into_iter()
-        .map(|outcome| value(address, outcome))
-        .collect())
+    Ok(values(address, outcomes, count))
+}
+
+/// Returns the replies to `count` commands, whatever number of outcomes a transport gives.
+fn values(address: &Address, outcomes: Vec<Outcome>, count: usize) -> Vec<Result<Value, Error>> {
+    let values = outcomes.into_iter();
+    let mut values: Vec<_> = values.map(|outcome| value(address, outcome)).collect();
+    values.resize_with(count, || {
+        let message = format!("no answer from {address}: no outcome");
+        Err(Error::unavailable(message))
+    });
+    values
 }
 
 fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
@@ -59,5 +68,47 @@ fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
         Outcome::NotSent(why) | Outcome::Unknown(why) => Err(Error::unavailable(format!(
             "no answer from {address}: {why}"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::runtime::{
+        ServerError,
+        values::{any_value, many_cases},
+    };
+
+    fn outcome() -> impl Strategy<Value = Outcome> {
+        let line =
+            "[A-Z]{0,10} \\PC{0,20}|ERR This instance has cluster support disabled|-?[A-Z]{2,9}";
+        prop_oneof![
+            any_value(&["", "a"]).prop_map(|value| Outcome::Replied(Ok(value))),
+            line.prop_map(|line| Outcome::Replied(Err(ServerError::parse(&line)))),
+            Just(Outcome::NotSent("refused".to_owned())),
+            Just(Outcome::Unknown("closed".to_owned())),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(many_cases())]
+
+        #[test]
+        fn each_command_has_an_answer_or_an_error(
+            outcomes in vec(outcome(), 0..5), count in 0_usize..5,
+        ) {
+            let address = Address::Tcp { host: "h".to_owned(), port: 1 };
+            let values = values(&address, outcomes.clone(), count);
+            prop_assert_eq!(values.len(), count);
+            for (at, value) in values.iter().enumerate() {
+                match (value, outcomes.get(at)) {
+                    (Ok(value), Some(Outcome::Replied(Ok(reply)))) => prop_assert_eq!(value, reply),
+                    (Ok(value), other) => prop_assert!(false, "{value:?} of {other:?}"),
+                    (Err(_), reply) => prop_assert!(!matches!(reply, Some(Outcome::Replied(Ok(_))))),
+                }
+            }
+        }
     }
 }

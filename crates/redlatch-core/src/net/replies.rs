@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{routes::Shard, servers::HostPort};
+use super::{
+    routes::Shard,
+    servers::{HostPort, is_possible},
+};
 use crate::{
     protocol::slot::SLOTS,
     runtime::{Address, Value},
@@ -35,12 +38,9 @@ pub(super) fn slots(
             (slot < SLOTS).then_some(slot)
         };
         let (first, last) = (slot(first)?, slot(last)?);
-        let [host, port, ..] = nodes.first()?.as_array()? else {
-            return None;
-        };
-        let port = u16::try_from(port.as_int()?).ok()?;
-        // An empty host means the node that was asked.
-        if let Some(master) = address(host.as_str().unwrap_or_default(), port)
+        let (host, port) = node(nodes.first()?)?;
+        if is_possible(host, port)
+            && let Some(master) = address(host, port)
             && first <= last
         {
             shards.push(Shard {
@@ -64,15 +64,24 @@ pub(super) fn replicas(
     let ranges = reply.as_array().unwrap_or_default().iter();
     let nodes = ranges.flat_map(|range| range.as_array().unwrap_or_default().iter().skip(3));
     let replicas: BTreeSet<Address> = nodes
-        .filter_map(|node| {
-            let [host, port, ..] = node.as_array()? else {
-                return None;
-            };
-            let port = u16::try_from(port.as_int()?).ok()?;
-            address(host.as_str().unwrap_or_default(), port)
-        })
+        .filter_map(node)
+        .filter(|(host, port)| is_possible(host, *port))
+        .filter_map(|(host, port)| address(host, port))
         .collect();
     replicas.into_iter().collect()
+}
+
+/// Reads the address of a node in the reply to `CLUSTER SLOTS`. An empty host means the node that
+/// was asked.
+fn node(node: &Value) -> Option<(&str, u16)> {
+    let [host, port, ..] = node.as_array()? else {
+        return None;
+    };
+    let host = match host {
+        Value::Nil => "",
+        host => host.as_str()?,
+    };
+    Some((host, u16::try_from(port.as_int()?).ok()?))
 }
 
 /// Reads the replies to `SENTINEL GET-MASTER-ADDR-BY-NAME` and `SENTINEL MASTER`.
@@ -83,10 +92,7 @@ pub(super) fn watched(master: &Value, state: &Value) -> Option<Watched> {
     let state = state.as_array()?;
     let field = |name: &str| field(state, name)?.as_int();
     Some(Watched {
-        master: (
-            host.as_str()?.to_owned(),
-            u16::try_from(port.as_int()?).ok()?,
-        ),
+        master: server(host, port)?,
         epoch: u64::try_from(field("config-epoch").unwrap_or(0)).ok()?,
         replicas: u32::try_from(field("num-slaves").unwrap_or(0)).ok()?,
         followers: Vec::new(),
@@ -100,17 +106,22 @@ fn field<'a>(state: &'a [Value], name: &str) -> Option<&'a Value> {
     Some(&pair[1])
 }
 
-/// Reads the addresses in the reply to `SENTINEL REPLICAS`. Skips entries without an address.
+/// Reads the addresses in the reply to `SENTINEL REPLICAS`. Skips entries without a usable address.
 pub(super) fn followers(reply: &Value) -> Vec<HostPort> {
     let followers = reply.as_array().unwrap_or_default().iter();
     followers
         .filter_map(|follower| {
             let follower = follower.as_array()?;
-            let host = field(follower, "ip")?.as_str()?.to_owned();
-            let port = u16::try_from(field(follower, "port")?.as_int()?).ok()?;
-            Some((host, port))
+            server(field(follower, "ip")?, field(follower, "port")?)
         })
         .collect()
+}
+
+/// Reads the address of a server that a sentinel names.
+fn server(host: &Value, port: &Value) -> Option<HostPort> {
+    let host = host.as_str().filter(|host| !host.is_empty())?;
+    let port = u16::try_from(port.as_int()?).ok()?;
+    is_possible(host, port).then(|| (host.to_owned(), port))
 }
 
 /// Returns whether a message is about `service`. The payload is `<name> <old host> <old port> <new
@@ -137,7 +148,7 @@ mod tests {
         Value::Array(items.iter().map(|item| bulk(item)).collect())
     }
 
-    fn node(host: Value, port: i64) -> Value {
+    fn entry(host: Value, port: i64) -> Value {
         Value::Array(vec![host, Value::Int(port), bulk("id")])
     }
 
@@ -172,8 +183,8 @@ mod tests {
     #[test]
     fn slots_are_read() {
         let reply = vec![
-            range(5461, 16383, vec![node(bulk("b"), 2)]),
-            range(0, 5460, vec![node(Value::Nil, 1), node(bulk("c"), 3)]),
+            range(5461, 16383, vec![entry(bulk("b"), 2)]),
+            range(0, 5460, vec![entry(Value::Nil, 1), entry(bulk("c"), 3)]),
         ];
         assert_eq!(
             read(reply).unwrap(),
@@ -186,8 +197,12 @@ mod tests {
 
     #[test]
     fn replicas_are_read() {
-        let nodes = vec![node(bulk("a"), 1), node(bulk("b"), 2), node(bulk("c"), 3)];
-        let more = vec![node(bulk("d"), 4), node(bulk("b"), 2)];
+        let nodes = vec![
+            entry(bulk("a"), 1),
+            entry(bulk("b"), 2),
+            entry(bulk("c"), 3),
+        ];
+        let more = vec![entry(bulk("d"), 4), entry(bulk("b"), 2)];
         let reply = Value::Array(vec![range(0, 9, nodes), range(10, 19, more)]);
         let read = replicas(&reply, |host, port| {
             let host = host.to_owned();
@@ -199,17 +214,32 @@ mod tests {
 
     #[test]
     fn an_answer_that_makes_no_sense_is_none() {
-        let a = || vec![node(bulk("a"), 1)];
+        let a = || vec![entry(bulk("a"), 1)];
         for ranges in [
             vec![range(0, 16384, a())],
             vec![range(-1, 5, a())],
             vec![range(0, 10, a()), range(10, 20, a())],
             vec![range(0, 10, vec![])],
             vec![bulk("x")],
-            vec![range(0, 10, vec![node(bulk("a"), 70_000)])],
+            vec![range(0, 10, vec![entry(bulk("a"), 70_000)])],
+            vec![range(0, 10, vec![entry(Value::Int(7), 1)])],
         ] {
             assert_eq!(read(ranges.clone()), None, "{ranges:?}");
         }
+    }
+
+    #[test]
+    fn nodes_without_a_usable_address_are_skipped() {
+        let ranges = vec![
+            range(0, 9, vec![entry(bulk("a"), 0)]),
+            range(10, 19, vec![entry(bulk("a b"), 1)]),
+            range(20, 29, vec![entry(bulk("c"), 1), entry(bulk("d"), 0)]),
+        ];
+        assert_eq!(
+            read(ranges.clone()).unwrap(),
+            [(20, 29, "c:1".to_owned(), 1)]
+        );
+        assert_eq!(replicas(&Value::Array(ranges), tcp), []);
     }
 
     #[test]
@@ -223,14 +253,17 @@ mod tests {
             followers: Vec::new(),
         };
         assert_eq!(watched(&master, &state), Some(expected));
-        assert_eq!(watched(&list(&["x"]), &state), None);
+        for master in [&["x"][..], &["", "6380"], &["a", "0"], &["a b", "6380"]] {
+            assert_eq!(watched(&list(master), &state), None, "{master:?}");
+        }
         assert_eq!(watched(&master, &Value::Nil), None);
     }
 
     #[test]
     fn the_replicas_a_sentinel_names_are_read() {
         let one = list(&["name", "x", "ip", "10.0.0.8", "port", "6381"]);
-        let reply = Value::Array(vec![one, list(&["ip", "10.0.0.9"])]);
+        let portless = list(&["ip", "10.0.0.9", "port", "0"]);
+        let reply = Value::Array(vec![one, list(&["ip", "10.0.0.9"]), portless]);
         assert_eq!(followers(&reply), [("10.0.0.8".to_owned(), 6381)]);
         assert_eq!(followers(&Value::Nil), []);
     }
@@ -250,7 +283,7 @@ mod tests {
     type Layout = Vec<(u16, u16, Vec<HostPort>)>;
 
     fn layout() -> impl Strategy<Value = Layout> {
-        let nodes = vec(("[a-z0-9.:-]{1,12}", any::<u16>()), 1..4);
+        let nodes = vec(host_and_port(), 1..4);
         let parts = (btree_set(0..SLOTS, 2..12), vec(nodes, 6));
         parts.prop_map(|(bounds, nodes)| {
             let bounds: Vec<_> = bounds.into_iter().collect();
@@ -260,11 +293,15 @@ mod tests {
         })
     }
 
+    fn host_and_port() -> impl Strategy<Value = HostPort> {
+        ("[a-z0-9.:-]{1,12}", 1_u16..)
+    }
+
     /// Returns the reply to `CLUSTER SLOTS`, with the last shard first.
     fn reply_of(layout: &Layout) -> Value {
         let ranges = layout.iter().rev().map(|(first, last, nodes)| {
             let nodes = nodes.iter();
-            let nodes = nodes.map(|(host, port)| node(bulk(host), (*port).into()));
+            let nodes = nodes.map(|(host, port)| entry(bulk(host), (*port).into()));
             range((*first).into(), (*last).into(), nodes.collect())
         });
         Value::Array(ranges.collect())
@@ -273,7 +310,7 @@ mod tests {
     /// Returns replies to `CLUSTER SLOTS` whose ranges may overlap, run backwards, or be too large.
     fn any_ranges() -> impl Strategy<Value = Value> {
         let bounds = (-1..i64::from(SLOTS) + 2, -1..i64::from(SLOTS) + 2);
-        let one = |(first, last)| range(first, last, vec![node(bulk("a"), 1)]);
+        let one = |(first, last)| range(first, last, vec![entry(bulk("a"), 1)]);
         vec(bounds.prop_map(one), 0..4).prop_map(Value::Array)
     }
 
@@ -297,6 +334,9 @@ mod tests {
     const WORDS: &[&str] = &[
         "",
         "a",
+        "a b",
+        "\r\n",
+        "0",
         "7",
         "70000",
         "ip",
@@ -336,12 +376,18 @@ mod tests {
             prop_assert!(shards.windows(2).all(|pair| pair[0].last < pair[1].first));
             let replicas = replicas(&reply, tcp);
             prop_assert!(replicas.windows(2).all(|pair| pair[0] < pair[1]));
+            for address in shards.iter().map(|shard| &shard.master).chain(&replicas) {
+                let Address::Tcp { host, port } = address else {
+                    unreachable!("they are made so")
+                };
+                prop_assert!(is_possible(host, *port), "{address:?}");
+            }
         }
 
         #[test]
         fn sentinels_are_read_as_they_write(
-            (host, port, epoch) in ("\\PC{0,12}", any::<u16>(), any::<u32>()),
-            nodes in vec(("\\PC{0,12}", any::<u16>()), 0..4),
+            ((host, port), epoch) in (host_and_port(), any::<u32>()),
+            nodes in vec(host_and_port(), 0..4),
         ) {
             let count = u32::try_from(nodes.len()).unwrap();
             let master = list(&[&host, &port.to_string()]);
@@ -361,11 +407,16 @@ mod tests {
             master in prop_oneof![any_value(WORDS), damaged(Just(list(&["a", "7"])), WORDS)],
             entry in prop_oneof![any_value(WORDS), damaged(Just(state("a", 7, 1, 1)), WORDS)],
         ) {
-            if let Some(read) = watched(&master, &entry) {
+            let read = watched(&master, &entry);
+            if let Some(read) = &read {
                 prop_assert_eq!(Some(read.master.0.as_str()), master.as_array().unwrap()[0].as_str());
             }
             let entries = Value::Array(vec![entry.clone(), entry]);
-            prop_assert!([0, 2].contains(&followers(&entries).len()));
+            let followers = followers(&entries);
+            prop_assert!([0, 2].contains(&followers.len()));
+            for (host, port) in read.iter().map(|read| &read.master).chain(&followers) {
+                prop_assert!(!host.is_empty() && is_possible(host, *port), "{host:?}:{port}");
+            }
         }
 
         #[test]

@@ -11,7 +11,7 @@ use super::{
     Credentials, Link, LinkClass, Servers, Session, Topology, World,
     link::LinkSettings,
     routes::{Node, Routes, Shard},
-    servers::host_port,
+    servers::{host_port, is_possible},
 };
 use crate::{
     Error, ErrorKind,
@@ -391,7 +391,8 @@ impl Router {
             session.suspect(timeouts::SUSPECTED_SILENCE);
             return None;
         }
-        let (host, port) = host_port(&redirect.address)?;
+        let announced = host_port(&redirect.address);
+        let (host, port) = announced.filter(|&(host, port)| is_possible(host, port))?;
         let asked = session.address();
         let host = match (host, asked) {
             ("" | "?", Address::Tcp { host, .. } | Address::Tls { host, .. }) => host,

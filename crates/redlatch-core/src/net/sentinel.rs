@@ -30,7 +30,16 @@ pub(super) async fn ask(
         sentinel("REPLICAS"),
     ];
     let (world, timeout) = (&router.world, router.connect_timeout);
-    let mut replies = query::send(world, address, &sentinels.login, commands, timeout).await?;
+    let replies = query::send(world, address, &sentinels.login, commands, timeout).await?;
+    read(sentinels, address, replies)
+}
+
+/// Reads the replies of one sentinel.
+fn read(
+    sentinels: &Sentinels,
+    address: &Address,
+    mut replies: Vec<Result<Value, Error>>,
+) -> Result<Watched, Error> {
     // The user may lack the right to this command.
     let followers = replies.pop().and_then(Result::ok);
     let state = replies.pop().transpose();
@@ -123,3 +132,73 @@ async fn send(router: &Router, conn: &dyn Conn, command: Command) -> Result<(), 
 }
 
 const SWITCH: &str = "+switch-master";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{super::servers::is_possible, *};
+    use crate::runtime::{
+        Login,
+        values::{any_value, damaged, many_cases},
+    };
+
+    const WORDS: &[&str] = &[
+        "",
+        "a",
+        "0",
+        "7",
+        "ip",
+        "port",
+        "config-epoch",
+        "num-slaves",
+    ];
+
+    fn list(items: &[&str]) -> Value {
+        let items = items.iter().map(|item| Value::Bulk((*item).into()));
+        Value::Array(items.collect())
+    }
+
+    /// Returns answers like `valid`, and refusals.
+    fn answer(valid: Value) -> impl Strategy<Value = Option<Value>> {
+        let reply = prop_oneof![
+            2 => Just(valid.clone()),
+            2 => damaged(Just(valid), WORDS),
+            1 => any_value(WORDS),
+        ];
+        proptest::option::weighted(0.9, reply)
+    }
+
+    proptest! {
+        #![proptest_config(many_cases())]
+
+        #[test]
+        fn any_answers_of_a_sentinel_are_read_or_refused(
+            master in answer(list(&["a", "7"])),
+            state in answer(list(&["config-epoch", "4", "num-slaves", "2"])),
+            followers in answer(Value::Array(vec![list(&["ip", "b", "port", "7"])])),
+        ) {
+            let sentinels = Sentinels {
+                service: "main".to_owned(),
+                addresses: Vec::new(),
+                login: Login::default(),
+                server_tls: None,
+            };
+            let address = Address::Tcp { host: "s".to_owned(), port: 1 };
+            let answers = [master.clone(), state, followers.clone()];
+            let answers = answers.map(|answer| answer.ok_or_else(|| Error::unavailable("refused")));
+            match read(&sentinels, &address, answers.into()) {
+                Ok(watched) => {
+                    for (host, port) in watched.followers.iter().chain([&watched.master]) {
+                        prop_assert!(!host.is_empty() && is_possible(host, *port));
+                    }
+                    prop_assert!(followers.is_some() || watched.followers.is_empty());
+                }
+                Err(error) if master == Some(Value::Nil) => {
+                    prop_assert_eq!(error.kind(), ErrorKind::UnsupportedServer);
+                }
+                Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Unavailable),
+            }
+        }
+    }
+}

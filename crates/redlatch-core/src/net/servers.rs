@@ -110,6 +110,13 @@ pub(crate) fn host_port(text: &str) -> Option<(&str, u16)> {
     Some((host.trim_start_matches('[').trim_end_matches(']'), port))
 }
 
+/// Tells whether a server can have the address that it announces. An empty host means a server that
+/// does not know its own.
+pub(super) fn is_possible(host: &str, port: u16) -> bool {
+    let strange = |letter: char| letter.is_whitespace() || letter.is_control();
+    port != 0 && !host.contains(strange)
+}
+
 /// The credentials for dialling. A change takes effect with the next connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials(Arc<Mutex<Login>>);

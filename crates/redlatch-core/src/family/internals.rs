@@ -25,7 +25,13 @@ use crate::{
 /// The operations of a [`Client`] for the sibling crates. Users do not call them.
 ///
 /// Dropping a future of any of these methods has no effect, unless the method says otherwise.
+///
+/// The engine needs some of these methods as well. They are methods of the client, and only called
+/// here.
 pub trait Internals {
+    /// Returns the client.
+    fn client(&self) -> &Client;
+
     /// Acquires `primitive`. Returns `None` if another owner holds it when the caller's time is up.
     ///
     /// If the future is dropped, the background gives back everything that was taken, and the local
@@ -34,7 +40,9 @@ pub trait Internals {
         &self,
         primitive: &Arc<dyn Primitive>,
         options: &AcquireOptions,
-    ) -> impl Future<Output = Result<Option<Held>, Error>> + Send;
+    ) -> impl Future<Output = Result<Option<Held>, Error>> + Send {
+        self.client().acquire(primitive, options)
+    }
 
     /// Acquires all of `primitives` with one script, or none. They must be of one kind and in one
     /// [place](Self::place). Sends one request. Local waiters go first, unless the caller does not
@@ -45,7 +53,9 @@ pub trait Internals {
         &self,
         primitives: &[Arc<dyn Primitive>],
         options: &AcquireOptions,
-    ) -> impl Future<Output = Result<Together, Error>> + Send;
+    ) -> impl Future<Output = Result<Together, Error>> + Send {
+        self.client().acquire_together(primitives, options)
+    }
 
     /// Sends a change until it is answered, within the client's `patience` and for 20 s at most.
     ///
@@ -56,7 +66,9 @@ pub trait Internals {
         &self,
         build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
         read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
-    ) -> impl Future<Output = Result<R, Error>> + Send;
+    ) -> impl Future<Output = Result<R, Error>> + Send {
+        self.client().change(build, read)
+    }
 
     /// Waits until a phase of `watched` is over. Returns `false` if the caller's time ends first.
     ///
@@ -66,173 +78,92 @@ pub trait Internals {
         &self,
         watched: &Arc<dyn Watched>,
         options: &WatchOptions,
-    ) -> impl Future<Output = Result<bool, Error>> + Send;
+    ) -> impl Future<Output = Result<bool, Error>> + Send {
+        self.client().watch(watched, options)
+    }
 
     /// Sends an idempotent script until it is answered, within the client's `patience`.
     ///
     /// If the future is dropped, the script has been executed, will be, or neither.
-    fn query(&self, call: &ScriptCall) -> impl Future<Output = Result<Value, Error>> + Send;
+    fn query(&self, call: &ScriptCall) -> impl Future<Output = Result<Value, Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_closing()?;
+            Ok(insist(client, call).await?.reply)
+        }
+    }
 
     /// The same as [`query`](Self::query). Also returns whether an earlier copy than the answered
     /// one may have been executed.
     fn query_counted(
         &self,
         call: &ScriptCall,
-    ) -> impl Future<Output = Result<(Value, bool), Error>> + Send;
+    ) -> impl Future<Output = Result<(Value, bool), Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_closing()?;
+            let answered = insist(client, call).await?;
+            Ok((answered.reply, answered.resent))
+        }
+    }
 
     /// Returns the time for which the server that owns `slot` has certainly been running. Costs one
     /// command per connection.
-    fn server_age(&self, slot: u16) -> impl Future<Output = Result<Duration, Error>> + Send;
+    fn server_age(&self, slot: u16) -> impl Future<Output = Result<Duration, Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_open()?;
+            let deadline = client.now() + timeouts::REQUEST;
+            let session = client
+                .net()
+                .session(slot, LinkClass::Command, deadline)
+                .await?;
+            session.server_age(deadline).await
+        }
+    }
 
     /// Reads the record of the client of `owner`.
-    fn metadata(&self, owner: &str)
-    -> impl Future<Output = Result<Option<Metadata>, Error>> + Send;
+    fn metadata(
+        &self,
+        owner: &str,
+    ) -> impl Future<Output = Result<Option<Metadata>, Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_process()?;
+            let deadline = client.now() + client.patience();
+            client.0.record.read(client.net(), owner, deadline).await
+        }
+    }
 
     /// Returns the description of this client.
-    fn description(&self) -> Metadata;
+    fn description(&self) -> Metadata {
+        self.client().0.record.metadata().clone()
+    }
 
     /// Reports the end of a run of a job.
-    fn run_ended(&self, run: &RunEnded<'_>);
-
-    /// Pauses on this client's clock.
-    fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send;
-
-    /// Runs `future` in the background, on this client's runtime. The client does not wait for it.
-    fn spawn(&self, task: &'static str, future: BoxFuture<()>);
-
-    /// Reports what happens to a term of `primitive`.
-    fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent);
-
-    /// Reports that a write to `key` was refused, since a higher token has written.
-    fn report_fenced(
-        &self,
-        kind: &'static str,
-        class: &Arc<str>,
-        key: &str,
-        token: Token,
-        mark: Token,
-    );
-
-    /// Draws 64 random bits.
-    fn random(&self) -> u64;
-
-    /// Returns the key of `name`.
-    fn key(&self, name: &Name) -> Key;
-
-    /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
-    /// same number.
-    fn place(&self, key: &Key) -> u16;
-
-    /// Marks a hold of this client as ended by force.
-    fn revoked(&self, key: &Key, token: Token);
-
-    /// The same as [`revoked`](Self::revoked), for kinds that name holds by serials.
-    fn revoked_hold(&self, key: &Key, side: Side, serial: u64);
-
-    /// Returns the address of the first waiter of `owner` for `key` in this process.
-    fn waiting(&self, key: &Key, owner: &Owner) -> Option<String>;
-
-    /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
-    /// since the clock of a server that takes over may be ahead.
-    fn lease_on_server(&self, span: Duration) -> Duration;
-
-    /// Returns the lease that a holder may count on, of a lease that lasts `span` on the server.
-    fn lease_of_holder(&self, span: Duration) -> Duration;
-
-    /// Returns how long the server keeps the token of a freed name.
-    fn retention(&self) -> Duration;
-
-    /// Returns how long this client keeps trying without an answer.
-    fn patience(&self) -> Duration;
-
-    /// Returns the lease of acquisitions that specify none.
-    fn default_lease(&self) -> Lease;
-
-    /// Tells whether the client keeps a rule. Outside of the simulator's build, it keeps all rules.
-    fn keeps(&self, rule: Rule) -> bool;
-}
-
-// Methods that the engine needs as well are written there and only called here.
-impl Internals for Client {
-    fn acquire(
-        &self,
-        primitive: &Arc<dyn Primitive>,
-        options: &AcquireOptions,
-    ) -> impl Future<Output = Result<Option<Held>, Error>> + Send {
-        self.acquire(primitive, options)
-    }
-
-    fn acquire_together(
-        &self,
-        primitives: &[Arc<dyn Primitive>],
-        options: &AcquireOptions,
-    ) -> impl Future<Output = Result<Together, Error>> + Send {
-        self.acquire_together(primitives, options)
-    }
-
-    fn change<R: Send>(
-        &self,
-        build: impl Fn(&AttemptId) -> ScriptCall + Send + Sync,
-        read: impl Fn(&Value) -> Result<Changed<R>, Error> + Send + Sync,
-    ) -> impl Future<Output = Result<R, Error>> + Send {
-        self.change(build, read)
-    }
-
-    fn watch(
-        &self,
-        watched: &Arc<dyn Watched>,
-        options: &WatchOptions,
-    ) -> impl Future<Output = Result<bool, Error>> + Send {
-        self.watch(watched, options)
-    }
-
-    async fn query(&self, call: &ScriptCall) -> Result<Value, Error> {
-        self.check_closing()?;
-        Ok(insist(self, call).await?.reply)
-    }
-
-    async fn query_counted(&self, call: &ScriptCall) -> Result<(Value, bool), Error> {
-        self.check_closing()?;
-        let answered = insist(self, call).await?;
-        Ok((answered.reply, answered.resent))
-    }
-
-    async fn server_age(&self, slot: u16) -> Result<Duration, Error> {
-        self.check_open()?;
-        let deadline = self.now() + timeouts::REQUEST;
-        let session = self
-            .net()
-            .session(slot, LinkClass::Command, deadline)
-            .await?;
-        session.server_age(deadline).await
-    }
-
-    async fn metadata(&self, owner: &str) -> Result<Option<Metadata>, Error> {
-        self.check_process()?;
-        let deadline = self.now() + self.patience();
-        self.0.record.read(self.net(), owner, deadline).await
-    }
-
-    fn description(&self) -> Metadata {
-        self.0.record.metadata().clone()
-    }
-
     fn run_ended(&self, run: &RunEnded<'_>) {
         observe::run_ended(run);
     }
 
-    async fn pause(&self, span: Duration) {
-        self.alarm(self.now() + span).await;
+    /// Pauses on this client's clock.
+    fn pause(&self, span: Duration) -> impl Future<Output = ()> + Send {
+        let client = self.client();
+        async move {
+            client.alarm(client.now() + span).await;
+        }
     }
 
+    /// Runs `future` in the background, on this client's runtime. The client does not wait for it.
     fn spawn(&self, task: &'static str, future: BoxFuture<()>) {
-        self.runtime().spawn(task, future);
+        self.client().runtime().spawn(task, future);
     }
 
+    /// Reports what happens to a term of `primitive`.
     fn report_term(&self, primitive: &dyn Primitive, token: Token, event: TermEvent) {
         observe::term(&Labels::of(primitive), primitive.name(), &token, event);
     }
 
+    /// Reports that a write to `key` was refused, since a higher token has written.
     fn report_fenced(
         &self,
         kind: &'static str,
@@ -245,60 +176,80 @@ impl Internals for Client {
         observe::fenced(&Labels { kind, class }, key, &token, &mark);
     }
 
+    /// Draws 64 random bits.
     fn random(&self) -> u64 {
-        self.runtime().random()
+        self.client().runtime().random()
     }
 
+    /// Returns the key of `name`.
     fn key(&self, name: &Name) -> Key {
-        self.key(name)
+        self.client().key(name)
     }
 
+    /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
+    /// same number.
     fn place(&self, key: &Key) -> u16 {
-        if self.net().router.is_cluster() {
+        if self.client().net().router.is_cluster() {
             key.slot()
         } else {
             0
         }
     }
 
+    /// Marks a hold of this client as ended by force.
     fn revoked(&self, key: &Key, token: Token) {
         self.revoked_hold(key, Side::Exclusive, token.as_u64());
     }
 
+    /// The same as [`revoked`](Self::revoked), for kinds that name holds by serials.
     fn revoked_hold(&self, key: &Key, side: Side, serial: u64) {
-        self.holds().revoked(key, side, serial);
+        self.client().holds().revoked(key, side, serial);
     }
 
+    /// Returns the address of the first waiter of `owner` for `key` in this process.
     fn waiting(&self, key: &Key, owner: &Owner) -> Option<String> {
-        let own = owner.client() == self.id();
-        self.local_queues()
-            .address(key, owner.number())
-            .filter(|_| own)
+        let client = self.client();
+        let own = owner.client() == client.id();
+        let address = client.local_queues().address(key, owner.number());
+        address.filter(|_| own)
     }
 
+    /// Returns the lease to request from servers for a holder that counts on `span`. It is longer,
+    /// since the clock of a server that takes over may be ahead.
     fn lease_on_server(&self, span: Duration) -> Duration {
-        self.lease_on_server(span)
+        self.client().lease_on_server(span)
     }
 
+    /// Returns the lease that a holder may count on, of a lease that lasts `span` on the server.
     fn lease_of_holder(&self, span: Duration) -> Duration {
-        self.lease_of_holder(span)
+        self.client().lease_of_holder(span)
     }
 
+    /// Returns how long the server keeps the token of a freed name.
     fn retention(&self) -> Duration {
-        self.retention()
+        self.client().retention()
     }
 
+    /// Returns how long this client keeps trying without an answer.
     fn patience(&self) -> Duration {
-        self.patience()
+        self.client().patience()
     }
 
+    /// Returns the lease of acquisitions that specify none.
     fn default_lease(&self) -> Lease {
-        self.default_lease()
+        self.client().default_lease()
     }
 
+    /// Tells whether the client keeps a rule. Outside of the simulator's build, it keeps all rules.
     #[inline]
     fn keeps(&self, rule: Rule) -> bool {
-        self.keeps(rule)
+        self.client().keeps(rule)
+    }
+}
+
+impl Internals for Client {
+    fn client(&self) -> &Client {
+        self
     }
 }
 

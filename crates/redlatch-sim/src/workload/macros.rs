@@ -13,6 +13,19 @@ macro_rules! holding_rounds {
     };
 }
 
+/// The methods `round` and `get_on` of a `Workload`, which call functions of its file.
+macro_rules! own_rounds {
+    () => {
+        fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
+            Box::pin(round(worker))
+        }
+
+        fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
+            Box::pin(get_on(worker, name))
+        }
+    };
+}
+
 /// Begins the acquisition that `$terms` ask for: the one that does not wait, the one that waits for
 /// `$wait`, or the one that waits without a limit. `$options` are called on its builder, and then
 /// the lease is set.

@@ -140,6 +140,13 @@ fn members(key: &KeyDump) -> Vec<String> {
         .collect()
 }
 
+/// Returns the members of an ordered queue. The members of other sets have no space: they record
+/// until when each client counts as alive, or the operations of a fence.
+fn queued(key: &KeyDump) -> Vec<String> {
+    let members = members(key).into_iter();
+    members.filter(|member| member.contains(' ')).collect()
+}
+
 /// Finds a kind by its name.
 pub fn find(name: &str) -> Option<Kind> {
     KINDS.iter().copied().find(|kind| kind.name() == name)

@@ -11,7 +11,7 @@ use redlatch_embedded::engine::KeyDump;
 use redlatch_fence::Fence;
 
 use self::ledger::{Deed, Ledger};
-use super::{Life, Work, Worker, Workload, lock, members};
+use super::{Life, Work, Worker, Workload, lock, queued};
 use crate::{
     mutants::Mutant,
     names::label,
@@ -29,13 +29,7 @@ impl Workload for Leaders {
         "election"
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(round(worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(get_on(worker, name))
-    }
+    own_rounds!();
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         let mut seen = lock::scripts::seen(ran, "election");
@@ -47,10 +41,8 @@ impl Workload for Leaders {
         lock::holder(key, now).into_iter().collect()
     }
 
-    /// Returns the queue. Other sets record which clients are alive, and the fence's operations.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        let members = members(key).into_iter();
-        members.filter(|member| member.contains(' ')).collect()
+        queued(key)
     }
 
     /// The mark and the data of a fence stay.

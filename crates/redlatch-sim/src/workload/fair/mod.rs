@@ -9,7 +9,7 @@ use redlatch_core::{Backoff, Error, Owner, Released, WaitStrategy};
 use redlatch_embedded::engine::KeyDump;
 use redlatch_fair::{FairLock, FairLockGuard};
 
-use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, lock, members};
+use super::{Acquiring, Guard, Holding, How, Terms, Work, Worker, Workload, lock, queued};
 use crate::{
     mutants::Mutant,
     names::label,
@@ -36,10 +36,8 @@ impl Workload for Fair {
         lock::holder(key, now).into_iter().collect()
     }
 
-    /// Returns the queue. The set of clients only records until when each client counts as alive.
     fn waiters(&self, key: &KeyDump) -> Vec<String> {
-        let members = members(key).into_iter();
-        members.filter(|member| member.contains(' ')).collect()
+        queued(key)
     }
 
     fn checkers(&self, names: usize) -> Vec<Box<dyn Checker>> {
@@ -76,13 +74,8 @@ impl Holding for Fair {
     }
 
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(async move {
-            let force = FairLock::new(&worker.client, label(name)).force_release();
-            let limit = worker.patience();
-            worker
-                .forces(name, limit, force, |force| force.after_lease())
-                .await;
-        })
+        let force = FairLock::new(&worker.client, label(name)).force_release();
+        lock::end_by_force(worker, name, force)
     }
 }
 

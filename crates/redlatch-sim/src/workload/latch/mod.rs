@@ -50,13 +50,7 @@ impl Workload for CountDown {
         })
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(round(worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(get_on(worker, name))
-    }
+    own_rounds!();
 
     /// Returns the actions that must not be late.
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {

@@ -3,7 +3,7 @@
 mod mutants;
 pub(super) mod scripts;
 
-use redlatch_core::{Error, Owner, Released};
+use redlatch_core::{Error, Owner, Released, exclusive::ForceRelease};
 use redlatch_embedded::engine::{Contents, KeyDump};
 use redlatch_reentrant::{Lock, LockGuard};
 
@@ -58,13 +58,8 @@ impl Holding for Plain {
     }
 
     fn force<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(async move {
-            let force = Lock::new(&worker.client, label(name)).force_release();
-            let limit = worker.patience();
-            worker
-                .forces(name, limit, force, |force| force.after_lease())
-                .await;
-        })
+        let force = Lock::new(&worker.client, label(name)).force_release();
+        end_by_force(worker, name, force)
     }
 }
 
@@ -72,6 +67,16 @@ impl Guard for LockGuard {
     async fn release(self) -> Result<Released, Error> {
         Self::release(self).await
     }
+}
+
+/// Ends a hold by force, at once or after its lease.
+pub(super) fn end_by_force(worker: &mut Worker, name: usize, force: ForceRelease) -> Work<'_> {
+    Box::pin(async move {
+        let limit = worker.patience();
+        worker
+            .forces(name, limit, force, ForceRelease::after_lease)
+            .await;
+    })
 }
 
 /// Reads the live holder from the key of a lock.

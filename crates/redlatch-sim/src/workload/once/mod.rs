@@ -50,13 +50,7 @@ impl Workload for Jobs {
         "once"
     }
 
-    fn round<'a>(&'a self, worker: &'a mut Worker) -> Work<'a> {
-        Box::pin(round(worker))
-    }
-
-    fn get_on<'a>(&'a self, worker: &'a mut Worker, name: usize) -> Work<'a> {
-        Box::pin(get_on(worker, name))
-    }
+    own_rounds!();
 
     fn seen(&self, ran: &Ran<'_>) -> Vec<Seen> {
         let Some(name) = ran.name() else {

@@ -12,7 +12,7 @@ use std::{
 
 use redlatch::{
     Client, ClientBuilder, Error, ErrorKind,
-    runtime::{Address, Command, Login, Runtime},
+    runtime::{Address, Command, Login, Runtime, Transport},
 };
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, SteppedRuntime};
 use tokio::sync::{Mutex, OwnedMutexGuard};
@@ -98,14 +98,9 @@ impl Backend {
     /// Returns a builder of a client of this server.
     pub fn builder(&self) -> ClientBuilder {
         match self {
-            Self::Embedded {
-                server,
-                runtime,
-                name,
-            } => {
-                let transport = EmbeddedTransport::new().serve(name, server.clone());
+            Self::Embedded { runtime, name, .. } => {
                 ClientBuilder::at(Address::Embedded(name.clone()), Login::default())
-                    .transport(Arc::new(transport))
+                    .transport(Arc::new(self.embedded_transport()))
                     .runtime(Arc::clone(runtime))
             }
             #[cfg(unix)]
@@ -113,6 +108,27 @@ impl Backend {
             #[cfg(unix)]
             Self::Shared(servers) => Client::builder(&servers.url()),
         }
+    }
+
+    /// Returns a transport to the embedded server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if this is a real server.
+    pub fn embedded_transport(&self) -> EmbeddedTransport {
+        match self {
+            Self::Embedded { server, name, .. } => {
+                EmbeddedTransport::new().serve(name, server.clone())
+            }
+            #[cfg(unix)]
+            Self::Real(_) | Self::Shared(_) => panic!("this needs the embedded server"),
+        }
+    }
+
+    /// Connects a client to the embedded server over `transport`, on this backend's clock.
+    pub async fn client_over(&self, transport: impl Transport) -> Client {
+        let builder = self.builder().transport(Arc::new(transport));
+        builder.connect().await.unwrap()
     }
 
     /// Connects a client of this server.

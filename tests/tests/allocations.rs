@@ -196,18 +196,8 @@ fn client() -> (Runtime, Client) {
         .unwrap();
     let client = runtime.block_on(async {
         let backend = Backend::embedded();
-        let Backend::Embedded {
-            server,
-            runtime,
-            name,
-        } = &backend
-        else {
-            panic!("this needs the embedded server");
-        };
-        let inner = EmbeddedTransport::new().serve(name, server.clone());
-        let builder = backend.builder().transport(Arc::new(Uncounted { inner }));
-        let connecting = builder.runtime(Arc::clone(runtime)).connect();
-        connecting.await.unwrap()
+        let inner = backend.embedded_transport();
+        backend.client_over(Uncounted { inner }).await
     });
     (runtime, client)
 }

@@ -126,12 +126,9 @@ struct Refusing {
 impl Refusing {
     /// Returns the transport, and how often it has dialled.
     fn of(backend: &Backend, refused: Option<Purpose>) -> (Arc<dyn Transport>, Arc<Mutex<u32>>) {
-        let Backend::Embedded { server, name, .. } = backend else {
-            unreachable!("it is embedded")
-        };
         let dials = Arc::default();
         let transport = Self {
-            inner: EmbeddedTransport::new().serve(name, server.clone()),
+            inner: backend.embedded_transport(),
             dials: Arc::clone(&dials),
             refused,
         };

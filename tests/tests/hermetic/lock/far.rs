@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use redlatch::Client;
-use redlatch_embedded::EmbeddedTransport;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     slow::FarTransport,
@@ -71,21 +70,6 @@ async fn short_renewed_lease_survives_a_slow_network() {
 
 /// Connects a client to whose server a message takes `way`.
 async fn far(backend: &Backend, way: Duration) -> Client {
-    let Backend::Embedded {
-        server,
-        runtime,
-        name,
-        ..
-    } = backend
-    else {
-        panic!("this needs the embedded server");
-    };
-    let transport = EmbeddedTransport::new().serve(name, server.clone());
-    let transport = FarTransport::new(Arc::new(transport), way);
-    let builder = backend.builder().transport(Arc::new(transport));
-    builder
-        .runtime(Arc::clone(runtime))
-        .connect()
-        .await
-        .unwrap()
+    let transport = FarTransport::new(Arc::new(backend.embedded_transport()), way);
+    backend.client_over(transport).await
 }

@@ -9,7 +9,6 @@ use redlatch::{
     runtime::{BoxFuture, Runtime},
 };
 use redlatch_core::Moment;
-use redlatch_embedded::EmbeddedTransport;
 use redlatch_lua::REENTRANT;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
@@ -184,14 +183,9 @@ async fn server_slower_than_the_patience_fails_calls_and_keeps_nothing() {
 #[tokio::test(start_paused = true)]
 async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
     let backend = Backend::embedded();
-    let Backend::Embedded { server, name, .. } = &backend else {
-        panic!("this needs the embedded server");
-    };
-    let transport = EmbeddedTransport::new().serve(name, server.clone());
-    let transport = SlowTransport::new(Arc::new(transport), 10 * MS);
+    let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), 10 * MS);
     let work = transport.work();
-    let client = backend.builder().transport(Arc::new(transport));
-    let client = client.connect().await.unwrap();
+    let client = backend.client_over(transport).await;
     for round in 0..20 {
         let lock = client.lock(&format!("x{round}"));
         client.settled().await;
@@ -210,22 +204,8 @@ async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
 /// Connects a client that reaches the server through a queue, each command of which takes
 /// `service`.
 async fn slow(backend: &Backend, service: Duration) -> Client {
-    let Backend::Embedded {
-        server,
-        runtime,
-        name,
-    } = backend
-    else {
-        panic!("this needs the embedded server");
-    };
-    let transport = EmbeddedTransport::new().serve(name, server.clone());
-    let transport = SlowTransport::new(Arc::new(transport), service);
-    let builder = backend.builder().transport(Arc::new(transport));
-    let client = builder
-        .runtime(Arc::clone(runtime))
-        .connect()
-        .await
-        .unwrap();
+    let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), service);
+    let client = backend.client_over(transport).await;
     // The scripts are there, or every request would come twice.
     drop(client.lock("warm").lock().await.unwrap());
     client.settled().await;

@@ -11,13 +11,7 @@ use redlatch_tests::backend::assert_tables_empty;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_acquisitions_keep_the_tables_consistent() {
-    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
-    let server = EmbeddedServer::new(Arc::clone(&runtime));
-    let transport = EmbeddedTransport::new().serve("test", server.clone());
-    let address = Address::Embedded("test".to_owned());
-    let builder = redlatch::ClientBuilder::at(address, Login::default());
-    let builder = builder.transport(Arc::new(transport)).runtime(runtime);
-    let client: Client = builder.connect().await.unwrap();
+    let client = connect().await;
     let owner = client.owner();
     let threads: Vec<_> = (0..8)
         .map(|seed| {
@@ -69,13 +63,7 @@ async fn concurrent_acquisitions_keep_the_tables_consistent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn remaining_guard_is_renewed_after_concurrent_releases() {
-    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
-    let server = EmbeddedServer::new(Arc::clone(&runtime));
-    let transport = EmbeddedTransport::new().serve("test", server.clone());
-    let address = Address::Embedded("test".to_owned());
-    let builder = redlatch::ClientBuilder::at(address, Login::default());
-    let builder = builder.transport(Arc::new(transport)).runtime(runtime);
-    let client: Client = builder.connect().await.unwrap();
+    let client = connect().await;
     let rounds: Vec<_> = (0..40)
         .map(|i| {
             let client = client.clone();
@@ -120,4 +108,15 @@ async fn remaining_guard_is_renewed_after_concurrent_releases() {
     }
     drop(guards);
     assert_tables_empty(&client).await;
+}
+
+/// Connects a client whose time is the real one to a server of its own.
+async fn connect() -> Client {
+    let runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime::current().unwrap());
+    let server = EmbeddedServer::new(Arc::clone(&runtime));
+    let transport = EmbeddedTransport::new().serve("test", server);
+    let address = Address::Embedded("test".to_owned());
+    let builder = redlatch::ClientBuilder::at(address, Login::default());
+    let builder = builder.transport(Arc::new(transport)).runtime(runtime);
+    builder.connect().await.unwrap()
 }

@@ -4,7 +4,7 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use redlatch::{Client, Durability, HoldState, LockGuard, LossCause};
-use redlatch_embedded::{EmbeddedTransport, engine::Condition};
+use redlatch_embedded::engine::Condition;
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     slow::{FarTransport, SlowTransport, Work},
@@ -179,37 +179,15 @@ fn lost(guards: &[LockGuard]) -> usize {
 
 /// Connects a client to a server to which a message takes `way`.
 async fn far(backend: &Backend, way: Duration) -> Client {
-    let Backend::Embedded {
-        server,
-        runtime,
-        name,
-    } = backend
-    else {
-        panic!("this needs the embedded server");
-    };
-    let transport = EmbeddedTransport::new().serve(name, server.clone());
-    let transport = FarTransport::new(Arc::new(transport), way);
-    let builder = backend.builder().transport(Arc::new(transport));
-    let connecting = builder.runtime(Arc::clone(runtime)).connect();
-    connecting.await.unwrap()
+    let transport = FarTransport::new(Arc::new(backend.embedded_transport()), way);
+    backend.client_over(transport).await
 }
 
 /// Connects a client to a server that is fast until its work takes longer.
 async fn slow(backend: &Backend) -> (Client, Work) {
-    let Backend::Embedded {
-        server,
-        runtime,
-        name,
-    } = backend
-    else {
-        panic!("this needs the embedded server");
-    };
-    let transport = EmbeddedTransport::new().serve(name, server.clone());
-    let transport = SlowTransport::new(Arc::new(transport), Duration::ZERO);
+    let transport = SlowTransport::new(Arc::new(backend.embedded_transport()), Duration::ZERO);
     let work = transport.work();
-    let builder = backend.builder().transport(Arc::new(transport));
-    let connecting = builder.runtime(Arc::clone(runtime)).connect();
-    let client = connecting.await.unwrap();
+    let client = backend.client_over(transport).await;
     // The scripts are there, or the first pipelines would come twice.
     let warm = hold(&client, "warm", 1, SECOND).await;
     backend.pass(SECOND).await;

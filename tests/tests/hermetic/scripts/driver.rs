@@ -64,6 +64,15 @@ pub(crate) trait Holding: Kind<Attempt: Clone> {
     fn release(attempt: Self::Attempt, void: Option<u64>) -> Self::Copy;
 }
 
+/// A kind whose attempts are changes that are no holds.
+pub(crate) trait Changing: Kind {
+    /// Returns when a change was first sent, in ms.
+    fn begun(change: &Self::Attempt) -> u64;
+}
+
+/// How long a client sends copies of a change, in ms.
+const INSIST: u64 = 20_000;
+
 /// What a client knows of the copies of one acquisition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
@@ -250,6 +259,18 @@ impl<K: Kind> World<K> {
         let told = self.history[from..].join("\n");
         let model: Model = self.bed.engine.model();
         format!("{model:?}, seed {}, after\n{told}", self.seed)
+    }
+}
+
+impl<K: Changing> World<K> {
+    /// Sends a copy of a change whose answer was lost, as long as a client may do so.
+    pub(crate) fn insist(&mut self) {
+        let now = self.bed.millis();
+        self.attempts
+            .retain(|change| now <= K::begun(change) + INSIST);
+        if let Some(at) = self.any(|_| true) {
+            self.send(at);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use redlatch_lua::{FENCE, Source};
 
 use super::{
     bed::{Bed, Call},
-    driver::{Kind, World, seeds},
+    driver::{Changing, Kind, World, seeds},
 };
 
 #[test]
@@ -136,6 +136,12 @@ impl Kind for Fence {
     }
 }
 
+impl Changing for Fence {
+    fn begun(operation: &Operation) -> u64 {
+        operation.begun
+    }
+}
+
 impl World<Fence> {
     fn run(mut self) {
         for _ in 0..150 {
@@ -173,15 +179,6 @@ impl World<Fence> {
             begun: self.bed.millis(),
         };
         self.begin(operation);
-    }
-
-    /// Sends a copy of an operation whose answer was lost, as long as a client may do so.
-    fn insist(&mut self) {
-        let now = self.bed.millis();
-        self.attempts.retain(|it| now <= it.begun + INSIST);
-        if let Some(at) = self.any(|_| true) {
-            self.send(at);
-        }
     }
 
     fn operate(&mut self, operation: &Operation, by: u64) {
@@ -308,9 +305,6 @@ fn call(operation: &Operation, by: u64) -> Call {
 const DATA: &str = "{t}x";
 const MARK: &str = "p:{t}x:f";
 const OPERATIONS: &str = "p:{t}x:fo";
-
-/// How long a client sends copies, in ms.
-const INSIST: u64 = 20_000;
 
 /// How long operations are remembered, in ms.
 const KEEP: u64 = 30_000;

@@ -10,7 +10,7 @@ use redlatch_lua::LATCH;
 
 use super::{
     bed::{self, Bed, Call},
-    driver::{Kind, World, seeds},
+    driver::{Changing, Kind, World, seeds},
     latch_model::{Latch, RECORD, Ran},
 };
 
@@ -75,7 +75,6 @@ fn expired_records_are_removed_in_steps_of_thirty_two_at_most() {
     assert_eq!(bed.sorted(OPERATIONS).len(), before + 1 - 32);
 }
 
-/// Returns the seeds to run, as the fuzz of the plain lock does.
 /// An operation as its client knows it.
 #[derive(Clone, Debug)]
 struct Operation {
@@ -134,6 +133,12 @@ impl Kind for CountDown {
     }
 }
 
+impl Changing for CountDown {
+    fn begun(operation: &Operation) -> u64 {
+        operation.begun
+    }
+}
+
 impl World<CountDown> {
     fn run(mut self) {
         for _ in 0..150 {
@@ -167,15 +172,6 @@ impl World<CountDown> {
             begun: self.bed.millis(),
         };
         self.begin(operation);
-    }
-
-    /// Sends a copy of an operation whose answer was lost, as long as a client may do so.
-    fn insist(&mut self) {
-        let now = self.bed.millis();
-        self.attempts.retain(|it| now <= it.begun + INSIST);
-        if let Some(at) = self.any(|_| true) {
-            self.send(at);
-        }
     }
 
     fn operate(&mut self, operation: &Operation, by: u64) {
@@ -406,9 +402,6 @@ fn text(items: &[&str]) -> Vec<String> {
 const KEY: &str = "p:{t}x";
 const OPERATIONS: &str = "p:{t}x:o";
 const CHANNEL: &str = bed::CHANNELS[0];
-
-/// How long a client sends copies, in ms.
-const INSIST: u64 = 20_000;
 
 /// How long operations are remembered, in ms.
 const KEEP: u64 = 30_000;

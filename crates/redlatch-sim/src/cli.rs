@@ -65,49 +65,10 @@ impl Args {
                     .or_else(|| args.next())
                     .ok_or_else(|| format!("{name} needs a value"))
             };
-            match name.as_str() {
-                "--seeds" => parsed.seeds = Some(number(&value()?)?),
-                "--seed" => seed = Some(number(&value()?)?),
-                "--kind" => {
-                    let kind = value()?;
-                    let names: Vec<_> = KINDS.iter().map(|kind| kind.name()).collect();
-                    parsed.options.kind = Some(workload::find(&kind).ok_or_else(|| {
-                        format!("no kind {kind:?}; there are {}", names.join(", "))
-                    })?);
-                }
-                "--fault" => {
-                    let fault = value()?;
-                    let names: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
-                    let fault = Fault::find(&fault).ok_or_else(|| {
-                        format!("no fault {fault:?}; there are {}", names.join(", "))
-                    })?;
-                    parsed.options.faults.push(fault);
-                }
-                "--scenario" => {
-                    let scenario = value()?;
-                    let names: Vec<_> = scenarios::all().map(|it| it.name).collect();
-                    let scenario = scenarios::find(&scenario).ok_or_else(|| {
-                        format!("no scenario {scenario:?}; there are {}", names.join(", "))
-                    })?;
-                    parsed.options.scenario = Some(scenario);
-                }
-                "--mutant" => {
-                    let name = value()?;
-                    let (kind, mutant) =
-                        mutants::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?;
-                    mutant.check()?;
-                    parsed.options.kind.get_or_insert(kind);
-                    if let Some(scenario) = mutant.within.and_then(scenarios::find) {
-                        parsed.options.scenario.get_or_insert(scenario);
-                    }
-                    parsed.options.mutant = Some(mutant);
-                    parsed.mutant = Some(name);
-                }
-                "--mutants" => parsed.mutants = true,
-                "--expected" => parsed.expected = true,
-                "--scenarios" => parsed.scenarios = true,
-                "--help" | "-h" => return Err("the simulator".to_owned()),
-                _ => return Err(format!("unknown argument {name}")),
+            if name == "--seed" {
+                seed = Some(number(&value()?)?);
+            } else {
+                parsed.set(&name, value)?;
             }
         }
         parsed.first = seed.unwrap_or(0);
@@ -116,6 +77,53 @@ impl Args {
             parsed.seeds = Some(1);
         }
         Ok(parsed)
+    }
+
+    /// Applies the argument `name`. Arguments with a value take it from `value`.
+    fn set(
+        &mut self,
+        name: &str,
+        mut value: impl FnMut() -> Result<String, String>,
+    ) -> Result<(), String> {
+        match name {
+            "--seeds" => self.seeds = Some(number(&value()?)?),
+            "--kind" => {
+                let all = KINDS.iter().map(|kind| kind.name());
+                let kind = known("kind", &value()?, workload::find, all)?;
+                self.options.kind = Some(kind);
+            }
+            "--fault" => {
+                let all = Fault::ALL.iter().map(|fault| fault.name());
+                let fault = known("fault", &value()?, Fault::find, all)?;
+                self.options.faults.push(fault);
+            }
+            "--scenario" => {
+                let all = scenarios::all().map(|scenario| scenario.name);
+                let scenario = known("scenario", &value()?, scenarios::find, all)?;
+                self.options.scenario = Some(scenario);
+            }
+            "--mutant" => self.plant(value()?)?,
+            "--mutants" => self.mutants = true,
+            "--expected" => self.expected = true,
+            "--scenarios" => self.scenarios = true,
+            "--help" | "-h" => return Err("the simulator".to_owned()),
+            _ => return Err(format!("unknown argument {name}")),
+        }
+        Ok(())
+    }
+
+    /// Plants the fault called `name`. It selects its kind and its scenario, unless earlier
+    /// arguments did.
+    fn plant(&mut self, name: String) -> Result<(), String> {
+        let (kind, mutant) = mutants::find(&name).ok_or_else(|| format!("no mutant {name:?}"))?;
+        mutant.check()?;
+        self.options.kind.get_or_insert(kind);
+        if let Some(scenario) = mutant.within.and_then(scenarios::find) {
+            self.options.scenario.get_or_insert(scenario);
+        }
+        self.options.mutant = Some(mutant);
+        self.mutant = Some(name);
+        Ok(())
     }
 
     const fn asks_for_many(&self) -> bool {
@@ -139,6 +147,19 @@ impl Args {
         }
         command
     }
+}
+
+/// Finds the `what` called `name`. The error lists `all` names.
+fn known<T>(
+    what: &str,
+    name: &str,
+    find: impl Fn(&str) -> Option<T>,
+    all: impl Iterator<Item: Into<String>>,
+) -> Result<T, String> {
+    find(name).ok_or_else(|| {
+        let names: Vec<String> = all.map(Into::into).collect();
+        format!("no {what} {name:?}; there are {}", names.join(", "))
+    })
 }
 
 /// Runs the task of the arguments.

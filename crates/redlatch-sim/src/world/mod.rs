@@ -137,6 +137,16 @@ pub fn run(seed: u64, options: &Options) -> Report {
     report
 }
 
+/// Creates the servers of a plan, all of one version.
+fn servers(rng: &mut Rng, plan: &Plan, options: &Options) -> Vec<Server> {
+    let forgery = options.mutant.and_then(Mutant::forgery);
+    let model = Model::ALL[rng.index(Model::ALL.len())];
+    let clocks = plan.server_clocks.iter().cloned();
+    let ahead = plan.successors[0];
+    let servers = clocks.map(|clock| Server::new(model, clock, ahead, forgery.clone()));
+    servers.collect()
+}
+
 impl World {
     fn new(seed: u64, options: &Options) -> Self {
         let kind = options.kind_of(seed);
@@ -151,15 +161,11 @@ impl World {
         let exec = Exec::new(rng.fork(), rng.below(1_000));
         let watch = Watch::new(Arc::clone(&exec), kind, &plan, &faults, options);
         let spoilt = options.mutant.map(Mutant::spoils).unwrap_or_default();
-        let forgery = options.mutant.and_then(Mutant::forgery);
-        let model = Model::ALL[rng.index(Model::ALL.len())];
-        let clocks = plan.server_clocks.iter().cloned();
-        let ahead = plan.successors[0];
-        let servers = clocks.map(|clock| Server::new(model, clock, ahead, forgery.clone()));
+        let servers = servers(&mut rng, &plan, options);
         let net = Net::new(
             Arc::clone(&exec),
             rng.fork(),
-            servers.collect(),
+            servers,
             faults.clone(),
             spoilt,
             Arc::clone(&watch),

@@ -21,17 +21,33 @@ impl World {
         let Some(fault) = shared.faults.next_timed(&mut self.rng) else {
             return;
         };
-        let now = shared.exec.now();
         let nodes = shared.plan.nodes();
         let node = if nodes > 1 { self.rng.index(nodes) } else { 0 };
-        let tell = |text: String| shared.watch.fault(fault, now, || text);
         match fault {
             Fault::Cut | Fault::HalfOpen | Fault::PubSubCut | Fault::Stall => {
-                self.strike_connection(fault)
+                self.strike_connection(fault);
             }
             Fault::Pause | Fault::Crash | Fault::Kill | Fault::PowerLoss => {
-                self.strike_client(fault)
+                self.strike_client(fault);
             }
+            Fault::LossyFailover | Fault::OldSnapshot | Fault::PlannedFailover => {
+                self.take_over(fault);
+            }
+            Fault::ForgedCall | Fault::ForgedOpening => {
+                if let Some(said) = shared.net.forge(fault) {
+                    shared.watch.fault(fault, shared.exec.now(), || said);
+                }
+            }
+            _ => self.strike_server(fault, node),
+        }
+    }
+
+    /// Injects a fault of one server.
+    fn strike_server(&mut self, fault: Fault, node: usize) {
+        let shared = Arc::clone(&self.shared);
+        let now = shared.exec.now();
+        let tell = |text: String| shared.watch.fault(fault, now, || text);
+        match fault {
             Fault::ScriptFlush => {
                 tell(format!("server {node} forgets its scripts"));
                 shared.net.state().servers[node].flush_scripts();
@@ -45,7 +61,7 @@ impl World {
             Fault::Restart => {
                 // One of several servers may forget its grants; the other servers compensate for
                 // that.
-                if nodes > 1 && self.rng.chance(500) {
+                if shared.plan.nodes() > 1 && self.rng.chance(500) {
                     tell(format!("server {node} restarts without its data"));
                     return shared.net.restart(node, &Snapshot::empty());
                 }
@@ -63,20 +79,12 @@ impl World {
                 shared.watch.forgot(None);
                 shared.net.state().servers[node].flush_all();
             }
-            Fault::LossyFailover | Fault::OldSnapshot | Fault::PlannedFailover => {
-                self.take_over(fault);
-            }
             Fault::Refusal => {
                 let span = self.rng.between(300_000, 2_000_000);
                 let releases = self.rng.chance(500);
                 let what = if releases { "releases" } else { "all scripts" };
                 tell(format!("the server refuses {what} for {} ms", span / 1000));
                 shared.net.refuse(node, span, releases);
-            }
-            Fault::ForgedCall | Fault::ForgedOpening => {
-                if let Some(said) = shared.net.forge(fault) {
-                    tell(said);
-                }
             }
             Fault::ClockStep => {
                 let span = self

@@ -115,68 +115,11 @@ pub(crate) struct Round {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hold(hold) => write!(
-                f,
-                "hold id={} kind={} name={} units={} limit={} token={} asked={} from={} until={} gone={} durable={}",
-                hold.id,
-                hold.kind,
-                hold.name,
-                hold.units,
-                hold.limit,
-                hold.token,
-                hold.asked,
-                hold.from,
-                hold.until,
-                hold.gone,
-                hold.durable,
-            ),
-            Self::Fault(fault) => write!(
-                f,
-                "fault kind={} from={} until={} names={} began={} died={} back={} ended={}",
-                fault.kind,
-                fault.from,
-                fault.until,
-                fault.names.join(","),
-                fault.takeover.map_or(0, |takeover| takeover.began),
-                fault.takeover.map_or(0, |takeover| takeover.died),
-                fault.takeover.map_or(0, |takeover| takeover.back),
-                fault.takeover.map_or(0, |takeover| takeover.ended),
-            ),
-            Self::Write(write) => write!(
-                f,
-                "write name={} token={} asked={} read={} at={} accepted={} valid={} lost={}",
-                write.name,
-                write.token,
-                write.asked,
-                write.read,
-                write.at,
-                write.accepted,
-                write.valid,
-                write.lost,
-            ),
-            Self::Round(round) => write!(
-                f,
-                "round name={} from={} until={} count={} begun={} counted={} first={} last={} opened={} passed={} stuck={}",
-                round.name,
-                round.from,
-                round.until,
-                round.count,
-                round.begun,
-                round.counted,
-                round.first,
-                round.last,
-                round.opened,
-                round.passed,
-                round.stuck,
-            ),
-            Self::Wait(wait) => write!(
-                f,
-                "wait kind={} names={} from={} until={}",
-                wait.kind,
-                wait.names.join(","),
-                wait.from,
-                wait.until,
-            ),
+            Self::Hold(hold) => hold.fmt(f),
+            Self::Fault(fault) => fault.fmt(f),
+            Self::Write(write) => write.fmt(f),
+            Self::Round(round) => round.fmt(f),
+            Self::Wait(wait) => wait.fmt(f),
         }
     }
 }
@@ -191,67 +134,181 @@ impl FromStr for Record {
                 .filter_map(|field| field.split_once('='))
                 .collect(),
         );
-        let record = match word {
-            "hold" => Self::Hold(Hold {
-                id: fields.get("id")?,
-                kind: fields.get("kind")?,
-                name: fields.get("name")?,
-                units: fields.get("units")?,
-                limit: fields.get("limit")?,
-                token: fields.get("token")?,
-                asked: fields.get("asked")?,
-                from: fields.get("from")?,
-                until: fields.get("until")?,
-                gone: fields.get("gone")?,
-                durable: fields.get("durable")?,
-            }),
-            "fault" => {
-                let takeover = Takeover {
-                    began: fields.get("began")?,
-                    died: fields.get("died")?,
-                    back: fields.get("back")?,
-                    ended: fields.get("ended")?,
-                };
-                Self::Fault(Fault {
-                    kind: fields.get("kind")?,
-                    from: fields.get("from")?,
-                    until: fields.get("until")?,
-                    names: fields.names()?,
-                    takeover: (takeover.ended > 0).then_some(takeover),
-                })
-            }
-            "write" => Self::Write(Write {
-                name: fields.get("name")?,
-                token: fields.get("token")?,
-                asked: fields.get("asked")?,
-                read: fields.get("read")?,
-                at: fields.get("at")?,
-                accepted: fields.get("accepted")?,
-                valid: fields.get("valid")?,
-                lost: fields.get("lost")?,
-            }),
-            "round" => Self::Round(Round {
-                name: fields.get("name")?,
-                from: fields.get("from")?,
-                until: fields.get("until")?,
-                count: fields.get("count")?,
-                begun: fields.get("begun")?,
-                counted: fields.get("counted")?,
-                first: fields.get("first")?,
-                last: fields.get("last")?,
-                opened: fields.get("opened")?,
-                passed: fields.get("passed")?,
-                stuck: fields.get("stuck")?,
-            }),
-            "wait" => Self::Wait(Wait {
-                kind: fields.get("kind")?,
-                names: fields.names()?,
-                from: fields.get("from")?,
-                until: fields.get("until")?,
-            }),
-            _ => return Err(format!("no record begins with {word:?}")),
+        match word {
+            "hold" => Hold::read(&fields).map(Self::Hold),
+            "fault" => Fault::read(&fields).map(Self::Fault),
+            "write" => Write::read(&fields).map(Self::Write),
+            "round" => Round::read(&fields).map(Self::Round),
+            "wait" => Wait::read(&fields).map(Self::Wait),
+            _ => Err(format!("no record begins with {word:?}")),
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "hold id={} kind={} name={} units={} limit={} token={} asked={} from={} until={} gone={} durable={}",
+            self.id,
+            self.kind,
+            self.name,
+            self.units,
+            self.limit,
+            self.token,
+            self.asked,
+            self.from,
+            self.until,
+            self.gone,
+            self.durable,
+        )
+    }
+}
+
+impl Hold {
+    fn read(fields: &Fields<'_>) -> Result<Self, String> {
+        Ok(Self {
+            id: fields.get("id")?,
+            kind: fields.get("kind")?,
+            name: fields.get("name")?,
+            units: fields.get("units")?,
+            limit: fields.get("limit")?,
+            token: fields.get("token")?,
+            asked: fields.get("asked")?,
+            from: fields.get("from")?,
+            until: fields.get("until")?,
+            gone: fields.get("gone")?,
+            durable: fields.get("durable")?,
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "fault kind={} from={} until={} names={} began={} died={} back={} ended={}",
+            self.kind,
+            self.from,
+            self.until,
+            self.names.join(","),
+            self.takeover.map_or(0, |takeover| takeover.began),
+            self.takeover.map_or(0, |takeover| takeover.died),
+            self.takeover.map_or(0, |takeover| takeover.back),
+            self.takeover.map_or(0, |takeover| takeover.ended),
+        )
+    }
+}
+
+impl Fault {
+    fn read(fields: &Fields<'_>) -> Result<Self, String> {
+        let takeover = Takeover {
+            began: fields.get("began")?,
+            died: fields.get("died")?,
+            back: fields.get("back")?,
+            ended: fields.get("ended")?,
         };
-        Ok(record)
+        Ok(Self {
+            kind: fields.get("kind")?,
+            from: fields.get("from")?,
+            until: fields.get("until")?,
+            names: fields.names()?,
+            takeover: (takeover.ended > 0).then_some(takeover),
+        })
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "write name={} token={} asked={} read={} at={} accepted={} valid={} lost={}",
+            self.name,
+            self.token,
+            self.asked,
+            self.read,
+            self.at,
+            self.accepted,
+            self.valid,
+            self.lost,
+        )
+    }
+}
+
+impl Write {
+    fn read(fields: &Fields<'_>) -> Result<Self, String> {
+        Ok(Self {
+            name: fields.get("name")?,
+            token: fields.get("token")?,
+            asked: fields.get("asked")?,
+            read: fields.get("read")?,
+            at: fields.get("at")?,
+            accepted: fields.get("accepted")?,
+            valid: fields.get("valid")?,
+            lost: fields.get("lost")?,
+        })
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "round name={} from={} until={} count={} begun={} counted={} first={} last={} opened={} passed={} stuck={}",
+            self.name,
+            self.from,
+            self.until,
+            self.count,
+            self.begun,
+            self.counted,
+            self.first,
+            self.last,
+            self.opened,
+            self.passed,
+            self.stuck,
+        )
+    }
+}
+
+impl Round {
+    fn read(fields: &Fields<'_>) -> Result<Self, String> {
+        Ok(Self {
+            name: fields.get("name")?,
+            from: fields.get("from")?,
+            until: fields.get("until")?,
+            count: fields.get("count")?,
+            begun: fields.get("begun")?,
+            counted: fields.get("counted")?,
+            first: fields.get("first")?,
+            last: fields.get("last")?,
+            opened: fields.get("opened")?,
+            passed: fields.get("passed")?,
+            stuck: fields.get("stuck")?,
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "wait kind={} names={} from={} until={}",
+            self.kind,
+            self.names.join(","),
+            self.from,
+            self.until,
+        )
+    }
+}
+
+impl Wait {
+    fn read(fields: &Fields<'_>) -> Result<Self, String> {
+        Ok(Self {
+            kind: fields.get("kind")?,
+            names: fields.names()?,
+            from: fields.get("from")?,
+            until: fields.get("until")?,
+        })
     }
 }
 

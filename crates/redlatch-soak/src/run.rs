@@ -15,7 +15,7 @@ use fastrand::Rng;
 use redlatch::{Client, Error, Tables};
 use redlatch_tests::{proxy::Proxy, server::ServerBinary};
 use tokio::{
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
     time::{Instant, sleep, timeout},
 };
 
@@ -43,12 +43,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     );
     println!("the history is kept in {}", dir.display());
     let mut random = Rng::with_seed(options.seed);
-    let place = {
-        let topology = options.topology;
-        let binary = binary.clone();
-        tokio::task::spawn_blocking(move || Place::start(topology, &binary)).await?
-    };
-    let place = Arc::new(place);
+    let place = Arc::new(start(options.topology, binary.clone()).await?);
     let history = Arc::new(History::begin(&dir.join("history.txt"))?);
     let party = connect(&place, options.topology)
         .await
@@ -81,16 +76,7 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     watch(&history, options.length, began, watched).await;
     stop.store(true, Ordering::Relaxed);
     println!("healing");
-    if let Err(error) = torment.await {
-        history.violated(format!(
-            "the harness failed, and what follows may be its doing: {error}"
-        ));
-    }
-    while let Some(ended) = troubles.join_next().await {
-        if let Err(error) = ended {
-            history.violated(format!("the harness failed: {error}"));
-        }
-    }
+    heal(torment, troubles, &history).await;
     finish(&mut workers, &history).await;
     peace(&place, &party.clients, &history).await;
     leaks(&place, &party, &history).await;
@@ -102,6 +88,25 @@ pub(crate) async fn run(options: &Options) -> io::Result<Report> {
     let report = Report::new(options, &binary, length, finished);
     fs::write(dir.join("report.txt"), report.to_string())?;
     Ok(report)
+}
+
+async fn start(topology: Topology, binary: ServerBinary) -> io::Result<Place> {
+    let place = tokio::task::spawn_blocking(move || Place::start(topology, &binary));
+    Ok(place.await?)
+}
+
+/// Waits for the end of all faults.
+async fn heal(torment: JoinHandle<()>, mut troubles: JoinSet<()>, history: &History) {
+    if let Err(error) = torment.await {
+        history.violated(format!(
+            "the harness failed, and what follows may be its doing: {error}"
+        ));
+    }
+    while let Some(ended) = troubles.join_next().await {
+        if let Err(error) = ended {
+            history.violated(format!("the harness failed: {error}"));
+        }
+    }
 }
 
 /// The clients. Each has its own proxy to every server.

@@ -34,64 +34,72 @@ pub(crate) async fn on_the_way(
     stop: Arc<AtomicBool>,
     mut random: Rng,
 ) {
-    let scripts = || Pick::matching(|request| request.command().starts_with("EVAL"));
     while !stop.load(Ordering::Relaxed) {
         tokio::time::sleep(millis(&mut random, 50..600)).await;
         let proxy = &proxies[random.usize(..proxies.len())];
-        let what = match random.u8(..10) {
-            0 => {
-                proxy.cut();
-                "reset"
-            }
-            1 => {
-                proxy.close();
-                "close"
-            }
-            2 => {
-                drop(proxy.drop_reply(scripts(), Then::Cut));
-                "reply lost"
-            }
-            3 => {
-                drop(proxy.drop_reply(scripts(), Then::Stall));
-                "reply stalled"
-            }
-            4 => {
-                proxy.cut_after(Direction::ToClient, random.usize(1..60));
-                "cut within a reply"
-            }
-            5 => {
-                proxy.cut_after(Direction::ToServer, random.usize(1..200));
-                "cut within a request"
-            }
-            6 => {
-                late_copy(proxy, &mut random).await;
-                "late copy"
-            }
-            flow => {
-                let (flow, what) = match flow {
-                    7 => (Flow::Stall, "stall"),
-                    8 => (Flow::BlackHole, "black hole"),
-                    _ => (Flow::Delay(millis(&mut random, 5..200)), "delay"),
-                };
-                let ways = [
-                    &[Direction::ToServer][..],
-                    &[Direction::ToClient],
-                    &[Direction::ToServer, Direction::ToClient],
-                ];
-                for &way in ways[random.usize(..3)] {
-                    proxy.set_flow(way, flow);
-                }
-                tokio::time::sleep(millis(&mut random, 20..1_500)).await;
-                proxy.pass();
-                what
-            }
-        };
+        let what = strike(proxy, &mut random).await;
         history.count(&format!("fault on the way: {what}"));
     }
     for proxy in proxies {
         proxy.withdraw_orders();
         proxy.pass();
     }
+}
+
+/// Injects one fault. Returns its name.
+async fn strike(proxy: &Proxy, random: &mut Rng) -> &'static str {
+    let scripts = || Pick::matching(|request| request.command().starts_with("EVAL"));
+    match random.u8(..10) {
+        0 => {
+            proxy.cut();
+            "reset"
+        }
+        1 => {
+            proxy.close();
+            "close"
+        }
+        2 => {
+            drop(proxy.drop_reply(scripts(), Then::Cut));
+            "reply lost"
+        }
+        3 => {
+            drop(proxy.drop_reply(scripts(), Then::Stall));
+            "reply stalled"
+        }
+        4 => {
+            proxy.cut_after(Direction::ToClient, random.usize(1..60));
+            "cut within a reply"
+        }
+        5 => {
+            proxy.cut_after(Direction::ToServer, random.usize(1..200));
+            "cut within a request"
+        }
+        6 => {
+            late_copy(proxy, random).await;
+            "late copy"
+        }
+        7 => hinder(proxy, Flow::Stall, "stall", random).await,
+        8 => hinder(proxy, Flow::BlackHole, "black hole", random).await,
+        _ => {
+            let delay = Flow::Delay(millis(random, 5..200));
+            hinder(proxy, delay, "delay", random).await
+        }
+    }
+}
+
+/// Lets bytes flow in another way for a while, in one direction or in both. Returns `what`.
+async fn hinder(proxy: &Proxy, flow: Flow, what: &'static str, random: &mut Rng) -> &'static str {
+    let ways = [
+        &[Direction::ToServer][..],
+        &[Direction::ToClient],
+        &[Direction::ToServer, Direction::ToClient],
+    ];
+    for &way in ways[random.usize(..3)] {
+        proxy.set_flow(way, flow);
+    }
+    tokio::time::sleep(millis(random, 20..1_500)).await;
+    proxy.pass();
+    what
 }
 
 /// Delivers a copy of a script call some time later.

@@ -3,7 +3,9 @@
 //!
 //! Each check is in its own file. It installs the tools that it needs, and fails if it cannot.
 
+mod databases;
 mod load;
+mod package;
 
 use crate::suite::Verdict;
 
@@ -15,14 +17,21 @@ struct Check {
 }
 
 /// All checks.
-const CHECKS: &[Check] = &[Check {
-    name: "load",
-    about: "the tests in rounds and the soak, beside busy loops",
-    run: load::run,
-}];
+const CHECKS: &[Check] = &[
+    Check {
+        name: "load",
+        about: "the tests in rounds and the soak, beside busy loops",
+        run: load::run,
+    },
+    Check {
+        name: "databases",
+        about: "the statements of the fence in PostgreSQL and MariaDB",
+        run: databases::run,
+    },
+];
 
 /// Names that are reserved for checks of parts that the project does not have yet.
-const RESERVED: &[&str] = &["databases", "browser", "peers", "book"];
+const RESERVED: &[&str] = &["browser", "peers", "book"];
 
 /// Runs the check with the name in the first argument, and passes the rest to it. Without a name it
 /// lists the checks.

@@ -1,4 +1,4 @@
-//! A server from the system's package manager.
+//! Packages from the system's package manager.
 
 use std::process::Command;
 
@@ -24,6 +24,15 @@ pub(super) fn with_package_manager() -> Result<(), String> {
     outcome
 }
 
+/// Installs packages with apt.
+pub(crate) fn with_apt(packages: &[&str]) -> Result<(), String> {
+    let apt = MANAGERS.iter().find(|manager| manager.program == "apt-get");
+    let apt = apt.filter(|apt| which(apt.program).is_some());
+    let apt = apt.ok_or_else(|| format!("there is no apt-get to install {packages:?} with"))?;
+    apt.run(apt.refresh)?;
+    apt.run(&[apt.install, packages].concat())
+}
+
 struct Manager {
     program: &'static str,
     refresh: &'static [&'static str],
@@ -46,7 +55,7 @@ impl Manager {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     output(Command::new("id").arg("-u")).is_some_and(|id| id.trim() == "0")
 }
 

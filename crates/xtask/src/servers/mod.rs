@@ -1,6 +1,6 @@
 //! The servers that tests run against.
 
-mod install;
+pub(crate) mod install;
 mod wheels;
 
 use std::{

@@ -6,6 +6,7 @@
 mod databases;
 mod load;
 mod package;
+mod recipes;
 
 use crate::suite::Verdict;
 
@@ -27,6 +28,11 @@ const CHECKS: &[Check] = &[
         name: "databases",
         about: "the statements of the fence in PostgreSQL and MariaDB",
         run: databases::run,
+    },
+    Check {
+        name: "recipes",
+        about: "jobs that schedulers of other projects run",
+        run: recipes::run,
     },
 ];
 

@@ -1,6 +1,7 @@
 //! Jobs that run once per slot.
 
 mod cancel;
+mod clock;
 mod crash;
 mod loss;
 mod serve;

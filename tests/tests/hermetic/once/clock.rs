@@ -1,0 +1,85 @@
+//! A server's clock that is set while replicas serve a job.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use redlatch::once::JobRun;
+use redlatch_tests::backend::Backend;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Serves an hourly job on three replicas. The clock is set by `set` after five and a half hours.
+/// Returns the slots that began before that, and in the twelve hours after it.
+async fn around(catch_up: u32, set: impl FnOnce(&Backend)) -> [Vec<SystemTime>; 2] {
+    let backend = Backend::embedded();
+    let slots = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        let client = backend.client().await;
+        let slots = Arc::clone(&slots);
+        tasks.push(tokio::spawn(async move {
+            let work = async move |run: &JobRun| {
+                slots.lock().unwrap().push(run.slot().instant().unwrap());
+                Ok::<_, String>(())
+            };
+            client
+                .once("x")
+                .every(HOUR)
+                .catch_up(catch_up)
+                .serve(work)
+                .await
+        }));
+    }
+    let taken = || std::mem::take(&mut *slots.lock().unwrap());
+    backend.pass(HOUR * 11 / 2).await;
+    let before = taken();
+    set(&backend);
+    backend.pass(12 * HOUR).await;
+    for task in tasks {
+        task.abort();
+    }
+    [before, taken()]
+}
+
+/// Returns the hours between each slot and the next.
+fn gaps(slots: &[SystemTime]) -> Vec<u64> {
+    let gap = |two: &[SystemTime]| two[1].duration_since(two[0]).unwrap().as_secs() / 3600;
+    slots.windows(2).map(gap).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn clock_set_back_repeats_no_slot() {
+    for catch_up in [0, 64] {
+        let back = |backend: &Backend| backend.embedded_server().set_back(3 * HOUR);
+        let [before, after] = around(catch_up, back).await;
+        // Nothing runs until the clock shows again what it has shown.
+        assert!((8..=9).contains(&after.len()), "{after:?}");
+        let all = [before, after].concat();
+        assert!(gaps(&all).iter().all(|&gap| gap == 1), "{all:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn clock_set_forward_skips_slots_unless_they_are_caught_up_on() {
+    for (catch_up, skipped) in [(0, 10), (3, 7), (64, 0)] {
+        let forward = |backend: &Backend| backend.embedded_server().advance(10 * HOUR);
+        let [before, after] = around(catch_up, forward).await;
+        let all = [before, after].concat();
+        let mut longer = gaps(&all);
+        longer.retain(|&gap| gap != 1);
+        let expected = if skipped == 0 {
+            vec![]
+        } else {
+            vec![skipped + 1]
+        };
+        // The step may come just before a slot or just after one.
+        let near = longer.len() == expected.len()
+            && longer
+                .iter()
+                .zip(&expected)
+                .all(|(gap, wanted)| gap.abs_diff(*wanted) <= 1);
+        assert!(near, "{catch_up}: {longer:?}");
+    }
+}

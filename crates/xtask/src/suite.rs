@@ -73,7 +73,12 @@ pub(crate) fn tests(servers: &str, more: &[&str]) -> Command {
 
 /// Runs all tests of the workspace once and counts them.
 pub(crate) fn run_tests(servers: &str, tally: &mut Tally) -> Result<(), String> {
-    let succeeded = stream(&mut tests(servers, &[]), tally)?;
+    counted(&mut tests(servers, &[]), tally)
+}
+
+/// Runs a command of `cargo test` and counts its tests. No test at all is an error.
+pub(crate) fn counted(command: &mut Command, tally: &mut Tally) -> Result<(), String> {
+    let succeeded = stream(command, tally)?;
     match (succeeded, tally.failed()) {
         (true, 0) if tally.is_empty() => Err("no test ran".to_owned()),
         (true, 0) => Ok(()),

@@ -13,6 +13,7 @@ mod cluster_faults;
 mod durability;
 mod durable_moves;
 mod every_kind;
+mod history;
 mod independent;
 mod kinds;
 mod migration;

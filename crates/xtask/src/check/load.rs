@@ -1,6 +1,6 @@
-//! `cargo xtask check load`: runs all tests several times, then the soak on each topology, while
-//! other threads keep the processors busy. It prints the failed tests and the number of their
-//! failures.
+//! `cargo xtask check load`: runs all tests several times, then the long histories of jobs and
+//! leaders, then the soak on each topology, while other threads keep the processors busy. It prints
+//! the failed tests and the number of their failures.
 
 use std::{
     collections::BTreeMap,
@@ -11,8 +11,8 @@ use std::{
 };
 
 use crate::{
-    command,
-    servers::{self, Wanted},
+    command::{self, cargo},
+    servers::{self, Server, Wanted},
     soak,
     steps::Steps,
     suite::{self, Verdict},
@@ -25,18 +25,19 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
         println!("{USAGE}");
         return Ok(Verdict::Passed);
     };
-    let servers = servers::list(&servers::find(&options.wanted)?);
+    let found = servers::find(&options.wanted)?;
+    let servers = servers::list(&found);
     let mut steps = Steps::default();
     let mut failures = Failures::default();
     // The test programs are built without load, because a slow compiler shows nothing.
-    let built = steps.run("test programs", || {
-        command::run(&mut suite::tests(&servers, &["--no-run"]))?;
-        soak::build()
-    });
+    let built = steps.run("test programs", || options.build(&servers));
     if built.is_some() {
         beside_busy_loops(options.busy, || {
             for _ in 0..options.rounds {
                 steps.run("tests", || round(&servers, &mut failures));
+            }
+            for _ in 0..options.histories {
+                steps.run("histories", || histories(&found));
             }
             if options.minutes != "0" {
                 for topology in TOPOLOGIES {
@@ -57,6 +58,15 @@ fn round(servers: &str, failures: &mut Failures) -> Result<(), String> {
     let outcome = suite::run_tests(servers, &mut tally);
     failures.add_round(&tally);
     outcome
+}
+
+/// Runs the long histories once, on the first server: they have twenty processes beside it.
+fn histories(servers: &[Server]) -> Result<(), String> {
+    let mut command = cargo(&HISTORIES);
+    command.args(["history::", "--", "--nocapture"]);
+    command.env("REDLATCH_TEST_SERVERS", servers::list(&servers[..1]));
+    command.env("REDLATCH_LONG_HISTORY", "1");
+    suite::counted(&mut command, &mut Tally::default())
 }
 
 /// Runs `work` while `count` threads compute without pause. They end when it returns or panics.
@@ -87,6 +97,8 @@ fn beside_busy_loops<T>(count: usize, work: impl FnOnce() -> T) -> T {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     rounds: u32,
+    /// How often the long histories run.
+    histories: u32,
     /// The number of busy loops beside the tests.
     busy: usize,
     /// The minutes of soak per topology, in the soak's syntax.
@@ -99,6 +111,7 @@ impl Options {
     fn parse(args: &[String]) -> Result<Option<Self>, String> {
         let mut options = Self {
             rounds: 3,
+            histories: 1,
             busy: thread::available_parallelism().map_or(2, NonZero::get),
             minutes: "10".to_owned(),
             wanted: Wanted::default(),
@@ -118,15 +131,30 @@ impl Options {
                 .ok_or_else(|| format!("{word} needs a value"))?;
             match word.as_str() {
                 "--rounds" => options.rounds = value.parse().map_err(|_| number(value))?,
+                "--histories" => options.histories = value.parse().map_err(|_| number(value))?,
                 "--busy" => options.busy = value.parse().map_err(|_| number(value))?,
                 "--minutes" => options.minutes.clone_from(value),
                 _ => return Err(format!("unknown argument {word:?}\n\n{USAGE}")),
             }
         }
-        if options.rounds == 0 && options.minutes == "0" {
+        if (options.rounds, options.histories) == (0, 0) && options.minutes == "0" {
             return Err("nothing is left to check".to_owned());
         }
         Ok(Some(options))
+    }
+
+    /// Builds what will run.
+    fn build(&self, servers: &str) -> Result<(), String> {
+        if self.rounds > 0 {
+            command::run(&mut suite::tests(servers, &["--no-run"]))?;
+        }
+        if self.histories > 0 {
+            command::run(cargo(&HISTORIES).arg("--no-run"))?;
+        }
+        if self.minutes != "0" {
+            soak::build()?;
+        }
+        Ok(())
     }
 
     fn soak(&self, topology: &str) -> Vec<String> {
@@ -168,12 +196,24 @@ impl fmt::Display for Failures {
 
 const TOPOLOGIES: [&str; 4] = ["standalone", "replicated", "sentinel", "cluster"];
 
-const USAGE: &str = "\
-usage: cargo xtask check load [--rounds N] [--busy N] [--minutes M] [--servers=path,path]
+const HISTORIES: [&str; 7] = [
+    "test",
+    "--package",
+    "redlatch-tests",
+    "--features",
+    "servers",
+    "--test",
+    "servers",
+];
 
-  --rounds N    how often all tests run (3)
-  --busy N      how many loops compute beside them (one per processor)
-  --minutes M   how long the soak runs on each of its four topologies (10); 0 leaves it out";
+const USAGE: &str = "\
+usage: cargo xtask check load [--rounds N] [--histories N] [--busy N] [--minutes M]
+                              [--servers=path,path]
+
+  --rounds N     how often all tests run (3)
+  --histories N  how often the long histories of jobs and leaders run, on the first server (1)
+  --busy N       how many loops compute beside them (one per processor)
+  --minutes M    how long the soak runs on each of its four topologies (10); 0 leaves it out";
 
 #[cfg(test)]
 mod tests {
@@ -186,9 +226,9 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let options = parsed("--rounds 7 --busy 5 --minutes 0.5 --servers=/a");
+        let options = parsed("--rounds 7 --histories 2 --busy 5 --minutes 0.5 --servers=/a");
         let options = options.expect("good arguments").expect("not help");
-        assert_eq!((options.rounds, options.busy), (7, 5));
+        assert_eq!((options.rounds, options.histories, options.busy), (7, 2, 5));
         assert_eq!(
             options.soak("cluster"),
             ["--topology", "cluster", "--minutes", "0.5"]
@@ -198,7 +238,7 @@ mod tests {
             "--rounds",
             "--rounds many",
             "--round 1",
-            "--rounds 0 --minutes 0",
+            "--rounds 0 --histories 0 --minutes 0",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

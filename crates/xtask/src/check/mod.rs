@@ -21,7 +21,7 @@ struct Check {
 const CHECKS: &[Check] = &[
     Check {
         name: "load",
-        about: "the tests in rounds and the soak, beside busy loops",
+        about: "the tests in rounds, long histories and the soak, beside busy loops",
         run: load::run,
     },
     Check {

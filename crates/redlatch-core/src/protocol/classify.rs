@@ -106,6 +106,10 @@ fn classify_err(message: &str) -> Class {
     if message.starts_with("max number of clients") {
         return Class::Retry(Obstacle::NotNow);
     }
+    // Only the text of a user's script can be wrong. The server has run nothing.
+    if message.starts_with("Error compiling script") {
+        return Class::Fatal(Refusal::Other);
+    }
     // Redis 7.0 and Valkey also deny a command inside a script by a text without a code.
     if message.starts_with("The user executing the script can't")
         || message.starts_with("ACL failure in script")
@@ -209,6 +213,11 @@ mod tests {
                 "ERR",
                 "unknown command 'EVALSHA'",
                 Fatal(Refusal::Permission),
+            ),
+            (
+                "ERR",
+                "Error compiling script (new function): user_script:3: '=' expected near 'is'",
+                Fatal(Refusal::Other),
             ),
             ("STRANGE", "", Unknown),
         ] {

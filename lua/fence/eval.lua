@@ -9,9 +9,17 @@
 --       or an answer of fence/shared.lua
 -- Cost  that of fence/shared.lua, and of the body.
 --
--- An error must be an answer: an error reply of an unknown kind would be sent again.
+-- An error must be an answer: an error reply of an unknown kind would be sent again. A status line
+-- must be ASCII: a client may close a connection whose status lines it cannot read.
 local ran, reply = pcall(body, {KEYS[1], unpack(KEYS, 4)}, {unpack(ARGV, 6)})
 if type(reply) == 'table' and reply.err then
   ran, reply = false, reply.err
+elseif ran and type(reply) == 'table' and type(reply.ok) == 'string' and string.find(reply.ok, '[\128-\255]') then
+  reply = reply.ok
 end
-return {now, ran and 'written' or 'failed', reply}
+if ran then
+  return {now, 'written', reply}
+elseif type(reply) ~= 'string' then
+  reply = 'an error of type ' .. type(reply)
+end
+return {now, 'failed', reply}

@@ -90,6 +90,20 @@ impl Place {
         }
     }
 
+    /// Says which keys an error of a wrong type may be about.
+    fn explain(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::WrongKind {
+            return error;
+        }
+        let message = format!(
+            "the key {:?} of a fence holds a value of another type than the write expects, or the key {:?} \
+             of its mark is not ours; the mark may have advanced",
+            self.data(),
+            self.mark
+        );
+        Error::with_source(ErrorKind::WrongKind, message, error)
+    }
+
     /// Returns the key of the data.
     pub(crate) fn data(&self) -> &str {
         self.key.name()
@@ -168,7 +182,8 @@ impl Fence {
     ) -> Result<Fenced, Error> {
         if ttl < Duration::from_millis(1) || ttl > Lease::MAX {
             return Err(invalid(format!(
-                "the ttl of {ttl:?} of a fenced value is out of bounds; it is 1 ms to 365 days"
+                "the value of the fence {:?} has a ttl of {ttl:?}; it is 1 ms to 365 days",
+                self.key().unwrap_or_default()
             )));
         }
         let value = value.as_ref();
@@ -193,8 +208,9 @@ impl Fence {
     ) -> Result<Fenced, Error> {
         if fields.is_empty() || fields.len() > MAX_FIELDS {
             return Err(invalid(format!(
-                "{} fields are set at once; a call has 1 to {MAX_FIELDS}",
-                fields.len()
+                "{} fields of the fence {:?} are set at once; a call has 1 to {MAX_FIELDS}",
+                fields.len(),
+                self.key().unwrap_or_default()
             )));
         }
         let pairs = fields.iter();
@@ -226,7 +242,8 @@ impl Fence {
     /// # Errors
     ///
     /// As [`set`](Self::set). `ScriptFailed` if the script has an error at run time: the mark has
-    /// advanced then, and the script's writes before the error stay. A syntax error is `Protocol`.
+    /// advanced then, and the script's writes before the error stay. A syntax error is `Protocol`,
+    /// and a character that is not ASCII is `InvalidOption`; nothing was sent or changed then.
     ///
     /// # Cancel safety
     ///
@@ -246,6 +263,13 @@ impl Fence {
             )));
         }
         let place = self.place()?;
+        if let Some(char) = script.foreign() {
+            return Err(invalid(format!(
+                "the script for the fence {:?} has the character {char:?}; it has ASCII characters only, \
+                 so write others as escapes or pass them as arguments",
+                place.data()
+            )));
+        }
         let slot = place.key.slot();
         if let Some(stray) = keys.iter().find(|key| slot_of(key.as_bytes()) != slot) {
             return Err(invalid(format!(
@@ -323,7 +347,8 @@ impl Fence {
             && (life < MIN_LIFE || life > Lease::MAX)
         {
             return Err(invalid(format!(
-                "a mark is kept for 1 minute to 365 days, not for {life:?}"
+                "the mark of the fence {:?} has a life of {life:?}; it is 1 minute to 365 days",
+                self.key().unwrap_or_default()
             )));
         }
         let place = self.place()?;
@@ -335,7 +360,8 @@ impl Fence {
         };
         let call = |op: &_| write.call(op);
         let read = |reply: &_| write.decode(reply);
-        let written = self.client.change(call, read).await?;
+        let changed = self.client.change(call, read).await;
+        let written = changed.map_err(|error| place.explain(error))?;
         if let Fenced::Refused { mark } = written {
             let (class, key) = (&self.class, place.data());
             self.client.report_fenced("fence", class, key, token, mark);

@@ -17,6 +17,12 @@ use crate::scripts::fenced;
 /// Its text is the body of a function. `KEYS[1]` is the key of the fence, further keys follow, and
 /// `ARGV` has the arguments; `redis.call` is there as always. What it returns is the reply.
 ///
+/// The text has ASCII characters only: servers quote a part of a wrong line in their error, which
+/// may be half of another character. Write others as escapes, such as `'\\195\\169'`, or pass them as
+/// arguments.
+///
+/// The check comes first and is a write, so `SCRIPT KILL` cannot end a body that never returns.
+///
 /// Each text is kept for the life of the process, once. Make a script once per text, not per call
 /// with values in the text.
 ///
@@ -59,6 +65,11 @@ impl FencedScript {
         }));
         known.insert(body, new);
         Self(new)
+    }
+
+    /// Returns the first character of the text that is not ASCII.
+    pub(crate) fn foreign(self) -> Option<char> {
+        self.0.body.chars().find(|char| !char.is_ascii())
     }
 
     pub(crate) const fn script(self) -> &'static Script {

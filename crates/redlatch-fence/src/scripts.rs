@@ -90,7 +90,13 @@ impl FencedWrite<'_> {
             }
             "already" => Fenced::Written(None),
             "failed" => {
-                let message = format!("the fenced script has failed: {}", items.text(2)?);
+                let why = reply.as_array().and_then(|items| items.get(2));
+                let why = why.and_then(Value::as_bytes).ok_or_else(|| items.bad())?;
+                let message = format!(
+                    "the fenced script of {:?} has failed: {}",
+                    self.place.data(),
+                    String::from_utf8_lossy(why)
+                );
                 return Err(Error::new(ErrorKind::ScriptFailed, message));
             }
             "fenced" => Fenced::Refused {

@@ -104,6 +104,10 @@ async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
         "return redis.error_reply('MINE it is broken')",
         "redis.call('HSET', KEYS[1], 'f', 'v') redis.call('GET', KEYS[1])",
         "error('broken')",
+        "error()",
+        "error({1})",
+        "error('\\255')",
+        "return {err = '\\255'}",
     ] {
         let broken = FencedScript::new(text);
         let late = fence.eval(token(2), broken, &[], &[]).await.unwrap();
@@ -118,9 +122,18 @@ async fn failing_script_of_a_late_writer_is_refused_first(backend: &Backend) {
         assert!(fence.reset().await.unwrap().is_some());
         assert_eq!(fence.raise(token(3)).await.unwrap(), WRITTEN);
     }
-    let wrong = FencedScript::new("this is not Lua");
-    assert!(fence.eval(token(9), wrong, &[], &[]).await.is_err());
+    for (text, kind) in [
+        ("this is not Lua", ErrorKind::Protocol),
+        ("return 'é'", ErrorKind::InvalidOption),
+    ] {
+        let wrong = FencedScript::new(text);
+        let error = fence.eval(token(9), wrong, &[], &[]).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
     assert_eq!(fence.mark().await.unwrap(), Some(token(3)));
+    let status = FencedScript::new("return {ok = '\\255'}");
+    let reply = fence.eval(token(9), status, &[], &[]).await.unwrap();
+    assert_eq!(reply, Fenced::Written(Some(Value::Bulk(vec![255]))));
 }
 
 async fn raised_mark_refuses_earlier_writers(backend: &Backend) {

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use redlatch::{Client, Term};
+use redlatch::{Client, ErrorKind, Term};
 use redlatch_examples::{Result, Scratch, Server, run};
 use tokio::{
     io::{AsyncReadExt, copy_bidirectional},
@@ -53,13 +53,15 @@ async fn candidate(url: &str, folder: &Path, name: &str) -> Result {
     let election = client.election("example:scheduler");
     let election = election.lease(LEASE).grace(GRACE).value(name);
     let campaigns = async {
-        // A term whose end is near ends the work. Then this candidate campaigns again.
-        while !client.is_closed() {
-            let work = async |term: &Term| work(term, folder, name).await;
-            if let Err(error) = election.lead(work).await {
-                note(folder, name, 0, &format!("campaigns no more: {error}"));
-                return;
-            }
+        // A term whose end is near ends the work. Then this candidate campaigns again, until the
+        // client closes.
+        let work = async |term: &Term| {
+            work(term, folder, name).await;
+            term.step_down();
+        };
+        match election.lead(work).await {
+            Err(error) if error.kind() == ErrorKind::Closed => {}
+            ended => note(folder, name, 0, &format!("campaigns no more: {ended:?}")),
         }
     };
     let told_to_end = async {

@@ -26,7 +26,8 @@ use crate::{
 ///   term. The work of a term is dropped at the term's deadline, before the server can give the
 ///   name away, even if the server is unreachable.
 /// * **The name is given back** only after the work and the tasks of the term have ended.
-/// * **A lost term** ends the work. The candidate campaigns again by itself.
+/// * **A lost term** ends the work. The candidate campaigns again by itself. Work that returns ends
+///   the candidacy, unless it has called [`Term::step_down`].
 /// * **A leader that dies** leads until its lease ends, 30 s by default. Others wait for it.
 /// * **Order**: any candidate may lead next. With [`fair`](Self::fair) they lead in order of
 ///   arrival. All candidates of one name have to choose the same.
@@ -56,7 +57,8 @@ use crate::{
 ///         let mut ending = pin!(term.ending());
 ///         loop {
 ///             tokio::select! {
-///                 () = &mut ending => return, // `grace` is left to finish
+///                 // `grace` is left to finish. Then campaign again.
+///                 () = &mut ending => return term.step_down(),
 ///                 () = step(term.token()) => {}
 ///             }
 ///         }
@@ -152,34 +154,34 @@ impl Election {
     }
 
     /// Campaigns, and runs `work` while this candidate leads. Returns when the work returns, after
-    /// the name has been given back.
+    /// the name has been given back, unless the work has called [`Term::step_down`].
     ///
     /// The work begins when the server has confirmed that this candidate leads. If the term is
     /// lost, the work is dropped at its next await, before any other await of this call. Then the
     /// call campaigns again, and runs the work again in its next term. While the client closes, the
     /// work may go on until the end of the grace of `close`; [`Term::ending`] tells it.
     ///
-    /// The future is `Send` if the work is. That allows `tokio::spawn` of the whole call, with an
-    /// `async move` closure that owns what it captures:
+    /// The future owns the election, and is `Send` if the work is. So `tokio::spawn` takes the call
+    /// itself, with an `async move` closure that owns what it captures:
     ///
     /// ```no_run
-    /// # fn example(election: redlatch_election::Election) {
-    /// let name = String::from("owned");
-    /// tokio::spawn(async move {
-    ///     election
-    ///         .lead(async move |term| {
-    ///             println!("{name} leads with {}", term.token());
-    ///             term.ending().await;
-    ///         })
-    ///         .await
-    /// });
+    /// # use std::sync::Arc;
+    /// # trait Repo: Send + Sync { fn save(&self, token: redlatch_core::Token); }
+    /// # fn example(election: redlatch_election::Election, repo: Arc<dyn Repo>) {
+    /// tokio::spawn(election.lead(async move |term| {
+    ///     repo.save(term.token());
+    ///     term.ending().await;
+    ///     term.step_down();
+    /// }));
     /// # }
     /// ```
     ///
-    /// A closure that captures a reference does not compile there (rust-lang/rust#138207), whatever
-    /// it refers to. "Implementation of `AsyncFnMut` is not general enough" or "implementation of
-    /// `Send` is not general enough" is the error. [`lead_boxed`](Self::lead_boxed) compiles. On a
-    /// future that is awaited in place, references are no problem.
+    /// Inside of an `async` block that is spawned, the compiler refuses a closure that captures a
+    /// reference, and some owned types, such as `Arc<dyn Repo>` and whatever has a `&'static str` in
+    /// its type (rust-lang/rust#138207). "Implementation of `AsyncFnMut` is not general enough" or
+    /// "implementation of `Send` is not general enough" is the error. Spawn the call itself, wrap
+    /// the value in a type of its own, or use [`lead_boxed`](Self::lead_boxed). On a future that is
+    /// awaited in place, references are no problem.
     ///
     /// ```compile_fail
     /// # fn example(election: redlatch_election::Election) {
@@ -216,14 +218,21 @@ impl Election {
     ///
     /// The future may be dropped at any await. The work is dropped, the tasks of the term are
     /// stopped, and the name is given back in the background after they have ended.
-    pub async fn lead(&self, mut work: impl AsyncFnMut(&Term)) -> Result<(), Error> {
-        let plan = self.plan()?;
-        loop {
-            let term = plan.term().await?;
-            let ran = term.run(work(&term)).await;
-            term.end().await;
-            if ran.is_ok() {
-                return Ok(());
+    pub fn lead<F>(&self, mut work: F) -> impl Future<Output = Result<(), Error>> + use<F>
+    where
+        F: AsyncFnMut(&Term),
+    {
+        let plan = self.plan();
+        async move {
+            let plan = plan?;
+            loop {
+                let term = plan.term().await?;
+                let ran = term.run(work(&term)).await;
+                let done = ran.is_ok() && !term.steps_down();
+                term.end().await;
+                if done {
+                    return Ok(());
+                }
             }
         }
     }
@@ -262,8 +271,9 @@ impl Election {
         loop {
             let term = ScopedTerm::new(plan.term().await?);
             let ran = term.run(work(&term)).await;
+            let done = ran.is_ok() && !term.steps_down();
             term.into_inner().end().await;
-            if ran.is_ok() {
+            if done {
                 return Ok(());
             }
         }
@@ -325,14 +335,17 @@ impl Election {
             None => self.client.default_lease().span().max(Lease::MIN_RENEWED),
         };
         let lease = Lease::renewed(lease).map_err(|error| {
-            Error::with_source(ErrorKind::InvalidLease, error.to_string(), error)
+            let message = format!("the election {:?}: {error}", self.name);
+            Error::with_source(ErrorKind::InvalidLease, message, error)
         })?;
         let grace = self.grace.unwrap_or_else(|| lease.span() / 5);
         if grace > lease.span() / 2 {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
                 format!(
-                    "the grace of {grace:?} is longer than half of the lease of {:?}, so it would begin although renewals succeed",
+                    "the election {:?} has a grace of {grace:?}, which is longer than half of its lease of {:?}: \
+                     it would begin although renewals succeed",
+                    self.name,
                     lease.span()
                 ),
             ));
@@ -341,7 +354,8 @@ impl Election {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
                 format!(
-                    "the value of a leader has {} bytes; it has {MAX_VALUE} at most",
+                    "the election {:?} has a value of {} bytes; it has {MAX_VALUE} at most",
+                    self.name,
                     self.value.len()
                 ),
             ));

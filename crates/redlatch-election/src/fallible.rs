@@ -45,7 +45,8 @@ impl FallibleElection {
     ///
     /// As [`Election::lead`], except that `Ok` ends the call and `Err` leads to what
     /// [`on_error`](Election::on_error) chose. An error of the work is reported by the event
-    /// `work_failed`.
+    /// `work_failed`. After [`Term::step_down`], `Ok` leads to the next campaign as well, and the
+    /// value is dropped.
     ///
     /// # Errors
     ///
@@ -55,32 +56,39 @@ impl FallibleElection {
     /// # Cancel safety
     ///
     /// As [`Election::lead`].
-    pub async fn lead<T, E: fmt::Display>(
+    pub fn lead<T, E, F>(
         &self,
-        mut work: impl AsyncFnMut(&Term) -> Result<T, E>,
-    ) -> Result<T, Error> {
-        let plan = self.plan()?;
-        loop {
-            let mut term = plan.term().await?;
-            let pause = loop {
-                let ran = term.run(work(&term)).await;
-                match self.next(&term, ran) {
-                    Next::Done(value) => {
-                        term.end().await;
-                        return Ok(value);
-                    }
-                    Next::Retry(pause) => {
-                        term.end_tasks().await;
-                        if term.pause(pause).await.is_err() {
-                            break None;
+        mut work: F,
+    ) -> impl Future<Output = Result<T, Error>> + use<T, E, F>
+    where
+        F: AsyncFnMut(&Term) -> Result<T, E>,
+        E: fmt::Display,
+    {
+        let this = self.clone();
+        async move {
+            let plan = this.plan()?;
+            loop {
+                let mut term = plan.term().await?;
+                let pause = loop {
+                    let ran = term.run(work(&term)).await;
+                    match this.next(&term, ran) {
+                        Next::Done(value) => {
+                            term.end().await;
+                            return Ok(value);
                         }
+                        Next::Retry(pause) => {
+                            term.end_tasks().await;
+                            if term.pause(pause).await.is_err() {
+                                break None;
+                            }
+                        }
+                        Next::Campaign(pause) => break pause,
                     }
-                    Next::Campaign(pause) => break pause,
+                };
+                term.end().await;
+                if let Some(pause) = pause {
+                    plan.client.pause(pause).await;
                 }
-            };
-            term.end().await;
-            if let Some(pause) = pause {
-                plan.client.pause(pause).await;
             }
         }
     }
@@ -133,7 +141,8 @@ impl FallibleElection {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
                 format!(
-                    "the pause of {pause:?} after failed work is out of bounds; it is 10 ms to 365 days"
+                    "the election {:?} has a pause of {pause:?} after failed work; it is 10 ms to 365 days",
+                    self.election.name().unwrap_or_default()
                 ),
             ));
         }
@@ -146,6 +155,7 @@ impl FallibleElection {
         ran: Result<Result<T, E>, redlatch_core::LossCause>,
     ) -> Next<T> {
         match ran {
+            Ok(Ok(_)) if term.steps_down() => Next::Campaign(None),
             Ok(Ok(value)) => Next::Done(value),
             Ok(Err(error)) => {
                 term.report(TermEvent::WorkFailed(error.to_string()));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt as _};
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
     family::{Internals, Key, PhaseState, ScriptCall, Snapshot, Wait, WatchOptions, Watched},
@@ -44,18 +44,21 @@ impl Observe {
             observed: name,
             shown: None,
         };
-        Self(Box::pin(stream::unfold(Some(watch), |watch| async move {
+        let changes = stream::unfold(Some(watch), |watch| async move {
             let mut watch = watch?;
             match watch.next().await {
                 Ok(leader) => Some((Ok(leader), Some(watch))),
                 Err(error) if error.is_transient() => Some((Err(error), Some(watch))),
                 Err(error) => Some((Err(error), None)),
             }
-        })))
+        });
+        // Callers may poll it again after its end.
+        Self(Box::pin(changes.fuse()))
     }
 
     /// Returns the next change: who leads, or `None` inside if nobody does. The first call returns
-    /// the present state. Returns `None` outside after an error that does not pass by itself.
+    /// the present state. Returns `None` outside after an error that does not pass by itself, and
+    /// from then on.
     ///
     /// # Errors
     ///

@@ -64,6 +64,7 @@ pub struct Term {
     tasks: TaskGroup,
     plan: Arc<Plan>,
     announced: AtomicBool,
+    steps_down: AtomicBool,
 }
 
 impl Term {
@@ -73,6 +74,7 @@ impl Term {
             tasks: TaskGroup::new(),
             plan: Arc::clone(plan),
             announced: AtomicBool::new(false),
+            steps_down: AtomicBool::new(false),
         };
         term.report(TermEvent::Began);
         term
@@ -102,6 +104,19 @@ impl Term {
     /// Dropping the future has no effect. Call it again.
     pub fn ending(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
         self.held.ending(self.plan.grace)
+    }
+
+    /// Lets this candidate campaign again when the work has returned, instead of ending the call.
+    /// The name is given back first, so another candidate may lead next.
+    ///
+    /// Work that returns after [`ending`](Self::ending) calls it, since a term also ends when the
+    /// server was silent for a while. If the client closes, the next campaign fails with `Closed`.
+    pub fn step_down(&self) {
+        self.steps_down.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn steps_down(&self) -> bool {
+        self.steps_down.load(Ordering::Relaxed)
     }
 
     /// Fails with the cause if the work must not go on. Call it before each step that takes long

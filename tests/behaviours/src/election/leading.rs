@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use redlatch::{ErrorKind, Term};
+use redlatch::{ErrorKind, OnError, Term};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     wait::{GENEROUS, eventually},
@@ -26,6 +26,7 @@ behaviours!(election::leading as election_leading:
     renewed_term_outlives_its_lease,
     forced_release_ends_the_term_and_its_work,
     fair_candidates_lead_in_order,
+    work_that_steps_down_campaigns_again,
     closing_client_lets_the_work_finish,
     closing_client_drops_work_that_does_not_finish,
     panic_of_the_work_gives_the_name_back,
@@ -91,6 +92,37 @@ async fn lost_term_drops_the_work_and_campaigns_again(backend: &Backend) {
         "the earlier work was dropped before"
     );
     candidate.stop().await;
+    assert_tables_empty(&client).await;
+}
+
+async fn work_that_steps_down_campaigns_again(backend: &Backend) {
+    let client = backend.client().await;
+    let election = client.election("x");
+    let mut tokens = Vec::new();
+    let work = async |term: &Term| {
+        tokens.push(term.token());
+        if tokens.len() < 3 {
+            term.step_down();
+        }
+    };
+    election.lead(work).await.unwrap();
+    assert_eq!(tokens.len(), 3);
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    let mut runs = 0;
+    let fallible = election.on_error(OnError::Retry { pause: SECOND });
+    let work = async |term: &Term| {
+        runs += 1;
+        if runs == 1 {
+            term.step_down();
+        }
+        Ok::<_, String>(runs)
+    };
+    assert_eq!(fallible.lead(work).await.unwrap(), 2);
+    // A task of its own may own the call, and with it whatever the work owns.
+    let other = client.election("y");
+    let words: Arc<[&'static str]> = Arc::new(["owned"]);
+    let lead = other.lead(async move |_| assert_eq!(words.len(), 1));
+    tokio::spawn(lead).await.unwrap().unwrap();
     assert_tables_empty(&client).await;
 }
 

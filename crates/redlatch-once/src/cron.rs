@@ -1,6 +1,6 @@
 //! Cron expressions in a time zone.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDateTime, TimeDelta, TimeZone, Utc};
 use chrono_tz::Tz;
@@ -17,10 +17,16 @@ const DOUBLED: TimeDelta = TimeDelta::hours(4);
 /// The expression is evaluated in local time as if it had no changes, and each result is mapped to
 /// an instant. A skipped local time becomes the end of the skipped stretch, and a doubled one its
 /// first occurrence. So local times never map backwards.
-#[derive(Debug)]
 pub(crate) struct Cron {
     expression: Expression,
     zone: Tz,
+}
+
+/// The tables of a parsed expression are thousands of characters long.
+impl fmt::Debug for Cron {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} in {}", self.expression.as_str(), self.zone)
+    }
 }
 
 impl Cron {

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     fmt,
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use redlatch_core::{
@@ -26,7 +26,8 @@ use crate::{
 /// request reports an invalid name or option.
 ///
 /// * **Slots**: a run claims a slot, and not a time of running. [`every`](Self::every) and `cron`
-///   have slots of time, by the *server's* clock, so the clocks of processes do not matter.
+///   have slots of time, by the *server's* clock, so the clocks of processes do not matter unless
+///   the caller names the instant with [`at`](Self::at).
 ///   [`gap`](Self::gap) has a slot after each run, and [`slot`](Self::slot) one for a key of the
 ///   caller. A job has one schedule.
 /// * **Once**: at most one run of the job is under way at a time, and each slot has at most one
@@ -35,7 +36,9 @@ use crate::{
 /// * **A claim** is a renewed hold with a fencing token. The work is dropped before the server can
 ///   give the claim to another process. A process that dies costs one lease, 30 s by default.
 /// * **Failure**: a slot whose work failed, overran, was dropped, or whose process died is open
-///   again while [`retries`](Self::retries) remain.
+///   again while [`retries`](Self::retries) remain, 3 by default.
+/// * **Shutdown**: [`Client::close`] lets a run that is under way go on until the end of its grace,
+///   and records how it ended. [`JobRun`] can [tell](redlatch_core::Held::ending) the work in time.
 /// * **Effect and record are two steps.** A process that dies between them leaves a slot that runs
 ///   again. [`JobRun::slot`] and the token are the key with which the effect is made once: the slot
 ///   is the same, and the token is greater.
@@ -123,8 +126,8 @@ impl Job {
     /// Runs the job once for `key`, at most 512 bytes: a date, the number of a version, the id of
     /// an order.
     ///
-    /// The job remembers its keys for [`keep`](Self::keep), and 1,000 of them. A further key is
-    /// refused with `OutOfRange` until one is forgotten.
+    /// The job remembers its keys for [`keep`](Self::keep) after their last run, and 1,000 of them,
+    /// failed ones included. A further key is refused with `OutOfRange` until one is forgotten.
     #[must_use]
     pub fn slot(mut self, key: &str) -> Self {
         self.options.set(Given::Slot(key.to_owned()));
@@ -140,7 +143,9 @@ impl Job {
     ///
     /// A local time that a change to summer time skips is the end of the skipped stretch. A local
     /// time that occurs twice is its first occurrence. Times that fall together are one slot: `*/20
-    /// 2 * * *` runs once on the night that skips from 2:00 to 3:00.
+    /// 2 * * *` runs once on the night that skips from 2:00 to 3:00. So an expression that fires
+    /// many times an hour, such as `*/5 * * * *`, does not fire in the second pass of a doubled hour.
+    /// For such a job use [`every`](Self::every), or the zone `UTC`.
     #[cfg(feature = "cron")]
     #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {
@@ -157,14 +162,21 @@ impl Job {
     ///
     /// Without it, a scheduler whose clock is ahead of the server's gets the slot before, finds it
     /// done, and skips its own. The slot may start at most an hour after the server's time.
+    ///
+    /// This is the only option with which a clock of a process matters. A caller whose clock is
+    /// ahead runs its slots early, and others find them done.
     #[must_use]
     pub fn at(mut self, instant: SystemTime) -> Self {
-        self.options.at = Some(millis(instant));
+        match instant.duration_since(UNIX_EPOCH) {
+            Ok(_) => self.options.at = Some(millis(instant)),
+            Err(_) => self.options.wrong("has `at` before 1970".to_owned()),
+        }
         self
     }
 
-    /// Allows `retries` further attempts at a slot after the first, 0 by default. An attempt whose
-    /// process died counts.
+    /// Allows `retries` further attempts at a slot after the first, 3 by default. An attempt whose
+    /// process died counts, and one that a closing client dropped. With 0, nobody takes over the
+    /// slot of a process that dies.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
@@ -190,9 +202,11 @@ impl Job {
     }
 
     /// Remembers keyed slots for `keep` after their last run: 7 days by default, 1 ms to ten years.
+    /// Goes with [`slot`](Self::slot) only. A later call with another value does not change how long
+    /// earlier slots are remembered.
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
-        self.options.keep = keep;
+        self.options.keep = Some(keep);
         self
     }
 
@@ -333,7 +347,8 @@ impl Job {
 
     /// Forgets all records of the job, so that its slots are open again with all their attempts.
     /// Returns `false` if there was no job. A run that is under way goes on, and records its
-    /// outcome. Costs two commands.
+    /// outcome. A replica that sleeps in [`serve`](Self::serve) looks again when its next slot
+    /// begins; [`run`](Self::run) runs the present one at once. Costs two commands.
     ///
     /// # Errors
     ///
@@ -377,6 +392,7 @@ impl fmt::Debug for Job {
         f.debug_struct("Job")
             .field("name", &self.name())
             .field("schedule", &self.options.schedule)
+            .field("retries", &self.options.retries)
             .finish_non_exhaustive()
     }
 }

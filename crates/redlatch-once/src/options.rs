@@ -18,6 +18,10 @@ const KEY: usize = 512;
 /// The most missed slots that a job catches up on.
 const CATCH_UP: u32 = 64;
 
+/// The attempts at a slot after the first, unless the caller chooses. Without any, a process that
+/// dies would take its slot with it.
+const RETRIES: u32 = 3;
+
 /// How long records live at least.
 const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -32,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) retries: u32,
     pub(crate) retry_pause: Duration,
     pub(crate) catch_up: u32,
-    pub(crate) keep: Duration,
+    pub(crate) keep: Option<Duration>,
     pub(crate) max_run: Option<Duration>,
     pub(crate) lease: Option<Duration>,
 }
@@ -68,10 +72,10 @@ impl Default for Options {
             offset: None,
             fault: None,
             at: None,
-            retries: 0,
+            retries: RETRIES,
             retry_pause: Duration::from_secs(10),
             catch_up: 0,
-            keep: RECORDS,
+            keep: None,
             max_run: None,
             lease: None,
         }
@@ -136,7 +140,16 @@ impl Options {
                 "has `catch_up`, which goes with `every` and `cron` only",
             ));
         }
-        span("keep", self.keep).map_err(|fault| invalid(&fault))?;
+        if self.catch_up > 0 && self.at.is_some() {
+            return Err(invalid(
+                "has `catch_up` beside `at`, which means one slot only",
+            ));
+        }
+        if self.keep.is_some() && !matches!(schedule, Schedule::Key(_)) {
+            return Err(invalid("has `keep`, which goes with `slot` only"));
+        }
+        let keep = self.keep.unwrap_or(RECORDS);
+        span("keep", keep).map_err(|fault| invalid(&fault))?;
         if let Some(max_run) = self.max_run {
             span("max_run", max_run).map_err(|fault| invalid(&fault))?;
         }
@@ -148,7 +161,8 @@ impl Options {
         }
         let lease = self.lease.map(Lease::renewed).transpose();
         let lease = lease.map_err(|error: LeaseError| {
-            Error::with_source(ErrorKind::InvalidLease, error.to_string(), error)
+            let message = format!("the job {name:?}: {error}");
+            Error::with_source(ErrorKind::InvalidLease, message, error)
         })?;
         Ok(Plan {
             schedule,
@@ -156,7 +170,7 @@ impl Options {
             limit: u64::from(self.retries) + 1,
             retry_pause: millis(self.retry_pause),
             catch_up: self.catch_up,
-            keep: self.keep,
+            keep,
             max_run: self.max_run,
             lease,
         })

@@ -20,13 +20,14 @@ pub struct JobRecord {
     pub token: Token,
     /// When it began.
     pub began: SystemTime,
-    /// When it ended; for a lost run, when its lease ended.
+    /// When it ended. For a lost run, when its lease ended, or when its process noticed the loss and
+    /// reached the server.
     pub ended: SystemTime,
     /// The host that ran it.
     pub host: String,
     /// The process that ran it.
     pub pid: u32,
-    /// Why it failed, at most 500 characters. Only the record of the last run has it.
+    /// Why it failed, at most 500 bytes. Only the record of the last run has it.
     pub error: Option<String>,
 }
 

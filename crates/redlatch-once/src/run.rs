@@ -31,6 +31,10 @@ use crate::{
 /// It derefs to the core's [`Held`], which has the fencing [`token`](Held::token), and
 /// [`check`](Held::check) for steps that must not happen after a loss. The work is polled only
 /// while the hold lasts, so a check is needed only in code that does not yield.
+///
+/// When the client closes, `check` fails and [`ending`](Held::ending) resolves. The work may go on
+/// until the end of the grace of [`close`](redlatch_core::Client::close), and its outcome is
+/// recorded.
 pub struct JobRun {
     held: Held,
     claim: Arc<SlotClaim>,
@@ -85,13 +89,22 @@ impl JobRun {
         let end = {
             let mut work = pin!(work(&self));
             let mut limit = pin!(self.limit(max_run));
-            let race = poll_fn(|context| {
-                if let Poll::Ready(limit) = limit.as_mut().poll(context) {
-                    return Poll::Ready(End::Overran(limit));
+            // While the client closes, the work may go on until the end of the grace.
+            let mut over = pin!(self.held.work_over());
+            poll_fn(|context| {
+                // This reads the clock, so it detects a loss that no timer has reported yet.
+                self.held.work_until()?;
+                if let Poll::Ready(cause) = over.as_mut().poll(context) {
+                    return Poll::Ready(Err(cause));
                 }
-                work.as_mut().poll(context).map(End::Worked)
-            });
-            self.held.run(race).await
+                if let Poll::Ready(limit) = limit.as_mut().poll(context) {
+                    return Poll::Ready(Ok(End::Overran(limit)));
+                }
+                work.as_mut()
+                    .poll(context)
+                    .map(|ended| Ok(End::Worked(ended)))
+            })
+            .await
         };
         let ran = self.held.client().now() - began;
         let (outcome, why) = match &end {
@@ -101,10 +114,11 @@ impl JobRun {
                 JobOutcome::Overran,
                 format!("the job took longer than {limit:?}"),
             ),
-            Err(error) if error.loss() == Some(LossCause::Closed) => {
-                (JobOutcome::Dropped, error.to_string())
-            }
-            Err(error) => (JobOutcome::Lost, error.to_string()),
+            Err(LossCause::Closed) => (
+                JobOutcome::Dropped,
+                format!("the claim was lost: {}", LossCause::Closed),
+            ),
+            Err(cause) => (JobOutcome::Lost, format!("the claim was lost: {cause}")),
         };
         self.claim.end(outcome, &why);
         self.report(outcome, &why, ran);
@@ -119,10 +133,7 @@ impl JobRun {
                 let _ = self.held.release().await;
                 Ok(Once::Failed(JobError::Overran(limit)))
             }
-            Err(error) => match error.loss() {
-                Some(cause) => Ok(Once::Lost(cause)),
-                None => Err(error),
-            },
+            Err(cause) => Ok(Once::Lost(cause)),
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlatch::once::{Job, JobError, JobOutcome, JobRun, Once, Slot};
+use redlatch::{
+    LossCause,
+    once::{Job, JobError, JobOutcome, JobRun, Once, Slot},
+};
 use redlatch_tests::{
     backend::{Backend, assert_tables_empty},
     wait::{GENEROUS, eventually},
@@ -17,6 +20,9 @@ behaviours!(once::behaviour as once_behaviour:
     change_of_the_period_neither_blocks_nor_repeats,
     other_process_is_told_of_the_run_under_way,
     failed_slot_is_open_while_retries_remain,
+    job_has_three_retries_by_default,
+    closing_client_lets_a_run_finish,
+    closing_client_drops_a_run_that_does_not_finish,
     tokens_rise_from_attempt_to_attempt,
     each_key_is_a_slot,
     gap_begins_at_the_end_of_a_run,
@@ -143,6 +149,56 @@ async fn failed_slot_is_open_while_retries_remain(backend: &Backend) {
     assert!(succeed(&daily(&client, 20_001)).await.ran().is_some());
 }
 
+async fn job_has_three_retries_by_default(backend: &Backend) {
+    let client = backend.client().await;
+    let job = client.once("x").every(DAY).at(day(20_000));
+    for _ in 0..4 {
+        assert!(matches!(fail(&job).await, Once::Failed(_)));
+    }
+    assert!(matches!(succeed(&job).await, Once::Exhausted(_)));
+}
+
+async fn closing_client_lets_a_run_finish(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let job = daily(&client, 20_000);
+    let begun = Notify::new();
+    let work = async |run: &JobRun| {
+        begun.notify_one();
+        run.ending(Duration::ZERO).await;
+        assert!(run.check().is_err(), "the work is told");
+        tokio::task::yield_now().await;
+        Ok::<_, String>(run.token())
+    };
+    let close = async {
+        begun.notified().await;
+        client.close(GENEROUS).await;
+    };
+    let (ran, ()) = tokio::join!(job.run(work), close);
+    let token = ran.unwrap().ran().unwrap();
+    let Once::Done(record) = succeed(&daily(&other, 20_000)).await else {
+        panic!("it has run twice");
+    };
+    assert_eq!((record.outcome, record.token), (JobOutcome::Done, token));
+}
+
+async fn closing_client_drops_a_run_that_does_not_finish(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let job = daily(&client, 20_000);
+    let begun = Notify::new();
+    let work = async |_: &JobRun| {
+        begun.notify_one();
+        std::future::pending::<Result<(), String>>().await
+    };
+    let close = async {
+        begun.notified().await;
+        client.close(Duration::from_millis(200)).await;
+    };
+    let (ran, ()) = tokio::join!(job.run(work), close);
+    assert!(matches!(ran.unwrap(), Once::Lost(LossCause::Closed)));
+    let record = daily(&other, 20_000).last().await.unwrap().unwrap();
+    assert_eq!(record.outcome, JobOutcome::Dropped);
+}
+
 async fn tokens_rise_from_attempt_to_attempt(backend: &Backend) {
     let client = backend.client().await;
     let mut seen = Vec::new();
@@ -163,7 +219,7 @@ async fn tokens_rise_from_attempt_to_attempt(backend: &Backend) {
 async fn each_key_is_a_slot(backend: &Backend) {
     let client = backend.client().await;
     for key in ["v1", "", "=a b\n", "v2"] {
-        let job = client.once("x").slot(key);
+        let job = client.once("x").slot(key).retries(0);
         assert!(matches!(fail(&job).await, Once::Failed(_)));
         assert!(matches!(succeed(&job).await, Once::Exhausted(_)), "{key:?}");
         let job = job.retries(1);
@@ -181,7 +237,7 @@ async fn each_key_is_a_slot(backend: &Backend) {
 async fn gap_begins_at_the_end_of_a_run(backend: &Backend) {
     let client = backend.client().await;
     let gap = Duration::from_secs(2);
-    let job = client.once("x").gap(gap);
+    let job = client.once("x").gap(gap).retries(0);
     let (first, _) = succeed(&job).await.ran().unwrap();
     assert!(matches!(succeed(&job).await, Once::Done(_)));
     let ended = job.last().await.unwrap().unwrap().ended;

@@ -28,10 +28,10 @@ pub fn day(number: u32) -> SystemTime {
     UNIX_EPOCH + DAY * number
 }
 
-/// Returns the daily job `x`, asked for the slot of a day. The slot does not depend on the time of
-/// the test.
+/// Returns the daily job `x` without retries, asked for the slot of a day. The slot does not depend
+/// on the time of the test.
 pub fn daily(client: &Client, number: u32) -> Job {
-    client.once("x").every(DAY).at(day(number))
+    client.once("x").every(DAY).at(day(number)).retries(0)
 }
 
 /// Runs work that succeeds. Returns its result, which is the slot and the token.

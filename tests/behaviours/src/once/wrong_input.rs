@@ -54,6 +54,15 @@ async fn options_out_of_bounds_are_refused(backend: &Backend) {
         (job().gap(DAY).at(UNIX_EPOCH), "`at`, which goes with"),
         (job().slot("a").catch_up(1), "`catch_up`, which goes with"),
         (job().every(DAY).catch_up(65), "at most 64"),
+        (
+            job().every(DAY).catch_up(1).at(day(20_000)),
+            "`catch_up` beside `at`",
+        ),
+        (job().every(DAY).keep(DAY), "`keep`, which goes with `slot`"),
+        (
+            job().every(DAY).at(UNIX_EPOCH - DAY),
+            "has `at` before 1970",
+        ),
         (job().every(DAY).max_run(Duration::ZERO), "a max_run of 0ns"),
         (job().slot("a").keep(Duration::ZERO), "a keep of 0ns"),
         (job().every(DAY).retry_pause(long), "at most ten years"),
@@ -177,7 +186,10 @@ async fn further_keyed_slot_than_a_thousand_is_refused(backend: &Backend) {
     }
     let error = error_of(&client.once("x").slot("order-1000")).await;
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
-    assert!(error.to_string().contains("1000 keyed slots"), "{error}");
+    let text = error.to_string();
+    for said in ["\"x\"", "1000 keyed slots", "reset"] {
+        assert!(text.contains(said), "{text}");
+    }
     let known = client.once("x").slot("order-7");
     assert!(succeed(&known).await.ran().is_none());
     assert!(client.once("x").reset().await.unwrap());

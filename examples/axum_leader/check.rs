@@ -69,7 +69,7 @@ async fn disturb(
     url: &str,
     database: &Path,
     balancer: &Balancer,
-    replicas: &mut Vec<Process>,
+    replicas: &mut [Process],
 ) -> Result {
     let leader = agreed(balancer).await?;
     replicas.sort_by_key(|replica| replica.address != leader);

@@ -226,7 +226,10 @@ fn check(history: &[Line], records: &Records) -> Result<Summary, String> {
             return Err(format!("two runs overlap: {one:?}, {next:?}"));
         }
         summary.failures += usize::from(one.has("fails"));
-        match (next.slot - one.slot, one.has("ends")) {
+        let Some(distance) = next.slot.checked_sub(one.slot) else {
+            return Err(format!("an earlier slot runs again: {one:?}, {next:?}"));
+        };
+        match (distance, one.has("ends")) {
             (0, true) if one.is_recorded(records) => {
                 return Err(format!("a slot runs after its success: {one:?}, {next:?}"));
             }
@@ -316,7 +319,8 @@ fn broken_histories_are_noticed() {
     ];
     let summary = check(&written(&good), &none).unwrap();
     assert_eq!((summary.slots, summary.runs, summary.failures), (2, 3, 1));
-    let broken: [(&str, &[_]); 5] = [
+    let broken: [(&str, &[_]); 6] = [
+        ("earlier slot", &[("ends", 2, 1, 1), ("begins", 1, 1, 2)]),
         (
             "overlap",
             &[("begins", 1, 1, 1), ("begins", 1, 2, 2), ("works", 1, 1, 1)],

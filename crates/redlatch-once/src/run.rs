@@ -35,6 +35,20 @@ use crate::{
 /// When the client closes, `check` fails and [`ending`](Held::ending) resolves. The work may go on
 /// until the end of the grace of [`close`](redlatch_core::Client::close), and its outcome is
 /// recorded.
+///
+/// It cannot outlive the work:
+///
+/// ```compile_fail,E0521
+/// # fn spawn(_: impl Future<Output = ()> + Send + 'static) {}
+/// # async fn example(job: redlatch_once::Job) {
+/// job.run(async |run: &redlatch_once::JobRun| {
+///     // A task may run for longer than the work, so it cannot have the run.
+///     spawn(async move { run.lost().await; });
+///     Ok::<(), String>(())
+/// })
+/// .await;
+/// # }
+/// ```
 pub struct JobRun {
     held: Held,
     claim: Arc<SlotClaim>,

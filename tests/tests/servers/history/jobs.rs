@@ -264,7 +264,7 @@ struct Run<'a> {
     slot: u64,
     attempt: u32,
     token: u64,
-    /// The first and the last moment of the work.
+    /// The first and the last moment of the work; never, if it has none that counts.
     begin: u64,
     end: u64,
     lines: Vec<&'a Line>,
@@ -273,14 +273,16 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(lines: Vec<&'a Line>) -> Self {
         let at_work = lines.iter().filter(|line| line.what != "recorded");
-        let times: Vec<_> = at_work.map(|line| line.at).collect();
+        // A process that is suspended within a poll goes on with it.
+        let prompt = at_work.filter(|line| line.is_prompt());
+        let times: Vec<_> = prompt.map(|line| line.at).collect();
         let first = lines[0];
         Self {
             slot: first.slot,
             attempt: first.attempt,
             token: first.token,
-            begin: times.iter().copied().min().unwrap_or(first.at),
-            end: times.iter().copied().max().unwrap_or(first.at),
+            begin: times.iter().copied().min().unwrap_or(u64::MAX),
+            end: times.iter().copied().max().unwrap_or(0),
             lines,
         }
     }
@@ -300,6 +302,7 @@ impl<'a> Run<'a> {
 fn written(lines: &[(&str, u64, u32, u64)]) -> Vec<Line> {
     let line = |(at, &(what, slot, attempt, token)): (usize, &(&str, u64, u32, u64))| Line {
         at: at as u64,
+        poll: 0,
         ..Line::now(what, slot * PERIOD.as_millis() as u64, attempt, token)
     };
     lines.iter().enumerate().map(line).collect()

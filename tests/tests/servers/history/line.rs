@@ -4,6 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::poll::taken;
+
 /// Something that a process did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
@@ -16,6 +18,8 @@ pub(super) struct Line {
     pub(super) token: u64,
     /// What the process believes the time to be, in seconds since 1970.
     pub(super) wall: u64,
+    /// The µs since the poll began in which it did so.
+    pub(super) poll: u64,
     /// The process, which the reader adds.
     pub(super) by: usize,
 }
@@ -23,13 +27,15 @@ pub(super) struct Line {
 impl Line {
     /// Returns a line of this moment.
     pub(super) fn now(what: &str, slot: u64, attempt: u32, token: u64) -> Self {
+        let at = now();
         Self {
-            at: now(),
+            at,
             what: what.to_owned(),
             slot,
             attempt,
             token,
             wall: wall(),
+            poll: taken(at),
             by: 0,
         }
     }
@@ -43,9 +49,10 @@ impl Line {
             attempt,
             token,
             wall,
+            poll,
             ..
         } = self;
-        println!("{MARK}{at} {what} {slot} {attempt} {token} {wall}");
+        println!("{MARK}{at} {what} {slot} {attempt} {token} {wall} {poll}");
     }
 
     /// Reads a line of process `by`; `None` if it is of the test runner.
@@ -59,8 +66,14 @@ impl Line {
             attempt: words.next()?.parse().ok()?,
             token: words.next()?.parse().ok()?,
             wall: words.next()?.parse().ok()?,
+            poll: words.next()?.parse().ok()?,
             by,
         })
+    }
+
+    /// Tells whether the process was not suspended within the poll.
+    pub(super) const fn is_prompt(&self) -> bool {
+        self.poll < PROMPT
     }
 
     /// Returns by how many seconds the process's clock was wrong.
@@ -71,7 +84,7 @@ impl Line {
 }
 
 /// Returns the µs of the machine's monotonic clock, which all processes share and nobody shifts.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let part = |part: i64| u64::try_from(part).unwrap();
     part(now.tv_sec) * 1_000_000 + part(now.tv_nsec) / 1_000
@@ -84,3 +97,7 @@ fn wall() -> u64 {
 }
 
 const MARK: &str = "history: ";
+
+/// The longest poll in µs that counts: far shorter than a suspension, and than what is left of a
+/// lease while it is renewed.
+const PROMPT: u64 = 50_000;

@@ -7,6 +7,7 @@
 mod crew;
 mod jobs;
 mod line;
+mod poll;
 mod process;
 mod terms;
 

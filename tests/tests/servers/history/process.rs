@@ -1,6 +1,6 @@
 //! What a process of a history does.
 
-use std::{env, time::Duration};
+use std::{env, sync::Arc, time::Duration};
 
 use redlatch::{
     Client, ErrorKind, Term,
@@ -9,7 +9,10 @@ use redlatch::{
 use redlatch_tests::fixture::{MS, SECOND};
 use tokio::time::sleep;
 
-use super::line::Line;
+use super::{
+    line::Line,
+    poll::{NotingRuntime, noted},
+};
 
 /// The time between two slots.
 pub(super) const PERIOD: Duration = Duration::from_millis(1_200);
@@ -34,16 +37,17 @@ async fn run_as_a_process_of_a_history() {
         std::process::exit(0);
     });
     let client = loop {
-        match Client::connect(&url).await {
+        let runtime = Arc::new(NotingRuntime::new());
+        match Client::builder(&url).runtime(runtime).connect().await {
             Ok(client) => break client,
             // The server is away just now.
             Err(_) => sleep(100 * MS).await,
         }
     };
     match role.as_str() {
-        "server" => serve(&job(&client)).await,
-        "caller" => call(&job(&client)).await,
-        "candidate" => campaign(&client).await,
+        "server" => noted(serve(&job(&client))).await,
+        "caller" => noted(call(&job(&client))).await,
+        "candidate" => noted(campaign(&client)).await,
         role => panic!("nobody knows {role}"),
     }
 }

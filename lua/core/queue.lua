@@ -26,8 +26,8 @@ local function queue_is_called(called, member)
 end
 
 -- Returns the first living member, and the ms until which it is alive. Returns nil if there is
--- none, and nil, true if too many dead ones precede it. O(log n) and O(dead, at most 64). Writes
--- only if some are dead.
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
+-- n) and O(dead, at most 64). Writes only if some are dead.
 local function queue_head(q, l, now, called)
   local removed = 0
   local count = 0
@@ -53,7 +53,7 @@ local function queue_head(q, l, now, called)
       return nil
     end
   until removed >= 48
-  return nil, true
+  return nil, true, true
 end
 
 -- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until

@@ -6,6 +6,7 @@
 //!   `docs/reliability/soak.md`.
 //! * `bench`: runs the benchmarks, optimised; see `docs/PERFORMANCE.md`.
 //! * `lua`: prints a script as servers run it.
+//! * `vectors`: records the vectors of `docs/PROTOCOL.md`.
 //! * `items`: counts the public items of the core.
 //! * `check`: the heavy checks that the gate does not run.
 //! * `ci`: `test`, then all other checks that a change must pass.
@@ -31,6 +32,7 @@ mod soak;
 mod steps;
 mod suite;
 mod tally;
+mod vectors;
 
 use std::{env, process::ExitCode};
 
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::forward(&args),
         Task::Bench(args) => bench::forward(&args),
         Task::Lua(args) => lua::run(&args),
+        Task::Vectors => vectors::run(),
         Task::Items => items::run().map(|()| Verdict::Passed),
         Task::Check(args) => check::run(&args),
     };
@@ -79,6 +82,7 @@ enum Task {
     Bench(Vec<String>),
     Lua(Vec<String>),
     Items,
+    Vectors,
     Check(Vec<String>),
 }
 
@@ -104,7 +108,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     for arg in args {
         match (arg.as_str(), arg.strip_prefix("--servers=")) {
             ("help" | "--help" | "-h", _) => return Ok(Task::Help),
-            ("test" | "ci" | "items", _) if task.is_none() => task = Some(arg),
+            ("test" | "ci" | "items" | "vectors", _) if task.is_none() => task = Some(arg),
             (_, Some(list)) => wanted = Wanted::from_list(list)?,
             _ => return Err(format!("unknown argument {arg:?}")),
         }
@@ -112,6 +116,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Task, String> {
     match task.as_deref() {
         Some("test") => Ok(Task::Test(wanted)),
         Some("items") => Ok(Task::Items),
+        Some("vectors") => Ok(Task::Vectors),
         Some(_) => Ok(Task::Ci(wanted)),
         None => Err("no task given".to_owned()),
     }
@@ -131,6 +136,7 @@ tasks:
   soak   runs everything on real servers under faults; `cargo xtask soak --help` tells more
   bench  runs the benchmarks; `cargo xtask bench --help` tells what it takes
   lua    prints a script as servers run it, joined with the parts it shares with others
+  vectors  records the vectors of docs/PROTOCOL.md into the folder vectors
   items  counts the public items of the core in its documentation
   check  runs a heavy check; `cargo xtask check` lists them
   ci     runs test, then fmt, clippy, docs, each crate with each feature, packaging
@@ -164,6 +170,7 @@ mod tests {
         assert_eq!(parsed("lua fair/release"), Ok(Task::Lua(script)));
         let load = vec!["load".to_owned()];
         assert_eq!(parsed("items"), Ok(Task::Items));
+        assert_eq!(parsed("vectors"), Ok(Task::Vectors));
         assert_eq!(parsed("check load"), Ok(Task::Check(load)));
         assert_eq!(parsed("test --help"), Ok(Task::Help));
         let wanted = Wanted::from_list("/a,/b").expect("a list");

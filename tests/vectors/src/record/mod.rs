@@ -1,0 +1,68 @@
+//! The calls that are recorded, one scene after another. Each scene has a server of its own.
+//!
+//! Clients are `a1` to `e5`, which keeps the vectors short: scripts do not read the ids of clients,
+//! and real ones have 32 digits. The lease is 30 s and tokens are kept for 10 minutes, so that the
+//! TTL of a hold is 630 s.
+
+mod core;
+mod election;
+mod exclusive;
+mod fair;
+mod fence;
+mod latch;
+mod once;
+mod pool;
+mod pool_queue;
+mod rwlock;
+mod rwlock_queue;
+
+use crate::{Bed, Vector};
+
+/// Records all calls.
+pub fn all() -> Vec<Vector> {
+    let mut vectors = Vec::new();
+    let mut scene = |play: &dyn Fn(&mut Bed)| {
+        let mut bed = Bed::new();
+        play(&mut bed);
+        vectors.extend(bed.finish());
+    };
+    scene(&core::probe);
+    for kind in exclusive::KINDS {
+        for play in exclusive::SCENES {
+            scene(&|bed| play(bed, kind));
+        }
+        if kind.queued {
+            scene(&|bed| fair::in_order(bed, kind));
+            scene(&|bed| fair::dead_waiters(bed, kind));
+        }
+    }
+    for play in [
+        fair::inspection,
+        election::terms,
+        latch::life,
+        latch::refusals,
+        once::slots,
+        once::keyed,
+        once::refusals,
+        fence::writes,
+        fence::refusals,
+        pool::holds,
+        pool::changes,
+        pool::merged,
+        pool::expiring,
+        pool_queue::waiters,
+        pool_queue::dead,
+        rwlock::readers,
+        rwlock::writer,
+        rwlock::upgrade,
+        rwlock::ends,
+        rwlock::merged,
+        rwlock_queue::batch,
+        rwlock_queue::dead,
+    ] {
+        scene(&play);
+    }
+    // Readers find the calls of one script together.
+    vectors.sort_by(|a: &Vector, b: &Vector| a.script.cmp(&b.script));
+    vectors
+}

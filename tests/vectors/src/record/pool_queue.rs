@@ -1,0 +1,84 @@
+//! The waiters of a pool.
+
+use super::pool::KEYS;
+use crate::Bed;
+
+const ACQUIRE: &str = "pool/acquire";
+
+pub(super) fn waiters(bed: &mut Bed) {
+    bed.run(ACQUIRE, KEYS, "by semaphore:1 a1:1 3 30000 3 - - -");
+    let wait = |bed: &mut Bed, name: &str, attempt: &str, need: u32| {
+        let args = format!("by semaphore:1 {attempt} {need} 30000 3 5000 @{attempt} -");
+        bed.call(name, ACQUIRE, KEYS, &args)
+    };
+    wait(bed, "busy, the first in line", "b2:1", 2);
+    wait(bed, "busy, a second waiter of the same client", "b2:2", 1);
+    wait(bed, "busy, another client", "c3:1", 1);
+    let release = "semaphore:1 - - 600000 - 1 0 a1:1";
+    bed.call(
+        "two permits come back, and the first in line is notified",
+        "pool/release",
+        KEYS,
+        release,
+    );
+    let name = "busy, since it is the turn of another waiter of this client";
+    wait(bed, name, "b2:2", 1);
+    bed.call(
+        "a try does not overtake",
+        ACQUIRE,
+        KEYS,
+        "by semaphore:1 d4:1 1 30000 3 - - -",
+    );
+    wait(bed, "the notified waiter is granted", "b2:1", 2);
+    let all = "semaphore:1 - - 600000 - 0 0 a1:1 b2:1";
+    bed.call(
+        "three permits come back, and two waiters are notified",
+        "pool/release",
+        KEYS,
+        all,
+    );
+    wait(
+        bed,
+        "granted, the second in line while the first is called",
+        "c3:1",
+        1,
+    );
+    bed.call(
+        "the entries of a client",
+        "pool/withdraw",
+        KEYS,
+        "list redlatch:w:b2 semaphore:1",
+    );
+    bed.call(
+        "an entry is removed",
+        "pool/withdraw",
+        KEYS,
+        "strike redlatch:w:b2 semaphore:1 2",
+    );
+    wait(bed, "granted, and nobody is left in line", "d4:2", 1);
+    wait(bed, "busy, it needs all", "e5:1", 3);
+    let keys = "n n:d n:q n:l n:o n:p";
+    let smaller = "by semaphore:1 a1:9 30000 set 2 -";
+    bed.call(
+        "a smaller size, and who needs more is told",
+        "pool/change",
+        keys,
+        smaller,
+    );
+    let leave = "semaphore:1 e5:2 by 600000 @e5:2:1 0 0 e5:2";
+    bed.call("a waiter leaves", "pool/release", KEYS, leave);
+}
+
+pub(super) fn dead(bed: &mut Bed) {
+    bed.run(ACQUIRE, KEYS, "by semaphore:1 a1:1 1 30000 1 - - -");
+    for n in 1..=65 {
+        let args = format!("by semaphore:1 b2:{n} 1 30000 1 5000 @b2:{n} -");
+        bed.run(ACQUIRE, KEYS, &args);
+    }
+    bed.pass(3000);
+    bed.run(ACQUIRE, KEYS, "by semaphore:1 c3:1 1 30000 1 5000 @c3:1 -");
+    bed.pass(2500);
+    let args = "by semaphore:1 d4:1 1 30000 1 5000 @d4:1 -";
+    let reply = bed.call("more, since dead waiters are left", ACQUIRE, KEYS, args);
+    assert_eq!(reply[1], "more", "{reply:?}");
+}

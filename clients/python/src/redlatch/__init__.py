@@ -1,0 +1,47 @@
+"""Distributed locks over Redis and Valkey: leases, fencing tokens, and notice of loss.
+
+```python
+import redlatch
+
+client = redlatch.Client.from_url("redis://localhost")
+with client.lock("nightly-report") as hold:
+    write_report(fencing_token=hold.token)
+```
+
+`redlatch.aio` has the same for asyncio.
+"""
+
+from . import aio
+from ._sync import Client, FairLock, Hold, Lock
+from .errors import (
+    ClientClosed,
+    InvalidLease,
+    InvalidName,
+    LockBusy,
+    LockLost,
+    ProtocolError,
+    RedlatchError,
+    Refused,
+    Unavailable,
+    WrongKind,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Client",
+    "ClientClosed",
+    "FairLock",
+    "Hold",
+    "InvalidLease",
+    "InvalidName",
+    "Lock",
+    "LockBusy",
+    "LockLost",
+    "ProtocolError",
+    "RedlatchError",
+    "Refused",
+    "Unavailable",
+    "WrongKind",
+    "aio",
+]

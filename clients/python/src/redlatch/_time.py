@@ -1,0 +1,70 @@
+"""Clocks, leases and margins. All times are ms. See "Time" in docs/PROTOCOL.md."""
+
+from __future__ import annotations
+
+import time
+
+from .errors import InvalidLease
+
+_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
+
+# The last server time at which a request may act, from the time of its sending.
+REACH = 5000.0
+# A timer may be this late: the holder is told this long before its deadline.
+TIMER_GRAIN = 2.0
+_YEAR = 365 * 24 * 3600 * 1000
+
+
+def now() -> float:
+    """Returns the ms of a clock that never goes back.
+
+    On Linux it also counts the time of a suspended machine.
+    """
+    if _BOOTTIME is not None:
+        return time.clock_gettime_ns(_BOOTTIME) / 1e6
+    return time.monotonic_ns() / 1e6
+
+
+def lease_ms(seconds: float, *, renewed: bool) -> int:
+    """Returns a lease in whole ms.
+
+    Raises `InvalidLease` if it is out of bounds.
+    """
+    ms = int(seconds * 1000)
+    least = 1000 if renewed else 50
+    if not least <= ms <= _YEAR:
+        raise InvalidLease(
+            f"a lease of {seconds} s is not allowed; it is {least / 1000} s to 365 days"
+        )
+    return ms
+
+
+def valid_until(sent: float, lease: float, drift: float) -> float:
+    """Returns until when the holder may rely on a lease that was asked for at `sent`.
+
+    The rule is from C. Gray and D. Cheriton, "Leases", SOSP 1989: count from before the sending,
+    and take off what two clocks may differ by.
+    """
+    margin = 2 * drift * lease + 4
+    return sent + max(lease - margin, 0)
+
+
+def attempt_timeout(lease: float) -> float:
+    """Returns how long one request waits for its reply."""
+    return min(max(lease / 6, 10.0), 1000.0)
+
+
+class ServerClock:
+    """The server's time as its replies tell it, advanced by this process's clock."""
+
+    def __init__(self, received: float, millis: float) -> None:
+        self._received, self._millis = received, millis
+
+    def observe(self, received: float, millis: float) -> None:
+        """Takes over the time of a reply. An older reply changes nothing."""
+        if received >= self._received:
+            self._received, self._millis = received, millis
+
+    def act_before(self, now: float) -> int:
+        """Returns the last server time at which a request that is sent now may act."""
+        return int(self._millis + max(now - self._received, 0)) + int(REACH)

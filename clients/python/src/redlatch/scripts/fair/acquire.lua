@@ -1,0 +1,513 @@
+local KIND = 'fair:1'
+-- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
+-- precedes the scripts that set or read marks, and does nothing by itself.
+--
+-- K  v            `<first> <last> <marks in the last> <end of the first> <end of the last>`, the
+--                 list of chunks; absent without marks
+--    v<i>         `<end> <attempt> …`, chunk i: at most 64 attempts; their marks are over at the
+--                 chunk's end (ms)
+--    v:<attempt>  ms until which copies of the attempt may act
+--
+-- A script reads a mark by its name, and only if `v` exists. Expired marks are harmless. Each
+-- script that takes the name or sets a mark removes the marks of one expired chunk, so that its
+-- cost does not grow with their number. Times are text of 13 digits and compared as text.
+
+-- Size of a chunk, and the ms by which it outlasts its first mark.
+local MARKS = 64
+local MARKS_SPAN = 500
+
+-- Removes the marks of the first chunk if all of them are over. Returns the new `v`. O(1), with an
+-- expired chunk O(64). Begins with HDEL, which a full server accepts.
+local function marks_sweep(key, v, now)
+  local first, last, count, over, newest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  if over and over >= now then
+    return v
+  elseif not over then
+    redis.call('HDEL', key, 'v')
+    return false
+  end
+  local gone = {'v' .. first}
+  local fields = {}
+  for attempt in string.gmatch(string.sub(redis.call('HGET', key, 'v' .. first) or '', 15), '%S+') do
+    fields[#fields + 1] = 'v:' .. attempt
+  end
+  if fields[1] then
+    local ends = redis.call('HMGET', key, unpack(fields))
+    for i = 1, #fields do
+      -- A prolonged mark is in a later chunk as well.
+      if ends[i] and ends[i] < now then
+        gone[#gone + 1] = fields[i]
+      end
+    end
+  end
+  if first == last then
+    gone[#gone + 1] = 'v'
+    redis.call('HDEL', key, unpack(gone))
+    return false
+  end
+  redis.call('HDEL', key, unpack(gone))
+  first = first + 1 .. ''
+  over = newest
+  if first ~= last then
+    over = string.sub(redis.call('HGET', key, 'v' .. first) or now, 1, 13)
+  end
+  v = first .. ' ' .. last .. ' ' .. count .. ' ' .. over .. ' ' .. newest
+  redis.call('HSET', key, 'v', v)
+  return v
+end
+
+-- Marks an attempt whose copies could act until `void`. `v` is that field; `kind` becomes field k.
+-- O(1), plus the removal of a chunk. Begins with HDEL, which a full server accepts. The caller sets
+-- the key's TTL.
+local function marks_add(key, v, kind, attempt, void, now)
+  redis.call('HDEL', key, '')
+  v = v and marks_sweep(key, v, now)
+  local first, last, count, over, newest = '1', '0', '0', '', ''
+  if v then
+    first, last, count, over, newest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  end
+  local f = redis.call('HMGET', key, 'v:' .. attempt, 'v' .. last)
+  if f[1] and f[1] >= void then
+    return
+  end
+  local chunk = f[2]
+  if chunk and count + 0 < MARKS and void <= newest then
+    chunk = chunk .. ' ' .. attempt
+    count = count + 1
+  else
+    newest = (void + MARKS_SPAN) .. ''
+    last = last + 1 .. ''
+    count = 1
+    chunk = newest .. ' ' .. attempt
+    if over == '' then
+      over = newest
+    end
+  end
+  v = first .. ' ' .. last .. ' ' .. count .. ' ' .. over .. ' ' .. newest
+  redis.call('HSET', key, 'k', kind, 'v', v, 'v' .. last, chunk, 'v:' .. attempt, void)
+end
+
+-- Publishes messages. This part precedes every script that publishes.
+
+-- Publishes `message`. Verb and channel may come from a sorted set that others can write to, so
+-- this function sends messages and nothing else.
+local function publish(verb, channel, message)
+  if verb == 'PUBLISH' or verb == 'SPUBLISH' then
+    redis.pcall(verb, channel, message)
+  end
+end
+
+-- The waiters of one object, served in order of arrival. This part follows core/publish.lua and
+-- precedes every script that uses such a queue. It does nothing by itself.
+--
+-- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of
+--    arrival
+-- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
+--    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
+-- K  fields
+--      n  ms until which there may be waiters; none if it is absent or over
+--      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
+--
+-- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
+-- Each script that looks removes dead waiters at the front, 64 at most. Times are text of 13 digits
+-- and compared as text. Tickets have 16 digits and never pass through `..`.
+
+-- How long a notified waiter may take to come, in ms.
+local GRACE = 5000
+
+local function queue_client(member)
+  return string.match(member, '^%u+ ([^ {]+)')
+end
+
+-- Returns true if `called`, the field y, names `member`.
+local function queue_is_called(called, member)
+  return called and string.sub(called, 15) == member
+end
+
+-- Returns the first living member, and the ms until which it is alive. Returns nil if there is
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
+-- n) and O(dead, at most 64). Writes only if some are dead.
+local function queue_head(q, l, now, called)
+  local removed = 0
+  local count = 0
+  repeat
+    local members = redis.call('ZRANGE', q, 0, count)
+    count = 15
+    for i = 1, #members do
+      local member = members[i]
+      local alive = redis.call('ZSCORE', l, queue_client(member))
+      if alive and queue_is_called(called, member) then
+        local patience = string.sub(called, 1, 13)
+        if patience < alive then
+          alive = patience
+        end
+      end
+      if alive and alive > now then
+        return member, alive
+      end
+      redis.call('ZREM', q, member)
+      removed = removed + 1
+    end
+    if #members == 0 then
+      return nil
+    end
+  until removed >= 48
+  return nil, true, true
+end
+
+-- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
+-- which K certainly lives. A full server refuses the first write. O(log clients).
+local function queue_touch(k, q, l, now, member, alive, flag, ends)
+  local last = alive
+  if flag and flag > alive then
+    last = flag
+  end
+  redis.call('HSET', k, 'n', last)
+  if not ends or ends < last then
+    if redis.call('PTTL', k) < last - now then
+      redis.call('PEXPIRE', k, last - now)
+    end
+  end
+  redis.call('ZADD', l, alive, queue_client(member))
+  redis.call('PEXPIRE', l, last - now)
+  redis.call('PEXPIRE', q, last - now)
+  return last
+end
+
+-- Adds a waiter, whose client is recorded as alive, behind all others. Returns 1, or 0 if it is
+-- there already, and the new field y. Q lives until `last`. O(log n).
+local function queue_enter(k, q, now, micros, member, last, called)
+  if redis.call('ZSCORE', q, member) then
+    return 0, called
+  end
+  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
+  if newest and micros <= newest then
+    micros = string.format('%.0f', newest + 1)
+  end
+  redis.call('ZADD', q, micros, member)
+  if not newest then
+    redis.call('PEXPIRE', q, last - now)
+  end
+  if queue_is_called(called, member) then
+    -- It was notified and did not come in time: it joins at the end.
+    redis.call('HDEL', k, 'y')
+    called = false
+  end
+  return 1, called
+end
+
+-- Notifies a waiter of its turn. Begins with a write that a full server accepts.
+local function queue_call(k, now, member)
+  redis.call('HDEL', k, '')
+  redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
+  local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
+  publish(verb, channel, k .. ' ' .. n)
+end
+
+-- Makes a living client look when too many dead waiters are at the front for one script: one of
+-- those that came last.
+local function queue_call_any(k, q, l, now)
+  for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
+    local verb, channel = string.match(member, '^(%u+) (%S+)')
+    local alive = redis.call('ZSCORE', l, queue_client(member))
+    if verb ~= 'NONE' and alive and alive > now then
+      publish(verb, channel, k)
+      return
+    end
+  end
+end
+
+-- Returns the ms until which any of those before the first waiter of `client` counts as alive, if
+-- that waiter is among the first 16. The head is alive until `alive`. After that time, if nobody
+-- has come, the client should look. Returns nil if that waiter is the head itself. Also nil if it
+-- is not among the first 16, unless `now` is given and at most 16 clients are alive: then all of
+-- them may look.
+local function queue_before(q, l, client, alive, now)
+  local members = redis.call('ZRANGE', q, 0, 15)
+  local ahead, found = {}, false
+  for i = 1, #members do
+    local other = queue_client(members[i])
+    if other == client then
+      if i == 1 then
+        return nil
+      end
+      found = true
+      break
+    end
+    if i > 1 and not ahead[other] then
+      ahead[other] = true
+    end
+  end
+  if not found and (not now or redis.call('ZCOUNT', l, '(' .. now, '+inf') > 16) then
+    return nil
+  end
+  for one in pairs(ahead) do
+    local until_then = redis.call('ZSCORE', l, one)
+    if until_then and until_then > alive then
+      alive = until_then
+    end
+  end
+  return alive
+end
+
+-- The fair lock's way to wait: in order. This part follows a line that sets KIND and
+-- core/queue.lua, and precedes the scripts in `exclusive`.
+--
+-- Q, L  of each name, see core/queue.lua
+local PARTS = 3
+
+-- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
+-- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
+-- holder, called, entered}: look = '' to leave re-checks to others; called = n of the head, if the
+-- name is free and the head is a waiter of the same client; entered = 1 if this waiter was not in
+-- the queue before. A grant has one item more: 1 if this waiter was the first in the queue. A
+-- script that finds the name free and the head not notified notifies it. O(log waiters) and O(dead,
+-- at most 64), at most 30 commands and 2 for each dead one.
+local function wait(i, m, f, now, micros)
+  local held = f[2] and f[4] > now
+  if not held and f[6] <= now then
+    return nil
+  end
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local register, member = ARGV[6], ARGV[7]
+  local called = redis.call('HGET', key, 'y')
+  local entered, last = 0, nil
+  if register ~= '' then
+    last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
+    f[6] = last
+    if held then
+      entered, called = queue_enter(key, q, now, micros, member, last, called)
+    end
+  end
+
+  local head, alive = queue_head(q, l, now, called)
+  if held then
+    local look = f[4] - now
+    if head and member ~= '' and queue_client(head) ~= queue_client(member) then
+      local before = queue_before(q, l, queue_client(member), alive, now)
+      if not before then
+        look = ''
+      elseif before > f[4] then
+        look = before - now
+      end
+    end
+    return {now, 'busy', i, look, f[2], '', entered}
+  end
+
+  if not head then
+    return alive and {now, 'more'}
+  elseif head == member then
+    f.place = 1
+    return nil
+  end
+  if last then
+    entered, called = queue_enter(key, q, now, micros, member, last, called)
+  end
+  if not queue_is_called(called, head) then
+    queue_call(key, now, head)
+    if now + GRACE < alive + 0 then
+      alive = (now + GRACE) .. ''
+    end
+  end
+  local look, ring = alive - now, ''
+  if member ~= '' then
+    if queue_client(head) == queue_client(member) then
+      ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+    else
+      local before = queue_before(q, l, queue_client(member), alive, now)
+      look = before and before - now or ''
+    end
+  end
+  return {now, 'busy', i, look, '', ring, entered}
+end
+
+-- Notifies the first waiter of name i, unless it was notified before. O(log waiters) and O(dead, at
+-- most 64).
+local function wake(i, m, now)
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local called = redis.call('HGET', key, 'y')
+  local head, more = queue_head(q, l, now, called)
+  if not head then
+    if more then
+      queue_call_any(key, q, l, now)
+    else
+      redis.call('HDEL', key, 'n', 'y')
+      redis.call('DEL', l)
+    end
+  elseif not queue_is_called(called, head) then
+    queue_call(key, now, head)
+  end
+end
+
+-- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.
+local function waiting(_now)
+  return redis.call('ZCARD', KEYS[2])
+end
+
+-- The plain case of an acquisition, which most of them are. This part follows a line that sets
+-- KIND, precedes the scripts that take names, and does nothing by itself.
+
+-- Takes a name that nobody holds or waits for, and on which no attempt was undone: its fields are
+-- kind, owner, token, voids, waiters. `micros` is the time in µs. Returns the token of the new
+-- hold, or nil without a write if the name is not plain. `attempts` is ` <attempt> `. O(1): HSET,
+-- PEXPIRE.
+local function plain_take(key, kind, owner, token, voids, waiters, new_owner, attempts, micros, ends, ttl)
+  if owner or voids or waiters or kind and kind ~= KIND then
+    return nil
+  end
+  local new = micros
+  if token then
+    if new <= token then
+      new = string.format('%.0f', token + 1)
+    end
+    -- A token without an owner was released; z keeps it for a repeated release.
+    redis.call('HSET', key, 'o', new_owner, 'h', attempts, 't', new, 'u', ends, 'z', token)
+  else
+    redis.call('HSET', key, 'k', KIND, 'o', new_owner, 'h', attempts, 't', new, 'u', ends)
+  end
+  redis.call('PEXPIRE', key, ttl)
+  return new
+end
+
+-- Takes m names for one owner, exclusively: all of them or none. This script follows
+-- exclusive/plain_take.lua, core/marks.lua and the kind.lua of its kind, which has KIND, PARTS and
+-- `wait`.
+--
+-- KEYS  1..m      K of each name: the hash that decides
+--       m+1..     the indexes of its waiters, PARTS - 1 for each name; see the kind
+-- ARGV  1 by      last server time in ms at which this may act
+--       2 owner   the new holder, `<client>:<n>`
+--       3 attempt `<client>:<n>`, never used twice
+--       4 lease   ms
+--       5 ttl     ms, lease + retention of the token
+--       6 waiter  ms the waiter stays registered if it has to wait, or '' not to register
+--       7 address for the notification, `<verb> <channel> <n>`, or ''
+-- Reply {now, 'granted', count, token, abandoned, lasts, …}
+--                for one name, then what the kind adds; for more names, four more items each.
+--                abandoned = 1 if the previous holder never released, lasts = ms from now if that
+--                is less than the requested lease (its renewal is forbidden), else ''.
+--                For one name whose kind adds nothing: the same items as one text, separated by
+--                spaces. A list costs the server more than a µs to write, and the client as much
+--                to read.
+--       {now, 'busy', i, look ms, holder, …}
+--                another owner has name i, or it is another's turn; look = ms until the next
+--                re-check is useful; see the kind
+--       {now, 'more'}           too much to remove in one call: ask again at once
+--       {now, 'late'}           `by` has passed
+--       {now, 'void'}           this attempt was undone
+--       {now, 'kind', i, kind}  name i is of another kind
+-- Cost  O(m): TIME, and per name HMGET, HSET, PEXPIRE; a busy answer HMGET and the kind's share;
+--       with void marks HGET, and HGET, HMGET, HDEL, HGET, HSET to remove 64 expired ones; see
+--       core/marks.lua.
+--
+-- Times are compared as text of equal length, which saves conversions. `..` may be used on ms,
+-- which have 13 digits, and not on tokens, which have 16.
+local call = redis.call
+local time = call('TIME')
+if #time[1] ~= 10 then
+  return redis.error_reply('CLOCK the clock of this server is not between 2001 and 2286')
+end
+local micros = string.sub('00000' .. time[2], -6)
+local now = time[1] .. string.sub(micros, 1, 3)
+if now > ARGV[1] or #ARGV[1] ~= 13 then
+  return {now, 'late'}
+end
+
+local owner, attempt, lease, ttl, address = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[7]
+local m = #KEYS / PARTS
+local ends = (now + lease) .. ''
+local names = {}
+for i = 1, m do
+  -- k kind, o owner, t token, u until, v voids, n waiters until
+  local f = call('HMGET', KEYS[i], 'k', 'o', 't', 'u', 'v', 'n')
+  if m == 1 then
+    local token = plain_take(KEYS[1], f[1], f[2], f[3], f[5], f[6], owner, ' ' .. attempt .. ' ', time[1] .. micros, ends, ttl)
+    if token then
+      return now .. ' granted 1 ' .. token .. ' 0 '
+    end
+  end
+  if f[1] ~= KIND and f[1] then
+    return {now, 'kind', i, f[1]}
+  end
+  if f[5] and call('HGET', KEYS[i], 'v:' .. attempt) then
+    return {now, 'void'}
+  end
+  local held = f[2] and f[4] > now
+  if held and f[2] ~= owner or f[6] and not held then
+    local answer = wait(i, m, f, now, time[1] .. micros)
+    if answer then
+      return answer
+    end
+  end
+  names[i] = f
+end
+
+local replies = m > 1 and {}
+for i = 1, m do
+  local key, f = KEYS[i], names[i]
+  local count, token, abandoned, lasts, last = 1, f[3], 0, '', f[3]
+  -- Waiters may need the key for longer than this hold.
+  local life = ttl
+  if f[6] and f[6] - now > ttl + 0 then
+    life = f[6] - now
+  end
+  if not f[2] or f[4] <= now then
+    token = time[1] .. micros
+    if last and token <= last then
+      token = string.format('%.0f', last + 1)
+    end
+    if f[2] then
+      -- A release after the end has emptied the set.
+      if call('HGET', key, 'h') ~= ' ' then
+        abandoned = 1
+        -- A copy of this attempt gets the same answer.
+        call('HSET', key, 'b', token)
+      end
+      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+    elseif last then
+      -- A token without an owner was released; z keeps it for a repeated release.
+      call('HSET', key, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends, 'z', last)
+    else
+      call('HSET', key, 'k', KIND, 'o', owner, 'h', ' ' .. attempt .. ' ', 't', token, 'u', ends)
+    end
+    call('PEXPIRE', key, life)
+  else
+    -- Re-entry: the attempt joins the set; the lease never gets shorter. h attempts, f token whose
+    -- renewal is forbidden, b token after a holder that died
+    local h = call('HMGET', key, 'h', 'f', 'b')
+    local held = h[1]
+    if not string.find(held, ' ' .. attempt .. ' ', 1, true) then
+      held = held .. attempt .. ' '
+    end
+    local later = ends
+    if f[4] > ends or h[2] == token then
+      -- The lease is longer already, or its renewal is forbidden.
+      later = f[4]
+      if f[4] < ends then
+        lasts = f[4] - now
+      end
+    end
+    if h[3] == token then
+      abandoned = 1
+    end
+    call('HSET', key, 'h', held, 'u', later)
+    call('PEXPIRE', key, later - ends + life)
+    local _, spaces = string.gsub(held, ' ', ' ')
+    count = spaces - 1
+  end
+  if f[5] then
+    marks_sweep(key, f[5], now)
+  end
+  if f[6] and address ~= '' then
+    call('ZREM', KEYS[m + i], address)
+  end
+  if m == 1 then
+    if f.place then
+      return {now, 'granted', count, token, abandoned, lasts, f.place}
+    end
+    return now .. ' granted ' .. count .. ' ' .. token .. ' ' .. abandoned .. ' ' .. lasts
+  end
+  local at = 4 * i
+  replies[at - 3], replies[at - 2], replies[at - 1], replies[at] = count, token, abandoned, lasts
+end
+return {now, 'granted', unpack(replies)}

@@ -1,0 +1,276 @@
+local KIND = 'fair:1'
+-- Publishes messages. This part precedes every script that publishes.
+
+-- Publishes `message`. Verb and channel may come from a sorted set that others can write to, so
+-- this function sends messages and nothing else.
+local function publish(verb, channel, message)
+  if verb == 'PUBLISH' or verb == 'SPUBLISH' then
+    redis.pcall(verb, channel, message)
+  end
+end
+
+-- The waiters of one object, served in order of arrival. This part follows core/publish.lua and
+-- precedes every script that uses such a queue. It does nothing by itself.
+--
+-- Q  sorted set, member `<verb> <channel> <n>[ <what>]` -> ticket, in µs and rising in order of
+--    arrival
+-- L  sorted set, member `<channel>` up to a brace, a client -> ms until which its waiters count as
+--    alive. In a cluster a client has a channel for each shard, `<channel>{<tag>}`
+-- K  fields
+--      n  ms until which there may be waiters; none if it is absent or over
+--      y  `<ms> <member>`, the waiter that was notified last, and the ms until which it may come
+--
+-- A waiter is dead if its client has sent nothing for long, or if it was notified and did not come.
+-- Each script that looks removes dead waiters at the front, 64 at most. Times are text of 13 digits
+-- and compared as text. Tickets have 16 digits and never pass through `..`.
+
+-- How long a notified waiter may take to come, in ms.
+local GRACE = 5000
+
+local function queue_client(member)
+  return string.match(member, '^%u+ ([^ {]+)')
+end
+
+-- Returns true if `called`, the field y, names `member`.
+local function queue_is_called(called, member)
+  return called and string.sub(called, 15) == member
+end
+
+-- Returns the first living member, and the ms until which it is alive. Returns nil if there is
+-- none, and nil, true, true if too many dead ones precede it; the third value says only that. O(log
+-- n) and O(dead, at most 64). Writes only if some are dead.
+local function queue_head(q, l, now, called)
+  local removed = 0
+  local count = 0
+  repeat
+    local members = redis.call('ZRANGE', q, 0, count)
+    count = 15
+    for i = 1, #members do
+      local member = members[i]
+      local alive = redis.call('ZSCORE', l, queue_client(member))
+      if alive and queue_is_called(called, member) then
+        local patience = string.sub(called, 1, 13)
+        if patience < alive then
+          alive = patience
+        end
+      end
+      if alive and alive > now then
+        return member, alive
+      end
+      redis.call('ZREM', q, member)
+      removed = removed + 1
+    end
+    if #members == 0 then
+      return nil
+    end
+  until removed >= 48
+  return nil, true, true
+end
+
+-- Records the client of `member` as alive until `alive`. `flag` is the field n, `ends` the ms until
+-- which K certainly lives. A full server refuses the first write. O(log clients).
+local function queue_touch(k, q, l, now, member, alive, flag, ends)
+  local last = alive
+  if flag and flag > alive then
+    last = flag
+  end
+  redis.call('HSET', k, 'n', last)
+  if not ends or ends < last then
+    if redis.call('PTTL', k) < last - now then
+      redis.call('PEXPIRE', k, last - now)
+    end
+  end
+  redis.call('ZADD', l, alive, queue_client(member))
+  redis.call('PEXPIRE', l, last - now)
+  redis.call('PEXPIRE', q, last - now)
+  return last
+end
+
+-- Adds a waiter, whose client is recorded as alive, behind all others. Returns 1, or 0 if it is
+-- there already, and the new field y. Q lives until `last`. O(log n).
+local function queue_enter(k, q, now, micros, member, last, called)
+  if redis.call('ZSCORE', q, member) then
+    return 0, called
+  end
+  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
+  if newest and micros <= newest then
+    micros = string.format('%.0f', newest + 1)
+  end
+  redis.call('ZADD', q, micros, member)
+  if not newest then
+    redis.call('PEXPIRE', q, last - now)
+  end
+  if queue_is_called(called, member) then
+    -- It was notified and did not come in time: it joins at the end.
+    redis.call('HDEL', k, 'y')
+    called = false
+  end
+  return 1, called
+end
+
+-- Notifies a waiter of its turn. Begins with a write that a full server accepts.
+local function queue_call(k, now, member)
+  redis.call('HDEL', k, '')
+  redis.call('HSET', k, 'y', (now + GRACE) .. ' ' .. member)
+  local verb, channel, n = string.match(member, '^(%u+) (%S+) (%d+)')
+  publish(verb, channel, k .. ' ' .. n)
+end
+
+-- Makes a living client look when too many dead waiters are at the front for one script: one of
+-- those that came last.
+local function queue_call_any(k, q, l, now)
+  for _, member in ipairs(redis.call('ZRANGE', q, -16, -1)) do
+    local verb, channel = string.match(member, '^(%u+) (%S+)')
+    local alive = redis.call('ZSCORE', l, queue_client(member))
+    if verb ~= 'NONE' and alive and alive > now then
+      publish(verb, channel, k)
+      return
+    end
+  end
+end
+
+-- Returns the ms until which any of those before the first waiter of `client` counts as alive, if
+-- that waiter is among the first 16. The head is alive until `alive`. After that time, if nobody
+-- has come, the client should look. Returns nil if that waiter is the head itself. Also nil if it
+-- is not among the first 16, unless `now` is given and at most 16 clients are alive: then all of
+-- them may look.
+local function queue_before(q, l, client, alive, now)
+  local members = redis.call('ZRANGE', q, 0, 15)
+  local ahead, found = {}, false
+  for i = 1, #members do
+    local other = queue_client(members[i])
+    if other == client then
+      if i == 1 then
+        return nil
+      end
+      found = true
+      break
+    end
+    if i > 1 and not ahead[other] then
+      ahead[other] = true
+    end
+  end
+  if not found and (not now or redis.call('ZCOUNT', l, '(' .. now, '+inf') > 16) then
+    return nil
+  end
+  for one in pairs(ahead) do
+    local until_then = redis.call('ZSCORE', l, one)
+    if until_then and until_then > alive then
+      alive = until_then
+    end
+  end
+  return alive
+end
+
+-- The fair lock's way to wait: in order. This part follows a line that sets KIND and
+-- core/queue.lua, and precedes the scripts in `exclusive`.
+--
+-- Q, L  of each name, see core/queue.lua
+local PARTS = 3
+
+-- Allows to take name i if it is free and no living waiter came before. Otherwise returns the
+-- answer, and queues the waiter if the call asks for that. The answer is {now, 'busy', i, look,
+-- holder, called, entered}: look = '' to leave re-checks to others; called = n of the head, if the
+-- name is free and the head is a waiter of the same client; entered = 1 if this waiter was not in
+-- the queue before. A grant has one item more: 1 if this waiter was the first in the queue. A
+-- script that finds the name free and the head not notified notifies it. O(log waiters) and O(dead,
+-- at most 64), at most 30 commands and 2 for each dead one.
+local function wait(i, m, f, now, micros)
+  local held = f[2] and f[4] > now
+  if not held and f[6] <= now then
+    return nil
+  end
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local register, member = ARGV[6], ARGV[7]
+  local called = redis.call('HGET', key, 'y')
+  local entered, last = 0, nil
+  if register ~= '' then
+    last = queue_touch(key, q, l, now, member, (now + register) .. '', f[6], held and f[4])
+    f[6] = last
+    if held then
+      entered, called = queue_enter(key, q, now, micros, member, last, called)
+    end
+  end
+
+  local head, alive = queue_head(q, l, now, called)
+  if held then
+    local look = f[4] - now
+    if head and member ~= '' and queue_client(head) ~= queue_client(member) then
+      local before = queue_before(q, l, queue_client(member), alive, now)
+      if not before then
+        look = ''
+      elseif before > f[4] then
+        look = before - now
+      end
+    end
+    return {now, 'busy', i, look, f[2], '', entered}
+  end
+
+  if not head then
+    return alive and {now, 'more'}
+  elseif head == member then
+    f.place = 1
+    return nil
+  end
+  if last then
+    entered, called = queue_enter(key, q, now, micros, member, last, called)
+  end
+  if not queue_is_called(called, head) then
+    queue_call(key, now, head)
+    if now + GRACE < alive + 0 then
+      alive = (now + GRACE) .. ''
+    end
+  end
+  local look, ring = alive - now, ''
+  if member ~= '' then
+    if queue_client(head) == queue_client(member) then
+      ring = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+    else
+      local before = queue_before(q, l, queue_client(member), alive, now)
+      look = before and before - now or ''
+    end
+  end
+  return {now, 'busy', i, look, '', ring, entered}
+end
+
+-- Notifies the first waiter of name i, unless it was notified before. O(log waiters) and O(dead, at
+-- most 64).
+local function wake(i, m, now)
+  local key, q, l = KEYS[i], KEYS[m + i], KEYS[2 * m + i]
+  local called = redis.call('HGET', key, 'y')
+  local head, more = queue_head(q, l, now, called)
+  if not head then
+    if more then
+      queue_call_any(key, q, l, now)
+    else
+      redis.call('HDEL', key, 'n', 'y')
+      redis.call('DEL', l)
+    end
+  elseif not queue_is_called(called, head) then
+    queue_call(key, now, head)
+  end
+end
+
+-- Returns the number of waiters. Dead ones count until a script removes them. O(1): ZCARD.
+local function waiting(_now)
+  return redis.call('ZCARD', KEYS[2])
+end
+
+-- Shows the holder of a name. Writes nothing. This script follows the kind.lua of its kind, which
+-- has KIND and `waiting`.
+--
+-- KEYS  1 K, then the indexes of its waiters
+-- Reply {now, 'free'}
+--       {now, 'kind', kind}
+--       {now, 'held', owner, count, token, remaining ms, waiters}
+-- Cost  O(1): TIME, HMGET, and counting waiters, see the kind.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'h', 't', 'u')
+if f[1] and f[1] ~= KIND then
+  return {now, 'kind', f[1]}
+elseif not f[2] or f[5] <= now then
+  return {now, 'free'}
+end
+local _, spaces = string.gsub(f[3], ' ', ' ')
+return {now, 'held', f[2], spaces - 1, f[4], f[5] - now, waiting(now)}

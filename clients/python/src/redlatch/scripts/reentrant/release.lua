@@ -1,0 +1,292 @@
+local KIND = 'lock:1'
+-- Void marks of undone attempts. A mark keeps late copies of its attempt from acting. This part
+-- precedes the scripts that set or read marks, and does nothing by itself.
+--
+-- K  v            `<first> <last> <marks in the last> <end of the first> <end of the last>`, the
+--                 list of chunks; absent without marks
+--    v<i>         `<end> <attempt> …`, chunk i: at most 64 attempts; their marks are over at the
+--                 chunk's end (ms)
+--    v:<attempt>  ms until which copies of the attempt may act
+--
+-- A script reads a mark by its name, and only if `v` exists. Expired marks are harmless. Each
+-- script that takes the name or sets a mark removes the marks of one expired chunk, so that its
+-- cost does not grow with their number. Times are text of 13 digits and compared as text.
+
+-- Size of a chunk, and the ms by which it outlasts its first mark.
+local MARKS = 64
+local MARKS_SPAN = 500
+
+-- Removes the marks of the first chunk if all of them are over. Returns the new `v`. O(1), with an
+-- expired chunk O(64). Begins with HDEL, which a full server accepts.
+local function marks_sweep(key, v, now)
+  local first, last, count, over, newest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  if over and over >= now then
+    return v
+  elseif not over then
+    redis.call('HDEL', key, 'v')
+    return false
+  end
+  local gone = {'v' .. first}
+  local fields = {}
+  for attempt in string.gmatch(string.sub(redis.call('HGET', key, 'v' .. first) or '', 15), '%S+') do
+    fields[#fields + 1] = 'v:' .. attempt
+  end
+  if fields[1] then
+    local ends = redis.call('HMGET', key, unpack(fields))
+    for i = 1, #fields do
+      -- A prolonged mark is in a later chunk as well.
+      if ends[i] and ends[i] < now then
+        gone[#gone + 1] = fields[i]
+      end
+    end
+  end
+  if first == last then
+    gone[#gone + 1] = 'v'
+    redis.call('HDEL', key, unpack(gone))
+    return false
+  end
+  redis.call('HDEL', key, unpack(gone))
+  first = first + 1 .. ''
+  over = newest
+  if first ~= last then
+    over = string.sub(redis.call('HGET', key, 'v' .. first) or now, 1, 13)
+  end
+  v = first .. ' ' .. last .. ' ' .. count .. ' ' .. over .. ' ' .. newest
+  redis.call('HSET', key, 'v', v)
+  return v
+end
+
+-- Marks an attempt whose copies could act until `void`. `v` is that field; `kind` becomes field k.
+-- O(1), plus the removal of a chunk. Begins with HDEL, which a full server accepts. The caller sets
+-- the key's TTL.
+local function marks_add(key, v, kind, attempt, void, now)
+  redis.call('HDEL', key, '')
+  v = v and marks_sweep(key, v, now)
+  local first, last, count, over, newest = '1', '0', '0', '', ''
+  if v then
+    first, last, count, over, newest = string.match(v, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  end
+  local f = redis.call('HMGET', key, 'v:' .. attempt, 'v' .. last)
+  if f[1] and f[1] >= void then
+    return
+  end
+  local chunk = f[2]
+  if chunk and count + 0 < MARKS and void <= newest then
+    chunk = chunk .. ' ' .. attempt
+    count = count + 1
+  else
+    newest = (void + MARKS_SPAN) .. ''
+    last = last + 1 .. ''
+    count = 1
+    chunk = newest .. ' ' .. attempt
+    if over == '' then
+      over = newest
+    end
+  end
+  v = first .. ' ' .. last .. ' ' .. count .. ' ' .. over .. ' ' .. newest
+  redis.call('HSET', key, 'k', kind, 'v', v, 'v' .. last, chunk, 'v:' .. attempt, void)
+end
+
+-- Publishes messages. This part precedes every script that publishes.
+
+-- Publishes `message`. Verb and channel may come from a sorted set that others can write to, so
+-- this function sends messages and nothing else.
+local function publish(verb, channel, message)
+  if verb == 'PUBLISH' or verb == 'SPUBLISH' then
+    redis.pcall(verb, channel, message)
+  end
+end
+
+-- The plain lock's way to wait: whoever comes first. This part follows a line that sets KIND and
+-- core/publish.lua, and precedes the scripts in `exclusive`.
+--
+-- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
+--    for each name
+local PARTS = 2
+
+-- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
+-- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
+local function wait(i, m, f, now, _micros)
+  if not f[2] or f[4] <= now then
+    return nil
+  end
+  if ARGV[6] ~= '' then
+    local alive = (now + ARGV[6]) .. ''
+    local last = alive
+    if f[6] and f[6] > alive then
+      last = f[6]
+    end
+    redis.call('HSET', KEYS[i], 'n', last)
+    redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
+    redis.call('PEXPIRE', KEYS[m + i], last - now)
+  end
+  return {now, 'busy', i, f[4] - now, f[2]}
+end
+
+-- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
+-- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
+local function wake(i, m, now)
+  local key, queue = KEYS[i], KEYS[m + i]
+  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
+  local first = redis.call('ZPOPMIN', queue)
+  if first[1] then
+    local verb, channel = string.match(first[1], '^(%u+) (%S+)')
+    local left = redis.call('ZCARD', queue)
+    publish(verb, channel, key)
+    return ' ' .. channel .. ' ' .. left
+  else
+    redis.call('HDEL', key, 'n')
+  end
+end
+
+-- Returns the number of living waiters. O(log waiters): ZCOUNT.
+local function waiting(now)
+  return redis.call('ZCOUNT', KEYS[2], now, '+inf')
+end
+
+-- The plain case of a release. This part precedes the scripts that release names, and does nothing
+-- by itself.
+
+-- Ends a hold that lasts, has this token and only this attempt, and that nobody waits for. The
+-- fields h, t, u, n of the name are held, current, until_ms, waiters; `attempts` is ` <attempt> `.
+-- An attempt is never used again, so it alone tells the kind and the owner. Returns false without
+-- a write if the name is not plain. O(1): HDEL, and PEXPIRE if the lease would have outlasted
+-- `keep`, that is now + keep_ms.
+local function plain_free(key, held, current, until_ms, waiters, attempts, token, now, keep, keep_ms)
+  if current ~= token or held ~= attempts or waiters or not until_ms or until_ms <= now then
+    return false
+  end
+  redis.call('HDEL', key, 'o', 'h', 'u')
+  if until_ms > keep then
+    redis.call('PEXPIRE', key, keep_ms)
+  end
+  return true
+end
+
+-- Ends everything that one attempt has on m names: its hold, its place among the waiters, its late
+-- copies. Release, undo of an abandoned acquire, and leave of a waiter are the same operation. This
+-- script follows exclusive/plain_free.lua, core/marks.lua and the kind.lua of its kind, which has
+-- KIND and `wake`.
+--
+-- KEYS  1..m      K of each name
+--       m+1..     the indexes of its waiters, first Q of each; optional (a slot on the move);
+--                 without them nobody is notified
+-- ARGV  1 owner   `<client>:<n>`
+--       2 attempt `<client>:<n>`, or '' to end no hold
+--       3 void    last ms at which a copy of the acquire may act, or '' without copies
+--       4 keep    ms the token is kept after the name is free
+--       5 address the waiter to remove, `<verb> <channel> <n>`, or ''; behind a `+` the next local
+--         waiter, to remove if this call frees the name
+--       6..5+m    token of each hold, or '' where it is not known
+-- Reply {now, verdict, left, …}
+--                two items per name; left = attempts that still hold. For one name: the same items
+--                as one text, separated by spaces, and the kind's report on waiters
+--       released  this call ended the attempt's hold
+--       expired   the same, but the lease had already ended
+--       already   the hold had ended cleanly before
+--       revoked   the hold had been ended by force
+--       taken     the name has passed to a later hold
+--       gone      the hold is unknown
+--       kind      the name is of another kind
+-- Cost  O(m): TIME, and per name HMGET, HDEL, PEXPIRE; with waiters the cost of a notification, see
+--       the kind; with copies on the way + HDEL, HGET, HMGET, HSET, see core/marks.lua.
+--
+-- Needs no `by`: an attempt's id is never used again, so a late or repeated call ends only what
+-- that attempt has. Begins with writes that a full server accepts.
+local call = redis.call
+local time = call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local owner, attempt, void, keep, address = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local m = #ARGV - 5
+
+local reply = m > 1 and {now}
+local told = ''
+for i = 1, m do
+  local key, queue, token = KEYS[i], KEYS[m + i], ARGV[5 + i]
+  -- k kind, o owner, h attempts, t token, u until, n waiters until
+  local f = call('HMGET', key, 'k', 'o', 'h', 't', 'u', 'n')
+  if m == 1 and void == '' and address == '' then
+    if plain_free(key, f[3], f[4], f[5], f[6], ' ' .. attempt .. ' ', token, now, (now + keep) .. '', keep) then
+      return now .. ' released 0'
+    end
+  end
+  local verdict, left = 'kind', 0
+  if f[1] == KIND or not f[1] then
+    local live, rest = f[5] and f[5] > now, f[3]
+    local from, to
+    if f[2] == owner and attempt ~= '' then
+      from, to = string.find(rest, ' ' .. attempt .. ' ', 1, true)
+    end
+
+    if from then
+      rest = string.sub(rest, 1, from) .. string.sub(rest, to + 1)
+      verdict = live and 'released' or call('HGET', key, 'f') == f[4] and 'revoked' or 'expired'
+      if rest == ' ' and live then
+        live = false
+        call('HDEL', key, 'o', 'h', 'u')
+      else
+        -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
+        call('HDEL', key, '')
+        call('HSET', key, 'h', rest)
+      end
+      if token ~= '' and token < f[4] then
+        verdict = 'taken'
+      end
+    elseif not f[4] or token == '' then
+      verdict = 'gone'
+    elseif f[4] == token and (live or not f[2]) then
+      verdict = 'already'
+    else
+      -- z last token that was released, f token that was forced
+      local z = call('HMGET', key, 'z', 'f')
+      if z[1] == token then
+        verdict = 'already'
+      elseif z[2] == token then
+        verdict = 'revoked'
+      elseif f[4] == token then
+        verdict = 'expired'
+      elseif token < f[4] then
+        verdict = 'taken'
+      else
+        verdict = 'gone'
+      end
+    end
+    -- Waiters may need the key for longer than the token.
+    local life = keep
+    if f[6] and f[6] - now > keep + 0 then
+      life = f[6] - now
+    end
+    if not live then
+      call('PEXPIRE', key, life)
+    elseif f[2] == owner then
+      local _, spaces = string.gsub(rest, ' ', ' ')
+      left = spaces - 1
+    end
+
+    if void ~= '' and void >= now then
+      -- Copies of this attempt must not act any more.
+      marks_add(key, call('HGET', key, 'v'), KIND, attempt, void, now)
+      if not live then
+        call('PEXPIRE', key, life)
+      end
+    end
+
+    if queue then
+      if address ~= '' then
+        if string.sub(address, 1, 1) ~= '+' then
+          call('ZREM', queue, address)
+        elseif verdict == 'released' and not live then
+          call('ZREM', queue, string.sub(address, 2))
+        end
+      end
+      if f[6] and not live then
+        told = wake(i, m, now) or ''
+      end
+    end
+  end
+  if m == 1 then
+    return now .. ' ' .. verdict .. ' ' .. left .. told
+  end
+  reply[2 * i], reply[2 * i + 1] = verdict, left
+end
+return reply

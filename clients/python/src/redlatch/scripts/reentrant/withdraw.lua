@@ -1,0 +1,139 @@
+local KIND = 'lock:1'
+-- Publishes messages. This part precedes every script that publishes.
+
+-- Publishes `message`. Verb and channel may come from a sorted set that others can write to, so
+-- this function sends messages and nothing else.
+local function publish(verb, channel, message)
+  if verb == 'PUBLISH' or verb == 'SPUBLISH' then
+    redis.pcall(verb, channel, message)
+  end
+end
+
+-- The plain lock's way to wait: whoever comes first. This part follows a line that sets KIND and
+-- core/publish.lua, and precedes the scripts in `exclusive`.
+--
+-- Q  sorted set, waiter's address `<verb> <channel> <n>` -> ms until which it counts as alive; one
+--    for each name
+local PARTS = 2
+
+-- Registers a waiter for name i, if the call asks for that. Any caller may take a free name. The
+-- answer's `look` is the rest of the lease. O(log waiters): HSET, ZADD, PEXPIRE.
+local function wait(i, m, f, now, _micros)
+  if not f[2] or f[4] <= now then
+    return nil
+  end
+  if ARGV[6] ~= '' then
+    local alive = (now + ARGV[6]) .. ''
+    local last = alive
+    if f[6] and f[6] > alive then
+      last = f[6]
+    end
+    redis.call('HSET', KEYS[i], 'n', last)
+    redis.call('ZADD', KEYS[m + i], alive, ARGV[7])
+    redis.call('PEXPIRE', KEYS[m + i], last - now)
+  end
+  return {now, 'busy', i, f[4] - now, f[2]}
+end
+
+-- Notifies one living waiter of name i. Returns its channel and the number of the others. O(log
+-- waiters, dead waiters): ZREMRANGEBYSCORE, ZPOPMIN, ZCARD, PUBLISH.
+local function wake(i, m, now)
+  local key, queue = KEYS[i], KEYS[m + i]
+  redis.call('ZREMRANGEBYSCORE', queue, '-inf', now)
+  local first = redis.call('ZPOPMIN', queue)
+  if first[1] then
+    local verb, channel = string.match(first[1], '^(%u+) (%S+)')
+    local left = redis.call('ZCARD', queue)
+    publish(verb, channel, key)
+    return ' ' .. channel .. ' ' .. left
+  else
+    redis.call('HDEL', key, 'n')
+  end
+end
+
+-- Returns the number of living waiters. O(log waiters): ZCOUNT.
+local function waiting(now)
+  return redis.call('ZCOUNT', KEYS[2], now, '+inf')
+end
+
+-- Entries of one client's waiters that no longer wait. A server may have them after a failover, a
+-- restart, or a forgotten undo. This part follows the parts of a kind and precedes its
+-- withdraw.lua. It does nothing by itself.
+
+-- Number of members of a queue that one script examines.
+local LOOKED_AT = 1024
+
+-- Returns the number of `member` if it is a waiter of `client`, else nil.
+local function withdraw_number(member, client)
+  local channel, number = string.match(member, '^%u+ (%S+) (%d+)')
+  if channel == client or channel and string.sub(channel, 1, #client + 1) == client .. '{' then
+    return number
+  end
+  return nil
+end
+
+-- Appends the numbers of the waiters of `client` to `found`, among the first 1024 of the queue.
+-- O(log n + 1024).
+local function withdraw_list(queue, client, found)
+  local members = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1)
+  for i = 1, #members do
+    local number = withdraw_number(members[i], client)
+    if number then
+      found[#found + 1] = number
+    end
+  end
+end
+
+-- Removes the waiters of `client` whose number is in the set `gone`, among the first 1024 of the
+-- queue. O(log n + 1024).
+local function withdraw_strike(queue, client, gone)
+  local members = redis.call('ZRANGE', queue, 0, LOOKED_AT - 1)
+  for i = 1, #members do
+    local number = withdraw_number(members[i], client)
+    if number and gone[number] then
+      redis.call('ZREM', queue, members[i])
+    end
+  end
+end
+
+-- Returns the arguments from `from` on as a set.
+local function withdraw_set(from)
+  local gone = {}
+  for i = from, #ARGV do
+    gone[ARGV[i]] = true
+  end
+  return gone
+end
+
+-- Removes entries of one client's waiters that no longer wait, and notifies the next waiter. This
+-- script follows the kind.lua of its kind, which has KIND and `wake`, and core/withdraw.lua.
+--
+-- KEYS  1 K, then the indexes of its waiters, first Q
+-- ARGV  1 what    'list' returns the client's waiters, 'strike' removes the named ones
+--       2 client  channel of the client, up to a brace
+--       3..       numbers of waiters, 1024 at most
+-- Reply {now, 'found', number, …}  to 'list': the client's waiters among the first 1024 of Q
+--       {now, 'struck'}
+--                to 'strike': they are removed; if the name is free, the next waiter was notified
+--       {now, 'kind', kind}        the name is of another kind, or free
+-- Cost  O(log n + 1024): TIME, HMGET, ZRANGE, ZREM for each removed one, and the cost of a
+--       notification, see the kind.
+--
+-- Needs no `by`: a waiter's number is never used again. Begins with writes that a full server
+-- accepts.
+local time = redis.call('TIME')
+local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
+local f = redis.call('HMGET', KEYS[1], 'k', 'o', 'u')
+if f[1] ~= KIND then
+  return {now, 'kind', f[1] or ''}
+end
+if ARGV[1] == 'list' then
+  local reply = {now, 'found'}
+  withdraw_list(KEYS[2], ARGV[2], reply)
+  return reply
+end
+withdraw_strike(KEYS[2], ARGV[2], withdraw_set(3))
+if not f[2] or f[3] <= now then
+  wake(1, 1, now)
+end
+return {now, 'struck'}

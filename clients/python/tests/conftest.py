@@ -1,0 +1,66 @@
+"""A server for the tests: `redis-server` of `REDLATCH_TEST_SERVERS` or of the `PATH`."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+import pytest
+import redis
+
+
+def server_binary():
+    """Returns the program. A machine without one fails the tests."""
+    named = re.split("[,:]", os.environ.get("REDLATCH_TEST_SERVERS", ""))[0]
+    found = named or shutil.which("redis-server") or shutil.which("valkey-server")
+    assert found, "no redis-server in REDLATCH_TEST_SERVERS or in the PATH"
+    return found
+
+
+@pytest.fixture(scope="session")
+def port(tmp_path_factory):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    args = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    folder = tmp_path_factory.mktemp("server")
+    server = subprocess.Popen(
+        [server_binary(), *args, "--dir", str(folder)], stdout=subprocess.DEVNULL
+    )
+    try:
+        client = redis.Redis(port=port)
+        for _ in range(200):
+            try:
+                client.ping()
+                break
+            except redis.ConnectionError:
+                time.sleep(0.05)
+        client.ping()
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def server(port):
+    """A connection to the empty server, which shares no code with the client under test."""
+    client = redis.Redis(port=port, decode_responses=True)
+    client.flushall()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def url(server, port):
+    return f"redis://127.0.0.1:{port}"
+
+
+def eventually(holds, seconds=20):
+    """Waits until `holds()` is true. The limit is generous, and reached only by a failure."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until, "it never happened"
+        time.sleep(0.01)

@@ -1,0 +1,149 @@
+"""The asyncio client on a real server."""
+
+import asyncio
+import time
+
+import pytest
+
+import redlatch
+from redlatch import aio
+
+
+def run(work):
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def eventually(holds, seconds=20):
+    until = time.monotonic() + seconds
+    while not await holds():
+        assert time.monotonic() < until, "it never happened"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture(params=["lock", "fair_lock"])
+def kind(request):
+    return request.param
+
+
+def test_hold_excludes_and_a_waiter_is_called(url, kind):
+    async def work():
+        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
+            first, second = getattr(one, kind)("n", lease=60), getattr(two, kind)("n", lease=60)
+            hold = await first.acquire()
+            assert await second.acquire(wait=0) is None
+            waiter = asyncio.ensure_future(second.acquire())
+
+            async def waits():
+                return (await first.info())["waiters"] == 1
+
+            await eventually(waits)
+            began = time.monotonic()
+            assert await hold.release() == "free"
+            later = await waiter
+            assert time.monotonic() - began < 1.5
+            assert later.token > hold.token
+            assert await later.release() == "free"
+
+    run(work())
+
+
+def test_cancelled_acquire_leaves_nothing(url, kind, server):
+    async def work():
+        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
+            first, second = getattr(one, kind)("n"), getattr(two, kind)("n")
+            # Cancelled at each of the first turns of the loop: before, in and after requests.
+            for turns in range(60):
+                task = asyncio.ensure_future(second.acquire())
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                result = (await asyncio.gather(task, return_exceptions=True))[0]
+                if isinstance(result, aio.Hold):
+                    await result.release()
+
+                async def free():
+                    return await first.info() is None
+
+                await eventually(free)
+            async with first:
+                for turns in range(0, 400, 10):
+                    task = asyncio.ensure_future(second.acquire())
+                    await asyncio.sleep(turns / 10_000)
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+
+                async def alone():
+                    return (await first.info())["waiters"] == 0
+
+                await eventually(alone)
+        assert server.hget("redlatch:{n}", "o") is None
+
+    run(work())
+
+
+def test_tasks_count_without_loss(url, kind):
+    async def work():
+        count = 0
+        async with aio.Client.from_url(url) as one, aio.Client.from_url(url) as two:
+
+            async def increments(lock):
+                nonlocal count
+                for _ in range(20):
+                    async with lock:
+                        seen = count
+                        await asyncio.sleep(0)
+                        count = seen + 1
+
+            locks = [getattr(client, kind)("n") for client in (one, two) for _ in range(3)]
+            await asyncio.gather(*(increments(lock) for lock in locks))
+            assert count == 120
+
+    run(work())
+
+
+def test_work_is_cancelled_at_a_loss(url, kind, server):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            lock = getattr(client, kind)("n", lease=1)
+            with pytest.raises(redlatch.LockLost, match="forgotten"):
+                async with lock as hold:
+                    server.flushall()
+                    ended = asyncio.Event()
+
+                    async def endless():
+                        try:
+                            await asyncio.sleep(60)
+                        finally:
+                            ended.set()
+
+                    with pytest.raises(redlatch.LockLost):
+                        await hold.run(endless())
+                    assert ended.is_set()
+                    assert await hold.lost() == "forgotten"
+
+    run(work())
+
+
+def test_renewal_keeps_a_hold_and_a_fixed_lease_ends(url, kind):
+    async def work():
+        async with aio.Client.from_url(url) as client:
+            async with getattr(client, kind)("n", lease=1) as hold:
+                await asyncio.sleep(2)
+                assert hold.state == "held"
+                assert await hold.run(asyncio.sleep(0, "done")) == "done"
+            hold = await getattr(client, kind)("n", lease=0.2, renew=False).acquire()
+            assert await hold.lost() == "expired"
+
+    run(work())
+
+
+def test_close_tells_and_frees(url, kind):
+    async def work():
+        client = aio.Client.from_url(url)
+        hold = await getattr(client, kind)("n").acquire()
+        await client.close()
+        assert hold.lost_cause == "closed" and await hold.lost() == "closed"
+        async with aio.Client.from_url(url) as other:
+            assert await getattr(other, kind)("n").acquire(wait=0)
+
+    run(work())

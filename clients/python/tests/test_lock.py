@@ -1,0 +1,234 @@
+"""The synchronous client on a real server."""
+
+import os
+import threading
+import time
+
+import pytest
+from conftest import eventually
+
+import redlatch
+
+
+@pytest.fixture(params=["lock", "fair_lock"])
+def make(request, url):
+    clients = []
+
+    def make(name="n", **options):
+        client = redlatch.Client.from_url(url)
+        clients.append(client)
+        return getattr(client, request.param)(name, **options)
+
+    yield make
+    for client in clients:
+        client.close()
+
+
+def test_hold_excludes_and_release_frees(make, server):
+    first, second = make(), make(wait=0)
+    with first as hold:
+        assert second.acquire() is None
+        assert hold.state == "held" and 29 < hold.remaining < 30
+        assert first.info()["owner"] == hold.owner
+        with pytest.raises(redlatch.LockBusy), second:
+            pass
+    assert first.info() is None
+    with second as later:
+        assert later.token > hold.token
+    assert hold.lost_cause == "released"
+
+
+def test_waiter_is_called_by_a_message(make):
+    first, second = make(lease=60), make(lease=60)
+    hold = first.acquire()
+    got = []
+    waiter = threading.Thread(target=lambda: got.append(second.acquire()))
+    waiter.start()
+    eventually(lambda: first.info()["waiters"] == 1)
+    began = time.monotonic()
+    assert hold.release() == "free"
+    waiter.join(20)
+    # The end of the lease would be a minute away, and a re-check 1.6 s.
+    assert time.monotonic() - began < 1.5
+    assert got[0].release() == "free"
+
+
+def test_wait_ends_and_leaves_no_place(make):
+    first, second = make(), make(wait=0.2)
+    with first:
+        assert second.acquire() is None
+        eventually(lambda: first.info()["waiters"] == 0)
+
+
+def test_renewal_keeps_a_hold_beyond_its_lease(make):
+    with make(lease=1) as hold:
+        time.sleep(2)
+        assert hold.state == "held"
+        hold.check()
+
+
+def test_fixed_lease_ends_and_the_holder_is_told_before(make, server):
+    hold = make(lease=0.4, renew=False).acquire()
+    told = []
+    hold.on_lost(lambda hold: told.append(hold.lost_cause))
+    assert hold.wait_lost(5)
+    # The server lets the lease end later than the holder.
+    assert int(server.hget("redlatch:{n}", "u")) > server_ms(server)
+    assert hold.state == "lost" and hold.lost_cause == "expired"
+    eventually(lambda: told == ["expired"])
+    with pytest.raises(redlatch.LockLost):
+        hold.check()
+    assert hold.release() in ("expired", "free")
+
+
+def server_ms(server):
+    seconds, micros = server.time()
+    return seconds * 1000 + micros // 1000
+
+
+def test_holder_is_told_that_the_server_forgot(make, server):
+    with pytest.raises(redlatch.LockLost, match="forgotten"):
+        with make(lease=1) as hold:
+            server.flushall()
+            assert hold.wait_lost(5)
+
+
+def test_later_holder_is_told_of_a_holder_that_died(make, server):
+    hold = make(lease=0.2, renew=False).acquire()
+    assert hold.wait_lost(5)
+    with make() as next_hold:
+        assert next_hold.abandoned and next_hold.token > hold.token
+    assert hold.release() == "taken_over"
+
+
+def test_exception_while_waiting_leaves_nothing(make, server, monkeypatch):
+    first, second = make(), make()
+    hold = first.acquire()
+    second._client._start()
+
+    def interrupted(self, seconds=None):
+        raise KeyboardInterrupt
+
+    box = type(second._client._wakes.join("x", 0).event)
+    monkeypatch.setattr(box, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        second.acquire()
+    monkeypatch.undo()
+    eventually(lambda: first.info()["waiters"] == 0)
+    hold.release()
+
+
+def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monkeypatch):
+    lock = make()
+    lock._client._start()
+    link, run = lock._client._link, lock._client._link.run
+    sent = []
+
+    def losing(call, timeout):
+        reply = run(call, timeout)
+        sent.append(call)
+        if len(sent) == 1:
+            raise redlatch._link.NoAnswer("lost", may_have_run=True)
+        return reply
+
+    monkeypatch.setattr(link, "run", losing)
+    hold = lock.acquire()
+    assert [call.args[2] for call in sent] == [sent[0].args[2]] * 2
+    assert lock.info()["count"] == 1
+    hold.release()
+    # The copy whose answer was lost can act no more: its attempt is void.
+    assert server.hexists("redlatch:{n}", f"v:{sent[0].args[2]}")
+
+
+def test_threads_count_without_loss(make, server):
+    lock = make(name="counter")
+    server.set("count", 0)
+
+    def work():
+        for _ in range(20):
+            with lock:
+                server.set("count", int(server.get("count")) + 1)
+
+    threads = [threading.Thread(target=work) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert server.get("count") == "100"
+
+
+def test_wrong_input_is_told(url, server):
+    with redlatch.Client.from_url(url) as client:
+        with pytest.raises(redlatch.InvalidName, match="1 to 512 bytes"):
+            client.lock("")
+        with pytest.raises(redlatch.InvalidLease, match="365 days"):
+            client.lock("n", lease=0.9)
+        client.lock("n", lease=0.9, renew=False)
+        with pytest.raises(redlatch.InvalidName, match="prefix"):
+            redlatch.Client.from_url(url, prefix="a b")
+        with client.lock("n"):
+            with pytest.raises(redlatch.WrongKind, match="lock:1"):
+                client.fair_lock("n").acquire()
+    with pytest.raises(redlatch.ClientClosed):
+        client.lock("n").acquire()
+
+
+def test_close_tells_and_frees(url, server):
+    client = redlatch.Client.from_url(url)
+    hold = client.lock("n").acquire()
+    client.close()
+    assert hold.lost_cause == "closed"
+    with redlatch.Client.from_url(url) as other:
+        assert other.lock("n", wait=0).acquire() is not None
+
+
+def test_fork_may_not_use_a_hold(url, server):
+    with redlatch.Client.from_url(url) as client, client.lock("n") as hold:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if hold.lost_cause == "forked" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_server_that_is_away_is_told():
+    with pytest.raises(redlatch.Unavailable) as told:
+        redlatch.Client.from_url("redis://127.0.0.1:1")
+    assert not told.value.may_have_run
+
+
+def test_fair_lock_keeps_the_order(url, server):
+    clients = [redlatch.Client.from_url(url) for _ in range(4)]
+    hold = clients[0].fair_lock("n").acquire()
+    order = []
+
+    def work(number):
+        with clients[number].fair_lock("n"):
+            order.append(number)
+
+    threads = []
+    for number in (1, 2, 3):
+        thread = threading.Thread(target=work, args=(number,))
+        thread.start()
+        threads.append(thread)
+        eventually(lambda: clients[0].fair_lock("n").info()["waiters"] == number)
+    hold.release()
+    for thread in threads:
+        thread.join(30)
+    assert order == [1, 2, 3]
+    for client in clients:
+        client.close()
+
+
+def test_place_of_an_unknown_waiter_is_withdrawn(url, server):
+    with redlatch.Client.from_url(url) as client, redlatch.Client.from_url(url) as other:
+        hold = client.fair_lock("n").acquire()
+        other.fair_lock("n")
+        other._start()
+        assert other._wakes.settle(5)
+        ghost = f"PUBLISH redlatch:w:{other.id} 99 98"
+        now = server_ms(server)
+        server.zadd("redlatch:{n}:q", {ghost: now * 1000})
+        server.zadd("redlatch:{n}:l", {f"redlatch:w:{other.id}": now + 5000})
+        server.hset("redlatch:{n}", "n", str(now + 5000))
+        hold.release()
+        eventually(lambda: server.zcard("redlatch:{n}:q") == 0, 4)

@@ -243,7 +243,6 @@ class Acquisition:
         self._outstanding -= 1
         self._clock.observe(now, millis)
         if isinstance(answer, Granted):
-            self._heard = now
             self._on_granted(now, answer)
         elif isinstance(answer, Busy):
             self._answered(now)
@@ -283,7 +282,6 @@ class Acquisition:
     def _on_other(self, now: float, answer: Other) -> None:
         self._state = _State.ASK
         if answer.word == "void":
-            self._heard = now
             self._state = _State.OVER
         elif answer.word == "more":
             self._answered(now)

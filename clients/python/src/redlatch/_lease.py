@@ -39,7 +39,7 @@ class Lease:
     def cause(self, now: float) -> Optional[str]:
         """Returns why the hold is lost, or `None` while it is not."""
         if self._cause is None and now >= self.valid_until - TIMER_GRAIN:
-            self._cause = "unreachable" if self._renewed else "expired"
+            self._cause = "unreachable" if self._troubled else "expired"
         return self._cause
 
     def state(self, now: float) -> str:

@@ -38,7 +38,7 @@ impl Released {
     }
 
     /// Interprets a reply. `resent` means that an earlier copy may have been executed.
-    const fn of(reply: ReleaseReply, resent: bool) -> Self {
+    pub(crate) const fn of(reply: ReleaseReply, resent: bool) -> Self {
         match reply {
             ReleaseReply::Released(0) | ReleaseReply::Already(0) => Self::Free,
             ReleaseReply::Released(left) | ReleaseReply::Already(left) => Self::StillHeld(left),

@@ -1,7 +1,8 @@
-//! Tests that no reply makes a decoder of the exclusive kinds panic.
+//! Tests that no reply makes a decoder of the exclusive kinds panic, and the vectors of clients.
 
 #[path = "../../runtime/replies.rs"]
 mod replies;
+mod vectors;
 
 use std::sync::LazyLock;
 

@@ -22,9 +22,12 @@ def beliefs(hold):
     """Believes in the hold for a few ms, and prints until when. Yields where it may sleep."""
     # One in eight is long enough to be caught by whoever suspends or kills.
     planned = 30 if random.randrange(8) == 0 else random.randrange(5)
-    say(f"granted {hold.token} {time.monotonic_ns()} {planned}")
-    until = time.monotonic_ns() + planned * 1_000_000
+    # A belief has the time before the look: the process may be suspended behind it.
     believed = looked = time.monotonic_ns()
+    if hold.lost_cause is not None:
+        return
+    say(f"granted {hold.token} {believed} {planned}")
+    until = believed + planned * 1_000_000
     while looked < until:
         if hold.lost_cause is not None:
             say(f"lost {believed}")

@@ -18,6 +18,7 @@ pub(crate) fn run(wanted: &Wanted) -> Result<Verdict, String> {
     let members = members::all()?;
     let mut steps = Steps::default();
     let tally = suite::run(wanted, &mut steps)?;
+    suite::python(wanted, &mut steps)?;
     steps.run("formatting", formatting);
     steps.run("lints", lints);
     steps.run("documentation", documentation);

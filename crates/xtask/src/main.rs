@@ -26,6 +26,7 @@ mod command;
 mod items;
 mod lua;
 mod members;
+mod python;
 mod servers;
 mod sim;
 mod soak;

@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     command::{self, cannot_run, cargo, show},
+    python,
     servers::{self, Wanted},
     sim,
     steps::Steps,
@@ -55,6 +56,21 @@ pub(crate) fn run(wanted: &Wanted, steps: &mut Steps) -> Result<Tally, String> {
         sim::all(steps);
     }
     Ok(tally)
+}
+
+/// Runs the tests of the Python client, and a few hundred holds of both clients side by side.
+///
+/// # Errors
+///
+/// Returns an error if there is no server to test against.
+pub(crate) fn python(wanted: &Wanted, steps: &mut Steps) -> Result<(), String> {
+    let servers = servers::list(&servers::find(wanted)?);
+    if let Some(python) = steps.run("python client", || python::test(&servers)) {
+        steps.run("rust beside python", || {
+            python::peers(&python, "200", &servers)
+        });
+    }
+    Ok(())
 }
 
 /// Returns the command that runs all tests of the workspace.

@@ -6,6 +6,7 @@
 mod databases;
 mod load;
 mod package;
+mod peers;
 mod recipes;
 
 use crate::suite::Verdict;
@@ -34,10 +35,15 @@ const CHECKS: &[Check] = &[
         about: "jobs that schedulers of other projects run",
         run: recipes::run,
     },
+    Check {
+        name: "peers",
+        about: "the Rust client and the Python client on one server, for some thousand holds",
+        run: peers::run,
+    },
 ];
 
 /// Names that are reserved for checks of parts that the project does not have yet.
-const RESERVED: &[&str] = &["browser", "peers", "book"];
+const RESERVED: &[&str] = &["browser", "book"];
 
 /// Runs the check with the name in the first argument, and passes the rest to it. Without a name it
 /// lists the checks.

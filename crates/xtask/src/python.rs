@@ -1,0 +1,92 @@
+//! The Python client: its tests, and its workers beside those of the Rust client.
+//!
+//! Everything is in a virtual environment in the target folder. What cannot be had fails the step.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::command::{self, cargo, root, which};
+
+/// The packages of the environment. The wheel is built without isolation, so that its build tool is
+/// among them.
+const PACKAGES: &[&str] = &["redis>=5", "pytest>=8", "build>=1", "hatchling>=1.24"];
+
+/// Builds the wheel from the source distribution, and runs the tests of the Python client with the
+/// wheel installed. Returns the Python of the environment.
+pub(crate) fn test(servers: &str) -> Result<PathBuf, String> {
+    let client = root().join("clients/python");
+    let python = environment()?;
+    let built = root().join("target/python-dist");
+    if built.exists() {
+        let failed = |error| format!("{} cannot be removed: {error}", built.display());
+        fs::remove_dir_all(&built).map_err(failed)?;
+    }
+    command::run(
+        Command::new(&python)
+            .args(["-m", "build", "--no-isolation", "--outdir"])
+            .args([&built, &client]),
+    )?;
+    install(
+        &python,
+        &["--no-deps", "--force-reinstall"],
+        &[&wheel(&built)?],
+    )?;
+    command::run(
+        Command::new(&python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .current_dir(&client)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("REDLATCH_TEST_SERVERS", servers),
+    )?;
+    Ok(python)
+}
+
+/// Runs workers of both clients on one server until each kind of lock was held `rounds` times, and
+/// checks the history of their holds.
+pub(crate) fn peers(python: &Path, rounds: &str, servers: &str) -> Result<(), String> {
+    let python = python.display().to_string();
+    let arguments = ["run", "--quiet", "--package", "redlatch-peers", "--"];
+    let own = ["--python", &python, "--rounds", rounds];
+    let mut command = cargo(&[&arguments[..], &own].concat());
+    command::run(command.env("REDLATCH_TEST_SERVERS", servers))
+}
+
+/// Makes the virtual environment if there is none, and installs the packages. Returns its Python.
+fn environment() -> Result<PathBuf, String> {
+    let folder = root().join("target/python");
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        let system = which("python3").ok_or("there is no python3")?;
+        command::run(Command::new(system).args(["-m", "venv"]).arg(&folder))?;
+    }
+    install(&python, &[], PACKAGES)?;
+    Ok(python)
+}
+
+fn install(python: &Path, options: &[&str], packages: &[&str]) -> Result<(), String> {
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ];
+    command::run(Command::new(python).args(pip).args(options).args(packages))
+}
+
+/// Returns the one wheel of a folder.
+fn wheel(folder: &Path) -> Result<String, String> {
+    let entries = fs::read_dir(folder)
+        .map_err(|error| format!("{} cannot be read: {error}", folder.display()))?;
+    let wheels = entries
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| path.extension().is_some_and(|ending| ending == "whl"));
+    let wheels: Vec<_> = wheels.map(|path| path.display().to_string()).collect();
+    match &wheels[..] {
+        [wheel] => Ok(wheel.clone()),
+        _ => Err(format!("{} wheels were built", wheels.len())),
+    }
+}

@@ -100,7 +100,10 @@ fn report(kind: &str, binary: &ServerBinary, mut history: History) -> Result<(),
     Ok(())
 }
 
-/// A worker process, and a thread that reads its lines.
+/// The name of a worker, and what it says.
+type Line = (String, String);
+
+/// A worker process. A thread reads its lines.
 struct Worker {
     name: String,
     child: Child,
@@ -120,7 +123,7 @@ struct Run<'a> {
     url: &'a str,
     workers: Vec<Worker>,
     started: usize,
-    says: (Sender<(String, String)>, Receiver<(String, String)>),
+    says: (Sender<Line>, Receiver<Line>),
     history: History,
 }
 
@@ -155,7 +158,11 @@ impl<'a> Run<'a> {
             let mut command = Command::new(&self.options.python);
             command.arg(root.join("clients/python/tests/peer.py"));
             command.args([self.url, "shared", self.kind, &lease]);
-            command.arg(if self.started % 4 == 0 { "aio" } else { "sync" });
+            command.arg(if self.started.is_multiple_of(4) {
+                "aio"
+            } else {
+                "sync"
+            });
             command.env("PYTHONPATH", root.join("clients/python/src"));
             command
         };
@@ -199,10 +206,13 @@ impl<'a> Run<'a> {
     }
 
     /// Takes over one line.
-    fn listen(&mut self) -> Result<(), String> {
+    fn listen(&mut self) -> Result<Line, String> {
         match self.says.1.recv_timeout(SILENCE) {
             Ok((worker, line)) if line == ENDED => Err(format!("{worker} has ended by itself")),
-            Ok((worker, line)) => self.history.take(&worker, &line),
+            Ok((worker, line)) => {
+                self.history.take(&worker, &line)?;
+                Ok((worker, line))
+            }
             Err(RecvTimeoutError::Timeout) => Err("nobody got the lock for a minute".to_owned()),
             Err(RecvTimeoutError::Disconnected) => Err("all workers have ended".to_owned()),
         }
@@ -210,7 +220,11 @@ impl<'a> Run<'a> {
 
     /// Suspends a holder for longer than its lease, or kills a holder, by turns.
     fn disturb(&mut self, number: usize) -> Result<(), String> {
-        let language = if number % 2 == 0 { "rust" } else { "python" };
+        let language = if number.is_multiple_of(2) {
+            "rust"
+        } else {
+            "python"
+        };
         // The next holder of that language, caught while it holds.
         let at = loop {
             let before = self.history.holds.len();
@@ -224,16 +238,33 @@ impl<'a> Run<'a> {
             let at = self.workers.iter().position(|worker| worker.name == holder);
             break at.ok_or("a killed worker speaks")?;
         };
-        if number / 2 % 2 == 0 {
+        if (number / 2).is_multiple_of(2) {
             suspend(&self.workers[at].child);
             thread::sleep(Duration::from_millis(LEASE + LEASE / 2));
             resume(&self.workers[at].child);
-            return Ok(());
+            return self.recovered(at);
         }
         let worker = self.workers.remove(at);
         self.kill(worker)?;
         self.add(language);
         Ok(())
+    }
+
+    /// Waits until a resumed worker has told what became of its hold. Before that, nobody knows
+    /// until when it believed in it.
+    fn recovered(&mut self, at: usize) -> Result<(), String> {
+        let (name, resumed) = (self.workers[at].name.clone(), now());
+        loop {
+            let (worker, line) = self.listen()?;
+            let mut words = line
+                .split(' ')
+                .skip(if line.starts_with("granted") { 2 } else { 1 });
+            let time: Option<u64> = words.next().and_then(|word| word.parse().ok());
+            let new = line.starts_with("lost") || time.is_some_and(|time| time > resumed);
+            if worker == name && new {
+                return Ok(());
+            }
+        }
     }
 
     /// Kills a worker, and takes over what it has said before.

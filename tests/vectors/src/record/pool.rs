@@ -98,6 +98,10 @@ pub(super) fn holds(bed: &mut Bed) {
         KEYS,
         "semaphore:1 - - 600000 - 0 0 b2:3",
     );
+}
+
+/// Other kinds, and calls that come late.
+pub(super) fn refusals(bed: &mut Bed) {
     bed.put("HSET %n k other:1");
     for (script, keys, args) in [
         (ACQUIRE, KEYS, "by semaphore:1 a1:1 1 30000 3 - - -"),

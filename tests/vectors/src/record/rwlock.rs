@@ -164,7 +164,11 @@ pub(super) fn writer(bed: &mut Bed) {
         &format!("by a1:1 30000 630000 w {token}"),
     );
     release(bed, "expired, a writer", "a1", 2, &format!("w {token}"));
-    bed.clear();
+}
+
+/// Writers that die, and writers that are ended by force.
+pub(super) fn ended_writers(bed: &mut Bed) {
+    let renew = "rwlock/renew";
     let lost = write(bed, "", "a1", 2, "-")[3].clone();
     bed.pass(30_001);
     read(
@@ -198,6 +202,11 @@ pub(super) fn writer(bed: &mut Bed) {
         &format!("by c3:1 30000 630000 w {next}"),
     );
     release(bed, "revoked, a writer", "c3", 2, &format!("w {next}"));
+}
+
+/// Other kinds, and calls that come late.
+pub(super) fn refusals(bed: &mut Bed) {
+    let next = "1700000000123456";
     bed.put("HSET %n k other:1");
     for (script, keys, args) in [
         (

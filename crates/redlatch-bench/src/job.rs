@@ -31,8 +31,8 @@ pub(crate) enum Names {
     /// 512 tasks lock 200 names: 180 names have one task each, and the others share the remaining
     /// tasks.
     Mixed,
-    /// All tasks lock the same name, which several tasks may have at once.
-    Shared,
+    /// All tasks lock the same name, which [`PERMITS`] tasks have at once, each for `hold`.
+    Pool { hold: Duration },
 }
 
 /// One hold in the view of its holder, in ns of the machine's monotonic clock, which all processes
@@ -51,9 +51,9 @@ pub(crate) struct Held {
 pub(crate) struct TaskDone {
     pub(crate) pairs: u64,
     /// The times from the call of an acquisition to the return of its release, in ns; empty with
-    /// [`Names::One`].
+    /// [`Names::One`]. With [`Names::Pool`], the times to the return of the acquisition.
     pub(crate) latencies: Vec<u64>,
-    /// The holds; empty except with [`Names::One`].
+    /// The holds; empty except with [`Names::One`] and [`Names::Pool`].
     pub(crate) holds: Vec<Held>,
 }
 
@@ -73,6 +73,9 @@ pub(crate) struct Handoffs {
     pub(crate) overlaps: usize,
 }
 
+/// The number of permits of a pool.
+pub(crate) const PERMITS: u32 = 8;
+
 impl Job {
     /// Returns the name that this task locks.
     pub(crate) fn name(&self, task: usize) -> String {
@@ -80,7 +83,7 @@ impl Job {
             Names::Own => format!("{}:{task}", self.key),
             Names::Mixed if task < 180 => format!("{}:{task}", self.key),
             Names::Mixed => format!("{}:{}", self.key, 180 + task % 20),
-            Names::One { .. } | Names::Shared => self.key.clone(),
+            Names::One { .. } | Names::Pool { .. } => self.key.clone(),
         }
     }
 }
@@ -106,6 +109,18 @@ impl Done {
     pub(crate) fn begun(&self, span: Range<u64>) -> usize {
         let holds = self.tasks.iter().flat_map(|task| &task.holds);
         holds.filter(|hold| span.contains(&hold.got)).count()
+    }
+
+    /// Returns the share of the permits that somebody had, from the first hold until the last one
+    /// began. NaN without holds.
+    pub(crate) fn busy(&self) -> f64 {
+        let holds = || self.tasks.iter().flat_map(|task| &task.holds);
+        let (first, last) = (
+            holds().map(|hold| hold.got).min().unwrap_or(0),
+            holds().map(|hold| hold.got).max().unwrap_or(0),
+        );
+        let held: u64 = holds().map(|hold| hold.left.min(last) - hold.got).sum();
+        held as f64 / ((last - first) as f64 * PERMITS as f64)
     }
 
     /// Computes the hand-offs from the holds of all tasks, in order of time.
@@ -151,6 +166,23 @@ mod tests {
         assert_eq!(done.handoffs().overlaps, 0);
         assert_eq!((done.begun(10..50), done.begun(11..51)), (2, 2));
         assert!((done.unfairness() - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn busy_share_is_that_of_the_permits_until_the_last_hold_begins() {
+        let task = |holds| TaskDone {
+            holds,
+            ..TaskDone::default()
+        };
+        let done = Done {
+            wall: Duration::from_secs(1),
+            tasks: vec![
+                task(vec![held(0, 100, 200), held(0, 300, 900)]),
+                task(vec![held(1, 150, 500)]),
+            ],
+        };
+        assert!((done.busy() - 250.0 / (200.0 * 8.0)).abs() < 1e-9);
+        assert!(Done::default().busy().is_nan());
     }
 
     #[test]

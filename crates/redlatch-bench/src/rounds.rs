@@ -135,8 +135,11 @@ pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     let mut sample = Sample::new();
     let seen = match names {
         Names::Own | Names::Mixed => done.latencies(),
-        Names::Shared => {
+        Names::Pool { hold } => {
             sample.insert("max/min", done.unfairness());
+            if !hold.is_zero() {
+                sample.insert("busy %", 100.0 * done.busy());
+            }
             done.latencies()
         }
         Names::One { .. } => {

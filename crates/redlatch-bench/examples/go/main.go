@@ -105,7 +105,7 @@ func readJob(line string) (*job, error) {
 		numbers[i] = number
 	}
 	switch words[1] {
-	case "own", "one", "shared":
+	case "own", "one":
 	default:
 		return nil, fmt.Errorf("unknown names in the request %q", line)
 	}

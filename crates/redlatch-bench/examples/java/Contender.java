@@ -190,7 +190,7 @@ public final class Contender {
     private record Job(boolean own, boolean one, String key, int tasks, long nanos, long pairs, long hold) {
         static Job read(String line) {
             String[] words = line.split(" ");
-            if (words.length != 7 || !words[0].equals("run") || !List.of("own", "one", "shared").contains(words[1])) {
+            if (words.length != 7 || !words[0].equals("run") || !List.of("own", "one").contains(words[1])) {
                 throw new IllegalArgumentException("unknown request " + line);
             }
             return new Job(

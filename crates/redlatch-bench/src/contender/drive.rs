@@ -25,8 +25,9 @@ pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done,
             gate.wait().await;
             let end = End::of(until);
             match names {
-                Names::Own | Names::Shared | Names::Mixed => alone(lock, end).await,
+                Names::Own | Names::Mixed => alone(lock, end).await,
                 Names::One { hold } => together(lock, u32::try_from(number)?, end, hold).await,
+                Names::Pool { hold } => pooled(lock, u32::try_from(number)?, end, hold).await,
             }
         });
     }
@@ -80,6 +81,18 @@ async fn alone(mut lock: Box<dyn Lock>, end: End) -> Result<TaskDone, Failure> {
 /// Runs a task on a name that it shares with others. A task that waits when the time is up leaves
 /// without the name.
 async fn together(
+    lock: Box<dyn Lock>,
+    task: u32,
+    end: End,
+    hold: Duration,
+) -> Result<TaskDone, Failure> {
+    let mut done = pooled(lock, task, end, hold).await?;
+    done.latencies.clear();
+    Ok(done)
+}
+
+/// Runs a task on a name that it shares with others, and measures how long it waits.
+async fn pooled(
     mut lock: Box<dyn Lock>,
     task: u32,
     end: End,
@@ -87,6 +100,7 @@ async fn together(
 ) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
     while !end.has_come(done.pairs) {
+        let called = clock::monotonic();
         match end {
             End::At(end) => match timeout_at(end, lock.acquire()).await {
                 Ok(acquired) => acquired?,
@@ -98,6 +112,7 @@ async fn together(
         rest(hold).await?;
         let left = clock::monotonic();
         lock.release().await?;
+        done.latencies.push(got - called);
         done.holds.push(Held { got, left, task });
         done.pairs += 1;
     }

@@ -6,9 +6,9 @@
 //! | from | line | meaning |
 //! |---|---|---|
 //! | program | `ready <verbs>` | it is connected; the commands that it sends itself, in lower case, separated by commas |
-//! | benchmark | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with this number of tasks at once, each for `<ms>` ms, or `<pairs>` times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `shared`: all the name `<key>`; `mixed`: the first 180 tasks the name `<key>:<task>`, the others one of 20 more; with `one`, each holds it for `<hold>` µs |
-//! | program | `latency <ns> …` | except with `one`, any number of lines: the times from the call of acquisitions to the return of their releases |
-//! | program | `hold <task> <got> <left>` | with `one`: a hold, from the return of its acquisition to the call of its release, in ns of `CLOCK_MONOTONIC` |
+//! | benchmark | `run <names> <key> <tasks> <ms> <pairs> <hold>` | lock and unlock with this number of tasks at once, each for `<ms>` ms, or `<pairs>` times if `<ms>` is 0; `own`: each task the name `<key>:<task>`, `one` and `pool`: all the name `<key>`; `mixed`: the first 180 tasks the name `<key>:<task>`, the others one of 20 more; with `one` and `pool`, each holds it for `<hold>` µs |
+//! | program | `latency <ns> …` | except with `one`, any number of lines: the times from the call of acquisitions to the return of their releases, or with `pool` of the acquisitions |
+//! | program | `hold <task> <got> <left>` | with `one` and `pool`: a hold, from the return of its acquisition to the call of its release, in ns of `CLOCK_MONOTONIC` |
 //! | program | `task <pairs>` | one line for each task: how often it locked and unlocked |
 //! | program | `done <ns>` | the duration of the round; the round is over |
 //! | program | `failed <why>` | the round is over; so is the whole run |
@@ -131,7 +131,7 @@ fn request(job: &Job) -> String {
     let (names, hold) = match job.names {
         Names::Own => ("own", Duration::ZERO),
         Names::One { hold } => ("one", hold),
-        Names::Shared => ("shared", Duration::ZERO),
+        Names::Pool { hold } => ("pool", hold),
         Names::Mixed => ("mixed", Duration::ZERO),
     };
     let (ms, pairs) = match job.until {
@@ -154,7 +154,7 @@ pub(crate) fn read_request(line: &str) -> Option<Job> {
         names: match names {
             "own" => Names::Own,
             "one" => Names::One { hold },
-            "shared" => Names::Shared,
+            "pool" => Names::Pool { hold },
             "mixed" => Names::Mixed,
             _ => return None,
         },

@@ -6,6 +6,7 @@ mod external;
 mod floor;
 mod polling;
 mod raw;
+mod raw_pool;
 mod redlatch;
 mod rslock;
 mod scripts;
@@ -82,6 +83,9 @@ pub(crate) const EVERY_KIND: [&str; 8] = [
 /// The reference without contention.
 pub(crate) const RAW: &str = "raw";
 
+/// The reference for a pool of permits.
+pub(crate) const RAW_POOL: &str = "raw-pool";
+
 /// The limit of a client that calls the scripts of redlatch, without contention.
 pub(crate) const SCRIPTS: &str = "scripts";
 
@@ -103,6 +107,7 @@ pub(crate) async fn connect(name: &str, url: &str) -> Result<Arc<dyn Session>, F
         "permits" => redlatch::session::<redlatch::Permits>(url).await?,
         "one-permits" => redlatch::session::<redlatch::OnePermits>(url).await?,
         SCRIPTS => scripts::session(url).await?,
+        RAW_POOL => raw_pool::session(url).await?,
         "semaphore" => redlatch::session::<Semaphore>(url).await?,
         _ => return Err(format!("no contender is called {name:?}").into()),
     })
@@ -113,7 +118,7 @@ pub(crate) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
         || KINDS.contains(&name)
         || EVERY_KIND.contains(&name)
-        || [SCRIPTS, "semaphore"].contains(&name)
+        || [SCRIPTS, RAW_POOL, "semaphore"].contains(&name)
 }
 
 /// The fixed lease of all contenders. It is longer than any round.

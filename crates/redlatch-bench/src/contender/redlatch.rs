@@ -11,6 +11,7 @@ use redlatch::{
 };
 
 use super::{Failure, Lock, Session};
+use crate::job::PERMITS;
 
 /// A primitive of redlatch, and the way to acquire it.
 pub(super) trait Kind: Send + Sync + 'static {
@@ -259,5 +260,3 @@ fn of_round(name: &str) -> &str {
 }
 
 const ROOM: u32 = 100_000;
-
-const PERMITS: u32 = 8;

@@ -7,7 +7,7 @@ mod table;
 use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
 use crate::{
-    contender::{FLOOR, RAW},
+    contender::{FLOOR, RAW, RAW_POOL},
     stats::{median, span, spread},
 };
 
@@ -101,7 +101,7 @@ impl Report {
 
     /// Returns the reference of a case, if it has one.
     pub(crate) fn reference(&self, case: &str) -> Option<&'static str> {
-        let mut references = [RAW, FLOOR].into_iter();
+        let mut references = [RAW, FLOOR, RAW_POOL].into_iter();
         references.find(|name| self.find(case, name).is_some())
     }
 
@@ -195,7 +195,7 @@ impl Target {
 
 /// All measures, in the order of the tables' columns. Values per pair are per acquisition and its
 /// release.
-const MEASURES: [&str; 18] = [
+const MEASURES: [&str; 19] = [
     "pairs/s",
     "p50 µs",
     "p99 µs",
@@ -203,6 +203,7 @@ const MEASURES: [&str; 18] = [
     "server µs",
     "commands",
     "max/min",
+    "busy %",
     "renewals/s",
     "client cores",
     "server cores",

@@ -1,34 +1,88 @@
-//! W5 and W7: other primitives of redlatch, without other contenders.
+//! W5 and W7: a contended pool of permits, and the fair lock.
 
 use std::time::Duration;
 
-use super::{own, pairs::label};
+use super::{handoff::held, own, pairs::label};
 use crate::{
     cli::Plan,
-    contender::{Contender, Failure},
+    contender::{Contender, Failure, RAW_POOL},
     job::{Names, Until},
     report::{Bound, Report},
     rig::Rig,
     rounds::{Case, interleaved},
 };
 
+/// Measures a pool of [`PERMITS`](crate::job::PERMITS) permits that many tasks want, beside a
+/// minimal one.
 pub(super) async fn semaphore(
     mut report: Report,
     plan: &Plan,
     rig: &Rig,
 ) -> Result<Report, Failure> {
-    let case = Case {
-        label: "64 waiters".to_owned(),
-        names: Names::Shared,
-        tasks: 64,
-        until: Until::Time(plan.effort.time),
-    };
-    let mut contenders = one("semaphore", rig).await?;
-    report.series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
-    report
-        .notes
-        .push("p50 and p99 are of an acquisition and its release.".to_owned());
+    let mut contenders = one(RAW_POOL, rig).await?;
+    contenders.append(&mut one(SEMAPHORE, rig).await?);
+    for (tasks, hold) in POOLS {
+        let case = Case {
+            label: held(&label(tasks), hold),
+            names: Names::Pool { hold },
+            tasks,
+            until: Until::Time(plan.effort.time),
+        };
+        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+        report.series.extend(series);
+    }
+    pool_targets(&mut report);
+    report.notes.push(
+        "p50 and p99 are of an acquisition, from its call to its return. A permit is busy from the \
+         return of an acquisition to the call of its release; the time between is that of a hand-off."
+            .to_owned(),
+    );
     Ok(report)
+}
+
+fn pool_targets(report: &mut Report) {
+    let own = |report: &Report, case: &str, measure| {
+        let series = report.find(case, SEMAPHORE);
+        series.map_or(f64::NAN, |series| series.median(measure))
+    };
+    for (tasks, hold) in POOLS {
+        let case = held(&label(tasks), hold);
+        let ratio = |measure| report.ratio(&case, SEMAPHORE, RAW_POOL, measure);
+        let (rate, server) = (ratio("pairs/s"), ratio("server µs"));
+        if hold.is_zero() {
+            report.target(
+                format!("{case}: pairs/s, of the raw pool's"),
+                Bound::AtLeast(0.8),
+                rate,
+            );
+        } else {
+            let wanted = if hold < Duration::from_millis(5) {
+                92.0
+            } else {
+                97.0
+            };
+            let busy = own(report, &case, "busy %");
+            report.target(
+                format!("{case}: permits busy, %"),
+                Bound::AtLeast(wanted),
+                busy,
+            );
+        }
+        report.target(
+            format!("{case}: server CPU, of the raw pool's"),
+            Bound::AtMost(2.0),
+            server,
+        );
+        let unfairness = own(report, &case, "max/min");
+        report.target(format!("{case}: max/min"), Bound::AtMost(1.2), unfairness);
+    }
+    let [few, many] = [POOLS[0], POOLS[3]]
+        .map(|(tasks, hold)| own(report, &held(&label(tasks), hold), "server µs"));
+    report.target(
+        "server CPU per acquisition, 512 tasks to 64",
+        Bound::AtMost(1.2),
+        many / few,
+    );
 }
 
 /// Measures the fair lock. Each task acquires the name so often that the total is about [`ENOUGH`]
@@ -73,6 +127,16 @@ pub(super) async fn fair(mut report: Report, plan: &Plan, rig: &Rig) -> Result<R
 async fn one(name: &str, rig: &Rig) -> Result<Vec<Box<dyn Contender>>, Failure> {
     Ok(vec![Box::new(own(name, rig).await?)])
 }
+
+/// The number of tasks that want a permit, and the time for which each holds one.
+const POOLS: [(usize, Duration); 4] = [
+    (64, Duration::ZERO),
+    (64, Duration::from_millis(1)),
+    (64, Duration::from_millis(5)),
+    (512, Duration::ZERO),
+];
+
+const SEMAPHORE: &str = "semaphore";
 
 const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 

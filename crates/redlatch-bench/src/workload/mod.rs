@@ -31,7 +31,7 @@ pub(crate) const ALL: [(&str, &str); 12] = [
     ),
     ("W3", "hand-off of one name in one process"),
     ("W4", "hand-off of one name between processes"),
-    ("W5", "a semaphore of 8 permits, 64 waiters"),
+    ("W5", "a semaphore of 8 permits, 64 tasks and more"),
     ("W6", "many holds, kept by the watchdog"),
     ("W7", "a fair lock and the length of its queue"),
     ("W8", "many readers of one name"),

@@ -27,8 +27,15 @@
 --       {now, 'void'}                       this attempt was undone
 --       {now, 'kind', kind}                 the name is of another kind
 -- Cost  O(log n): TIME, HMGET, HSET, ZADD when there is room and nobody waits; O(n) with `each`.
---       Otherwise also the removal of expired holds, and O(log n + 16) for the queue.
+--       Who was notified also ZSCORE, ZRANGE, ZREM. Who queues TIME, HMGET, ZSCORE, ZRANGE × 3,
+--       ZADD. Once in FRESH ms + HSET, ZADD, PEXPIRE × 2 for the client; with several clients a
+--       ZSCORE for each of those in front, 16 at most; with expired holds their removal; a PUBLISH
+--       for each waiter that is notified.
+--
+-- A client that was recorded as alive within the last FRESH ms is not recorded again. Anything that
+-- a full server would accept comes after a write that it refuses.
 local call = redis.call
+local FRESH = 100
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local attempt, need, address = ARGV[3], tonumber(ARGV[4]), ARGV[8]
 local ids = {attempt}
@@ -37,9 +44,9 @@ if ARGV[9] ~= '' then
     ids[i] = attempt .. ':' .. i - 1
   end
 end
-local fields = {'k', 's', 'c', 'v', 'n', 'y', 'u', 'e'}
+local fields = {'k', 's', 'c', 'v', 'n', 'y', 'u', 'e', 'r'}
 for i = 1, #ids do
-  fields[8 + i] = 'h:' .. ids[i]
+  fields[9 + i] = 'h:' .. ids[i]
 end
 local f = call('HMGET', k, unpack(fields))
 if f[1] and f[1] ~= ARGV[2] then
@@ -62,7 +69,7 @@ if ends and ends < span then
 end
 local over, longer, granted = {}, {}, false
 for i = 1, #ids do
-  local hold = f[8 + i]
+  local hold = f[9 + i]
   if hold then
     local before = string.sub(hold, 1, 13)
     if before > now then
@@ -103,31 +110,63 @@ if over[1] then
 end
 
 local room = size - out
-local left = room
+local left, place = room, 0
 local member = address ~= '' and address .. ' ' .. ARGV[4]
+local called, rung = f[6], f[9]
 local waiting = f[5] and f[5] > now
-local last, more, freed, head, alive
+local view, last, alive, first, more, lives
+
 if waiting or room < need then
+  -- Records the client as alive. A full server refuses this.
+  local function touch()
+    alive = (now + ARGV[7]) .. ''
+    last = queue_touch(k, q, l, now, member, alive, f[5], '9')
+  end
+
+  -- Looks at the queue, and whether there is room beside those who came before.
+  local function look()
+    if waiting then
+      view = pool_view(q, l, now, called, room, size, lives)
+      if view.dead then
+        if alive and not last then
+          touch()
+        end
+        call('ZREM', q, unpack(view.dead))
+      end
+    end
+    left, place = nil, 0
+    if room >= need and not view then
+      left = room
+    elseif room >= need then
+      left, place = pool_left(view, room, size, member, need)
+    end
+  end
+
+  lives = {}
   if ARGV[7] ~= '' then
-    last = queue_touch(k, q, l, now, member, (now + ARGV[7]) .. '', f[5], '9')
+    local client = queue_client(member)
+    alive = waiting and call('ZSCORE', l, client)
+    if not alive or alive - now < ARGV[7] - FRESH then
+      touch()
+    end
+    lives[client] = alive
     waiting = true
   end
-  out, more, freed = reap(k, d, now, out)
-  room = size - out
-  if waiting then
-    head, alive = queue_head(q, l, now, f[6])
-    if not head and alive then
+  look()
+  if not left then
+    first = call('ZRANGE', d, 0, 0, 'WITHSCORES')[2]
+    if first and first <= now then
+      if alive and not last then
+        touch()
+      end
+      out, more = reap(k, d, now, out)
+      room = size - out
+      first = nil
+      look()
+    end
+    if view and view.more or more and room < need then
       return {now, 'more'}
     end
-  end
-  left = room
-  if room < need then
-    if more then
-      return {now, 'more'}
-    end
-    left = nil
-  elseif head and head ~= member then
-    left = pool_left(q, l, now, room, size, member, need)
   end
 end
 
@@ -146,6 +185,10 @@ if left then
   if ARGV[9] ~= '' then
     each = 1
   end
+  local ring, gone
+  if view then
+    ring, gone = pool_plan(view, now, called, rung, room - need, size, member, write)
+  end
   local index = {}
   for i = 1, #ids do
     write[#write + 1], write[#write + 2] = 'h:' .. ids[i], span .. ' ' .. each .. ' 0'
@@ -161,32 +204,50 @@ if left then
   elseif f[1] and not f[2] then
     call('PERSIST', k)
   end
-  local place = 0
-  if waiting then
-    if member then
-      place = call('ZREM', q, member)
-    end
-    pool_serve(k, q, l, now, f[6], room - need, size, freed)
+  if view then
+    pool_ring_all(k, q, l, view, ring, gone)
   end
   return {now, 'granted', need, micros, lasts, place}
 end
 
-local entered = 0
-if last then
-  entered = queue_enter(k, q, now, micros, member, last, f[6])
-  if queue_is_called(f[6], member) then
-    -- It was notified and came.
+local entered, head = 0, nil
+if view then
+  head = view.n > 0 and view[1]
+end
+if alive then
+  local ticket
+  entered, ticket = pool_enter(q, now, micros, member, last or f[5], rung)
+  if queue_is_called(called, member) then
+    -- It was notified, and came too early or too late.
     call('HDEL', k, 'y')
-    f[6] = false
+    called = false
   end
-  if not head then
-    head, alive = member, (now + ARGV[7]) .. ''
+  if rung and ticket <= rung then
+    -- It was notified, and has to be notified again.
+    rung = string.format('%.0f', ticket - 1)
+    call('HSET', k, 'r', rung)
   end
 end
-if waiting and head ~= member and pool_serve(k, q, l, now, f[6], room, size, freed) then
-  head, alive = queue_head(q, l, now, f[6])
+if view then
+  local write = {}
+  local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write)
+  if write[1] then
+    call('HSET', k, unpack(write))
+  end
+  if ring then
+    if gone then
+      call('ZREM', q, unpack(gone))
+      view = pool_view(q, l, now, false, room, size, lives)
+      head = view.n > 0 and view[1]
+    end
+    for i = 1, #ring do
+      pool_ring(k, ring[i])
+    end
+  end
+  alive = head and view.alive or alive
+  head = head or member
 end
-local remaining, called = '', ''
+local remaining, who = '', ''
 if head and member then
   local fits = pool_need(head) <= room
   if fits and now + GRACE < alive + 0 then
@@ -197,12 +258,12 @@ if head and member then
     remaining = before and before - now or ''
   elseif fits then
     remaining = alive - now
-    called = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
+    who = tonumber(string.match(head, '^%u+ %S+ (%d+)'))
   else
-    local first = call('ZRANGE', d, 0, 0, 'WITHSCORES')[2]
+    first = first or call('ZRANGE', d, 0, 0, 'WITHSCORES')[2]
     if first then
       remaining = math.max(first - now, 0)
     end
   end
 end
-return {now, 'busy', remaining, called, entered}
+return {now, 'busy', remaining, who, entered}

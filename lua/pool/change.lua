@@ -31,7 +31,7 @@
 local call = redis.call
 local k, d, q, l, ops, order = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local op, keep, verb, ttl = ARGV[3], ARGV[4], ARGV[5], ARGV[7]
-local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'u', 'e', 'v')
+local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'u', 'e', 'v', 'r')
 if f[1] and f[1] ~= ARGV[2] then
   return {now, 'kind', f[1]}
 end
@@ -126,6 +126,12 @@ if f[4] then
       end
     end
   end
-  pool_serve(k, q, l, now, f[5], after - out, after, after > size)
+  local rung = f[9]
+  if rung and after < size then
+    -- Who was notified may find too few.
+    call('HDEL', k, 'r')
+    rung = false
+  end
+  pool_serve(k, q, l, now, f[5], rung, after - out, after, {})
 end
 return {now, verdict, number}

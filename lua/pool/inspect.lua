@@ -14,7 +14,7 @@ local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'e')
+local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'e', 'r')
 if f[1] and f[1] ~= ARGV[1] then
   return {now, 'kind', f[1]}
 elseif not f[2] or f[6] and f[6] <= now then
@@ -27,7 +27,7 @@ local size = tonumber(f[2])
 local out, more, freed = reap(k, d, now, tonumber(f[3] or 0))
 local waiters = call('ZCARD', q)
 if f[4] and freed then
-  pool_serve(k, q, l, now, f[5], size - out, size, true)
+  pool_serve(k, q, l, now, f[5], f[7], size - out, size, {})
 end
 if more then
   return {now, 'more'}

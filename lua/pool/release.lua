@@ -18,8 +18,8 @@
 --       expired   its lease was over, and all of it is back
 --       gone      the hold is unknown
 --       kind      the name is of another kind
--- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + O(log n
---       + 16) and a PUBLISH for each notified one, 16 at most; with copies on the way + HDEL,
+-- Cost  O(holds · log n): TIME, HMGET, HDEL, HSET, ZREM; of a waiter + ZREM; with waiters + ZRANGE,
+--       ZSCORE, and a PUBLISH for each notified one, 16 at most; with copies on the way + HDEL,
 --       HMGET, HSET, see core/marks.lua.
 --
 -- Needs no `act_before`: a hold's name is never used again, the permits that it may keep only fall,
@@ -31,9 +31,9 @@ local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local k, d, q, l = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local keeps, forgotten = tonumber(ARGV[6]), tonumber(ARGV[7])
 
-local fields = {'k', 's', 'c', 'n', 'y', 'v', 'e'}
+local fields = {'k', 's', 'c', 'n', 'y', 'v', 'e', 'r'}
 for i = 8, #ARGV do
-  fields[i] = 'h:' .. ARGV[i]
+  fields[i + 1] = 'h:' .. ARGV[i]
 end
 local f = call('HMGET', k, unpack(fields))
 local reply = {now}
@@ -49,9 +49,10 @@ local over, gone, write = {''}, {}, {}
 local changed, seen = false, {}
 for i = 8, #ARGV do
   local verdict, left = 'gone', 0
-  if f[i] and not seen[ARGV[i]] then
+  local hold, field = f[i + 1], fields[i + 1]
+  if hold and not seen[ARGV[i]] then
     seen[ARGV[i]] = true
-    local ends, has, lost = string.match(f[i], '^(%d+) (%d+) (%d+)')
+    local ends, has, lost = string.match(hold, '^(%d+) (%d+) (%d+)')
     has, lost = tonumber(has), tonumber(lost)
     verdict, left = 'already', has
     if ends <= now then
@@ -68,22 +69,27 @@ for i = 8, #ARGV do
         lost = forgotten
       end
       if left == 0 then
-        over[#over + 1] = fields[i]
+        over[#over + 1] = field
         gone[#gone + 1] = ARGV[i]
       else
-        write[#write + 1], write[#write + 2] = fields[i], ends .. ' ' .. left .. ' ' .. lost
+        write[#write + 1], write[#write + 2] = field, ends .. ' ' .. left .. ' ' .. lost
       end
     end
   end
   reply[#reply + 1], reply[#reply + 2] = verdict, left
 end
-if changed then
+local waiting = f[4] and l
+if changed or waiting then
   call('HDEL', k, unpack(over))
+end
+if changed then
   write[#write + 1], write[#write + 2] = 'c', out
   if forgotten > 0 then
     write[#write + 1], write[#write + 2] = 's', size
   end
-  call('HSET', k, unpack(write))
+  if not waiting then
+    call('HSET', k, unpack(write))
+  end
   if gone[1] and d then
     call('ZREM', d, unpack(gone))
   end
@@ -105,7 +111,7 @@ if ARGV[5] ~= '' and l then
   -- Also without waiters, since places outlive a deleted pool.
   call('ZREM', q, ARGV[5])
 end
-if f[4] and l then
-  pool_serve(k, q, l, now, f[5], size - out, size, changed)
+if waiting then
+  pool_serve(k, q, l, now, f[5], f[8], size - out, size, write)
 end
 return reply

@@ -8,7 +8,9 @@
 --      u         ms, the latest end of any lease so far
 --      e         ms at which the pool expires, absent if never
 --      h:<hold>  `<ms until> <permits> <forgotten>`, a hold: permits given out together
---      n, y      the queue's, see core/queue.lua
+--      n, y      the queue's, see core/queue.lua; y names the head, once it can be served
+--      r         ticket up to which waiters were notified, absent if nobody was. Who is notified
+--                and does not get its permits lowers it
 --      v, v<i>, v:<attempt>  void marks, see core/marks.lua
 -- D  sorted set, hold -> ms before which its lease does not end; a renewal moves only the end in K,
 --    and the removal of expired holds corrects this
@@ -88,7 +90,7 @@ local function pool_delete(k, d, kind, v, keep)
 end
 
 local function pool_need(member)
-  return tonumber(string.match(member, '%d+$'))
+  return tonumber(string.match(member, '^%u+ %S+ %d+ (%d+)'))
 end
 
 local function pool_ring(k, member)
@@ -96,75 +98,183 @@ local function pool_ring(k, member)
   publish(verb, channel, k .. ' ' .. n)
 end
 
--- Returns the rest of `room` after the needs of all waiters before `me`, judged by the first 16.
--- Returns nil if those do not suffice to tell, or if less than `need` is left.
-local function pool_left(q, l, now, room, size, me, need)
-  local members = redis.call('ZRANGE', q, 0, 15)
-  for i = 1, #members do
-    local member = members[i]
-    if member == me then
-      return room
-    end
-    local other = pool_need(member)
-    -- A waiter that needs more than the size gets an error, and a dead one gets nothing.
-    if other <= size then
-      local alive = redis.call('ZSCORE', l, queue_client(member))
+-- Reads the first waiters: as many as `room` may serve, 16 at most, and the head in any case.
+-- `lives` has deadlines of clients that are known already. Returns living members and their tickets
+-- in turn, with the fields
+--
+--   n      number of items that count, two for each waiter
+--   alive  ms until which the head is alive
+--   dead   those that have to be removed, about 64 at most; nil if there are none
+--   whole  true if nobody waits behind these
+--   more   true if there are too many dead ones before the head
+--
+-- Writes nothing. O(log n + 16), and O(dead).
+local function pool_view(q, l, now, called, room, size, lives)
+  local read = math.max(1, math.min(room, 16))
+  local view = redis.call('ZRANGE', q, 0, read - 1, 'WITHSCORES')
+  local whole, at, dead = #view < 2 * read, 1, nil
+  while at < 32 do
+    local member = view[at]
+    if member then
+      local client = queue_client(member)
+      local alive = lives[client]
+      if alive == nil then
+        alive = redis.call('ZSCORE', l, client)
+        lives[client] = alive
+      end
+      if alive and at == 1 and queue_is_called(called, member) then
+        local patience = string.sub(called, 1, 13)
+        if patience < alive then
+          alive = patience
+        end
+      end
       if alive and alive > now then
-        room = room - other
-        if room < need then
-          return nil
+        if at == 1 then
+          view.alive = alive
         end
-      end
-    end
-  end
-  if #members == 16 then
-    return nil
-  end
-  return room
-end
-
--- Notifies the first waiters, at most 16, as far as `room` suffices for all of them together. A
--- waiter that needs more than the size is notified to get its error. With `all`, waiters that were
--- notified before are notified again, since there is more room. Returns true if a waiter left the
--- queue. Publishes, so it runs after all other writes.
-local function pool_serve(k, q, l, now, called, room, size, all)
-  local head, more = queue_head(q, l, now, called)
-  if not head then
-    if more then
-      queue_call_any(k, q, l, now)
-    else
-      redis.call('HDEL', k, 'n', 'y')
-      redis.call('DEL', l)
-    end
-    return true
-  end
-  local members = redis.call('ZRANGE', q, 0, 15)
-  local first, removed = true, false
-  for i = 1, #members do
-    local member = members[i]
-    local need = pool_need(member)
-    if need > size then
-      redis.call('ZREM', q, member)
-      pool_ring(k, member)
-      removed = true
-    elseif need > room then
-      return removed
-    else
-      local alive = i == 1 or redis.call('ZSCORE', l, queue_client(member))
-      if alive == true or alive and alive > now then
-        room = room - need
-        if first and not queue_is_called(called, member) then
-          queue_call(k, now, member)
-        elseif all or i == 16 then
-          pool_ring(k, member)
+        at = at + 2
+        -- A waiter that needs more than the size gets an error and no permits.
+        local need = pool_need(member)
+        if need <= size then
+          room = room - need
         end
-        first = false
+        if room < 1 then
+          break
+        end
       else
-        redis.call('ZREM', q, member)
-        removed = true
+        dead = dead or {}
+        dead[#dead + 1] = member
+        table.remove(view, at)
+        table.remove(view, at)
+      end
+    elseif whole or dead and #dead >= 48 then
+      break
+    else
+      local some = redis.call('ZRANGE', q, read, read + 15, 'WITHSCORES')
+      whole = #some < 32
+      read = read + 16
+      for i = 1, #some do
+        view[#view + 1] = some[i]
       end
     end
   end
-  return removed
+  view.n = at - 1
+  view.dead = dead
+  view.whole = whole and at > #view
+  view.more = at == 1 and not whole
+  return view
 end
 
+-- Returns the rest of `room` after the needs of all waiters before `me`, and 1 if `me` is among
+-- them, else 0. Returns nil if the view does not suffice to tell, or if less than `need` is left.
+local function pool_left(view, room, size, me, need)
+  for i = 1, view.n, 2 do
+    if view[i] == me then
+      return room, 1
+    end
+    local other = pool_need(view[i])
+    if other <= size then
+      room = room - other
+      if room < need then
+        return nil
+      end
+    end
+  end
+  if view.whole then
+    return room, 0
+  end
+  return nil
+end
+
+-- Decides who is notified: the first waiters, as far as `room` suffices for all of them together,
+-- but for those up to the ticket `rung`, who were notified before, and for `me`, who is served now.
+-- A waiter that needs more than the size is removed, and notified to get its error. Adds the new
+-- fields y and r to `write`. Returns those to notify and those to remove, nil for none.
+local function pool_plan(view, now, called, rung, room, size, me, write)
+  local ring, gone, first, latest = nil, nil, true, nil
+  for i = 1, view.n, 2 do
+    local member = view[i]
+    local need = pool_need(member)
+    if member == me or need > size then
+      gone = gone or {}
+      gone[#gone + 1] = member
+      if member ~= me then
+        ring = ring or {}
+        ring[#ring + 1] = member
+      end
+    elseif need > room then
+      break
+    else
+      room = room - need
+      if first and not queue_is_called(called, member) then
+        write[#write + 1], write[#write + 2] = 'y', (now + GRACE) .. ' ' .. member
+      end
+      first = false
+      if not rung or view[i + 1] > rung then
+        ring = ring or {}
+        ring[#ring + 1] = member
+        latest = view[i + 1]
+      end
+    end
+  end
+  if latest then
+    write[#write + 1], write[#write + 2] = 'r', latest
+  end
+  return ring, gone
+end
+
+-- Removes and notifies waiters after all other writes. If nobody is left, removes what the queue
+-- has left.
+local function pool_ring_all(k, q, l, view, ring, gone)
+  if gone then
+    redis.call('ZREM', q, unpack(gone))
+  end
+  if view.whole and 2 * #(gone or '') == view.n then
+    redis.call('HDEL', k, 'n', 'y', 'r')
+    redis.call('DEL', l)
+  end
+  if ring then
+    for i = 1, #ring do
+      pool_ring(k, ring[i])
+    end
+  end
+end
+
+-- Notifies the first waiters, at most 16, as far as `room` suffices for all of them together, and
+-- sets the fields `write`. A write that a full server accepts precedes it.
+local function pool_serve(k, q, l, now, called, rung, room, size, write)
+  local view = pool_view(q, l, now, called, room, size, {})
+  if view.dead then
+    redis.call('ZREM', q, unpack(view.dead))
+  end
+  local ring, gone = pool_plan(view, now, called, rung, room, size, nil, write)
+  if write[1] then
+    redis.call('HSET', k, unpack(write))
+  end
+  if view.more then
+    queue_call_any(k, q, l, now)
+  else
+    pool_ring_all(k, q, l, view, ring, gone)
+  end
+end
+
+-- Adds a waiter, whose client is recorded as alive, behind all others and behind all that were
+-- notified. Returns 1, or 0 if it is there already, and the ticket that it has then. Q lives until
+-- `last`. O(log n).
+local function pool_enter(q, now, micros, member, last, rung)
+  local newest = redis.call('ZRANGE', q, -1, -1, 'WITHSCORES')[2]
+  local ticket = micros
+  if newest and ticket <= newest then
+    ticket = string.format('%.0f', newest + 1)
+  end
+  if rung and ticket <= rung then
+    ticket = string.format('%.0f', rung + 1)
+  end
+  if redis.call('ZADD', q, 'NX', ticket, member) == 0 then
+    return 0, redis.call('ZSCORE', q, member)
+  end
+  if not newest then
+    redis.call('PEXPIRE', q, last - now)
+  end
+  return 1, ticket
+end

@@ -19,7 +19,7 @@ local call = redis.call
 local time = call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
 local k, q, l = KEYS[1], KEYS[3], KEYS[4]
-local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y')
+local f = call('HMGET', k, 'k', 's', 'c', 'n', 'y', 'r')
 if f[1] ~= ARGV[3] then
   return {now, 'kind', f[1] or ''}
 end
@@ -31,6 +31,7 @@ end
 withdraw_strike(q, ARGV[2], withdraw_set(4))
 if f[4] then
   local size = tonumber(f[2] or 0)
-  pool_serve(k, q, l, now, f[5], size - tonumber(f[3] or 0), size, true)
+  call('HDEL', k, '')
+  pool_serve(k, q, l, now, f[5], f[6], size - tonumber(f[3] or 0), size, {})
 end
 return {now, 'struck'}

@@ -43,6 +43,8 @@ impl Queue {
         let (Some(member), Ok(span)) = (member(ran), ran.arg(7).parse::<u64>()) else {
             return;
         };
+        // The server need not record a client that it has just recorded.
+        let span = span - FRESH;
         for waiter in &mut self.waiters {
             if waiter.client() == client(&member) {
                 waiter.alive = now + span;
@@ -124,3 +126,6 @@ fn client(member: &str) -> &str {
 /// The time in ms within which a notified waiter must respond. No waiter is notified before its
 /// last request.
 const GRACE: u64 = 5_000;
+
+/// The time in ms for which the server does not record again that a client is alive.
+const FRESH: u64 = 100;

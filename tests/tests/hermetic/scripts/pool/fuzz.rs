@@ -392,7 +392,8 @@ impl World<Counted> {
         answer
     }
 
-    /// Whoever is first and may have what it needs has been called.
+    /// Whoever may have what it needs beside those before it has been notified, and whoever is
+    /// first is known to have been.
     fn check_called(&mut self) {
         let now = self.bed.millis();
         let queue = self.queue();
@@ -404,6 +405,21 @@ impl World<Counted> {
             let called = fields.get("y").and_then(|called| called.split_once(' '));
             let called = called.map(|(_, member)| member);
             assert_eq!(called, Some(head.member.as_str()), "{}", self.story());
+        }
+        let rung: u64 = fields.get("r").map_or(0, |rung| rung.parse().unwrap());
+        let tickets = self.bed.sorted(&calls::tickets());
+        let size = self.kind.pool.size.unwrap_or(0);
+        let mut left = room;
+        for waiter in queue
+            .iter()
+            .filter(|one| one.alive > now && one.need <= size)
+        {
+            let Some(rest) = left.checked_sub(waiter.need) else {
+                break;
+            };
+            left = rest;
+            let ticket = tickets[&waiter.member];
+            assert!(ticket <= rung, "{waiter:?} {ticket}, {}", self.story());
         }
     }
 

@@ -5,3 +5,4 @@ mod costs;
 mod fuzz;
 mod laws;
 mod model;
+mod waiters;

@@ -1,0 +1,142 @@
+//! Laws of a pool's waiters: who is notified, and when again.
+
+use std::time::Duration;
+
+use redlatch_embedded::engine::Model;
+
+use super::calls::{Acquire, clients, release, set, tickets};
+use crate::scripts::{
+    bed::{Bed, key},
+    costs::counted,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A pool of `size` permits, all of which are out as holds `h:1` to `h:<size>`.
+fn full(size: u64) -> Bed {
+    let mut bed = Bed::new(Model::default());
+    set(&mut bed, "c:1", i64::try_from(size).unwrap());
+    for holder in 1..=size {
+        let attempt = format!("h:{holder}");
+        let call = Acquire::new(&bed, &attempt, 1).call();
+        assert_eq!(bed.ask(&call)[1], "granted");
+    }
+    bed
+}
+
+fn wait(bed: &mut Bed, n: u64, client: &str, need: u64) -> Vec<String> {
+    let (attempt, address) = (format!("{client}:{n}"), format!("PUBLISH w:{client} {n}"));
+    let call = Acquire::new(bed, &attempt, need).waiting(&address).call();
+    bed.ask(&call).split_off(1)
+}
+
+/// The waiters that were notified, by number.
+fn notified(bed: &mut Bed) -> Vec<u64> {
+    let published = bed.published().into_iter();
+    published
+        .map(|(_, payload)| payload.rsplit_once(' ').unwrap().1.parse().unwrap())
+        .collect()
+}
+
+/// Who is first and has been notified, by number.
+fn called(bed: &mut Bed) -> Option<u64> {
+    let fields = bed.hash(&key("x"));
+    let called = fields.get("y")?;
+    called.split(' ').nth(3)?.parse().ok()
+}
+
+#[test]
+fn each_waiter_is_notified_once_however_many_permits_come_back() {
+    let mut bed = full(3);
+    for n in 1..=5 {
+        wait(&mut bed, n, "a", 1);
+    }
+    for n in 1..=3 {
+        bed.ask(&release(&format!("h:{n}")));
+        assert_eq!(notified(&mut bed), [n]);
+    }
+    for n in [2, 1, 3] {
+        assert_eq!(wait(&mut bed, n, "a", 1)[0], "granted");
+        assert_eq!(notified(&mut bed), [0; 0], "{n} leaves no room for another");
+    }
+    bed.ask(&release("a:2"));
+    assert_eq!(notified(&mut bed), [4]);
+}
+
+#[test]
+fn notified_waiter_that_becomes_the_first_has_five_seconds_from_then() {
+    let mut bed = full(2);
+    for n in 1..=3 {
+        wait(&mut bed, n, "a", 1);
+    }
+    bed.ask(&release("h:1"));
+    bed.ask(&release("h:2"));
+    assert_eq!(notified(&mut bed), [1, 2]);
+    assert_eq!(called(&mut bed), Some(1));
+    bed.pass(4 * SECOND);
+    assert_eq!(wait(&mut bed, 1, "a", 1)[0], "granted");
+    assert_eq!((notified(&mut bed), called(&mut bed)), (vec![], Some(2)));
+    bed.pass(4 * SECOND);
+    assert_eq!(wait(&mut bed, 3, "a", 1)[2], "2", "it is its turn");
+    bed.pass(SECOND);
+    assert_eq!(wait(&mut bed, 3, "a", 1)[0], "granted", "2 did not come");
+}
+
+#[test]
+fn waiter_that_was_notified_in_vain_is_notified_again() {
+    let mut bed = full(3);
+    wait(&mut bed, 1, "a", 2);
+    bed.ask(&release("h:1"));
+    bed.ask(&release("h:2"));
+    assert_eq!(notified(&mut bed), [1]);
+    set(&mut bed, "c:2", 2);
+    assert_eq!(wait(&mut bed, 1, "a", 2)[0], "busy", "there is one");
+    set(&mut bed, "c:3", 3);
+    assert_eq!(notified(&mut bed), [1]);
+    // Whatever has taken its permits: the ticket up to which waiters were notified is not believed.
+    let mut bed = full(2);
+    wait(&mut bed, 1, "a", 1);
+    let ticket = bed.sorted(&tickets())["PUBLISH w:a 1 1"].to_string();
+    for field in [ticket.as_str(), "1999999999999999"] {
+        let set = redlatch::runtime::Command::new("HSET").arg(&key("x"));
+        bed.execute(&set.arg("r").arg(field)).unwrap();
+        assert_eq!(wait(&mut bed, 1, "a", 1)[0], "busy");
+    }
+    wait(&mut bed, 2, "a", 1);
+    bed.ask(&release("h:1"));
+    bed.ask(&release("h:2"));
+    assert_eq!(notified(&mut bed), [1, 2]);
+}
+
+#[test]
+fn client_is_recorded_as_alive_ten_times_a_second_at_most() {
+    let mut bed = full(1);
+    wait(&mut bed, 1, "a", 1);
+    let alive = |bed: &mut Bed| bed.sorted(&clients())["w:a"];
+    let first = alive(&mut bed);
+    bed.pass(Duration::from_millis(90));
+    assert_eq!(wait(&mut bed, 2, "a", 1)[0], "busy");
+    assert_eq!(alive(&mut bed), first);
+    bed.pass(Duration::from_millis(20));
+    assert_eq!(wait(&mut bed, 3, "a", 1)[0], "busy");
+    assert_eq!(alive(&mut bed), bed.millis() + 5_000);
+    assert_eq!(bed.ttl(&tickets()), Some(5_000));
+}
+
+#[test]
+fn hand_over_costs_a_bounded_number_of_commands_however_many_wait() {
+    for waiters in [10_u64, 1_000] {
+        let mut bed = full(8);
+        for n in 1..=waiters {
+            wait(&mut bed, n, "a", 1);
+        }
+        let ended = counted(&mut bed, &release("h:1"));
+        assert_eq!(ended, ("released".to_owned(), 8), "{waiters}");
+        let call = Acquire::new(&bed, "a:1", 1).waiting("PUBLISH w:a 1").call();
+        let taken = counted(&mut bed, &call);
+        assert_eq!(taken, ("granted".to_owned(), 7), "{waiters}");
+        let call = Acquire::new(&bed, "a:0", 1).waiting("PUBLISH w:a 0").call();
+        let queued = counted(&mut bed, &call);
+        assert_eq!(queued, ("busy".to_owned(), 7), "{waiters}");
+    }
+}

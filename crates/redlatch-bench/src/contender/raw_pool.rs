@@ -1,6 +1,6 @@
-//! The limit of a contended pool of permits: one script to take a permit or to queue, one to give it
-//! back, and a message to the first waiter. A lost message or reply stops a waiter for good, and a
-//! waiter that leaves keeps its place. It is not for production use.
+//! The limit of a contended pool of permits: one script to take a permit or to queue, one to give
+//! it back, and a message to the first waiter. A lost message or reply stops a waiter for good, and
+//! a waiter that leaves keeps its place. It is not for production use.
 
 use std::{
     collections::HashMap,

@@ -7,6 +7,8 @@ pub struct Pool {
     pub acquire: Source,
     /// Gives out permits of several pools, each for itself.
     pub acquire_each: Source,
+    /// Gives out permits of one contended pool to several waiters.
+    pub acquire_some: Source,
     /// Moves the end of holds.
     pub renew: Source,
     /// Moves the end of holds of several pools.
@@ -15,6 +17,8 @@ pub struct Pool {
     pub release: Source,
     /// Takes back all permits of holds of several pools, each for itself.
     pub release_each: Source,
+    /// Takes back all permits of several holds of one contended pool.
+    pub release_some: Source,
     /// Changes the number of permits.
     pub change: Source,
     /// Shows the number of permits.
@@ -41,10 +45,17 @@ macro_rules! shared {
 pub static POOL: Pool = Pool {
     acquire: shared!("pool/acquire", "core/act_before"),
     acquire_each: source!("pool/acquire_each" follows "core/act_before_each"),
+    acquire_some: source!(
+        "pool/acquire_some" follows
+        "core/publish", "core/queue", "pool/shared", "core/act_before_each"
+    ),
     renew: source!("pool/renew"),
     renew_each: source!("pool/renew_each"),
     release: shared!("pool/release"),
     release_each: source!("pool/release_each"),
+    release_some: source!(
+        "pool/release_some" follows "core/publish", "core/queue", "pool/shared"
+    ),
     change: shared!("pool/change", "core/act_before"),
     inspect: shared!("pool/inspect"),
     holds: source!("pool/holds"),
@@ -55,14 +66,16 @@ pub static POOL: Pool = Pool {
 };
 
 impl Pool {
-    pub(crate) const fn all(&'static self) -> [&'static Source; 11] {
+    pub(crate) const fn all(&'static self) -> [&'static Source; 13] {
         [
             &self.acquire,
             &self.acquire_each,
+            &self.acquire_some,
             &self.renew,
             &self.renew_each,
             &self.release,
             &self.release_each,
+            &self.release_some,
             &self.change,
             &self.inspect,
             &self.holds,

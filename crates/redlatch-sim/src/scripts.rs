@@ -5,7 +5,7 @@ mod merged;
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::LazyLock};
 
 use redlatch_core::{
-    family::listed,
+    family::{Objects, listed},
     runtime::{Command, Reply, Value},
 };
 use redlatch_lua::Source;
@@ -66,16 +66,20 @@ impl<'a> Ran<'a> {
 
     /// Splits a common call.
     fn split(self, layout: &merged::Layout) -> Runs<'a> {
-        let calls = self.keys / layout.keys;
         let text = self.reply.as_ref().as_ref().ok().and_then(Value::as_str);
         let lines: Vec<_> = text.unwrap_or_default().split('\n').collect();
         let args: Vec<_> = self.args[self.keys..].iter().map(|arg| &**arg).collect();
+        let calls = layout.calls(args.len());
         let served = lines
             .iter()
             .enumerate()
             .filter(|(_, line)| !line.is_empty());
         let served = served.map(|(place, line)| {
-            let keys = &self.args[place * layout.keys..][..layout.keys];
+            let from = match layout.objects {
+                Objects::Each => place * layout.keys,
+                Objects::One => 0,
+            };
+            let keys = &self.args[from..][..layout.keys];
             let args = layout.args(place, &args).into_iter().map(Cow::Owned);
             let reply = Ok(Value::Bulk(line.as_bytes().to_vec()));
             Ran {

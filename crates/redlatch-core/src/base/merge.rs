@@ -5,7 +5,7 @@
 //! per name. A call that is not plain gets no answer from the common script, and is then sent by
 //! itself.
 
-use super::script::{Merging, Script, ScriptCall};
+use super::script::{Merging, Objects, Script, ScriptCall};
 use crate::runtime::{Command, Strings};
 
 /// One call that stands for several.
@@ -47,10 +47,14 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Reads the parts of `call`, which may act until `act_before`. `None` if it does not merge
-    /// with others.
-    pub(crate) fn of(call: &'a ScriptCall, act_before: u64, slots: Slots) -> Option<Self> {
-        let merging = call.merging()?;
+    /// Reads the parts of `call`, which merges as `merging` says and may act until `act_before`.
+    /// `None` if its ids are not of one client.
+    pub(crate) fn of(
+        call: &'a ScriptCall,
+        merging: &'static Merging,
+        act_before: u64,
+        slots: Slots,
+    ) -> Option<Self> {
         let mut keys = [&[][..]; MOST_KEYS];
         for (place, key) in keys.iter_mut().zip(call.keys()) {
             *place = key;
@@ -70,6 +74,10 @@ impl<'a> Part<'a> {
             keys,
             args,
         })
+    }
+
+    fn own_keys(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.merging.keys.iter().map(|&at| self.keys[at])
     }
 
     fn header(&self) -> impl Iterator<Item = &'a [u8]> {
@@ -107,7 +115,8 @@ impl MergedCall {
             && std::ptr::eq(part.merging, self.merging)
             && part.slot == self.slot
             && part.dated == self.dated
-            && part.header().eq(self.header.iter());
+            && part.header().eq(self.header.iter())
+            && (self.merging.objects == Objects::Each || part.own_keys().eq(self.keys.iter()));
         if fits {
             self.push(part);
         }
@@ -118,8 +127,8 @@ impl MergedCall {
         // A call must not act after its own limit, so the earliest limit counts.
         self.act_before = self.act_before.min(part.act_before);
         self.calls += 1;
-        for &at in self.merging.keys {
-            self.keys.push(part.keys[at]);
+        if self.merging.objects == Objects::Each || self.calls == 1 {
+            part.own_keys().for_each(|key| self.keys.push(key));
         }
         for &at in self.merging.ids {
             self.own.push(&part.args[at][part.client.len()..]);
@@ -141,7 +150,13 @@ impl MergedCall {
 
     /// Returns the first key of each call.
     pub(crate) fn first_keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().step_by(self.merging.keys.len().max(1))
+        let first = self.keys.iter().step_by(self.merging.keys.len().max(1));
+        let again = match self.merging.objects {
+            Objects::Each => 0,
+            Objects::One => self.calls - 1,
+        };
+        let same = self.keys.iter().next().unwrap_or_default();
+        first.chain(std::iter::repeat_n(same, again))
     }
 
     /// Returns the common script.
@@ -216,6 +231,16 @@ mod tests {
     static MERGING: LazyLock<Merging> = LazyLock::new(|| Merging {
         script: Script::new(&REENTRANT.acquire_each),
         keys: &[0],
+        objects: Objects::Each,
+        shared: &[2],
+        ids: &[0, 1],
+        texts: &[3],
+        most: 3,
+    });
+    static CROWDING: LazyLock<Merging> = LazyLock::new(|| Merging {
+        script: Script::new(&REENTRANT.acquire_each),
+        keys: &[0, 1],
+        objects: Objects::One,
         shared: &[2],
         ids: &[0, 1],
         texts: &[3],
@@ -230,11 +255,11 @@ mod tests {
     }
 
     fn common(call: &ScriptCall, act_before: u64, slots: Slots) -> MergedCall {
-        MergedCall::of(&Part::of(call, act_before, slots).unwrap())
+        MergedCall::of(&Part::of(call, &MERGING, act_before, slots).unwrap())
     }
 
     fn add(merged: &mut MergedCall, call: &ScriptCall, act_before: u64, slots: Slots) -> bool {
-        Part::of(call, act_before, slots).is_some_and(|part| merged.add(&part))
+        Part::of(call, &MERGING, act_before, slots).is_some_and(|part| merged.add(&part))
     }
 
     fn words(command: &Command) -> Vec<String> {
@@ -284,8 +309,8 @@ mod tests {
             70,
             Slots::Any
         ));
-        assert!(Part::of(&call("y", ["c:3", "d:4"], 9), 70, Slots::Any).is_none());
-        assert!(Part::of(&call("y", ["", "c:4"], 9), 70, Slots::Any).is_none());
+        assert!(Part::of(&call("y", ["c:3", "d:4"], 9), &MERGING, 70, Slots::Any).is_none());
+        assert!(Part::of(&call("y", ["", "c:4"], 9), &MERGING, 70, Slots::Any).is_none());
         let mut merged = common(&first, 70, Slots::Same);
         assert!(!add(
             &mut merged,
@@ -299,6 +324,32 @@ mod tests {
             70,
             Slots::Same
         ));
+    }
+
+    #[test]
+    fn calls_about_one_object_have_its_keys_once() {
+        let part = |name| {
+            let call = call(name, ["c:1", "c:2"], 9);
+            let part = |call| {
+                let part = Part::of(call, &CROWDING, 70, Slots::Any).unwrap();
+                MergedCall::of(&part)
+            };
+            (part(&call), call)
+        };
+        let (mut merged, same) = part("x");
+        let (_, other) = part("y");
+        let mut add = |call: &ScriptCall| {
+            let part = Part::of(call, &CROWDING, 70, Slots::Any).unwrap();
+            merged.add(&part)
+        };
+        assert!(!add(&other) && add(&same));
+        let digest = CROWDING.script.digest();
+        let expected = [
+            "EVALSHA", digest, "2", "x", "queue", "70", "c", "9", //
+            ":1", ":2", "t", ":1", ":2", "t",
+        ];
+        assert_eq!(words(&merged.evalsha()), expected);
+        assert_eq!(merged.first_keys().collect::<Vec<_>>(), [b"x", b"x"]);
     }
 
     #[test]

@@ -47,16 +47,18 @@ impl Script {
 
 /// How calls of one script merge into one call of another.
 ///
-/// The common call has the first keys of each call. Its arguments are: the earliest of the calls'
-/// `act_before`s if the calls are dated, the client, the shared arguments, and then the own
-/// arguments of each call: its ids, without the client, and its texts. The script replies one line
-/// per call, which is empty if the call has to be sent by itself.
+/// The common call has some keys of each call, or those of one object. Its arguments are: the
+/// earliest of the calls' `act_before`s if the calls are dated, the client, the shared arguments,
+/// and then the own arguments of each call: its ids, without the client, and its texts. The script
+/// replies one line per call, which is empty if the call has to be sent by itself.
 #[derive(Debug)]
 pub struct Merging {
     /// The script of the common call.
     pub script: Script,
     /// The positions of the keys of each call.
     pub keys: &'static [usize],
+    /// Whether the calls may be about different objects.
+    pub objects: Objects,
     /// The positions of the arguments that must be equal in all calls.
     pub shared: &'static [usize],
     /// The positions of the arguments of the form `<client>:<n>`.
@@ -65,6 +67,15 @@ pub struct Merging {
     pub texts: &'static [usize],
     /// The largest number of calls in one.
     pub most: usize,
+}
+
+/// The objects of a common call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objects {
+    /// Each call has its own, and the common call has the keys of all.
+    Each,
+    /// All calls are about the same object, and the common call has its keys once.
+    One,
 }
 
 /// One call of a script, without the last server time at which it may act. The link adds that time
@@ -80,6 +91,7 @@ pub struct ScriptCall {
     needed: Option<usize>,
     dated: bool,
     merging: Option<&'static Merging>,
+    crowding: Option<&'static Merging>,
 }
 
 impl ScriptCall {
@@ -98,6 +110,7 @@ impl ScriptCall {
             needed: None,
             dated: false,
             merging: None,
+            crowding: None,
         }
     }
 
@@ -156,9 +169,22 @@ impl ScriptCall {
         self
     }
 
+    /// Declares that the call may be merged with others of the same object while that is
+    /// contended. Without this, calls about a contended object are sent by themselves.
+    #[must_use]
+    pub const fn merges_in_a_crowd(mut self, merging: &'static Merging) -> Self {
+        self.crowding = Some(merging);
+        self
+    }
+
     /// Returns how the call merges with others, if it may.
     pub(crate) const fn merging(&self) -> Option<&'static Merging> {
         self.merging
+    }
+
+    /// Returns how the call merges with others while its object is contended, if it may.
+    pub(crate) const fn crowding(&self) -> Option<&'static Merging> {
+        self.crowding
     }
 
     /// Returns all keys.
@@ -186,6 +212,7 @@ impl ScriptCall {
             items,
             keys: needed,
             merging: None,
+            crowding: None,
             ..*self
         })
     }

@@ -21,7 +21,9 @@ pub use crate::{
             Withdrawn, loss,
         },
         rules::{Rule, Rules},
-        script::{CallOutcome, Failure, Items, Merging, Script, ScriptCall, listed, millis},
+        script::{
+            CallOutcome, Failure, Items, Merging, Objects, Script, ScriptCall, listed, millis,
+        },
         watched::Watched,
     },
     engine::{

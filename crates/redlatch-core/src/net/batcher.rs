@@ -18,7 +18,7 @@ use super::World;
 use crate::{
     base::{
         merge::{MergedCall, Part, Slots},
-        script::{ScriptCall, server_millis},
+        script::{Merging, ScriptCall, server_millis},
         sync::{lock, yield_once},
     },
     protocol::classify::refuses_all,
@@ -107,8 +107,13 @@ impl Batcher {
     /// # Cancel safety
     ///
     /// If the returned future is dropped, the server may execute the call.
-    pub(super) fn join(&self, call: &ScriptCall, act_before: u64) -> Option<Joined> {
-        let part = Part::of(call, act_before, self.slots())?;
+    pub(super) fn join(
+        &self,
+        call: &ScriptCall,
+        merging: &'static Merging,
+        act_before: u64,
+    ) -> Option<Joined> {
+        let part = Part::of(call, merging, act_before, self.slots())?;
         let mut queue = lock(&self.queue);
         if queue.ended {
             return None;

@@ -2,7 +2,6 @@
 
 use super::{
     Dispatch, Limit, Session,
-    batcher::UnderWay,
     durable::{Acknowledged, Replication},
     request::{Request, Response},
 };
@@ -36,8 +35,10 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         && asking == Asking::No
         && call.merging().is_some();
     let under_way = joins.then(|| session.begin_call());
-    if under_way.as_ref().is_some_and(UnderWay::has_company)
-        && let Some(outcome) = session.join(call, request.act_before, request.limit).await
+    if let Some(under_way) = &under_way
+        && under_way.has_company()
+        && let Some(merging) = session.merging(call)
+        && let Some(outcome) = session.join(call, merging, request).await
     {
         return Response::unconfirmed(vec![outcome]);
     }
@@ -106,11 +107,9 @@ fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Un
     let merges = request.calls.len() > 1 && asking == Asking::No;
     let slots = session.slots();
     for (at, &call) in request.calls.iter().enumerate() {
-        if !merges || call.merging().is_none() || session.is_contended(call) {
-            units.push(Unit::One(call));
-            continue;
-        }
-        let Some(part) = Part::of(call, request.act_before, slots) else {
+        let merging = if merges { session.merging(call) } else { None };
+        let part = merging.and_then(|one| Part::of(call, one, request.act_before, slots));
+        let Some(part) = part else {
             units.push(Unit::One(call));
             continue;
         };

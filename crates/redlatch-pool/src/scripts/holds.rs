@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, Key, Merging, ReleaseReply, ReleaseRequest,
+        AcquireRequest, Answer, Grant, Items, Key, Merging, Objects, ReleaseReply, ReleaseRequest,
         RenewRequest, Renewed, Script, ScriptCall, WithdrawRequest, Withdrawn, millis,
     },
     runtime::Value,
@@ -22,6 +22,7 @@ static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&POOL.withdraw)
 static ACQUIRE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&POOL.acquire_each),
     keys: &[0, 1],
+    objects: Objects::Each,
     shared: &[0, 3],
     ids: &[1],
     texts: &[2, 4, 7],
@@ -30,14 +31,35 @@ static ACQUIRE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
 static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&POOL.renew_each),
     keys: &[0],
+    objects: Objects::Each,
     shared: &[0, 1],
     ids: &[2],
     texts: &[],
     most: 32,
 });
+static ACQUIRE_SOME: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&POOL.acquire_some),
+    keys: &[0, 1, 2, 3],
+    objects: Objects::One,
+    shared: &[0, 3, 5],
+    ids: &[1],
+    texts: &[2, 6, 7],
+    most: 16,
+});
 static RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&POOL.release_each),
     keys: &[0, 1],
+    objects: Objects::Each,
+    shared: &[0],
+    ids: &[7],
+    texts: &[],
+    most: 16,
+});
+
+static RELEASE_SOME: LazyLock<Merging> = LazyLock::new(|| Merging {
+    script: Script::new(&POOL.release_some),
+    keys: &[0, 1, 2, 3],
+    objects: Objects::One,
     shared: &[0],
     ids: &[7],
     texts: &[],
@@ -57,7 +79,7 @@ pub(crate) struct AcquireScript<'a> {
 impl AcquireScript<'_> {
     pub(crate) fn call(&self, request: &AcquireRequest<'_>) -> ScriptCall {
         let waits = request.register.filter(|_| !request.address.is_empty());
-        queued(&ACQUIRE, self.key)
+        let call = queued(&ACQUIRE, self.key)
             .dated()
             .arg(self.kind)
             .arg(request.attempt.to_string())
@@ -67,7 +89,11 @@ impl AcquireScript<'_> {
             .maybe(waits.map(millis))
             .arg(request.address)
             .arg(if self.each { "1" } else { "" })
-            .merges(&ACQUIRE_EACH)
+            .merges(&ACQUIRE_EACH);
+        match waits {
+            Some(_) => call.merges_in_a_crowd(&ACQUIRE_SOME),
+            None => call,
+        }
     }
 
     pub(crate) fn decode(&self, reply: &Value) -> Result<Answer, Error> {
@@ -207,7 +233,7 @@ impl<'a> ReleaseScript<'a> {
         let holds = first.into_iter().chain(second).chain(holds);
         let call = holds.fold(call, ScriptCall::arg);
         if plain {
-            call.merges(&RELEASE_EACH)
+            call.merges(&RELEASE_EACH).merges_in_a_crowd(&RELEASE_SOME)
         } else {
             call
         }

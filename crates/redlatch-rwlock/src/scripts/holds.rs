@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Grant, Items, Merging, ReleaseReply, ReleaseRequest,
+        AcquireRequest, Answer, AttemptId, Grant, Items, Merging, Objects, ReleaseReply, ReleaseRequest,
         RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, loss, millis,
     },
     runtime::Value,
@@ -25,6 +25,7 @@ static WITHDRAW: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.withdra
 static READ_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&RWLOCK.read_each),
     keys: &[0, INDEX],
+    objects: Objects::Each,
     shared: &[2, 3],
     ids: &[0, 1],
     texts: &[],
@@ -33,6 +34,7 @@ static READ_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
 static WRITE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&RWLOCK.write_each),
     keys: &[0],
+    objects: Objects::Each,
     shared: &[2, 3],
     ids: &[0, 1],
     texts: &[],
@@ -41,6 +43,7 @@ static WRITE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
 static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&RWLOCK.renew_each),
     keys: &[0],
+    objects: Objects::Each,
     shared: &[1, 2],
     ids: &[0],
     texts: &[3, 4],
@@ -49,6 +52,7 @@ static RENEW_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
 static READ_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&RWLOCK.read_release_each),
     keys: &[0, INDEX],
+    objects: Objects::Each,
     shared: &[3],
     ids: &[0, 1],
     texts: &[6],
@@ -57,6 +61,7 @@ static READ_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
 static WRITE_RELEASE_EACH: LazyLock<Merging> = LazyLock::new(|| Merging {
     script: Script::new(&RWLOCK.write_release_each),
     keys: &[0],
+    objects: Objects::Each,
     shared: &[3],
     ids: &[1],
     texts: &[6],

@@ -1,5 +1,6 @@
 //! Common calls as the calls for which they stand.
 
+use redlatch_core::family::Objects;
 use redlatch_lua::{ELECTION, Exclusive, FAIR, POOL, REENTRANT, RWLOCK, Source};
 
 /// How the arguments of a common call belong to those of the single calls. Positions count from 0
@@ -11,6 +12,8 @@ pub(super) struct Layout {
     pub(super) dated: bool,
     /// The number of keys of each call.
     pub(super) keys: usize,
+    /// Whether each call has keys of its own.
+    pub(super) objects: Objects,
     /// The places of the shared arguments in a single call.
     pub(super) shared: &'static [usize],
     /// The places of the arguments that begin with the client's id.
@@ -36,6 +39,7 @@ fn exclusive(sources: &'static Exclusive, source: &Source) -> Option<Layout> {
             single: &sources.renew,
             dated: true,
             keys: 1,
+            objects: Objects::Each,
             shared: &[2, 3],
             ids: &[1],
             texts: &[4],
@@ -45,6 +49,7 @@ fn exclusive(sources: &'static Exclusive, source: &Source) -> Option<Layout> {
             single: &sources.release,
             dated: false,
             keys: 1,
+            objects: Objects::Each,
             shared: &[3],
             ids: &[1],
             texts: &[5],
@@ -65,6 +70,7 @@ fn rwlock(source: &Source) -> Option<Layout> {
             single: &RWLOCK.renew,
             dated: true,
             keys: 1,
+            objects: Objects::Each,
             shared: &[2, 3],
             ids: &[1],
             texts: &[4, 5],
@@ -74,6 +80,7 @@ fn rwlock(source: &Source) -> Option<Layout> {
             single: &RWLOCK.release,
             dated: false,
             keys: 2,
+            objects: Objects::Each,
             shared: &[3],
             ids: &[0, 1],
             texts: &[6],
@@ -83,6 +90,7 @@ fn rwlock(source: &Source) -> Option<Layout> {
             single: &RWLOCK.release,
             dated: false,
             keys: 1,
+            objects: Objects::Each,
             shared: &[3],
             ids: &[1],
             texts: &[6],
@@ -99,15 +107,37 @@ fn pool(source: &Source) -> Option<Layout> {
             single: &POOL.acquire,
             dated: true,
             keys: 2,
+            objects: Objects::Each,
             shared: &[1, 4],
             ids: &[2],
             texts: &[3, 5, 8],
+        }
+    } else if *source == POOL.acquire_some {
+        Layout {
+            single: &POOL.acquire,
+            dated: true,
+            keys: 4,
+            objects: Objects::One,
+            shared: &[1, 4, 6],
+            ids: &[2],
+            texts: &[3, 7, 8],
+        }
+    } else if *source == POOL.release_some {
+        Layout {
+            single: &POOL.release,
+            dated: false,
+            keys: 4,
+            objects: Objects::One,
+            shared: &[0],
+            ids: &[7],
+            texts: &[],
         }
     } else if *source == POOL.renew_each {
         Layout {
             single: &POOL.renew,
             dated: true,
             keys: 1,
+            objects: Objects::Each,
             shared: &[1, 2],
             ids: &[3],
             texts: &[],
@@ -117,6 +147,7 @@ fn pool(source: &Source) -> Option<Layout> {
             single: &POOL.release,
             dated: false,
             keys: 2,
+            objects: Objects::Each,
             shared: &[0],
             ids: &[7],
             texts: &[],
@@ -132,6 +163,7 @@ const fn acquiring(single: &'static Source, keys: usize) -> Layout {
         single,
         dated: true,
         keys,
+        objects: Objects::Each,
         shared: &[3, 4],
         ids: &[1, 2],
         texts: &[],
@@ -139,6 +171,12 @@ const fn acquiring(single: &'static Source, keys: usize) -> Layout {
 }
 
 impl Layout {
+    /// Returns the number of single calls. `args` are the arguments of the common call.
+    pub(super) fn calls(&self, args: usize) -> usize {
+        let header = usize::from(self.dated) + 1 + self.shared.len();
+        (args - header) / (self.ids.len() + self.texts.len())
+    }
+
     /// Returns the arguments of the single call at `place`, as far as the common call has them;
     /// the others are empty. `args` are those of the common call.
     pub(super) fn args(&self, place: usize, args: &[&[u8]]) -> Vec<Vec<u8>> {

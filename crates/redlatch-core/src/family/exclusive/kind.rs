@@ -11,7 +11,7 @@ use crate::{
             AcquireRequest, Answer, AnswerForAll, Force, Grant, ReleaseReply, ReleaseRequest,
             RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
         },
-        script::{Items, Merging, Script, ScriptCall, millis},
+        script::{Items, Merging, Objects, Script, ScriptCall, millis},
     },
     protocol::{name::Key, waiter::Discipline},
     runtime::Value,
@@ -57,6 +57,7 @@ impl Kind {
             acquire_each: Merging {
                 script: Script::new(&sources.acquire_each),
                 keys: &[0],
+                objects: Objects::Each,
                 shared: &[2, 3],
                 ids: &[0, 1],
                 texts: &[],
@@ -66,6 +67,7 @@ impl Kind {
             renew_each: Merging {
                 script: Script::new(&sources.renew_each),
                 keys: &[0],
+                objects: Objects::Each,
                 shared: &[1, 2],
                 ids: &[0],
                 texts: &[3],
@@ -75,6 +77,7 @@ impl Kind {
             release_each: Merging {
                 script: Script::new(&sources.release_each),
                 keys: &[0],
+                objects: Objects::Each,
                 shared: &[3],
                 ids: &[1],
                 texts: &[5],

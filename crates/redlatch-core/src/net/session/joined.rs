@@ -2,13 +2,16 @@
 
 use std::convert::Infallible;
 
-use super::{Limit, Session};
+use super::Session;
 use crate::{
     base::{
         merge::{MergedCall, Slots},
-        script::{CallOutcome, ScriptCall},
+        script::{CallOutcome, Merging, ScriptCall},
     },
-    net::batcher::{JoinedReply, UnderWay},
+    net::{
+        batcher::{JoinedReply, UnderWay},
+        request::Request,
+    },
     runtime::ServerError,
 };
 
@@ -31,15 +34,12 @@ impl Session {
     pub(in crate::net) async fn join(
         &self,
         call: &ScriptCall,
-        act_before: u64,
-        limit: Limit,
+        merging: &'static Merging,
+        request: &Request<'_>,
     ) -> Option<CallOutcome> {
-        if self.is_contended(call) {
-            return None;
-        }
-        let joined = self.batcher.join(call, act_before)?;
+        let joined = self.batcher.join(call, merging, request.act_before)?;
         let replied = |reply: &JoinedReply| !matches!(reply, JoinedReply::Failed(_));
-        match self.within(limit, joined, replied).await {
+        match self.within(request.limit, joined, replied).await {
             Ok(JoinedReply::Replied(value)) => Some(CallOutcome::Replied(value)),
             Ok(JoinedReply::Alone) => None,
             Ok(JoinedReply::Failed(outcome)) | Err(outcome) => Some(CallOutcome::of(outcome)),
@@ -56,13 +56,18 @@ impl Session {
         self.batcher.slots()
     }
 
-    /// Tells whether `call` should be sent by itself, because it was a moment ago.
-    pub(in crate::net) fn is_contended(&self, call: &ScriptCall) -> bool {
+    /// Returns how `call` merges with others now. `None` if it should be sent by itself.
+    pub(in crate::net) fn merging(&self, call: &ScriptCall) -> Option<&'static Merging> {
+        let merging = call.merging()?;
         let key = call.keys().next().unwrap_or_default();
-        self.world.contended.contains(key, self.world.now())
+        if self.world.contended.contains(key, self.world.now()) {
+            call.crowding()
+        } else {
+            Some(merging)
+        }
     }
 
-    /// Records that `call` should be sent by itself for a while.
+    /// Records that the object of `call` is contended for a while.
     pub(in crate::net) fn contended(&self, call: &ScriptCall) {
         let key = call.keys().next().unwrap_or_default();
         self.world.contended.add(key, self.world.now());

@@ -8,6 +8,8 @@ use crate::mutants::{Mutant, client, script};
 const ACQUIRE: &Source = &POOL.acquire;
 const RELEASE: &Source = &POOL.release;
 const RENEW: &Source = &POOL.renew;
+const ACQUIRE_SOME: &Source = &POOL.acquire_some;
+const RELEASE_SOME: &Source = &POOL.release_some;
 
 /// Planted faults of the semaphore.
 pub(super) const SEMAPHORE: &[Mutant] = &[
@@ -94,6 +96,18 @@ pub(super) const SEMAPHORE: &[Mutant] = &[
         ACQUIRE,
         "redis.call('ZADD', q, 'NX', ticket, member)",
         "redis.call('ZADD', q, 'NX', -ticket, member)",
+    ),
+    script(
+        "semaphore-crowd-gets-one-too-many",
+        ACQUIRE_SOME,
+        "local room = size - out",
+        "local room = size - out + 1",
+    ),
+    script(
+        "semaphore-crowd-release-calls-nobody",
+        RELEASE_SOME,
+        "    pool_serve(k, q, l, now, f[5], f[6], size - out, size, write)",
+        "    call('HSET', k, unpack(write))",
     ),
     script(
         "semaphore-clients-not-kept-alive",

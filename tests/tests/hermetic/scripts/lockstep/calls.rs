@@ -1,5 +1,6 @@
 //! Calls of all kinds in the words of their headers, and how they merge.
 
+use redlatch_core::family::Objects;
 use redlatch_lua::{FAIR, POOL, REENTRANT, RWLOCK, Source};
 
 use crate::scripts::bed::{Call, key};
@@ -15,6 +16,8 @@ pub(super) enum Kind {
     Hold,
     /// Permits that are holds of their own.
     Permit,
+    /// As `Hold`, of one name that many wait for.
+    Crowd,
 }
 
 impl Kind {
@@ -28,7 +31,7 @@ impl Kind {
     ];
 
     pub(super) const fn is_pool(self) -> bool {
-        matches!(self, Self::Hold | Self::Permit)
+        matches!(self, Self::Hold | Self::Permit | Self::Crowd)
     }
 
     pub(super) const fn is_rwlock(self) -> bool {
@@ -43,6 +46,7 @@ pub(super) struct Merge {
     pub(super) script: &'static Source,
     dated: bool,
     keys: &'static [usize],
+    objects: Objects,
     shared: &'static [usize],
     ids: &'static [usize],
     texts: &'static [usize],
@@ -70,7 +74,15 @@ impl Merge {
             }
             args.extend(self.texts.iter().map(|&at| call.args[first + at].clone()));
         }
-        let keys = calls
+        let have_keys = match self.objects {
+            Objects::Each => calls,
+            Objects::One => {
+                let same = calls.iter().all(|call| call.keys == calls[0].keys);
+                assert!(same, "{calls:?}");
+                &calls[..1]
+            }
+        };
+        let keys = have_keys
             .iter()
             .flat_map(|call| self.keys.iter().map(|&at| call.keys[at].clone()));
         Call {
@@ -92,9 +104,21 @@ pub(super) const fn acquiring(kind: Kind) -> Merge {
                 script: &POOL.acquire_each,
                 dated: true,
                 keys: &[0, 1],
+                objects: Objects::Each,
                 shared: &[0, 3],
                 ids: &[1],
                 texts: &[2, 4, 7],
+            };
+        }
+        Kind::Crowd => {
+            return Merge {
+                script: &POOL.acquire_some,
+                dated: true,
+                keys: &[0, 1, 2, 3],
+                objects: Objects::One,
+                shared: &[0, 3, 5],
+                ids: &[1],
+                texts: &[2, 6, 7],
             };
         }
     };
@@ -102,6 +126,7 @@ pub(super) const fn acquiring(kind: Kind) -> Merge {
         script,
         dated: true,
         keys,
+        objects: Objects::Each,
         shared: &[2, 3],
         ids: &[0, 1],
         texts: &[],
@@ -113,12 +138,13 @@ pub(super) const fn renewing(kind: Kind) -> Merge {
         Kind::Lock => (&REENTRANT.renew_each, &[1, 2], &[0], &[3]),
         Kind::Fair => (&FAIR.exclusive.renew_each, &[1, 2], &[0], &[3]),
         Kind::Read | Kind::Write => (&RWLOCK.renew_each, &[1, 2], &[0], &[3, 4]),
-        Kind::Hold | Kind::Permit => (&POOL.renew_each, &[0, 1], &[2], &[]),
+        Kind::Hold | Kind::Permit | Kind::Crowd => (&POOL.renew_each, &[0, 1], &[2], &[]),
     };
     Merge {
         script,
         dated: true,
         keys: &[0],
+        objects: Objects::Each,
         shared,
         ids,
         texts,
@@ -133,11 +159,16 @@ pub(super) const fn releasing(kind: Kind) -> Merge {
         Kind::Read => (&RWLOCK.read_release_each, &[0, 4], &[3], &[0, 1], &[6]),
         Kind::Write => (&RWLOCK.write_release_each, &[0], &[3], &[1], &[6]),
         Kind::Hold | Kind::Permit => (&POOL.release_each, &[0, 1], &[0], &[7], &[]),
+        Kind::Crowd => (&POOL.release_some, &[0, 1, 2, 3], &[0], &[7], &[]),
     };
     Merge {
         script,
         dated: false,
         keys,
+        objects: match kind {
+            Kind::Crowd => Objects::One,
+            _ => Objects::Each,
+        },
         shared,
         ids,
         texts,
@@ -190,7 +221,7 @@ impl Attempt {
             Kind::Lock => &["", ":q"],
             Kind::Fair => &["", ":q", ":l"],
             Kind::Read | Kind::Write => &["", ":q", ":r", ":l", ":d"],
-            Kind::Hold | Kind::Permit => &["", ":d", ":q", ":l"],
+            Kind::Hold | Kind::Permit | Kind::Crowd => &["", ":d", ":q", ":l"],
         };
         let key = key(self.name);
         parts.iter().map(|part| format!("{key}{part}")).collect()
@@ -281,7 +312,7 @@ impl Attempt {
             Kind::Lock => &REENTRANT.renew,
             Kind::Fair => &FAIR.exclusive.renew,
             Kind::Read | Kind::Write => &RWLOCK.renew,
-            Kind::Hold | Kind::Permit => &POOL.renew,
+            Kind::Hold | Kind::Permit | Kind::Crowd => &POOL.renew,
         };
         let mut call = self.call(script, args);
         call.keys.truncate(1);
@@ -351,7 +382,7 @@ impl Attempt {
                 let args = args.into_iter().chain(BROADCAST);
                 self.call(&RWLOCK.force, args.map(str::to_owned).collect())
             }
-            Kind::Hold | Kind::Permit => return None,
+            Kind::Hold | Kind::Permit | Kind::Crowd => return None,
         })
     }
 

@@ -3,13 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
-use redlatch_embedded::engine::{Model, Snapshot};
+use redlatch_embedded::engine::{Condition, Model, Snapshot};
 
 use super::{
     calls::{Asked, Attempt, Ended, Kind, Merge, RETENTION, acquiring, releasing, renewing},
-    server::{Data, data, items, without_expired_holds, without_stale_upgradables},
+    server::{
+        Data, data, items, with_ranks_for_tickets, without_expired_holds, without_stale_upgradables,
+    },
 };
-use crate::scripts::bed::{Bed, Call};
+use crate::scripts::bed::{Bed, Call, key};
 
 /// By script, the calls that it served, and those that it left alone.
 #[derive(Debug, Default)]
@@ -155,12 +157,19 @@ impl History {
     }
 
     fn any_name(&mut self) -> &'static str {
-        NAMES[self.rng.usize(..NAMES.len())]
+        let names = match self.kind {
+            Kind::Crowd => 1,
+            _ => NAMES.len(),
+        };
+        NAMES[self.rng.usize(..names)]
     }
 
     fn new_attempt(&mut self, kind: Kind, client: &'static str) -> usize {
         let number = self.number();
-        let most = if kind == Kind::Hold { 3 } else { 1 };
+        let most = match kind {
+            Kind::Hold | Kind::Crowd => 3,
+            _ => 1,
+        };
         let attempt = Attempt {
             kind,
             client,
@@ -288,6 +297,7 @@ impl History {
         let attempt = &mut self.attempts[at];
         attempt.by = attempt.by.max(by);
         let register = match self.rng.u8(..4) {
+            _ if self.kind == Kind::Crowd => Some(5_000),
             0 => Some(self.rng.u64(1..15_000)),
             _ => None,
         };
@@ -446,6 +456,9 @@ impl History {
             return Ok(());
         }
         let common = merge.call(client, &calls);
+        if merge.script.name.ends_with("_some") {
+            self.refused_whole(&common)?;
+        }
         let reply = self.merged.raw(&common);
         let text = reply.as_str().unwrap();
         let mut lines: Vec<_> = text.split('\n').collect();
@@ -482,7 +495,9 @@ impl History {
                 line,
                 names.iter().filter(|&&name| name == key).count(),
             );
-            names.push(key);
+            if line[1] == "granted" {
+                names.push(key);
+            }
             self.agree(call, &line, &answer)?;
             if call.script.name.starts_with("rwlock/") {
                 keys.extend(call.keys.iter().cloned());
@@ -496,7 +511,9 @@ impl History {
             name if name.ends_with("release_each") => Longer::Merged,
             _ => Longer::Single,
         };
-        self.compare(&keys, longer)?;
+        let waiters = calls.iter().filter_map(|call| call.args.get(7));
+        let waiters: Vec<_> = waiters.cloned().collect();
+        self.compare_without(&waiters, &keys, longer)?;
         for place in alone {
             let answer = self.both(&calls[place])?;
             if let Some(&at) = of.get(place) {
@@ -504,6 +521,24 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a full server refuses to give anything, or to queue anybody, and that it takes
+    /// permits back.
+    fn refused_whole(&mut self, common: &Call) -> Checked {
+        let (state, before) = (self.merged.engine.snapshot(), self.merged.dump());
+        self.merged.engine.set_condition(Condition::Full, true);
+        let answer = self.merged.call(common);
+        self.merged.engine.set_condition(Condition::Full, false);
+        let untouched = self.merged.dump() == before;
+        self.merged.engine.restore(&state);
+        self.merged.published();
+        let gives = common.script.name.contains("acquire");
+        match answer {
+            Err(_) if gives && untouched => Ok(()),
+            Ok(_) if !gives || untouched => Ok(()),
+            answer => Err(format!("{} on a full server: {answer:?}", told(common))),
+        }
     }
 
     fn note(&mut self, call: &Call, answer: &[String]) {
@@ -515,6 +550,14 @@ impl History {
     fn agree(&self, call: &Call, merged: &[String], single: &[String]) -> Checked {
         let is_pool = call.script.name.starts_with("pool/");
         let forgets = self.keeps_expired && is_pool;
+        if self.kind == Kind::Crowd && is_pool && merged[1] == "busy" {
+            // Told when to look again by the state after all of the common call.
+            return if single[1] == "busy" && merged[4] == single[4] {
+                Ok(())
+            } else {
+                Err(format!("{}: {merged:?}, {single:?}", told(call)))
+            };
+        }
         let equal = merged.len() == single.len()
             && merged.iter().zip(single).all(|(merged, single)| {
                 merged == single || forgets && merged == "expired" && single == "gone"
@@ -531,11 +574,19 @@ impl History {
 
     /// Compares all data and messages. The TTLs of the keys `free` may differ.
     fn compare(&mut self, free: &[String], longer: Longer) -> Checked {
+        self.compare_without(&[], free, longer)
+    }
+
+    /// As [`compare`](Self::compare), without messages to the addresses `waiters` of a crowd.
+    fn compare_without(&mut self, waiters: &[String], free: &[String], longer: Longer) -> Checked {
         let now = self.now();
         let (mut merged, mut single) = (data(&self.merged), data(&self.single));
         for data in [&mut merged, &mut single] {
             without_expired_holds(data, now);
             without_stale_upgradables(data);
+            if self.kind == Kind::Crowd {
+                with_ranks_for_tickets(data, &key(NAMES[0]));
+            }
         }
         let may = |merged: u64, single: u64| match longer {
             Longer::Neither => false,
@@ -543,8 +594,15 @@ impl History {
             Longer::Single => merged <= single && now + RETENTION <= merged,
         };
         differ(&merged, &single, free, may)?;
-        let messages = self.merged.published();
-        let others = self.single.published();
+        let (mut messages, mut others) = (self.merged.published(), self.single.published());
+        if self.kind == Kind::Crowd {
+            let is_other = |(channel, payload): &(String, String)| {
+                let number = payload.rsplit(' ').next().unwrap_or_default();
+                !waiters.contains(&format!("PUBLISH {channel} {number}"))
+            };
+            messages.retain(is_other);
+            others.retain(is_other);
+        }
         self.branchless.published();
         if messages != others {
             return Err(format!(

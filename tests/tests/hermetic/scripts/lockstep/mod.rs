@@ -16,6 +16,9 @@
 //!   holds had, in addition to the retention.
 //! - After a release by the plain branch, K lives for up to the retention longer than without it.
 //! - A pool's common renewal that comes late has an empty item behind its verdict.
+//! - Waiters that one call serves are not notified meanwhile. The other waiters get their tickets
+//!   in the same order, but not the same tickets, and are told to look at other times.
+//! - Fields and clients of a pool's queue may be left over from waiters that are gone.
 
 mod calls;
 mod history;
@@ -96,6 +99,7 @@ kinds! {
     common_calls_of_writers_agree_with_single_ones: Write;
     common_calls_of_holds_of_permits_agree_with_single_ones: Hold;
     common_calls_of_single_permits_agree_with_single_ones: Permit;
+    common_calls_about_a_contended_pool_agree_with_single_ones: Crowd;
 }
 
 #[test]
@@ -276,5 +280,35 @@ fn common_acquisition_that_ignores_the_kind_is_found() {
         ),
     ] {
         is_found(kind, script, right, wrong);
+    }
+}
+
+#[test]
+fn common_call_about_a_contended_pool_that_differs_is_found() {
+    for (script, right, wrong) in [
+        (
+            "pool/release_some",
+            " or string.sub(hold, 1, 13) <= now",
+            "",
+        ),
+        ("pool/release_some", "f[1] == ARGV[2] and f[2]", "f[2]"),
+        ("pool/acquire_some", "f[1] ~= kind or ", ""),
+        ("pool/acquire_some", " or f[4]", ""),
+        ("pool/acquire_some", "not f[9 + i] and ", ""),
+        (
+            "pool/acquire_some",
+            "blocked = blocked or not view.whole",
+            "blocked = false",
+        ),
+        (
+            "pool/acquire_some",
+            "if view.dead or view.more",
+            "if view.more",
+        ),
+        ("pool/acquire_some", "or first and first <= now", ""),
+        ("pool/acquire_some", "alive - now < ttl - FRESH", "false"),
+        ("pool/acquire_some", "has == tickets[j] and 1 or 0", "1"),
+    ] {
+        is_found(Kind::Crowd, script, right, wrong);
     }
 }

@@ -95,3 +95,42 @@ pub(super) fn without_expired_holds(data: &mut Data, now: u64) {
         }
     }
 }
+
+/// Replaces the tickets of a pool's waiters by their ranks, and removes what its queue has left of
+/// waiters that are gone. `name` is the pool's first key.
+pub(super) fn with_ranks_for_tickets(data: &mut Data, name: &str) {
+    let (queue, clients) = (format!("{name}:q"), format!("{name}:l"));
+    let mut tickets = Vec::new();
+    if let Some((members, _)) = data.get_mut(&queue) {
+        for (member, ticket) in members.iter() {
+            tickets.push((ticket.parse::<f64>().unwrap(), member.clone()));
+        }
+        tickets.sort_by(|one, other| one.0.total_cmp(&other.0));
+        for (rank, (_, member)) in tickets.iter().enumerate() {
+            members.insert(member.clone(), rank.to_string());
+        }
+    }
+    if let Some((fields, _)) = data.get_mut(name) {
+        if let Some(rung) = fields.remove("r") {
+            let rung: f64 = rung.parse().unwrap();
+            let rung = tickets.iter().filter(|(ticket, _)| *ticket <= rung);
+            fields.insert("r".to_owned(), rung.count().to_string());
+        }
+        if fields.get("r").is_some_and(|rung| rung == "0") {
+            fields.remove("r");
+        }
+        let waits = |member: &str| tickets.iter().any(|(_, one)| one == member);
+        if fields.get("y").is_some_and(|called| !waits(&called[14..])) {
+            fields.remove("y");
+        }
+    }
+    if let Some((living, _)) = data.get_mut(&clients) {
+        living.retain(|client, _| {
+            let channel = format!(" {client} ");
+            tickets.iter().any(|(_, member)| member.contains(&channel))
+        });
+        if living.is_empty() {
+            data.remove(&clients);
+        }
+    }
+}

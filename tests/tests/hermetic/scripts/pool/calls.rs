@@ -132,7 +132,7 @@ pub(super) fn look(holds: &[&str]) -> Call {
     call(&POOL.look, 1, &args)
 }
 
-fn call(script: &'static Source, keys: usize, args: &[&str]) -> Call {
+pub(super) fn call(script: &'static Source, keys: usize, args: &[&str]) -> Call {
     let all = ["", ":d", ":q", ":l", ":o", ":p"];
     Call {
         script,

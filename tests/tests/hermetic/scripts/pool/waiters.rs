@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use redlatch_embedded::engine::Model;
+use redlatch_lua::POOL;
 
-use super::calls::{Acquire, clients, release, set, tickets};
+use super::calls::{Acquire, KIND, Release, call, clients, release, set, tickets};
 use crate::scripts::{
     bed::{Bed, key},
     costs::counted,
@@ -139,4 +140,46 @@ fn hand_over_costs_a_bounded_number_of_commands_however_many_wait() {
         let queued = counted(&mut bed, &call);
         assert_eq!(queued, ("busy".to_owned(), 7), "{waiters}");
     }
+}
+
+#[test]
+fn common_calls_take_back_give_out_and_queue() {
+    let mut bed = full(3);
+    for n in 1..=3 {
+        wait(&mut bed, n, "a", 1);
+    }
+    let back = call(&POOL.release_some, 4, &["h", KIND, ":1", ":2", ":9"]);
+    let now = bed.millis();
+    let released = bed.raw(&back);
+    let line = format!("{now} released 0");
+    assert_eq!(released.as_str(), Some(&*format!("{line}\n{line}\n")));
+    assert_eq!(notified(&mut bed), [1, 2]);
+    let by = (now + 5_000).to_string();
+    let mut args = vec![&*by, "a", KIND, "60000", "5000"];
+    for waiter in [
+        [":4", "1", "PUBLISH w:a 4", ""],
+        [":2", "1", "PUBLISH w:a 2", ""],
+        [":1", "1", "PUBLISH w:a 1", ""],
+        [":5", "9", "PUBLISH w:a 5", ""],
+    ] {
+        args.extend(waiter);
+    }
+    let reply = bed.raw(&call(&POOL.acquire_some, 4, &args));
+    let lines: Vec<_> = reply.as_str().unwrap().split('\n').collect();
+    let verdicts: Vec<_> = lines.iter().map(|line| line.split(' ').nth(1)).collect();
+    let expected = [Some("busy"), Some("granted"), Some("granted"), None];
+    assert_eq!(
+        verdicts, expected,
+        "in the queue's order, and the last one gets its error"
+    );
+    let mut waiting: Vec<_> = bed.sorted(&tickets()).into_iter().collect();
+    waiting.sort_by_key(|(_, ticket)| *ticket);
+    let waiting: Vec<_> = waiting.iter().map(|(member, _)| member.as_str()).collect();
+    assert_eq!(waiting, ["PUBLISH w:a 3 1", "PUBLISH w:a 4 1"]);
+    let rest = Release {
+        holds: &["h:3", "a:1", "a:2"],
+        ..Release::default()
+    };
+    bed.ask(&rest.call());
+    assert_eq!(notified(&mut bed), [3, 4]);
 }

@@ -5,8 +5,9 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, LossCause, Token,
     family::{
-        AcquireRequest, Answer, AttemptId, Grant, Items, Merging, Objects, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest, Withdrawn, loss, millis,
+        AcquireRequest, Answer, AttemptId, Grant, Items, Merging, Objects, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, Side, WithdrawRequest,
+        Withdrawn, loss, millis,
     },
     runtime::Value,
 };

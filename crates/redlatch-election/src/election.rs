@@ -336,7 +336,7 @@ impl Election {
         };
         let lease = Lease::renewed(lease).map_err(|error| {
             let message = format!("the election {:?}: {error}", self.name);
-            Error::with_source(ErrorKind::InvalidLease, message, error)
+            Error::with_reason(ErrorKind::InvalidLease, message, error)
         })?;
         let grace = self.grace.unwrap_or_else(|| lease.span() / 5);
         if grace > lease.span() / 2 {

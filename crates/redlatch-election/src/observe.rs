@@ -12,7 +12,9 @@ use futures_core::Stream;
 use futures_util::stream::{self, StreamExt as _};
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
-    family::{Internals, Key, PhaseState, ScriptCall, Snapshot, Wait, WatchOptions, Watched},
+    family::{
+        About, Internals, Key, PhaseState, ScriptCall, Snapshot, Wait, WatchOptions, Watched,
+    },
     runtime::Value,
 };
 
@@ -120,7 +122,9 @@ impl Watch {
 
 /// Returns what the server knows of the leader.
 pub(crate) async fn look(client: &Client, key: &Key) -> Result<Looked, Error> {
-    LookScript::decode(&client.query(&LookScript { key }.call()).await?)
+    let reply = client.query(&LookScript { key }.call()).await;
+    let looked = reply.and_then(|reply| LookScript::decode(&reply));
+    looked.about("election", key.name())
 }
 
 pub(crate) fn leader(looked: Looked) -> Option<Leader> {

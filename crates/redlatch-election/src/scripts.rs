@@ -78,7 +78,7 @@ impl LookScript<'_> {
                 },
             },
             "vacant" => Looked::Vacant(items.maybe(2)?.map(Token::from_u64)),
-            "kind" => return Err(Error::wrong_kind(items.text(2)?, "an election")),
+            "kind" => return Err(Error::wrong_kind(items.text(2)?, "election:1")),
             _ => return Err(items.bad()),
         })
     }

@@ -5,7 +5,7 @@ use std::{fmt, ops::Deref, time::Duration};
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
     exclusive::{Exclusive, Locks},
-    family::Internals,
+    family::{About, Internals},
 };
 
 use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
@@ -152,11 +152,14 @@ impl FairLock {
         let Some(address) = self.0.waiting(owner)? else {
             return Ok(None);
         };
+        let key = self.0.key()?;
         let script = PositionScript {
-            key: self.0.key()?,
+            key,
             address: &address,
         };
-        PositionScript::decode(&self.client().query(&script.call()).await?)
+        let reply = self.client().query(&script.call()).await;
+        let position = reply.and_then(|reply| PositionScript::decode(&reply));
+        position.about("fair_lock", key.name())
     }
 }
 

@@ -13,7 +13,7 @@ use futures_util::stream;
 use redlatch_core::{
     Client, Error, Metadata,
     exclusive::Exclusive,
-    family::{Internals, Key},
+    family::{About, Internals, Key},
 };
 
 use crate::scripts::{Listed, WaitersScript};
@@ -114,7 +114,9 @@ impl Walk {
                 after: self.after,
                 count: STEP,
             };
-            self.found = WaitersScript::decode(&self.client.query(&script.call()).await?)?.into();
+            let reply = self.client.query(&script.call()).await;
+            let found = reply.and_then(|reply| WaitersScript::decode(&reply));
+            self.found = found.about("fair_lock", self.key.name())?.into();
             self.ended = self.found.len() < STEP;
         }
         let Some(listed) = self.found.pop_front() else {

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind, Token,
-    family::{Internals, Key, Lease, Name, slot_of},
+    family::{About, Internals, Key, Lease, Name, slot_of},
     runtime::Value,
 };
 
@@ -101,7 +101,7 @@ impl Place {
             self.data(),
             self.mark
         );
-        Error::with_source(ErrorKind::WrongKind, message, error)
+        Error::with_reason(ErrorKind::WrongKind, message, error)
     }
 
     /// Returns the key of the data.
@@ -310,11 +310,11 @@ impl Fence {
     ///
     /// After a drop, the mark may be removed or not. A sent one acts within 5 s, once, or never.
     pub async fn reset(&self) -> Result<Option<Token>, Error> {
-        let script = ResetScript {
-            place: self.place()?,
-        };
+        let place = self.place()?;
+        let script = ResetScript { place };
         let call = |op: &_| script.call(op);
-        self.client.change(call, ResetScript::decode).await
+        let reset = self.client.change(call, ResetScript::decode).await;
+        reset.about("fence", place.data())
     }
 
     /// Returns the highest token that has written; `None` if there is none. Costs one command.
@@ -328,10 +328,10 @@ impl Fence {
     ///
     /// The method only reads.
     pub async fn mark(&self) -> Result<Option<Token>, Error> {
-        let script = LookScript {
-            place: self.place()?,
-        };
-        LookScript::decode(&self.client.query(&script.call()).await?)
+        let place = self.place()?;
+        let reply = self.client.query(&LookScript { place }.call()).await;
+        let mark = reply.and_then(|reply| LookScript::decode(&reply));
+        mark.about("fence", place.data())
     }
 
     /// Returns the key as it was given; `None` if it is invalid.

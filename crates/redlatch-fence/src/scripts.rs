@@ -168,13 +168,7 @@ fn other<R>(items: &Items<'_>) -> Result<Changed<R>, Error> {
 }
 
 fn wrong_kind(items: &Items<'_>) -> Result<Error, Error> {
-    let found = items.text(2)?;
-    Ok(Error::new(
-        ErrorKind::WrongKind,
-        format!(
-            "the key of the fence's mark belongs to an object of kind {found}, not to a fence:1"
-        ),
-    ))
+    Ok(Error::wrong_kind(items.text(2)?, "fence:1"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch_core::{
     Client, Error, Token,
-    family::{Internals, PhaseState, Watched},
+    family::{About, Internals, PhaseState, Watched},
 };
 
 use crate::{
@@ -44,6 +44,8 @@ pub(crate) async fn info(client: &Client, latch: &Latch) -> Result<Option<LatchI
         key: latch.key(),
         generations: &[],
     };
+    let reply = client.query(&script.call()).await;
+    let looked = reply.and_then(|reply| LookScript::decode(&reply, &[]));
     let Looked::Set {
         now,
         generation,
@@ -51,7 +53,7 @@ pub(crate) async fn info(client: &Client, latch: &Latch) -> Result<Option<LatchI
         initial,
         remaining,
         ..
-    } = LookScript::decode(&client.query(&script.call()).await?, &[])?
+    } = looked.about(latch.kind(), latch.name())?
     else {
         return Ok(None);
     };

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{Internals, Key, Name, NameError, ScriptCall, Snapshot, Watched},
+    family::{About, Internals, Key, Name, NameError, ScriptCall, Snapshot, Watched},
     runtime::Value,
 };
 
@@ -270,7 +270,8 @@ impl CountDownLatch {
             }
             .call()
         };
-        self.client.change(call, DeleteScript::decode).await
+        let deleted = self.client.change(call, DeleteScript::decode).await;
+        deleted.about(latch.kind(), latch.name())
     }
 
     /// Returns the name as it was given; `None` if it is invalid.
@@ -299,7 +300,8 @@ impl CountDownLatch {
             }
             .call()
         };
-        self.client.change(call, CountDownScript::decode).await
+        let counted = self.client.change(call, CountDownScript::decode).await;
+        counted.about(latch.kind(), latch.name())
     }
 }
 
@@ -365,19 +367,12 @@ impl Watched for Latch {
     }
 
     fn absent(&self) -> Error {
-        Error::new(
-            ErrorKind::NotSet,
-            format!("nobody has set the latch {}", self.name()),
-        )
+        let message = "nobody has set it; one participant calls try_set_count first";
+        Error::new(ErrorKind::NotSet, message).about(self.kind(), self.name())
     }
 
     fn gone(&self) -> Error {
-        Error::new(
-            ErrorKind::Deleted,
-            format!(
-                "the latch {} is gone: deleted, ended by its time, or lost by the server",
-                self.name()
-            ),
-        )
+        let message = "it is gone: deleted, expired by its ttl, or lost by the server";
+        Error::new(ErrorKind::Deleted, message).about(self.kind(), self.name())
     }
 }

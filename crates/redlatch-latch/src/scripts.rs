@@ -179,7 +179,7 @@ fn change(script: &'static Script, key: &Key) -> ScriptCall {
 }
 
 fn wrong_kind(found: &str) -> Error {
-    Error::wrong_kind(found, "a latch:1")
+    Error::wrong_kind(found, "latch:1")
 }
 
 /// The answers that all changes share.

@@ -8,7 +8,7 @@ use std::{
 
 use redlatch_core::{
     Error, ErrorKind,
-    family::{Internals, Lease, Watched},
+    family::{About, Internals, Lease, Watched},
 };
 
 use crate::{CountDownLatch, scripts::SetScript};
@@ -50,7 +50,8 @@ impl TrySetCount {
                 "the ttl of a latch is out of bounds; it is 1 s to 365 days",
             ));
         }
-        let key = self.latch.latch()?.key();
+        let latch = self.latch.latch()?;
+        let key = latch.key();
         let call = |op: &_| {
             SetScript {
                 key,
@@ -60,7 +61,8 @@ impl TrySetCount {
             }
             .call()
         };
-        self.latch.client().change(call, SetScript::decode).await
+        let set = self.latch.client().change(call, SetScript::decode).await;
+        set.about(latch.kind(), latch.name())
     }
 }
 

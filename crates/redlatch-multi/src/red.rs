@@ -72,7 +72,7 @@ impl RedLock {
     /// # Errors
     ///
     /// `InvalidOption` for fewer than three nodes and for a quorum that is no majority, and for an
-    /// owner: there is no re-entry. `Unavailable`, with [`NodeOutcomes`] as its source, after the
+    /// owner: there is no re-entry. `Unavailable`, with [`NodeOutcomes`] as its reason, after the
     /// `patience` of the first node's client without an attempt that a quorum of nodes could serve;
     /// at once if so many clients lack the rights, or know the name as another kind, that no
     /// attempt can succeed. `Closed` or `Forked` at once if so many clients are.
@@ -313,7 +313,7 @@ impl Red {
         let kind = kinds
             .into_iter()
             .find(|&kind| outcomes.failed_with(kind) > spare);
-        Error::with_source(kind.unwrap_or(ErrorKind::Unavailable), message, outcomes)
+        Error::with_reason(kind.unwrap_or(ErrorKind::Unavailable), message, outcomes)
     }
 
     /// Returns an open client, whose clock and alarms are used. The alarms of a closed client fire

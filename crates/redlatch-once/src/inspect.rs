@@ -1,6 +1,9 @@
 //! The records of a job: looking at them and forgetting them.
 
-use redlatch_core::{Error, ErrorKind, family::Internals};
+use redlatch_core::{
+    Error, ErrorKind,
+    family::{About, Internals},
+};
 
 use crate::{
     Job, Slot,
@@ -16,7 +19,9 @@ pub(crate) async fn look(job: &Job, slot: Option<&Slot>) -> Result<View, Error> 
         key: job.key()?,
         slot,
     };
-    LookScript::decode(&job.client().query(&script.call()).await?)
+    let reply = job.client().query(&script.call()).await;
+    let view = reply.and_then(|reply| LookScript::decode(&reply));
+    view.about("job", job.name().unwrap_or_default())
 }
 
 pub(crate) async fn reset(job: &Job) -> Result<bool, Error> {
@@ -31,7 +36,8 @@ pub(crate) async fn reset(job: &Job) -> Result<bool, Error> {
             }
             .call()
         };
-        match job.client().change(call, ResetScript::decode).await? {
+        let reset = job.client().change(call, ResetScript::decode).await;
+        match reset.about("job", job.name().unwrap_or_default())? {
             Reset::Done => return Ok(true),
             Reset::Unset => return Ok(false),
             Reset::Moved => {}

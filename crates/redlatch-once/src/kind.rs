@@ -122,7 +122,7 @@ impl Primitive for SlotClaim {
     }
 
     fn acquired(&self, reply: &Value) -> Result<Answer, Error> {
-        let claimed = ClaimScript::decode(self.key.name(), reply)?;
+        let claimed = ClaimScript::decode(reply)?;
         let answer = match &claimed {
             Claimed::Granted {
                 token, abandoned, ..

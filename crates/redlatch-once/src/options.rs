@@ -162,7 +162,7 @@ impl Options {
         let lease = self.lease.map(Lease::renewed).transpose();
         let lease = lease.map_err(|error: LeaseError| {
             let message = format!("the job {name:?}: {error}");
-            Error::with_source(ErrorKind::InvalidLease, message, error)
+            Error::with_reason(ErrorKind::InvalidLease, message, error)
         })?;
         Ok(Plan {
             schedule,

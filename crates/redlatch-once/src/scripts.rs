@@ -75,7 +75,7 @@ impl ClaimScript<'_> {
             .maybe(self.keep.map(millis))
     }
 
-    pub(crate) fn decode(name: &str, reply: &Value) -> Result<Claimed, Error> {
+    pub(crate) fn decode(reply: &Value) -> Result<Claimed, Error> {
         let items = Items::new(&CLAIM, reply)?;
         Ok(match items.text(1)? {
             "granted" => Claimed::Granted {
@@ -88,7 +88,7 @@ impl ClaimScript<'_> {
                 owner: items.text(3)?.to_owned(),
             },
             "moved" => Claimed::Moved,
-            "full" => return Err(full(name)),
+            "full" => return Err(full()),
             "late" => Claimed::Late,
             "void" => Claimed::Void,
             "kind" => return Err(wrong(items.text(2)?)),
@@ -276,15 +276,13 @@ impl ResetScript<'_> {
 }
 
 fn wrong(found: &str) -> Error {
-    Error::wrong_kind(found, "a once:1")
+    Error::wrong_kind(found, "once:1")
 }
 
-fn full(name: &str) -> Error {
+fn full() -> Error {
     Error::new(
         ErrorKind::OutOfRange,
-        format!(
-            "the job {name:?} remembers 1000 keyed slots already: wait until the oldest is forgotten, \
-             reset the job, or use a job per kind of key; a shorter `keep` counts for later slots only"
-        ),
+        "1000 keyed slots are remembered already: wait until the oldest is forgotten, reset the job, \
+         or use a job per kind of key; a shorter `keep` counts for later slots only",
     )
 }

@@ -7,7 +7,7 @@ use std::{
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{AttemptId, Internals, Key, Name, NameError, Primitive, Renewed},
+    family::{About, AttemptId, Internals, Key, Name, NameError, Primitive, Renewed},
 };
 
 use crate::{
@@ -86,12 +86,11 @@ impl Pool {
     pub fn primitive(&self, need: u32) -> Result<Arc<dyn Primitive>, Error> {
         let key = self.checked()?;
         if need == 0 {
-            let message = "no permits are asked for; it takes one at least";
+            let message = "0 permits are requested; the least is 1";
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         if self.flavour.each && need > AT_ONCE {
-            let message =
-                format!("{need} permits are asked for; at once it takes {AT_ONCE} at most");
+            let message = format!("{need} permits are requested; the most at once is {AT_ONCE}");
             return Err(Error::new(ErrorKind::InvalidOption, message));
         }
         Ok(Arc::new(Counted {
@@ -163,10 +162,10 @@ impl Pool {
             size: self.size,
         };
         loop {
-            let reply = self.client.query(&script.call()).await?;
-            match script.decode(&reply)? {
+            let reply = self.client.query(&script.call()).await;
+            match self.named(reply.and_then(|reply| script.decode(&reply)))? {
                 Inspected::Set(totals) => return Ok(totals),
-                Inspected::Unset => return Err(unset()),
+                Inspected::Unset => return self.named(Err(unset())),
                 Inspected::More => {}
             }
         }
@@ -188,8 +187,8 @@ impl Pool {
                 from,
                 count: CHUNK,
             };
-            let reply = self.client.query(&script.call()).await?;
-            let (seen, holds) = script.decode(&reply)?;
+            let reply = self.client.query(&script.call()).await;
+            let (seen, holds) = self.named(reply.and_then(|reply| script.decode(&reply)))?;
             all.extend(holds.into_iter().map(|hold| Hold {
                 remaining: self.client.lease_of_holder(hold.remaining),
                 ..hold
@@ -226,8 +225,8 @@ impl Pool {
         let mut all = Vec::with_capacity(holds.len());
         for holds in holds.chunks(CHUNK) {
             let call = script.call(holds.to_vec());
-            let (reply, resent) = self.client.query_counted(&call).await?;
-            let verdicts = ReleaseScript::decode(&reply)?;
+            let (reply, resent) = self.named(self.client.query_counted(&call).await)?;
+            let verdicts = self.named(ReleaseScript::decode(&reply))?;
             all.extend(verdicts.into_iter().map(|verdict| (verdict, resent)));
         }
         Ok(all)
@@ -247,7 +246,8 @@ impl Pool {
         // The first try may be too late to act if the client's knowledge of the server's time is
         // old. Its answer has the time.
         for _ in 0..2 {
-            match RenewScript::decode(&self.client.query(&call).await?, 0)? {
+            let reply = self.client.query(&call).await;
+            match self.named(reply.and_then(|reply| RenewScript::decode(&reply, 0)))? {
                 Renewed::Late => {}
                 Renewed::Ends(rest) => {
                     return Ok(Renewed::Ends(self.client.lease_of_holder(rest)));
@@ -270,8 +270,9 @@ impl Pool {
         let script = LookScript { key, kind };
         let mut all = Vec::with_capacity(holds.len());
         for holds in holds.chunks(CHUNK) {
-            let reply = self.client.query(&script.call(holds)).await?;
-            let spans = script.decode(&reply)?.into_iter();
+            let reply = self.client.query(&script.call(holds)).await;
+            let spans = self.named(reply.and_then(|reply| script.decode(&reply)))?;
+            let spans = spans.into_iter();
             all.extend(spans.map(|span| self.client.lease_of_holder(span)));
         }
         Ok(all)
@@ -280,11 +281,11 @@ impl Pool {
     async fn changed(&self, change: Change, ttl: Option<Duration>) -> Result<u32, Error> {
         match self.change(change, ttl).await? {
             Made::Done(number) => Ok(number),
-            Made::OutOfRange(size) => Err(Error::new(
+            Made::OutOfRange(size) => self.named(Err(Error::new(
                 ErrorKind::OutOfRange,
-                format!("there are {size} permits, and 0 to 4294967295 are possible"),
-            )),
-            _ => Err(unset()),
+                format!("it has {size} permits, and 0 to 4294967295 are possible"),
+            ))),
+            _ => self.named(Err(unset())),
         }
     }
 
@@ -305,15 +306,18 @@ impl Pool {
                 let _ = asked.set(op.clone());
                 script.call(op)
             };
-            let made = self
-                .client
-                .change(call, |reply| script.decode(reply))
-                .await?;
+            let made = self.client.change(call, |reply| script.decode(reply)).await;
+            let made = self.named(made)?;
             if made != Made::More {
                 return Ok(made);
             }
             first = first.or_else(|| asked.get().cloned());
         }
+    }
+
+    /// Names this pool in the error of `result`.
+    fn named<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result.about(self.flavour.kind, self.name().unwrap_or_default())
     }
 
     fn checked(&self) -> Result<&Key, Error> {

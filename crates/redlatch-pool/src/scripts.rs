@@ -15,7 +15,7 @@ pub(crate) use self::{
 };
 
 pub(crate) fn unset() -> Error {
-    let message = "nobody has set how many permits there are";
+    let message = "nobody has set how many permits there are; call try_set_permits, or take the handle with permits_if_unset";
     Error::new(ErrorKind::NotSet, message)
 }
 
@@ -33,8 +33,7 @@ fn other<R>(items: &Items<'_>, kind: &str) -> Result<R, Error> {
     if items.text(1)? != "kind" {
         return Err(items.bad());
     }
-    let found = items.text(2)?;
-    Err(Error::wrong_kind(found, format_args!("a {kind}")))
+    Err(Error::wrong_kind(items.text(2)?, kind))
 }
 
 #[cfg(test)]

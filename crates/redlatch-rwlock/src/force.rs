@@ -8,10 +8,14 @@ use std::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 use redlatch_core::{
     Error,
-    family::{Force, Internals, Side},
+    family::{About, Force, Internals, Side},
 };
 
-use crate::{Access, ReadWriteHolder, ReadWriteLock, inspect, scripts::ForceScript};
+use crate::{
+    Access, ReadWriteHolder, ReadWriteLock,
+    inspect::{self, NAMED},
+    scripts::ForceScript,
+};
 
 /// A forced release; await it. See [`ReadWriteLock::force_release`].
 ///
@@ -84,7 +88,9 @@ impl ForceEnd {
             how: self.how,
             retention: client.retention(),
         };
-        let ended = ForceScript::decode(&client.query(&script.call()).await?)?;
+        let reply = client.query(&script.call()).await;
+        let ended = reply.and_then(|reply| ForceScript::decode(&reply));
+        let ended = ended.about(NAMED, names.key.name())?;
         if ended && self.how == Force::Now {
             client.revoked_hold(&names.key, side, holder.serial);
         }

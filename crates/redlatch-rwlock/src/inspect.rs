@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch_core::{Client, Error, Metadata, Token, family::Internals};
+use redlatch_core::{
+    Client, Error, Metadata, Token,
+    family::{About, Internals},
+};
 
 use crate::scripts::{self, Inspected, Names};
 
@@ -64,7 +67,9 @@ pub struct ReadWriteHolder {
 }
 
 pub(crate) async fn look(client: &Client, names: &Names, owner: &str) -> Result<Inspected, Error> {
-    scripts::inspected(&client.query(&scripts::inspect(names, owner)).await?)
+    let reply = client.query(&scripts::inspect(names, owner)).await;
+    let found = reply.and_then(|reply| scripts::inspected(&reply));
+    found.about(NAMED, names.key.name())
 }
 
 pub(crate) async fn info(client: &Client, names: &Names) -> Result<ReadWriteInfo, Error> {
@@ -100,8 +105,9 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
     let mut readers = BTreeMap::new();
     let mut cursor = Some("0".to_owned());
     while let Some(at) = cursor {
-        let reply = client.query(&scripts::holders(names, &at)).await?;
-        let (now, next, page) = scripts::page(&reply)?;
+        let reply = client.query(&scripts::holders(names, &at)).await;
+        let page = reply.and_then(|reply| scripts::page(&reply));
+        let (now, next, page) = page.about(NAMED, names.key.name())?;
         readers.extend(
             page.into_iter()
                 .map(|reader| (reader.serial, (now, reader))),
@@ -142,3 +148,6 @@ pub(crate) async fn holders(client: &Client, names: &Names) -> Result<Vec<ReadWr
 fn age(now: u64, since_micros: u64) -> Duration {
     Duration::from_millis(now.saturating_sub(since_micros / 1000))
 }
+
+/// What errors of inspection call the object.
+pub(crate) const NAMED: &str = "read_write_lock";

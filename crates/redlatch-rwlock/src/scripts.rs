@@ -53,7 +53,7 @@ const fn letter(side: Side) -> &'static str {
 }
 
 fn wrong_kind(found: &str) -> Error {
-    Error::wrong_kind(found, "a rw:1")
+    Error::wrong_kind(found, "rw:1")
 }
 
 /// The parts of a lock's key: waiting writers, waiting readers, their clients, deadlines of read

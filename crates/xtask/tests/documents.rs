@@ -11,7 +11,7 @@ mod tree;
 use std::collections::HashMap;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use tree::{Tracked, tracked};
+use tree::{Tracked, read, tracked};
 
 #[test]
 fn every_relative_link_leads_to_a_file_and_a_heading() {
@@ -45,6 +45,26 @@ fn every_invariant_names_what_exists() {
             assert!(sources.have(&keeper), "{invariant}: there is no `{keeper}`");
         }
     }
+}
+
+#[test]
+fn every_kind_of_error_has_a_section_and_no_other_is_described() {
+    let source = read("crates/redlatch-core/src/base/error.rs");
+    let (_, kinds) = source.split_once("pub enum ErrorKind {\n").unwrap();
+    let (kinds, _) = kinds.split_once("\n}\n").unwrap();
+    let mut kinds: Vec<_> = kinds
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with("//") && !line.starts_with("#["))
+        .filter_map(|line| line.trim_end_matches(',').split('(').next())
+        .collect();
+    let page = read("docs/errors.md");
+    let headings = page.lines().filter_map(|line| line.strip_prefix("### "));
+    let mut sections: Vec<_> = headings.collect();
+    kinds.sort_unstable();
+    sections.sort_unstable();
+    assert!(kinds.len() >= 20, "{kinds:?}");
+    assert_eq!(sections, kinds);
 }
 
 #[test]
@@ -164,7 +184,7 @@ fn join(from: &str, path: &str) -> String {
 
 /// Returns the cells of each row of the table whose first column has this title.
 fn rows(document: &str, title: &str) -> Vec<Vec<String>> {
-    let text = tree::read(document);
+    let text = read(document);
     let head = format!("| {title} |");
     let lines = text.lines().skip_while(|line| !line.starts_with(&head));
     lines
@@ -210,7 +230,7 @@ impl Sources {
             text.contains(&function)
                 || (name.contains('-') && text.contains(&quoted))
                 || (name.starts_with(char::is_uppercase) && text.contains(&variant))
-        }) || tree::read("clippy.toml").contains(&format!("{name} = ["))
+        }) || read("clippy.toml").contains(&format!("{name} = ["))
     }
 
     /// Tells whether a file or folder has a path with this end. The suffix `.rs` may be omitted.

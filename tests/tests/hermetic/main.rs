@@ -9,6 +9,7 @@ mod cancel;
 mod clock_allowance;
 mod connecting;
 mod election;
+mod errors;
 mod fair;
 mod fence;
 #[cfg(unix)]

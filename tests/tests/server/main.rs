@@ -13,6 +13,7 @@ mod clocks;
 mod connections;
 mod cost;
 mod death;
+mod errors;
 mod fair;
 mod flushed_latch;
 mod foreign;

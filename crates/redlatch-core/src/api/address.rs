@@ -193,8 +193,11 @@ fn with_port(text: &str, default: u16) -> Result<HostPort, Error> {
     let (host, port) = if bare {
         (text.trim_start_matches('[').trim_end_matches(']'), default)
     } else {
-        host_port(text)
-            .ok_or_else(|| wrong("a host of the address has no port number behind its colon"))?
+        host_port(text).ok_or_else(|| {
+            written::wrong_port(text).unwrap_or_else(|| {
+                wrong("a host of the address has no port number behind its colon")
+            })
+        })?
     };
     if host.is_empty() {
         return Err(wrong("a host of the address is empty"));
@@ -205,7 +208,8 @@ fn with_port(text: &str, default: u16) -> Result<HostPort, Error> {
 fn decoded(text: &str) -> Result<String, Error> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded.map(Into::into).map_err(|error| {
-        Error::with_source(ErrorKind::InvalidOption, "the address is not UTF-8", error)
+        let message = "a part of the address with % is not UTF-8";
+        Error::with_reason(ErrorKind::InvalidOption, message, error)
     })
 }
 

@@ -79,10 +79,27 @@ impl<G> Request<G> {
                 wrap,
             } => {
                 let primitive = primitive.as_ref().map_err(Error::clone)?;
-                let held = client.acquire(primitive, &self.options).await?;
-                Ok(held.map(wrap))
+                let held = client.acquire(primitive, &self.options).await;
+                held.map(|held| held.map(wrap))
+                    .map_err(|error| error.about(primitive.kind(), primitive.name()))
             }
             Source::Many(many) => Arc::clone(many).acquire(self.options.clone()).await,
+        }
+    }
+}
+
+impl<G> Request<G> {
+    fn too_many_attempts(&self) -> Error {
+        let error = Error::new(
+            ErrorKind::TooManyAttempts,
+            "another owner held it in every attempt that the wait strategy allows; allow more, or use try_lock_for",
+        );
+        match &self.source {
+            Source::One {
+                primitive: Ok(primitive),
+                ..
+            } => error.about(primitive.kind(), primitive.name()),
+            _ => error,
         }
     }
 }
@@ -320,12 +337,7 @@ impl<G: 'static> IntoFuture for Acquire<G> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let guard = self.0.run().await?;
-            guard.ok_or_else(|| {
-                Error::new(
-                    ErrorKind::TooManyAttempts,
-                    "another held it in every attempt that the wait strategy allows",
-                )
-            })
+            guard.ok_or_else(|| self.0.too_many_attempts())
         })
     }
 }

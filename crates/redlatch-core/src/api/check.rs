@@ -17,6 +17,7 @@ use crate::{
     net::{LinkClass, Repeated},
     protocol::{
         name::{Key, PUBLISH},
+        rights::{self, Missing},
         time::Moment,
         waiter::WaitStrategy,
     },
@@ -107,6 +108,7 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
         }
         Err(error) => return Err(error),
     };
+    let address = session.address();
     let info = info.as_str().unwrap_or_default();
     let field = |name: &str| {
         info.lines()
@@ -119,21 +121,25 @@ async fn check_server(client: &Client, slot: u16, deadline: Moment) -> Result<()
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
             format!(
-                "the server is of version {version}; it has to be Redis 6.2 or later, or Valkey"
+                "{address} is of version {version}; redlatch needs Redis 6.2 or later, or Valkey"
             ),
         ));
     }
     if field("cluster_enabled") == Some("1") && !router.is_cluster() {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
-            "the server belongs to a cluster; its address is to begin with redis+cluster://",
+            format!("{address} belongs to a cluster; write redis+cluster://{address}"),
         ));
     }
     // With other topologies, each link checks the role when it connects.
     if field("role") == Some("slave") && router.is_fixed() {
+        let master = field("master_host").unwrap_or("unknown");
+        let port = field("master_port").unwrap_or_default();
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
-            "the server is a replica; connect to its master",
+            format!(
+                "{address} is a replica, which takes no writes; connect to its master {master}:{port}, or name all of them with redis+replicas:// or redis+sentinel://"
+            ),
         ));
     }
     // All keys of this client have a TTL, so the volatile policies evict them as well.
@@ -169,28 +175,22 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     if let Some(full) = refused.iter().find(|refusal| refusal.contains("OOM")) {
         return Err(Error::new(
             ErrorKind::ServerFull,
-            format!("the server is out of memory: {full}"),
+            format!("the server is out of memory, see its maxmemory: {full}"),
         ));
     }
-    let missing: Vec<_> = refused
+    let mut missing = Missing::default();
+    for refusal in refused
         .into_iter()
-        .filter(|refusal| is_denial(refusal))
-        .collect();
+        .filter(|refusal| rights::is_denial(refusal))
+    {
+        let (command, denial) = refusal.split_once(": ").unwrap_or((refusal, ""));
+        missing.add(command, denial, client.prefix().as_str());
+    }
     if missing.is_empty() {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Permission,
-        format!("the server's user lacks rights: {}", missing.join("; ")),
-    ))
-}
-
-/// Tells whether a refusal is a denial of permission. Inside a script its wording differs between
-/// versions, and not all versions pass its code on.
-fn is_denial(refusal: &str) -> bool {
-    ["NOPERM", "permission", "can't access", "can't run"]
-        .iter()
-        .any(|word| refusal.contains(word))
+    let user = client.net().router.user();
+    Err(Error::new(ErrorKind::Permission, missing.text(&user)))
 }
 
 fn is_older(version: &str, than: (u32, u32)) -> bool {

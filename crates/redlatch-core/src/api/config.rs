@@ -188,7 +188,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         match Prefix::parse(prefix) {
             Ok(prefix) => self.config.prefix = prefix,
             Err(error) => {
-                let error = Error::with_source(ErrorKind::InvalidOption, error.to_string(), error);
+                let error = Error::with_reason(ErrorKind::InvalidOption, error.to_string(), error);
                 return self.refuse(error);
             }
         }

@@ -3,22 +3,31 @@
 use std::{error, fmt, sync::Arc};
 
 use crate::{
-    protocol::{classify::Refusal, hold::LossCause},
-    runtime::{DialError, DialErrorKind, ServerError},
+    protocol::{classify::Refusal, hold::LossCause, rights},
+    runtime::ServerError,
 };
 
 /// An error of any operation of the family. Contention is not an error: if another owner holds a
 /// lock, the result is a value.
 ///
-/// Opaque: [`kind`](Self::kind) returns the class, and [`source`](error::Error::source) returns the
-/// cause. Cheap to clone.
+/// Opaque: [`kind`](Self::kind) returns the class. Cheap to clone.
+///
+/// Its text says what happened, to which object, and what to do, in at most 300 characters. The
+/// text includes the reason, such as the server's own words. So
+/// [`source`](error::Error::source) returns `None`: a printer of the whole chain, such as `{:#}` of
+/// `anyhow`, would print the reason twice. [`reason`](Self::reason) returns the reason as an error
+/// of its own.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
+    /// The whole text.
     message: String,
-    source: Option<Arc<dyn error::Error + Send + Sync>>,
+    reason: Option<Arc<dyn error::Error + Send + Sync>>,
+    /// Whether the text begins with the object.
+    names_object: bool,
     /// Whether an earlier request than the failed one may have been executed.
     in_doubt: bool,
 }
@@ -88,27 +97,70 @@ impl Error {
     /// Creates an error. For the crates of this family.
     #[doc(hidden)]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::of(kind, message.into(), None)
+    }
+
+    /// Creates an error whose text includes that of `reason`. For the crates of this family.
+    #[doc(hidden)]
+    pub fn with_reason(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        reason: impl error::Error + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(kind, message.into(), Some(Arc::new(reason)))
+    }
+
+    fn of(
+        kind: ErrorKind,
+        message: String,
+        reason: Option<Arc<dyn error::Error + Send + Sync>>,
+    ) -> Self {
         Self(Arc::new(Inner {
             kind,
-            message: message.into(),
-            source: None,
+            message: shortened(message),
+            reason,
+            names_object: false,
             in_doubt: false,
         }))
     }
 
-    /// Creates an error with its cause. For the crates of this family.
+    /// Names the object at the beginning of the text, unless the text begins with an object
+    /// already. `kind` is that of events and metrics. For the crates of this family.
     #[doc(hidden)]
-    pub fn with_source(
-        kind: ErrorKind,
-        message: impl Into<String>,
-        source: impl error::Error + Send + Sync + 'static,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            kind,
-            message: message.into(),
-            source: Some(Arc::new(source)),
-            in_doubt: false,
-        }))
+    #[must_use]
+    pub fn about(self, kind: &str, name: &str) -> Self {
+        if self.0.names_object {
+            return self;
+        }
+        let kind = kind.replace('_', " ");
+        let name: String = match name.char_indices().nth(NAME) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name.to_owned(),
+        };
+        let mut inner = (*self.0).clone();
+        inner.message = shortened(format!("{kind} {name:?}: {}", inner.message));
+        inner.names_object = true;
+        Self(Arc::new(inner))
+    }
+
+    /// Creates the error of a name that belongs to an object of kind `found`, where `wanted` is
+    /// asked for. For the crates of this family.
+    #[doc(hidden)]
+    pub fn wrong_kind(found: &str, wanted: &str) -> Self {
+        let base = |kind: &str| kind.split(':').next().unwrap_or_default().to_owned();
+        let message = if found.is_empty() {
+            "a hash of another program has its key; choose another name, or another prefix"
+                .to_owned()
+        } else if base(found) == base(wanted) {
+            format!(
+                "the server keeps it as {found}, and this version of redlatch knows {wanted}; use one version everywhere, or another prefix for each"
+            )
+        } else {
+            format!(
+                "the name is in use as {found}, not as {wanted}; choose another name or prefix. A freed name keeps its kind for the client's token_retention, 10 minutes by default"
+            )
+        };
+        Self::new(ErrorKind::WrongKind, message)
     }
 
     /// Creates the error for a script reply that cannot be decoded. For the crates of this family.
@@ -117,16 +169,6 @@ impl Error {
         Self::new(
             ErrorKind::Protocol,
             format!("script {script} replied {reply:?}"),
-        )
-    }
-
-    /// Creates the error of a name whose object is of the kind `found`, and not `own`. For the
-    /// crates of this family.
-    #[doc(hidden)]
-    pub fn wrong_kind(found: &str, own: impl fmt::Display) -> Self {
-        Self::new(
-            ErrorKind::WrongKind,
-            format!("the name belongs to an object of kind {found}, not to {own}"),
         )
     }
 
@@ -152,46 +194,36 @@ impl Error {
         let (kind, message) = match refusal {
             Refusal::WrongType => (
                 ErrorKind::WrongKind,
-                "the key holds a value that is not ours",
+                format!(
+                    "a value of another program has its key, or that of a part of it; choose another name, or another prefix: {error}"
+                ),
             ),
-            Refusal::Permission => {
-                let message = format!("the server's user may not do this: {}", error.message);
-                return Self::with_source(ErrorKind::Permission, message, error);
-            }
-            Refusal::Auth => (ErrorKind::Auth, "the server refuses user or password"),
-            Refusal::Full => (ErrorKind::ServerFull, "the server is out of memory"),
-            Refusal::Other => (ErrorKind::Protocol, "the server refuses the request"),
+            Refusal::Permission if rights::is_unknown_command(&error.message) => (
+                ErrorKind::Permission,
+                format!("the server does not know a command, or has renamed it: {error}"),
+            ),
+            Refusal::Permission => (ErrorKind::Permission, rights::denied(&error.to_string())),
+            Refusal::Auth => (
+                ErrorKind::Auth,
+                format!("the server has not accepted user and password: {error}"),
+            ),
+            Refusal::Full => (
+                ErrorKind::ServerFull,
+                format!("the server is out of memory, see its maxmemory: {error}"),
+            ),
+            Refusal::Other => (
+                ErrorKind::Protocol,
+                format!("the server refuses the request: {error}"),
+            ),
         };
-        Self::with_source(kind, message, error)
-    }
-
-    pub(crate) fn dial(address: &impl fmt::Display, error: DialError) -> Self {
-        let kind = match error.kind {
-            DialErrorKind::Auth => ErrorKind::Auth,
-            DialErrorKind::Unsupported => ErrorKind::InvalidOption,
-            DialErrorKind::Refused if error.message.contains("DB index") => {
-                ErrorKind::InvalidOption
-            }
-            DialErrorKind::Refused => ErrorKind::Permission,
-            _ => ErrorKind::Unavailable,
-        };
-        Self::with_source(kind, format!("cannot connect to {address}"), error)
+        Self::with_reason(kind, message, error)
     }
 
     /// Records that an earlier request than the failed one may have been executed.
     pub(crate) fn in_doubt(self) -> Self {
-        let Inner {
-            kind,
-            message,
-            source,
-            ..
-        } = &*self.0;
-        Self(Arc::new(Inner {
-            kind: *kind,
-            message: message.clone(),
-            source: source.clone(),
-            in_doubt: true,
-        }))
+        let mut inner = (*self.0).clone();
+        inner.in_doubt = true;
+        Self(Arc::new(inner))
     }
 
     /// Tells whether an earlier request than the failed one may have been executed.
@@ -232,10 +264,10 @@ impl Error {
         )
     }
 
-    /// Returns the message of the cause; empty without one.
-    pub(crate) fn cause(&self) -> String {
-        let source = self.0.source.as_ref();
-        source.map(ToString::to_string).unwrap_or_default()
+    /// Returns the error that this one includes in its text as the reason, such as the server's
+    /// reply, or the `NodeOutcomes` of a red-lock.
+    pub fn reason(&self) -> Option<&(dyn error::Error + Send + Sync + 'static)> {
+        self.0.reason.as_deref()
     }
 
     /// Returns the cause of the loss if the error is the loss of a hold.
@@ -244,6 +276,19 @@ impl Error {
             ErrorKind::Lost(cause) => Some(cause),
             _ => None,
         }
+    }
+}
+
+/// Names the object in the error of a result. For the crates of this family.
+pub trait About {
+    /// See [`Error::about`].
+    #[must_use]
+    fn about(self, kind: &str, name: &str) -> Self;
+}
+
+impl<T> About for Result<T, Error> {
+    fn about(self, kind: &str, name: &str) -> Self {
+        self.map_err(|error| error.about(kind, name))
     }
 }
 
@@ -259,18 +304,26 @@ impl fmt::Debug for Error {
         debug
             .field("kind", &self.0.kind)
             .field("message", &self.0.message);
-        if let Some(source) = &self.0.source {
-            debug.field("source", source);
+        if let Some(reason) = &self.0.reason {
+            debug.field("reason", reason);
         }
         debug.finish()
     }
 }
 
-impl error::Error for Error {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        self.0
-            .source
-            .as_ref()
-            .map(|source| &**source as &(dyn error::Error + 'static))
+// No source: the text includes the reason already.
+impl error::Error for Error {}
+
+/// Cuts a text at the length that a line of a log can bear. Texts of servers may be of any length.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some(_) => text.chars().take(LONGEST - 1).chain(['…']).collect(),
+        None => text,
     }
 }
+
+/// The largest number of characters of an error's text.
+const LONGEST: usize = 300;
+
+/// The largest number of characters of an object's name in an error's text.
+const NAME: usize = 64;

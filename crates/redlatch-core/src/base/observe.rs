@@ -259,14 +259,13 @@ pub(crate) fn disconnected(address: &Address, error: &Error, trouble: Option<Tro
     let Some(trouble) = trouble else {
         return;
     };
-    let source = error.cause();
     match trouble {
         Trouble::Begins => {
-            tracing::warn!(target: "redlatch", event = "disconnected", %address, %error, source, "not connected");
+            tracing::warn!(target: "redlatch", event = "disconnected", %address, %error, "not connected");
         }
         Trouble::Lasts { tries, span } => {
             tracing::warn!(
-                target: "redlatch", event = "disconnected", %address, %error, source, tries,
+                target: "redlatch", event = "disconnected", %address, %error, tries,
                 "not connected for {span:.1?}, {tries} tries"
             );
         }

@@ -16,6 +16,7 @@ use super::{Hold, PendingRelease, Released, context::ReleaseTicket, release, sha
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
+        error::About as _,
         owner::AttemptId,
         primitive::{Grant, Primitive, Renewed, Token},
         rules::Rule,
@@ -130,7 +131,7 @@ impl Held {
     /// [`ErrorKind::Lost`](crate::ErrorKind::Lost).
     pub fn check(&self) -> Result<(), Error> {
         match self.state() {
-            HoldState::Lost(cause) => Err(Error::lost(cause)),
+            HoldState::Lost(cause) => Err(self.about(Error::lost(cause))),
             HoldState::Held | HoldState::Unknown => Ok(()),
         }
     }
@@ -218,7 +219,7 @@ impl Held {
             // The check reads the clock, so it detects a loss that no timer has reported yet.
             self.check()?;
             if let Poll::Ready(cause) = lost.as_mut().poll(context) {
-                return Poll::Ready(Err(Error::lost(cause)));
+                return Poll::Ready(Err(self.about(Error::lost(cause))));
             }
             future.as_mut().poll(context).map(Ok)
         })
@@ -270,9 +271,16 @@ impl Held {
             };
             let Answered {
                 reply, confirmed, ..
-            } = client.net().insist(repeated).await?;
-            match self.hold.primitive().renewed(&reply)? {
-                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => return confirmed,
+            } = client
+                .net()
+                .insist(repeated)
+                .await
+                .map_err(|error| self.about(error))?;
+            let renewed = self.hold.primitive().renewed(&reply);
+            match renewed.map_err(|error| self.about(error))? {
+                Renewed::Renewed | Renewed::Ends(_) if confirmed.is_err() => {
+                    return confirmed.map_err(|error| self.about(error));
+                }
                 Renewed::Renewed => {
                     self.hold.extended(sent, lease.span());
                     return self.check();
@@ -281,7 +289,8 @@ impl Held {
                     let rest = client.lease_of_holder(rest);
                     self.hold.extended(sent, rest);
                     let message = format!("nothing makes it last longer than {rest:?}");
-                    return Err(Error::new(crate::ErrorKind::OutOfRange, message));
+                    let error = Error::new(crate::ErrorKind::OutOfRange, message);
+                    return Err(self.about(error));
                 }
                 Renewed::Lost(cause) => {
                     self.hold.lose(cause);
@@ -291,7 +300,14 @@ impl Held {
             }
         }
         let message = "the server got the extension too late; the lease is what it was";
-        Err(Error::new(crate::ErrorKind::Unavailable, message))
+        let error = Error::new(crate::ErrorKind::Unavailable, message);
+        Err(self.about(error))
+    }
+
+    /// Names the object of this guard in `error`.
+    fn about(&self, error: Error) -> Error {
+        let primitive = self.hold.primitive();
+        error.about(primitive.kind(), primitive.name())
     }
 
     /// Releases this guard and returns the outcome. Costs one command.
@@ -311,7 +327,9 @@ impl Held {
         self.hold.client().check_process()?;
         let ticket = ReleaseTicket::new(self.hold.client());
         let pending = self.take_release();
-        release::run(ticket, pending).await
+        let primitive = self.hold.primitive();
+        let released = release::run(ticket, pending).await;
+        released.about(primitive.kind(), primitive.name())
     }
 
     /// Returns until when work under the hold may go on, if nothing changes. Work that has to end
@@ -459,5 +477,5 @@ impl fmt::Debug for Held {
 }
 
 pub(crate) fn invalid_lease(error: LeaseError) -> Error {
-    Error::with_source(crate::ErrorKind::InvalidLease, error.to_string(), error)
+    Error::with_reason(crate::ErrorKind::InvalidLease, error.to_string(), error)
 }

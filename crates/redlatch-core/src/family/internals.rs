@@ -12,7 +12,8 @@ use crate::{
         timeouts,
     },
     family::{
-        AcquireOptions, AttemptId, Changed, Primitive, TermEvent, Together, WatchOptions, Watched,
+        About, AcquireOptions, AttemptId, Changed, Primitive, TermEvent, Together, WatchOptions,
+        Watched,
     },
     net::{Answered, LinkClass, Repeated},
     protocol::{
@@ -41,7 +42,11 @@ pub trait Internals {
         primitive: &Arc<dyn Primitive>,
         options: &AcquireOptions,
     ) -> impl Future<Output = Result<Option<Held>, Error>> + Send {
-        self.client().acquire(primitive, options)
+        let client = self.client();
+        async move {
+            let acquired = client.acquire(primitive, options).await;
+            acquired.about(primitive.kind(), primitive.name())
+        }
     }
 
     /// Acquires all of `primitives` with one script, or none. They must be of one kind and in one
@@ -79,7 +84,11 @@ pub trait Internals {
         watched: &Arc<dyn Watched>,
         options: &WatchOptions,
     ) -> impl Future<Output = Result<bool, Error>> + Send {
-        self.client().watch(watched, options)
+        let client = self.client();
+        async move {
+            let over = client.watch(watched, options).await;
+            over.about(watched.kind(), watched.name())
+        }
     }
 
     /// Sends an idempotent script until it is answered, within the client's `patience`.

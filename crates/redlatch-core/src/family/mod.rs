@@ -13,6 +13,7 @@ mod scan;
 pub use crate::{
     api::builder::AcquireMany,
     base::{
+        error::About,
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{

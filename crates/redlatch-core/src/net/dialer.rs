@@ -7,7 +7,7 @@ use tokio::select;
 
 use super::{Credentials, World};
 use crate::{
-    Error, ErrorKind,
+    Error,
     base::timeouts,
     protocol::time::Moment,
     runtime::{Address, Dial, Dialed, Purpose},
@@ -116,11 +116,8 @@ impl Dialer {
         let deadline = world.now() + timeout;
         let result = select! {
             biased;
-            result = world.transport.dial(&dial) => result.map_err(|error| Error::dial(&dial.address, error)),
-            () = world.runtime.sleep_until(deadline) => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("cannot connect to {} within {timeout:?}", dial.address),
-            )),
+            result = world.transport.dial(&dial) => result.map_err(|error| Error::dial(&dial, error)),
+            () = world.runtime.sleep_until(deadline) => Err(Error::late_dial(&dial, timeout)),
         };
         match &result {
             Ok(_) => self.up_since = Some(self.world.now()),

@@ -1,6 +1,13 @@
-//! The errors that callers get for failed calls.
+//! The errors that callers get for failed calls and connections.
 
-use crate::{Error, ErrorKind, base::script::Failure, protocol::classify::Obstacle};
+use std::time::Duration;
+
+use crate::{
+    Error, ErrorKind,
+    base::script::Failure,
+    protocol::classify::Obstacle,
+    runtime::{Address, Dial, DialError, DialErrorKind},
+};
 
 impl Failure {
     /// Returns the error for a caller whose time is over. `unknown` means that the server may have
@@ -13,20 +20,21 @@ impl Failure {
         };
         let error = match self {
             Self::Fatal(error) => error,
-            Self::Refused(Obstacle::Replicas, error) => Error::with_source(
-                ErrorKind::NotEnoughReplicas,
-                "the server has too few replicas to take writes",
-                error,
-            ),
-            Self::Refused(_, error) => Error::with_source(
-                kind,
-                "the server cannot serve the request for the moment",
-                error,
-            ),
+            Self::Refused(Obstacle::Replicas, error) => {
+                let message = format!(
+                    "the server has fewer replicas than its min-replicas-to-write demands: {error}"
+                );
+                Error::with_reason(ErrorKind::NotEnoughReplicas, message, error)
+            }
+            Self::Refused(_, error) => {
+                let message =
+                    format!("the server cannot serve the request for the moment: {error}");
+                Error::with_reason(kind, message, error)
+            }
             Self::Redirected(redirect) => Error::new(
                 ErrorKind::UnsupportedServer,
                 format!(
-                    "slot {} is served by {}: this server belongs to a cluster",
+                    "slot {} is served by {}: this server belongs to a cluster, so its address begins with redis+cluster://",
                     redirect.slot, redirect.address
                 ),
             ),
@@ -38,4 +46,93 @@ impl Failure {
         };
         if unknown { error.in_doubt() } else { error }
     }
+}
+
+impl Error {
+    /// Creates the error of a `dial` that was not answered within `timeout`.
+    pub(crate) fn late_dial(dial: &Dial, timeout: Duration) -> Self {
+        let (address, hint) = (&dial.address, tls_hint(&dial.address));
+        Self::unavailable(format!(
+            "cannot connect to {address} within {timeout:?}, the client's connect_timeout{hint}"
+        ))
+    }
+
+    /// Creates the error of a caller that has waited long enough for a connection to `address`.
+    pub(crate) fn no_connection(address: &Address) -> Self {
+        let hint = tls_hint(address);
+        Self::unavailable(format!("no connection to {address} in time{hint}"))
+    }
+
+    /// Creates the error of a failed `dial`.
+    pub(crate) fn dial(dial: &Dial, error: DialError) -> Self {
+        let address = &dial.address;
+        let (kind, message) = match error.kind {
+            DialErrorKind::Auth if dial.login.password.is_none() => (
+                ErrorKind::Auth,
+                format!(
+                    "{address} demands a password, and the address has none: write redis://:password@host or redis://user:password@host, or call `credentials` ({error})"
+                ),
+            ),
+            DialErrorKind::Auth => {
+                let user = dial.login.username.as_deref().unwrap_or("default");
+                (
+                    ErrorKind::Auth,
+                    format!("{address} refuses the user `{user}` or its password: {error}"),
+                )
+            }
+            DialErrorKind::Unsupported => (
+                ErrorKind::InvalidOption,
+                format!("cannot connect to {address}: {error}"),
+            ),
+            DialErrorKind::Refused if error.message.contains("DB index") => (
+                ErrorKind::InvalidOption,
+                format!(
+                    "{address} has no database {}: {error}. A server has 16 by default, 0 to 15; a cluster has 0 only",
+                    dial.login.database
+                ),
+            ),
+            DialErrorKind::Refused => (
+                ErrorKind::Permission,
+                format!("{address} refuses the connection: {error}"),
+            ),
+            DialErrorKind::Foreign => (
+                ErrorKind::UnsupportedServer,
+                format!(
+                    "{address} does not answer like Redis or Valkey: it may be the port of another service, such as HTTP, or a port for TLS, which needs rediss:// ({})",
+                    one_line(&error.message)
+                ),
+            ),
+            DialErrorKind::Tls => (
+                ErrorKind::Unavailable,
+                format!(
+                    "no TLS with {address}: {}{}",
+                    one_line(&error.message),
+                    tls_hint(address)
+                ),
+            ),
+            DialErrorKind::Busy => (
+                ErrorKind::Unavailable,
+                format!("{address} is not ready: {error}"),
+            ),
+            DialErrorKind::Unreachable => (
+                ErrorKind::Unavailable,
+                format!("cannot connect to {address}: {}", one_line(&error.message)),
+            ),
+        };
+        Self::with_reason(kind, message, error)
+    }
+}
+
+/// Returns what to try if a server does not answer at an address with TLS. A server without TLS may
+/// take the beginning of a handshake for that of a command, and wait for the rest.
+const fn tls_hint(address: &Address) -> &'static str {
+    match address {
+        Address::Tls { .. } => ". For a server without TLS write redis:// instead of rediss://",
+        _ => "",
+    }
+}
+
+/// Puts a text of several lines on one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -158,12 +158,8 @@ impl Hub {
                 "no subscription in time: still connecting"
             });
         };
-        let mut message = format!("no subscription in time: {trouble}");
-        let cause = trouble.cause();
-        if !cause.is_empty() {
-            message = format!("{message}: {cause}");
-        }
-        Error::with_source(trouble.kind(), message, trouble)
+        let message = format!("no subscription in time: {trouble}");
+        Error::with_reason(trouble.kind(), message, trouble)
     }
 
     /// Returns the number of listeners.
@@ -324,11 +320,10 @@ impl Hub {
                     Class::Fatal(refusal) | Class::Halted(refusal) => {
                         Error::refused(refusal, error)
                     }
-                    _ => Error::with_source(
-                        ErrorKind::Unavailable,
-                        "the server refuses a subscription",
-                        error,
-                    ),
+                    _ => {
+                        let message = format!("the server refuses a subscription: {error}");
+                        Error::with_reason(ErrorKind::Unavailable, message, error)
+                    }
                 })
             }
             Some(Outcome::NotSent(why) | Outcome::Unknown(why)) => Err(Error::unavailable(why)),

@@ -142,10 +142,7 @@ impl Link {
             LinkState::Up(session) => Ok(session),
             LinkState::Down(error) => Err(error),
             LinkState::Closed => Err(self.settings.world.life.closed()),
-            LinkState::Connecting => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("no connection to {} in time", self.address),
-            )),
+            LinkState::Connecting => Err(Error::no_connection(&self.address)),
             LinkState::Retired => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!("{} is in charge of nothing any more", self.address),

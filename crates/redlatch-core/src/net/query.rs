@@ -28,7 +28,7 @@ pub(super) async fn send(
     let count = commands.len();
     let ask = async {
         let dialed = world.transport.dial(&dial).await;
-        let dialed = dialed.map_err(|error| Error::dial(address, error))?;
+        let dialed = dialed.map_err(|error| Error::dial(&dial, error))?;
         Ok(dialed.conn.send(commands).await)
     };
     let deadline = world.now() + timeout.min(timeouts::TOPOLOGY_QUERY);
@@ -58,12 +58,16 @@ fn value(address: &Address, outcome: Outcome) -> Result<Value, Error> {
         Outcome::Replied(Ok(value)) => Ok(value),
         Outcome::Replied(Err(error)) => Err(match classify(&error.code, &error.message) {
             Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
-            _ if error.message.contains("cluster support disabled") => Error::with_source(
-                ErrorKind::UnsupportedServer,
-                format!("{address} belongs to no cluster"),
-                error,
-            ),
-            _ => Error::with_source(ErrorKind::Unavailable, format!("{address} refuses"), error),
+            _ if error.message.contains("cluster support disabled") => {
+                let message = format!(
+                    "{address} belongs to no cluster; write redis:// instead of redis+cluster://: {error}"
+                );
+                Error::with_reason(ErrorKind::UnsupportedServer, message, error)
+            }
+            _ => {
+                let message = format!("{address} refuses a question: {error}");
+                Error::with_reason(ErrorKind::Unavailable, message, error)
+            }
         }),
         Outcome::NotSent(why) | Outcome::Unknown(why) => Err(Error::unavailable(format!(
             "no answer from {address}: {why}"

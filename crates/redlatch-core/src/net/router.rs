@@ -103,6 +103,12 @@ impl Router {
         self.servers.login.database
     }
 
+    /// Returns the name of the user that later connections log in as.
+    pub(crate) fn user(&self) -> String {
+        let user = self.credentials.login().username;
+        user.unwrap_or_else(|| "default".to_owned())
+    }
+
     /// Waits until the node of `slot` is connected, until `deadline` at the latest. Fails at once
     /// if the node refuses the client.
     pub(crate) async fn session(

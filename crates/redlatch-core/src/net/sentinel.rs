@@ -43,12 +43,14 @@ fn read(
     // The user may lack the right to this command.
     let followers = replies.pop().and_then(Result::ok);
     let state = replies.pop().transpose();
-    let master = replies.pop().transpose()?.unwrap_or(Value::Nil);
+    let master = replies.pop().transpose();
+    let master = master.map_err(|error| no_sentinel(address, error))?;
+    let master = master.unwrap_or(Value::Nil);
     if master == Value::Nil {
         return Err(Error::new(
             ErrorKind::UnsupportedServer,
             format!(
-                "the sentinel at {address} knows no master called {:?}",
+                "the sentinel at {address} knows no master called {:?}; the address is redis+sentinel://host/name",
                 sentinels.service
             ),
         ));
@@ -59,6 +61,21 @@ fn read(
             ..watched
         })
         .ok_or_else(|| Error::unavailable(format!("the sentinel at {address} answers {master:?}")))
+}
+
+/// Returns the error of a server that does not know the questions for a sentinel, and any other
+/// `error` as it is.
+fn no_sentinel(address: &Address, error: Error) -> Error {
+    let reason = error.reason().map(ToString::to_string).unwrap_or_default();
+    if !reason.contains("unknown command") {
+        return error;
+    }
+    Error::new(
+        ErrorKind::UnsupportedServer,
+        format!(
+            "{address} is no sentinel; write redis://{address} for a plain server, or name the port of a sentinel, 26379 by default"
+        ),
+    )
 }
 
 /// Listens to one sentinel until shutdown. Makes the router look for the master after each failover

@@ -87,9 +87,26 @@ impl Session {
             age: OnceLock::new(),
             scripts: Mutex::default(),
         };
-        session.time(now + timeouts::HANDSHAKE).await?;
+        let answers = session.time(now + timeouts::HANDSHAKE).await;
+        answers.map_err(|error| session.stranger(error))?;
         session.usual = ((world.now() - now) * 2).min(timeouts::HEALTH_ANSWER);
         Ok(session)
+    }
+
+    /// Returns the error of a server that does not know a command which every server has, and any
+    /// other `error` as it is.
+    fn stranger(&self, error: Error) -> Error {
+        let reason = error.reason().map(ToString::to_string).unwrap_or_default();
+        if !reason.contains("unknown command") {
+            return error;
+        }
+        let address = &self.address;
+        Error::new(
+            ErrorKind::UnsupportedServer,
+            format!(
+                "{address} is a sentinel, or no Redis or Valkey; the address of sentinels is redis+sentinel://{address}/name ({reason})",
+            ),
+        )
     }
 
     /// Returns the largest number of replicas that the server ever had.
@@ -240,11 +257,10 @@ impl Session {
         reply.map_err(|error| match classify(&error.code, &error.message) {
             Class::Fatal(refusal) | Class::Halted(refusal) => Error::refused(refusal, error),
             Class::Retry(obstacle) => Failure::Refused(obstacle, error).into_error(false),
-            _ => Error::with_source(
-                ErrorKind::Protocol,
-                format!("{} refuses", self.address),
-                error,
-            ),
+            _ => {
+                let message = format!("{} refuses a command: {error}", self.address);
+                Error::with_reason(ErrorKind::Protocol, message, error)
+            }
         })
     }
 }

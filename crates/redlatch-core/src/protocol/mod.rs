@@ -17,6 +17,7 @@ pub(crate) mod phase_watch;
 pub(crate) mod rate_limiter;
 pub(crate) mod renewal;
 pub(crate) mod renewal_window;
+pub(crate) mod rights;
 pub(crate) mod server_clock;
 pub(crate) mod server_clocks;
 pub(crate) mod sleep_deadline;

@@ -208,9 +208,10 @@ pub enum DialErrorKind {
     Tls,
     /// The server refuses the user or the password, or demands a login.
     Auth,
-    /// The server refuses the database, denies a command of the handshake to the user, or sends an
-    /// answer outside of the protocol.
+    /// The server refuses the database, or denies a command of the handshake to the user.
     Refused,
+    /// The answer is outside of the protocol, as that of a server for HTTP is.
+    Foreign,
     /// The server is not ready (loading its data, too many clients). Temporary.
     Busy,
     /// This build does not support that kind of address.

@@ -120,7 +120,10 @@ impl AcquireScript<'_> {
             "unset" => return Err(unset()),
             "large" => {
                 let size: u32 = items.number(2)?;
-                let message = format!("{} permits are asked for where there are {size}", self.need);
+                let message = format!(
+                    "{} permits are requested at once, and it has {size} in total; set_permits and add_permits change that",
+                    self.need
+                );
                 return Err(Error::new(ErrorKind::OutOfRange, message));
             }
             _ => return other(&items, self.kind),

@@ -1,6 +1,6 @@
 //! The parts of an address as a user writes it.
 
-use url::Url;
+use url::{ParseError, Url};
 
 use super::{anybody, decoded, wrong};
 use crate::{
@@ -23,6 +23,9 @@ impl Written {
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
+        if !authority.contains('@') && tail.starts_with(['/', '#']) && tail.contains('@') {
+            return Err(unescaped_password());
+        }
         let (login, hosts) = match authority.rsplit_once('@') {
             Some((login, hosts)) => (Some(login), hosts),
             None => (None, authority),
@@ -31,18 +34,47 @@ impl Written {
         let first = hosts.next().unwrap_or_default();
         let login = login.map(|login| format!("{login}@")).unwrap_or_default();
         let one = format!("{scheme}://{login}{first}{tail}");
-        let url = Url::parse(&one).map_err(|error| {
-            // The text may hold a password, so it is not shown.
-            Error::with_source(
-                ErrorKind::InvalidOption,
-                "the address is not a URL; it is like redis://host:6379/0",
-                error,
-            )
-        })?;
+        let url = Url::parse(&one).map_err(|error| not_a_url(error, (scheme, &first, tail)))?;
         let more = hosts.collect();
         let scheme = url.scheme().to_owned();
         Ok(Self { url, more, scheme })
     }
+}
+
+/// Returns the error of an address that is no URL. A password may be anywhere in the text, so no
+/// part of it is shown unless it cannot be one.
+fn not_a_url(error: ParseError, (scheme, host, tail): (&str, &str, &str)) -> Error {
+    if scheme.is_empty() {
+        return wrong("the address has no scheme; it is like redis://host:6379/0");
+    }
+    if tail.contains('@') {
+        return unescaped_password();
+    }
+    if error == ParseError::InvalidPort
+        && let Some(error) = wrong_port(host)
+    {
+        return error;
+    }
+    let message = format!("the address is not a URL such as redis://host:6379/0: {error}");
+    Error::with_reason(ErrorKind::InvalidOption, message, error)
+}
+
+fn unescaped_password() -> Error {
+    wrong(
+        "the address has a / or ? or # before its @; in user and password they are written as %2F, %3F and %23",
+    )
+}
+
+/// Returns the error of `host:port`, if its port is a number and out of range.
+pub(super) fn wrong_port(text: &str) -> Option<Error> {
+    let (_, port) = text.rsplit_once(':')?;
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| {
+        let port: String = port.chars().take(20).collect();
+        wrong(format!(
+            "the port {port} of the address is out of range: 1 to 65535"
+        ))
+    })
 }
 
 /// The kind of deployment that a scheme names.

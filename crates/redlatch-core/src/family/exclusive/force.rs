@@ -8,7 +8,7 @@ use std::{
 use super::Exclusive;
 use crate::{
     Error, Token,
-    family::{Force, Internals},
+    family::{About, Force, Internals},
 };
 
 /// A forced release. Await it. See [`Exclusive::force_release`].
@@ -67,7 +67,9 @@ impl ForceRelease {
         let (client, kind) = (self.handle.client(), self.handle.kind());
         let key = self.handle.key()?;
         let call = kind.force(key, token, self.how, client.retention());
-        let ended = kind.forced(&client.query(&call).await?)?;
+        let reply = client.query(&call).await;
+        let ended = reply.and_then(|reply| kind.forced(&reply));
+        let ended = ended.about(kind.label, key.name())?;
         if ended && self.how == Force::Now {
             client.revoked(key, token);
         }

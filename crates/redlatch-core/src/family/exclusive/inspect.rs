@@ -13,7 +13,7 @@ use futures_util::stream;
 use super::{Kind, kind::Inspected};
 use crate::{
     Client, Error, ErrorKind, Metadata, Token,
-    family::{Internals, scan::Scan},
+    family::{About, Internals, scan::Scan},
     protocol::name::{Key, Name},
 };
 
@@ -55,10 +55,11 @@ pub(super) async fn info(
     kind: &'static Kind,
     key: &Key,
 ) -> Result<Option<LockInfo>, Error> {
-    match inspected(client, kind, key).await? {
-        Inspected::OtherKind(found) => Err(kind.wrong(&found)),
-        found => Ok(live(client, key.name(), found)),
-    }
+    let found = match inspected(client, kind, key).await {
+        Ok(Inspected::OtherKind(found)) => Err(kind.wrong(&found)),
+        found => found.map(|found| live(client, key.name(), found)),
+    };
+    found.about(kind.label, key.name())
 }
 
 pub(super) async fn holder(client: &Client, info: LockInfo) -> Result<Holder, Error> {

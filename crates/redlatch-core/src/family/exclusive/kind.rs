@@ -96,7 +96,7 @@ impl Kind {
 
     /// Returns the error of a name that belongs to an object of another kind.
     pub fn wrong(&self, found: &str) -> Error {
-        Error::wrong_kind(found, format_args!("a {}", self.stored))
+        Error::wrong_kind(found, self.stored)
     }
 
     /// Creates a call with the key and all its parts.

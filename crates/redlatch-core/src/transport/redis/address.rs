@@ -120,14 +120,14 @@ fn tls_client(
 
 #[cfg(not(feature = "tls"))]
 fn tls_client(
-    host: &str,
-    port: u16,
+    _host: &str,
+    _port: u16,
     _: &TlsOptions,
     _: RedisConnectionInfo,
 ) -> Result<Client, DialError> {
-    Err(unsupported(&format!(
-        "cannot reach {host}:{port} by TLS: the cargo feature `tls` is not enabled"
-    )))
+    Err(unsupported(
+        "this build has no TLS; enable the feature `tls` of the crate redlatch",
+    ))
 }
 
 fn unsupported(message: &str) -> DialError {

@@ -54,6 +54,7 @@ pub(super) fn of_connect(address: &Address, failed: &RedisError) -> DialError {
         ErrorKind::Client | ErrorKind::InvalidClientConfig if tls => DialErrorKind::Tls,
         ErrorKind::Io | ErrorKind::InvalidClientConfig => DialErrorKind::Unreachable,
         ErrorKind::Parse if ends_early(failed) => DialErrorKind::Unreachable,
+        ErrorKind::Parse => DialErrorKind::Foreign,
         _ => DialErrorKind::Refused,
     };
     dial(kind, failed.to_string())
@@ -232,7 +233,7 @@ mod tests {
             DialErrorKind::Unreachable
         );
         let parse = redis::parse_redis_value(b"HTTP/1.1 400\r\n").unwrap_err();
-        assert_eq!(of_connect(&tcp(), &parse).kind, DialErrorKind::Refused);
+        assert_eq!(of_connect(&tcp(), &parse).kind, DialErrorKind::Foreign);
         let cut = "Parse error at 0\nUnexpected end of input\nexpected 12 more elements\n";
         let cut = RedisError::from((ErrorKind::Parse, "Incompatible type", cut.to_owned()));
         assert_eq!(of_connect(&tcp(), &cut).kind, DialErrorKind::Unreachable);

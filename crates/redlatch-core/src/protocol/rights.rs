@@ -1,0 +1,166 @@
+//! What a server's denial says about the right that a user lacks.
+
+use std::fmt;
+
+/// The rights that a user lacks, as rules of `ACL SETUSER`.
+#[derive(Debug, Default)]
+pub(crate) struct Missing(Vec<String>);
+
+impl Missing {
+    /// Adds the right that was denied to `command` with the text `denial`. `prefix` is that of the
+    /// client's keys and channels.
+    pub(crate) fn add(&mut self, command: &str, denial: &str, prefix: &str) {
+        let rule = if denial.contains("channel") {
+            format!("&{prefix}:*")
+        } else if denial.contains(" key") && !denial.contains("can't run") {
+            format!("~{prefix}:*")
+        } else {
+            format!("+{}", command.to_lowercase())
+        };
+        if !self.0.contains(&rule) {
+            self.0.push(rule);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the text for `user`: what is missing, and the command that grants it.
+    pub(crate) fn text(&self, user: &str) -> String {
+        let all = self.0.join(" ");
+        let shown = match self.0.as_slice() {
+            few if few.len() <= SHOWN => all.clone(),
+            many => format!("{} and {} more", many[..2].join(" "), many.len() - 2),
+        };
+        format!("user `{user}` lacks {shown}; run: ACL SETUSER {user} {all}")
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
+    }
+}
+
+/// Tells whether a refusal is a denial of permission. Inside a script its wording differs between
+/// versions, and not all versions pass its code on.
+pub(crate) fn is_denial(refusal: &str) -> bool {
+    ["NOPERM", "permission", "can't access", "can't run"]
+        .iter()
+        .any(|word| refusal.contains(word))
+}
+
+/// Tells whether the server does not know the command.
+pub(crate) fn is_unknown_command(message: &str) -> bool {
+    message.to_ascii_lowercase().starts_with("unknown command")
+}
+
+/// Returns the text for a denial of one request, with the command that grants the right if the
+/// denial says enough for one.
+pub(crate) fn denied(denial: &str) -> String {
+    let user = between(denial, "User ", " has no permissions");
+    let command = between(denial, "run the '", "' command");
+    match (user, command) {
+        (Some(user), Some(command)) => {
+            let command = command.replace(' ', "|");
+            format!("user `{user}` lacks +{command}; run: ACL SETUSER {user} +{command}")
+        }
+        (None, Some(command)) => {
+            let command = command.replace(' ', "|");
+            format!("the server's user lacks +{command}, a rule for ACL SETUSER")
+        }
+        _ => format!("the server's user lacks a right, see \"Rights\" in the README: {denial}"),
+    }
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    let (found, _) = rest.split_once(after)?;
+    Some(found).filter(|found| !found.is_empty())
+}
+
+/// The largest number of rights that a text lists twice.
+const SHOWN: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn denials_of_all_versions_name_the_rule() {
+        for (command, denial, rule) in [
+            (
+                "SET",
+                "NOPERM User app has no permissions to run the 'set' command",
+                "+set",
+            ),
+            (
+                "GET",
+                "ERR The user executing the script can't run this command or subcommand",
+                "+get",
+            ),
+            ("SET", "NOPERM No permissions to access a key", "~shop:*"),
+            (
+                "DEL",
+                "The user executing the script can't access at least one of the keys mentioned in the command arguments",
+                "~shop:*",
+            ),
+            (
+                "PUBLISH",
+                "NOPERM No permissions to access a channel",
+                "&shop:*",
+            ),
+            (
+                "PUBLISH",
+                "The user executing the script can't access at least one of the channels mentioned",
+                "&shop:*",
+            ),
+        ] {
+            let mut missing = Missing::default();
+            missing.add(command, denial, "shop");
+            missing.add(command, denial, "shop");
+            assert_eq!(missing.to_string(), rule, "{denial}");
+            assert!(is_denial(denial));
+        }
+    }
+
+    #[test]
+    fn missing_rights_are_told_with_the_line_to_paste() {
+        let mut missing = Missing::default();
+        missing.add("SET", "NOPERM", "x");
+        missing.add("GET", "NOPERM", "x");
+        assert_eq!(
+            missing.text("app"),
+            "user `app` lacks +set +get; run: ACL SETUSER app +set +get"
+        );
+        for command in "a b c d e".split(' ') {
+            missing.add(command, "NOPERM", "x");
+        }
+        assert_eq!(
+            missing.text("app"),
+            "user `app` lacks +set +get and 5 more; run: ACL SETUSER app +set +get +a +b +c +d +e"
+        );
+    }
+
+    #[test]
+    fn one_denial_is_told_with_what_it_says() {
+        for (denial, text) in [
+            (
+                "NOPERM User app has no permissions to run the 'evalsha' command",
+                "user `app` lacks +evalsha; run: ACL SETUSER app +evalsha",
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'evalsha' command or its subcommand",
+                "the server's user lacks +evalsha, a rule for ACL SETUSER",
+            ),
+        ] {
+            assert_eq!(denied(denial), text);
+        }
+        let text = denied("NOPERM No permissions to access a channel");
+        assert!(
+            text.ends_with("NOPERM No permissions to access a channel"),
+            "{text}"
+        );
+    }
+}

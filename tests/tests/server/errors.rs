@@ -1,0 +1,237 @@
+//! What a person reads who makes a mistake: each error of a real server has the right class, names
+//! the object, says what to do, and is short.
+
+use std::{
+    error::Error as _,
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+};
+
+use redlatch::{Client, Error, ErrorKind};
+use redlatch_tests::{
+    backend::Backend,
+    server::{Replicated, Server, ServerBinary, ServerOptions},
+};
+
+redlatch_tests::on_every_server!(
+    wrong_and_missing_passwords_are_told_apart,
+    database_that_does_not_exist_is_named,
+    missing_rights_are_told_with_the_line_to_paste,
+    missing_right_at_first_use_is_told_with_the_line_to_paste,
+    replica_names_its_master,
+    plain_server_under_an_address_of_sentinels_is_no_sentinel,
+    sentinel_under_a_plain_address_is_no_server,
+    plain_server_under_an_address_of_a_cluster_is_no_cluster,
+    plain_server_behind_an_address_with_tls_says_so,
+    values_of_other_programs_are_told_apart_from_objects,
+);
+
+/// Checks what every message has in common, and that this one says all of `words`.
+#[track_caller]
+fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.kind(), kind, "{text}");
+    assert!(text.chars().count() <= 300, "{}: {text}", text.len());
+    assert!(!text.contains('\n'), "{text}");
+    for word in words {
+        assert!(text.contains(word), "{word:?} is not in {text:?}");
+    }
+    assert!(error.source().is_none(), "a chain prints the reason twice");
+    if let Some(reason) = error.reason() {
+        let reason = reason.to_string();
+        let once = text.matches(reason.trim()).count();
+        assert!(once <= 1, "{reason:?} is {once} times in {text:?}");
+    }
+}
+
+async fn refused(url: &str) -> Error {
+    Client::connect(url).await.unwrap_err()
+}
+
+async fn wrong_and_missing_passwords_are_told_apart(binary: ServerBinary) {
+    let options = ServerOptions::new()
+        .password("right")
+        .user("app on >secret ~* &* +@all");
+    let server = Server::start(&binary, options);
+    let address = server.address().to_string();
+    for (login, words) in [
+        ("", "demands a password, and the address has none"),
+        (":wrong@", "refuses the user `default` or its password"),
+        ("app:wrong@", "refuses the user `app` or its password"),
+    ] {
+        let error = refused(&format!("redis://{login}{address}")).await;
+        assert_says(&error, ErrorKind::Auth, &[&address, words]);
+        assert!(!error.to_string().contains("wrong@"), "{error}");
+    }
+}
+
+async fn database_that_does_not_exist_is_named(binary: ServerBinary) {
+    let server = Server::start(&binary, ServerOptions::new());
+    let address = server.address().to_string();
+    let error = refused(&format!("redis://{address}/99")).await;
+    let words = [address.as_str(), "has no database 99", "0 to 15"];
+    assert_says(&error, ErrorKind::InvalidOption, &words);
+}
+
+async fn missing_rights_are_told_with_the_line_to_paste(binary: ServerBinary) {
+    let user = "app on >secret ~* &* +@all -set -get";
+    let server = Server::start(&binary, ServerOptions::new().user(user));
+    let url = format!("redis://app:secret@{}", server.address());
+    let error = refused(&url).await;
+    let words = "user `app` lacks +set +get; run: ACL SETUSER app +set +get";
+    assert_says(&error, ErrorKind::Permission, &[words]);
+    // The line works as it stands.
+    let text = error.to_string();
+    let (_, line) = text.split_once("run: ").unwrap();
+    let line: Vec<_> = line.split(' ').collect();
+    server.command(&line).unwrap();
+    Client::connect(&url).await.unwrap();
+    // Nearly all rights are missing.
+    server
+        .command(&[
+            "ACL", "SETUSER", "app", "-@all", "+eval", "+evalsha", "+time", "+info", "+hello",
+        ])
+        .unwrap();
+    let words = [
+        "user `app` lacks +set +get and ",
+        " more; run: ACL SETUSER app +set +get +del",
+    ];
+    let error = refused(&url).await;
+    assert_says(&error, ErrorKind::Permission, &words);
+    assert!(error.to_string().ends_with("+publish"), "cut: {error}");
+}
+
+async fn missing_right_at_first_use_is_told_with_the_line_to_paste(binary: ServerBinary) {
+    let user = "app on >secret ~* &* +@all -evalsha";
+    let server = Server::start(&binary, ServerOptions::new().user(user));
+    let url = format!("redis://app:secret@{}", server.address());
+    let client = Client::builder(&url).self_check(false).connect();
+    let error = match client.await {
+        Ok(client) => client.lock("orders:42").lock().await.map(drop).unwrap_err(),
+        Err(error) => error,
+    };
+    assert_says(&error, ErrorKind::Permission, &["lacks +evalsha"]);
+}
+
+async fn replica_names_its_master(binary: ServerBinary) {
+    let servers = Replicated::start(&binary, 1, &ServerOptions::new());
+    let replica = servers.servers()[1].address().to_string();
+    let master = servers.master().address().to_string();
+    let error = refused(&format!("redis://{replica}")).await;
+    let words = [
+        format!("{replica} is a replica"),
+        format!("its master {master}"),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    assert_says(&error, ErrorKind::UnsupportedServer, &words);
+}
+
+async fn plain_server_under_an_address_of_sentinels_is_no_sentinel(binary: ServerBinary) {
+    let server = Server::start(&binary, ServerOptions::new());
+    let address = server.address();
+    let error = refused(&format!("redis+sentinel://{address}/main")).await;
+    let words = [
+        format!("{address} is no sentinel"),
+        format!("write redis://{address}"),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    assert_says(&error, ErrorKind::UnsupportedServer, &words);
+}
+
+async fn sentinel_under_a_plain_address_is_no_server(binary: ServerBinary) {
+    let sentinel = Server::start(&binary, ServerOptions::new().sentinel());
+    let address = sentinel.address();
+    let error = refused(&format!("redis://{address}")).await;
+    let words = [
+        format!("{address} is a sentinel"),
+        "redis+sentinel://".into(),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    assert_says(&error, ErrorKind::UnsupportedServer, &words);
+}
+
+async fn plain_server_under_an_address_of_a_cluster_is_no_cluster(binary: ServerBinary) {
+    let server = Server::start(&binary, ServerOptions::new());
+    let address = server.address();
+    let error = refused(&format!("redis+cluster://{address}")).await;
+    let words = [
+        format!("{address} belongs to no cluster"),
+        "redis://".into(),
+    ];
+    let words = words.each_ref().map(String::as_str);
+    assert_says(&error, ErrorKind::UnsupportedServer, &words);
+}
+
+async fn plain_server_behind_an_address_with_tls_says_so(binary: ServerBinary) {
+    let server = Server::start(&binary, ServerOptions::new());
+    let address = server.address();
+    let error = refused(&format!("rediss://{address}")).await;
+    let place = address.to_string();
+    let words = [place.as_str(), "write redis:// instead of rediss://"];
+    assert_says(&error, ErrorKind::Unavailable, &words);
+}
+
+async fn values_of_other_programs_are_told_apart_from_objects(binary: ServerBinary) {
+    let backend = Backend::real(&binary);
+    let client = backend.client().await;
+    backend.command(&["SET", "redlatch:{a}", "mine"]);
+    let error = client.lock("a").lock().await.map(drop).unwrap_err();
+    let words = [
+        "lock \"a\": ",
+        "a value of another program",
+        "another prefix",
+    ];
+    assert_says(&error, ErrorKind::WrongKind, &words);
+    drop(client.fair_lock("b").lock().await.unwrap());
+    let error = client.lock("b").lock().await.map(drop).unwrap_err();
+    let words = [
+        "lock \"b\": ",
+        "in use as fair:1, not as lock:1",
+        "another name",
+    ];
+    assert_says(&error, ErrorKind::WrongKind, &words);
+}
+
+/// Answers each connection as a server for HTTP does.
+fn http() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn port_of_a_server_for_http_is_no_server() {
+    let address = http();
+    for url in [
+        format!("redis://{address}"),
+        format!("redis+cluster://{address}"),
+    ] {
+        let error = refused(&url).await;
+        let words = [
+            format!("{address} does not answer like Redis"),
+            "such as HTTP".into(),
+        ];
+        let words = words.each_ref().map(String::as_str);
+        assert_says(&error, ErrorKind::UnsupportedServer, &words);
+    }
+}
+
+#[tokio::test]
+async fn server_that_is_not_there_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let builder = Client::builder(&format!("redis://{address}"));
+    let connect = builder.connect_timeout(std::time::Duration::from_millis(200));
+    let error = connect.connect().await.unwrap_err();
+    let words = ["cannot connect to ", &address, "refused"];
+    assert_says(&error, ErrorKind::Unavailable, &words);
+}

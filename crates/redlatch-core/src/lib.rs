@@ -27,6 +27,7 @@ pub use family::{
     exclusive,
     member::{Lockable, Member},
 };
+pub use net::{Connection, Health};
 pub use protocol::{
     backoff::{Backoff, Jitter},
     durability::Durability,

@@ -81,10 +81,10 @@ pub struct Election {
 
 impl Election {
     /// Creates a handle of the election called `name`: 1 to 512 bytes of UTF-8. Does no I/O.
-    pub fn new(client: &Client, name: &str) -> Self {
+    pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
-            name: name.to_owned(),
+            name: name.as_ref().to_owned(),
             class: String::new(),
             fair: false,
             lease: None,

@@ -116,10 +116,10 @@ impl Fence {
     ///
     /// Does no I/O. The first call that would send a request reports an invalid key as
     /// `InvalidName`.
-    pub fn new(client: &Client, key: &str) -> Self {
+    pub fn new(client: &Client, key: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
-            place: Place::new(client, key).map(Arc::new),
+            place: Place::new(client, key.as_ref()).map(Arc::new),
             class: Arc::default(),
             life: None,
         }

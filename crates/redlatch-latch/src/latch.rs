@@ -38,7 +38,7 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.countdown_latch(name)` creates one. Without that crate:
+/// `redlatch`'s `client.count_down_latch(name)` creates one. Without that crate:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), redlatch_core::Error> {
@@ -74,8 +74,8 @@ impl CountDownLatch {
     /// Does no I/O. The first call that would send a request reports an invalid name as
     /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
     /// a hash slot.
-    pub fn new(client: &Client, name: &str) -> Self {
-        let latch = Name::parse(name).map(|name| Arc::new(Latch::new(client, &name)));
+    pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
+        let latch = Name::parse(name.as_ref()).map(|name| Arc::new(Latch::new(client, &name)));
         Self {
             client: client.clone(),
             latch,

@@ -79,10 +79,10 @@ impl Job {
     /// Does no I/O. The first call that would send a request reports an invalid name as
     /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
     /// a hash slot.
-    pub fn new(client: &Client, name: &str) -> Self {
+    pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
-            key: Name::parse(name).map(|name| client.key(&name)),
+            key: Name::parse(name.as_ref()).map(|name| client.key(&name)),
             class: Arc::default(),
             options: Options::default(),
         }

@@ -11,8 +11,8 @@ macro_rules! pool_handle {
         /// Does no I/O. The first call that would send a request reports an invalid name as
         /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag
         /// share a hash slot.
-        pub fn new(client: &redlatch_core::Client, name: &str) -> Self {
-            Self($crate::Pool::new(client, $flavour, name))
+        pub fn new(client: &redlatch_core::Client, name: impl AsRef<str>) -> Self {
+            Self($crate::Pool::new(client, $flavour, name.as_ref()))
         }
 
         /// Labels this handle's metrics and events with `class`, for example what the semaphore is

@@ -62,8 +62,8 @@ impl Lock {
     /// Does no I/O. The first call that would send a request reports an invalid name as
     /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
     /// a hash slot.
-    pub fn new(client: &Client, name: &str) -> Self {
-        Self(Exclusive::new(client, &LOCK, name))
+    pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
+        Self(Exclusive::new(client, &LOCK, name.as_ref()))
     }
 
     /// Labels this handle's metrics and events with `class`, for example what the lock is for.

@@ -48,7 +48,7 @@ impl StripedLock {
     /// # Errors
     ///
     /// `InvalidOption` for no stripes.
-    pub fn new(client: &Client, name: &str, stripes: u32) -> Result<Self, Error> {
+    pub fn new(client: &Client, name: impl AsRef<str>, stripes: u32) -> Result<Self, Error> {
         if stripes == 0 {
             return Err(Error::new(
                 ErrorKind::InvalidOption,
@@ -57,7 +57,7 @@ impl StripedLock {
         }
         Ok(Self {
             client: client.clone(),
-            name: name.to_owned(),
+            name: name.as_ref().to_owned(),
             class: String::new(),
             stripes,
         })

@@ -85,11 +85,11 @@ impl ReadWriteLock {
     /// Does no I/O. The first call that would send a request reports an invalid name as
     /// `InvalidName`. A well-formed `{tag}` in the name is kept, so that names with that tag share
     /// a hash slot.
-    pub fn new(client: &Client, name: &str) -> Self {
+    pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         Self {
             client: client.clone(),
             class: "".into(),
-            names: Name::parse(name).map(|name| Names::new(client, &name)),
+            names: Name::parse(name.as_ref()).map(|name| Names::new(client, &name)),
         }
     }
 

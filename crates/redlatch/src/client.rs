@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use redlatch_core::{Error, Lockable, exclusive::Locks};
+use redlatch_core::{Error, Lockable, LossCause, Released, exclusive::Locks};
 #[cfg(feature = "election")]
 use redlatch_election::Election;
 use redlatch_fair::FairLock;
@@ -13,7 +13,7 @@ use redlatch_multi::{MultiLock, RedLock};
 #[cfg(feature = "once")]
 use redlatch_once::Job;
 use redlatch_permits::PermitExpirableSemaphore;
-use redlatch_reentrant::{Lock, StripedLock};
+use redlatch_reentrant::{Lock, LockGuard, StripedLock};
 use redlatch_rwlock::ReadWriteLock;
 use redlatch_semaphore::Semaphore;
 
@@ -69,6 +69,20 @@ impl Client {
         Self::builder(url).connect().await
     }
 
+    /// Connects to the address in the environment: that of `REDLATCH_URL`, or else of `REDIS_URL`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOption` if neither variable is set, or for an invalid address. Otherwise as
+    /// [`ClientBuilder::connect`](redlatch_core::ClientBuilder::connect).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call leaves no connection behind.
+    pub async fn from_env() -> Result<Self, Error> {
+        ClientBuilder::from_env().connect().await
+    }
+
     /// Returns a builder of a client for `url`, to set options.
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::new(url)
@@ -77,8 +91,58 @@ impl Client {
     /// Returns the reentrant lock called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn lock(&self, name: &str) -> Lock {
+    pub fn lock(&self, name: impl AsRef<str>) -> Lock {
         Lock::new(&self.0, name)
+    }
+
+    /// Acquires the reentrant lock called `name`, runs `work` while it is held, and releases it.
+    /// `work` gets the guard, for its token and its deadline.
+    ///
+    /// If the hold is lost, `work` is dropped at its next await, as by [`Held::run`](redlatch_core::Held::run). Two commands
+    /// if the lock is free.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// let client = redlatch::Client::embedded().await?;
+    /// let sum = client.with_lock("orders:42", async |guard| {
+    ///     println!("held with token {}", guard.token());
+    ///     40 + 2
+    /// });
+    /// assert_eq!(sum.await?, 42);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Lock::lock`]. `Lost` if the hold is lost before `work` is done, or if the server
+    /// had ended it before the release. A release without an answer is no error, since the
+    /// background repeats it.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future drops `work` and releases in the background.
+    pub async fn with_lock<T>(
+        &self,
+        name: impl AsRef<str>,
+        work: impl AsyncFnOnce(&LockGuard) -> T,
+    ) -> Result<T, Error> {
+        let lock = self.lock(name);
+        let guard = lock.lock().await?;
+        let done = guard.run(work(&guard)).await?;
+        let cause = match guard.release().await {
+            Ok(Released::Expired) => LossCause::Expired,
+            Ok(Released::TakenOver) => LossCause::Taken,
+            Ok(Released::Revoked) => LossCause::Revoked,
+            Ok(Released::Forgotten) => LossCause::Forgotten,
+            _ => return Ok(done),
+        };
+        Err(Error::lost(cause).about("lock", lock.name().unwrap_or_default()))
     }
 
     /// Returns `stripes` locks under `name` that serve any number of keys. Each key belongs to one
@@ -89,7 +153,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidOption` if `stripes` is zero.
-    pub fn striped_lock(&self, name: &str, stripes: u32) -> Result<StripedLock, Error> {
+    pub fn striped_lock(&self, name: impl AsRef<str>, stripes: u32) -> Result<StripedLock, Error> {
         StripedLock::new(&self.0, name, stripes)
     }
 
@@ -106,7 +170,8 @@ impl Client {
     ///
     /// Does no I/O. The first acquisition reports invalid arguments. [`RedLock::builder`] has more
     /// settings.
-    pub fn red_lock(&self, name: &str, others: &[Self]) -> RedLock {
+    pub fn red_lock(&self, name: impl AsRef<str>, others: &[Self]) -> RedLock {
+        let name = name.as_ref();
         let locks: Vec<_> = std::iter::once(self)
             .chain(others)
             .map(|client| client.lock(name))
@@ -118,8 +183,14 @@ impl Client {
     /// Returns the countdown latch called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn countdown_latch(&self, name: &str) -> CountDownLatch {
+    pub fn count_down_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.0, name)
+    }
+
+    /// The same as [`count_down_latch`](Self::count_down_latch).
+    #[deprecated(note = "use `count_down_latch`, which is spelled as its type is")]
+    pub fn countdown_latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        self.count_down_latch(name)
     }
 
     /// Returns the job called `name`: 1 to 512 bytes of UTF-8. Each slot of its schedule runs once,
@@ -127,21 +198,21 @@ impl Client {
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name or option.
     #[cfg(feature = "once")]
-    pub fn once(&self, name: &str) -> Job {
+    pub fn once(&self, name: impl AsRef<str>) -> Job {
         Job::new(&self.0, name)
     }
 
     /// Returns the semaphore called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn semaphore(&self, name: &str) -> Semaphore {
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
         Semaphore::new(&self.0, name)
     }
 
     /// Returns the permit-expirable semaphore called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn permit_expirable_semaphore(&self, name: &str) -> PermitExpirableSemaphore {
+    pub fn permit_expirable_semaphore(&self, name: impl AsRef<str>) -> PermitExpirableSemaphore {
         PermitExpirableSemaphore::new(&self.0, name)
     }
 
@@ -158,14 +229,14 @@ impl Client {
     /// Returns the fair lock called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn fair_lock(&self, name: &str) -> FairLock {
+    pub fn fair_lock(&self, name: impl AsRef<str>) -> FairLock {
         FairLock::new(&self.0, name)
     }
 
     /// Returns the read-write lock called `name`: 1 to 512 bytes of UTF-8.
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
-    pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
+    pub fn read_write_lock(&self, name: impl AsRef<str>) -> ReadWriteLock {
         ReadWriteLock::new(&self.0, name)
     }
 
@@ -173,7 +244,7 @@ impl Client {
     ///
     /// Does no I/O. The first call that would send a request reports an invalid name.
     #[cfg(feature = "election")]
-    pub fn election(&self, name: &str) -> Election {
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
         Election::new(&self.0, name)
     }
 
@@ -182,7 +253,7 @@ impl Client {
     ///
     /// Does no I/O. The first call that would send a request reports an invalid key.
     #[cfg(feature = "fence")]
-    pub fn fence(&self, key: &str) -> Fence {
+    pub fn fence(&self, key: impl AsRef<str>) -> Fence {
         Fence::new(&self.0, key)
     }
 

@@ -14,9 +14,9 @@ pub use redlatch_fence as fence;
 pub use client::{Client, ClientBuilder};
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
 pub use redlatch_core::{
-    Acquire, Backoff, ClientId, Durability, Error, ErrorKind, Held, HoldState, Jitter, Lockable,
-    LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token, TryAcquire, TryAcquireFor,
-    WaitStrategy, runtime,
+    Acquire, Backoff, ClientId, Connection, Durability, Error, ErrorKind, Health, Held, HoldState,
+    Jitter, Lockable, LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token,
+    TryAcquire, TryAcquireFor, WaitStrategy, runtime,
 };
 #[cfg(feature = "election")]
 pub use redlatch_election::{

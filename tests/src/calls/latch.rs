@@ -14,7 +14,7 @@ pub(super) struct Latch;
 #[async_trait]
 impl Kind for Latch {
     async fn calls(&self, clients: &[Client]) -> Vec<Call> {
-        let latch = clients[0].countdown_latch("latch");
+        let latch = clients[0].count_down_latch("latch");
         latch.try_set_count(3).await.unwrap();
         calls! {
             "try_set_count": |latch| latch.try_set_count(1);
@@ -29,7 +29,7 @@ impl Kind for Latch {
     }
 
     async fn waits(&self, others: &[Client], clients: &[Client]) -> Vec<Wait> {
-        let of = |client: &Client, name: &str| client.countdown_latch(&format!("latch-{name}"));
+        let of = |client: &Client, name: &str| client.count_down_latch(&format!("latch-{name}"));
         let [a, b, c] = ["a", "b", "c"].map(|name| of(&clients[0], name));
         vec![
             Wait::new("wait", a.wait(), opens(of(&others[0], "a"), 1).await),

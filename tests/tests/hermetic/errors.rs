@@ -62,7 +62,7 @@ async fn name_in_use_by_another_kind_is_named_with_both_kinds() {
     let held = client.fair_lock(name).lock().await.unwrap();
     let semaphore = client.semaphore(name).permits_if_unset(1);
     let job = client.once(name).every(Duration::from_secs(3600));
-    let latch = client.countdown_latch(name);
+    let latch = client.count_down_latch(name);
     let rw = client.read_write_lock(name);
     let permits = client.permit_expirable_semaphore(name).permits_if_unset(1);
     let minute = Duration::from_secs(60);
@@ -124,7 +124,7 @@ async fn permits_that_do_not_exist_are_counted() {
     assert_says(&error, ErrorKind::OutOfRange, &words);
     let error = semaphore.acquire_many(0).await.map(drop).unwrap_err();
     assert_says(&error, ErrorKind::InvalidOption, &["the least is 1"]);
-    let error = client.countdown_latch("start").wait().await.unwrap_err();
+    let error = client.count_down_latch("start").wait().await.unwrap_err();
     let words = ["latch \"start\": nobody has set it", "try_set_count"];
     assert_says(&error, ErrorKind::NotSet, &words);
 }

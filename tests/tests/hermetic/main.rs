@@ -8,6 +8,7 @@ mod behaviours;
 mod cancel;
 mod clock_allowance;
 mod connecting;
+mod convenience;
 mod election;
 mod errors;
 mod fair;

@@ -131,7 +131,7 @@ fn calls_under_way_end_with_the_runtime_of_their_client() {
     let client = made_in.block_on(Client::connect(&listening.url())).unwrap();
     let lock = client.lock("x");
     let guard = made_in.block_on(lock.lock().into_future()).unwrap();
-    let latch = client.countdown_latch("l");
+    let latch = client.count_down_latch("l");
     made_in
         .block_on(latch.try_set_count(1).into_future())
         .unwrap();

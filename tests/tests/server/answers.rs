@@ -160,7 +160,7 @@ async fn each_call_counts_once(rig: &Rig, line: &str, executed: bool) {
 }
 
 async fn counts_down_once(rig: &Rig, line: &str) {
-    let latch = rig.client.countdown_latch(line);
+    let latch = rig.client.count_down_latch(line);
     latch.try_set_count(3).await.unwrap();
     let pick = || call(rig.backend.server(), &LATCH.count_down, line);
     for (left, executed) in [(2, false), (1, true)] {

@@ -183,7 +183,7 @@ async fn once(client: &Client, kind: &str) {
             permits.release(&id).await.unwrap();
         }
         "latch" => {
-            let latch = client.countdown_latch("latch");
+            let latch = client.count_down_latch("latch");
             latch.try_set_count(1).await.unwrap();
             assert_eq!(latch.count_down(1).await.unwrap(), 0);
             latch.wait().await.unwrap();

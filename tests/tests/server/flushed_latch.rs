@@ -14,17 +14,17 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted_by_a_server(binary
     let backend = Backend::real(&binary);
     let (client, other) = (backend.client().await, backend.client().await);
     for round in 0..3 {
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         assert!(latch.try_set_count(4).await.unwrap());
         let waiter = counting_and_waiting(latch);
         eventually("the waiter to count", GENEROUS, async || {
-            other.countdown_latch("x").count().await.unwrap() == 3
+            other.count_down_latch("x").count().await.unwrap() == 3
         })
         .await;
         backend.command(&["FLUSHALL"]);
         set_and_count(&other).await;
         let told = waiter.await.unwrap().unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
-        assert!(other.countdown_latch("x").delete().await.unwrap());
+        assert!(other.count_down_latch("x").delete().await.unwrap());
     }
 }

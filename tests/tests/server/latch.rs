@@ -54,7 +54,7 @@ async fn a_count_down_whose_reply_is_lost_counts_once(binary: ServerBinary) {
         let proxy = Proxy::start(backend.server().address());
         let client = Client::connect(&proxy.url()).await.unwrap();
         let name = format!("{then:?}");
-        let latch = client.countdown_latch(&name);
+        let latch = client.count_down_latch(&name);
         latch.try_set_count(5).await.unwrap();
         let lost = proxy.drop_reply(call(backend.server(), &LATCH.count_down, &name), then);
         let started = Instant::now();
@@ -82,7 +82,7 @@ async fn a_set_and_a_deletion_whose_reply_is_lost_are_done_once(binary: ServerBi
     preload(backend.server());
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     let lost = proxy.drop_reply(call(backend.server(), &LATCH.set, "x"), Then::Cut);
     assert!(latch.try_set_count(2).await.unwrap(), "it was this one");
     let set = lost.answered().await;
@@ -101,7 +101,7 @@ async fn black_hole_and_resets_count_once(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(9).await.unwrap();
     let counting = || {
         let latch = latch.clone();
@@ -141,9 +141,9 @@ async fn lost_message_costs_one_recheck(binary: ServerBinary) {
     let split = Arc::new(SplitTransport::new(messages.clone()));
     let a = backend.client().await;
     let b = backend.builder().transport(split).connect().await.unwrap();
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
-    let waiters: Vec<_> = (0..100).map(|_| waiting(b.countdown_latch("x"))).collect();
+    let waiters: Vec<_> = (0..100).map(|_| waiting(b.count_down_latch("x"))).collect();
     subscribed(&backend, 1).await;
     messages.set_flow(Direction::ToClient, Flow::BlackHole);
     let vanished = messages.vanished();
@@ -166,9 +166,9 @@ async fn waiter_survives_a_cut_connection(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let proxy = Proxy::start(backend.server().address());
     let client = Client::connect(&proxy.url()).await.unwrap();
-    let other = backend.client().await.countdown_latch("x");
+    let other = backend.client().await.count_down_latch("x");
     other.try_set_count(1).await.unwrap();
-    let waiter = waiting(client.countdown_latch("x"));
+    let waiter = waiting(client.count_down_latch("x"));
     subscribed(&backend, 1).await;
     proxy.cut();
     other.count_down(1).await.unwrap();
@@ -185,7 +185,7 @@ async fn waiter_survives_a_cut_connection(binary: ServerBinary) {
 async fn killed_party_has_counted_once_at_most_and_blocks_nobody(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(3).await.unwrap();
     let mut victims = [Victim::start(&backend), Victim::start(&backend)];
     eventually("both to count", GENEROUS, async || {
@@ -208,7 +208,7 @@ async fn killed_party_has_counted_once_at_most_and_blocks_nobody(binary: ServerB
 async fn lost_data_is_a_typed_error(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(2).await.unwrap();
     let waiter = waiting(latch.clone());
     let party = tokio::spawn({
@@ -234,10 +234,10 @@ async fn restart_with_data_costs_one_recheck(binary: ServerBinary) {
         .config("appendfsync everysec");
     let backend = Backend::Real(Server::start(&binary, options));
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(2).await.unwrap();
     latch.count_down(1).await.unwrap();
-    let waiter = waiting(b.countdown_latch("x"));
+    let waiter = waiting(b.count_down_latch("x"));
     subscribed(&backend, 1).await;
     backend.server().kill();
     backend.pass(300 * MS).await;
@@ -260,7 +260,7 @@ async fn full_server_accepts_count_downs_and_deletions(binary: ServerBinary) {
     let backend = Backend::real(&binary);
     preload(backend.server());
     let client = backend.client().await;
-    let (first, second) = (client.countdown_latch("x"), client.countdown_latch("y"));
+    let (first, second) = (client.count_down_latch("x"), client.count_down_latch("y"));
     first.try_set_count(2).await.unwrap();
     second.try_set_count(2).await.unwrap();
     // The memory of operations is a key of its own, which may be there or not.
@@ -268,7 +268,7 @@ async fn full_server_accepts_count_downs_and_deletions(binary: ServerBinary) {
     let waiter = waiting(first.clone());
     subscribed(&backend, 1).await;
     backend.server().config_set("maxmemory", "1");
-    let none = client.countdown_latch("z");
+    let none = client.count_down_latch("z");
     assert_eq!(
         none.count_down(1).await.unwrap_err().kind(),
         ErrorKind::NotSet
@@ -330,7 +330,7 @@ async fn run_as_a_party_process() {
     let client = Client::connect(&url).await.unwrap();
     println!("{URL} ready");
     client
-        .countdown_latch("x")
+        .count_down_latch("x")
         .count_down_and_wait(1)
         .await
         .unwrap();

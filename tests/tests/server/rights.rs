@@ -244,11 +244,11 @@ async fn clients_that_poll_need_no_channels(binary: ServerBinary) {
 }
 
 async fn a_latch_works(a: &Client, b: &Client) {
-    let latch = a.countdown_latch("latch");
+    let latch = a.count_down_latch("latch");
     let minute = Duration::from_secs(60);
     assert!(latch.try_set_count(1).ttl(minute).await.unwrap());
     let waiter = tokio::spawn({
-        let latch = b.countdown_latch("latch");
+        let latch = b.count_down_latch("latch");
         async move { latch.wait().await }
     });
     eventually("a waiter to listen", GENEROUS, async || {

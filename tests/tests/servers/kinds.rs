@@ -21,8 +21,8 @@ async fn names_in_a_moving_slot_wait_and_count_once(binary: ServerBinary) {
     };
     let cluster = servers.as_cluster();
     let client = backend.client().await;
-    let latch = client.countdown_latch("{s}latch");
-    let doomed = client.countdown_latch("{s}doomed");
+    let latch = client.count_down_latch("{s}latch");
+    let doomed = client.count_down_latch("{s}doomed");
     let semaphore = client.semaphore("{s}semaphore");
     let permits = client.permit_expirable_semaphore("{s}permits");
     latch.try_set_count(5).await.unwrap();

@@ -1,5 +1,6 @@
 //! Parses the server addresses that users write.
 
+mod settings;
 mod written;
 
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+pub(crate) use self::settings::{Setting, Settings, span};
 use self::written::{Kind, Parts, Written};
 use crate::{
     Error, ErrorKind,
@@ -14,8 +16,19 @@ use crate::{
     runtime::{Address, Login, TlsOptions},
 };
 
-/// Parses an address of any form.
-pub(crate) fn parse(text: &str) -> Result<Servers, Error> {
+/// Parses an address of any form without options of the client.
+fn parse(text: &str) -> Result<Servers, Error> {
+    let (servers, settings) = read(text)?;
+    if settings.is_empty() {
+        return Ok(servers);
+    }
+    Err(wrong(
+        "one address of a list has options of the client; set them on the builder",
+    ))
+}
+
+/// Parses an address of any form, with the options of the client in it.
+pub(crate) fn read(text: &str) -> Result<(Servers, Settings), Error> {
     let Written { url, more, scheme } = Written::split(text)?;
     let kind = Kind::of(&scheme)?;
     let port = if kind == Kind::Sentinel { 26379 } else { 6379 };
@@ -315,7 +328,6 @@ mod tests {
             "localhost:6379",
             "http://h",
             "redis://h/x",
-            "redis://h?x=1",
             "redis://:secret@h:99999",
             "redis://a,b",
             "redis://a?node=b",
@@ -332,6 +344,20 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
             assert!(!format!("{error:?}").contains("secret"), "{url}");
         }
+    }
+
+    #[test]
+    fn parameters_are_options_of_the_client_or_tolerated() {
+        let url = "redis://h/3?prefix=shop&protocol=resp3&lease=10s&ssl_cert_reqs=none";
+        let (servers, settings) = read(url).unwrap();
+        assert_eq!(servers.login.database, 3);
+        let known = [
+            (Setting::Prefix, "shop".to_owned()),
+            (Setting::Lease, "10s".to_owned()),
+        ];
+        assert_eq!(settings.known, known);
+        assert_eq!(settings.unknown, ["protocol", "ssl_cert_reqs"]);
+        assert!(cluster(["redis://a", "redis://b?prefix=x"]).is_err());
     }
 
     #[test]

@@ -230,15 +230,27 @@ macro_rules! acquire_options {
 }
 
 /// An acquisition that waits. Await it. `G` is the type of its guard.
+///
+/// A builder is no future. `tokio::spawn`, `join!` and `timeout` take a future:
+/// `tokio::spawn(lock.lock().into_future())`.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct Acquire<G>(Request<G>);
 
 /// An acquisition that does not wait. Await it. Returns `None` if another owner holds the object.
+///
+/// Use the returned guard, `let Some(guard) = lock.try_lock().await? else { … };`. A guard that is
+/// not named is dropped at once, which releases at once, and no lint of the compiler tells that of
+/// an `Option`.
+///
+/// A builder is no future. Where one is needed, say `lock.try_lock().into_future()`.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquire<G>(Request<G>);
 
 /// An acquisition with a limited wait. Await it. Returns `None` if another owner held the object at
 /// every check.
+///
+/// Name the returned guard, as that of [`TryAcquire`]. A builder is no future. Where one is needed,
+/// say `lock.try_lock_for(wait).into_future()`.
 #[must_use = "nothing is acquired until this is awaited"]
 pub struct TryAcquireFor<G>(Request<G>);
 

@@ -13,7 +13,7 @@ use crate::{
         name::Prefix,
         waiter::WaitStrategy,
     },
-    runtime::{Address, Login, Runtime, TlsOptions, TokioRuntime, Transport},
+    runtime::{Address, Login, Runtime, TlsOptions, Transport},
     transport::RedisTransport,
 };
 
@@ -50,28 +50,6 @@ pub(crate) struct Config {
 }
 
 impl<C: From<Client>> ClientBuilder<C> {
-    /// Starts from an address. These forms are possible:
-    ///
-    /// * One server: `redis://[user[:password]@]host[:port][/database]`, `rediss://…` for TLS,
-    ///   `unix:///path[?db=n&user=…&pass=…]` or `redis+unix://…`.
-    /// * A cluster, by some of its nodes:
-    ///   `redis+cluster://[user[:password]@]host[:port][,host[:port]…]`.
-    ///   `redis-cluster://host?node=host:port` means the same.
-    /// * Sentinels:
-    ///   `redis+sentinel://[user[:password]@]host[:port][,host[:port]…]/service[/database]`. The
-    ///   service is the name by which the sentinels know the master. User and password apply to the
-    ///   servers; `?sentinel_username=…&sentinel_password=…` apply to the sentinels.
-    ///   `redis-sentinel://…?sentinelServiceName=service` and `redis-sentinel://…/database#service`
-    ///   mean the same. The default port is 26379.
-    /// * A master and all of its replicas: `redis+replicas://host[:port],host[:port]…[/database]`.
-    ///   The client finds out which one is the master.
-    ///
-    /// With `rediss` instead of `redis`, the client uses TLS for all of them. `valkey` and
-    /// `valkeys` mean the same as `redis` and `rediss`.
-    pub fn new(url: &str) -> Self {
-        Self::of(address::parse(url))
-    }
-
     /// Starts from an address and a login.
     pub fn at(address: Address, login: Login) -> Self {
         Self::of(Ok(Servers {
@@ -105,7 +83,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         Self::of(address::replicas(servers))
     }
 
-    fn of(servers: Result<Servers, Error>) -> Self {
+    pub(super) fn of(servers: Result<Servers, Error>) -> Self {
         let (servers, wrong) = match servers {
             Ok(servers) => (servers, None),
             Err(error) => (Servers::nowhere(), Some(error)),
@@ -368,7 +346,7 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Sets the runtime for background work, and its clock. Default: the tokio runtime that calls
     /// [`connect`](Self::connect).
     ///
-    /// If the main tokio runtime may be blocked for long, pass a [`TokioRuntime`] of another one:
+    /// If the main tokio runtime may be blocked for long, pass a [`TokioRuntime`](crate::runtime::TokioRuntime) of another one:
     /// renewals then continue.
     #[must_use]
     pub fn runtime(mut self, runtime: Arc<dyn Runtime>) -> Self {
@@ -393,42 +371,29 @@ impl<C: From<Client>> ClientBuilder<C> {
         self
     }
 
-    /// Connects to the servers and checks them.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidOption` or `InvalidLease` for an invalid option. `InvalidOption` without a tokio
-    /// runtime. `Auth`, `Permission`, `UnsupportedServer`, `ServerFull`. `Unavailable` or
-    /// `OutcomeUnknown` if the server could not be reached, or did not answer, within the connect
-    /// time-out.
-    ///
-    /// # Panics
-    ///
-    /// Panics in a tokio runtime without I/O or time enabled.
-    ///
-    /// # Cancel safety
-    ///
-    /// A dropped future leaves no connection behind.
-    pub async fn connect(self) -> Result<C, Error> {
-        if let Some(error) = self.wrong {
-            return Err(error);
+    /// Creates a builder whose `connect` returns `error`.
+    pub(super) fn refused(error: Error) -> Self {
+        Self::of(Err(error))
+    }
+
+    /// Names the variable of the environment that the address comes from in the error.
+    pub(super) fn naming(mut self, variable: &str) -> Self {
+        self.wrong = self
+            .wrong
+            .map(|error| Error::new(error.kind(), format!("the variable {variable}: {error}")));
+        self
+    }
+
+    /// Returns the options, unless one of them is invalid.
+    pub(super) fn into_config(self) -> Result<Config, Error> {
+        match self.wrong {
+            Some(error) => Err(error),
+            None => Ok(self.config),
         }
-        let mut config = self.config;
-        config.servers.check()?;
-        let runtime = match config.runtime.take() {
-            Some(runtime) => runtime,
-            None => Arc::new(TokioRuntime::current().ok_or_else(|| {
-                Error::new(
-                    ErrorKind::InvalidOption,
-                    "no tokio runtime here; call it inside of one or give it one",
-                )
-            })?),
-        };
-        Client::start(config, runtime).await.map(C::from)
     }
 
     /// Stores the error of the first invalid option.
-    fn refuse(mut self, error: Error) -> Self {
+    pub(super) fn refuse(mut self, error: Error) -> Self {
         self.wrong.get_or_insert(error);
         self
     }

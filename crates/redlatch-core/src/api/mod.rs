@@ -6,4 +6,7 @@ mod check;
 pub(crate) mod client;
 mod close;
 pub(crate) mod config;
+mod connect;
+mod health;
+mod parameters;
 mod start;

@@ -15,7 +15,7 @@ use crate::{
     },
     engine::{
         Holds, LocalQueues, Releaser, Watchdog, Withdrawals,
-        client_record::ClientRecord,
+        client_record::{ClientRecord, FirstWrite},
         context::{Client, Core},
     },
     net::{Clocks, Hub, LinkClass, Net, Reach, WakeRoutes, World, start_router},
@@ -29,8 +29,9 @@ impl Client {
         let deadline = runtime.now() + config.connect_timeout;
         let metadata = Metadata::of_this_process(config.application.clone());
         let client = Self::assemble(config, runtime, metadata);
+        client.net().router.want();
         client.0.watch_over();
-        client.spawn_background();
+        client.spawn_background(FirstWrite::ByConnect);
         let starting = Starting(Some(client));
         let result = starting.client().get_ready(self_check, deadline).await;
         match result {
@@ -43,6 +44,15 @@ impl Client {
                 Err(error)
             }
         }
+    }
+
+    /// Creates a client that connects with its first call.
+    pub(crate) fn start_lazy(config: Config, runtime: Arc<dyn Runtime>) -> Self {
+        let metadata = Metadata::of_this_process(config.application.clone());
+        let client = Self::assemble(config, runtime, metadata);
+        client.0.watch_over();
+        client.spawn_background(FirstWrite::AtFirstUse);
+        client
     }
 
     async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
@@ -121,7 +131,7 @@ impl Client {
         }))
     }
 
-    fn spawn_background(&self) {
+    fn spawn_background(&self, record: FirstWrite) {
         let core = &self.0;
         let net = || Arc::clone(&core.net);
         let life = &core.net.world.life;
@@ -131,7 +141,10 @@ impl Client {
             Arc::clone(&core.releaser).run(net(), Arc::clone(&core.record)),
         );
         life.spawn("withdrawals", Arc::clone(&core.withdrawals).run(net()));
-        life.spawn("client record", Arc::clone(&core.record).keep(net()));
+        life.spawn(
+            "client record",
+            Arc::clone(&core.record).keep(net(), record),
+        );
     }
 }
 

@@ -272,6 +272,15 @@ pub(crate) fn disconnected(address: &Address, error: &Error, trouble: Option<Tro
     }
 }
 
+/// Warns of parameters of an address that have no effect. Their values may be secret.
+pub(crate) fn unknown_parameters(names: &[String]) {
+    let parameters = names.join(", ");
+    tracing::warn!(
+        target: "redlatch", event = "unknown_parameters", parameters,
+        "the address has parameters that redlatch does not know; they have no effect"
+    );
+}
+
 /// Records that a connection was made.
 pub(crate) fn connected(address: &Address, over: Option<Over>) {
     match over {

@@ -421,8 +421,50 @@ impl Token {
     }
 }
 
+impl From<Token> for u64 {
+    fn from(token: Token) -> Self {
+        token.0
+    }
+}
+
+/// For columns of databases, which have signed integers.
+impl From<Token> for i64 {
+    fn from(token: Token) -> Self {
+        // Tokens are below 2^53.
+        Self::try_from(token.0).unwrap_or(Self::MAX)
+    }
+}
+
+/// A token is a number in what serde writes and reads.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Token {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Token {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self)
+    }
+}
+
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::Token;
+
+    #[test]
+    fn token_is_a_number_in_what_serde_writes_and_reads() {
+        let token = Token::from_u64(1_700_000_000_000_000);
+        let text = serde_json::to_string(&token).unwrap();
+        assert_eq!(text, "1700000000000000");
+        assert_eq!(serde_json::from_str::<Token>(&text).unwrap(), token);
     }
 }

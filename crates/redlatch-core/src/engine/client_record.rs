@@ -4,6 +4,7 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use serde_json::{Value as Json, json};
@@ -68,6 +69,15 @@ impl fmt::Display for Metadata {
     }
 }
 
+/// Who writes the record first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FirstWrite {
+    /// Connecting writes it.
+    ByConnect,
+    /// The client is lazy, and writes it in the background with its first call.
+    AtFirstUse,
+}
+
 /// The record of one client on the server.
 #[derive(Debug)]
 pub(crate) struct ClientRecord {
@@ -127,8 +137,17 @@ impl ClientRecord {
     }
 
     /// Renews the record until shutdown.
-    pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>) {
-        let mut pause = timeouts::RECORD_TTL / 3;
+    pub(crate) async fn keep(self: Arc<Self>, net: Arc<Net>, first: FirstWrite) {
+        let mut pause = match first {
+            FirstWrite::ByConnect => timeouts::RECORD_TTL / 3,
+            FirstWrite::AtFirstUse => {
+                tokio::select! {
+                    biased;
+                    () = net.world.ended() => return,
+                    () = net.router.wanted() => Duration::ZERO,
+                }
+            }
+        };
         loop {
             let next = net.world.now() + pause;
             tokio::select! {

@@ -75,7 +75,8 @@ impl Held {
         self.hold.owner()
     }
 
-    /// Returns the client that acquired the hold.
+    /// Returns the client that acquired the hold: the one of the core, without the constructors of
+    /// the primitives. `redlatch::Client::from(guard.client().clone())` has them.
     pub fn client(&self) -> &Client {
         self.hold.client()
     }
@@ -185,7 +186,8 @@ impl Held {
     /// ```no_run
     /// # async fn step() {}
     /// # async fn save() {}
-    /// # async fn example(guard: &redlatch_core::Held) {
+    /// # use redlatch_core as redlatch;
+    /// # async fn example(guard: &redlatch::Held) {
     /// use std::{pin::pin, time::Duration};
     ///
     /// let mut ending = pin!(guard.ending(Duration::from_secs(3)));

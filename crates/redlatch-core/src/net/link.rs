@@ -1,7 +1,7 @@
 //! One supervised command connection to one node.
 
 use std::{
-    sync::{Arc, atomic::AtomicU32},
+    sync::{Arc, Mutex, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{
     Error, ErrorKind,
-    base::{merge::Slots, observe, sync::Watch},
+    base::{
+        merge::Slots,
+        observe,
+        sync::{Watch, lock},
+    },
     protocol::{outage::Outage, time::Moment},
     runtime::{Address, Dialed, Purpose},
 };
@@ -57,8 +61,18 @@ pub(crate) struct Link {
     /// The largest number of replicas that the server ever had.
     replicas: Arc<AtomicU32>,
     state: Watch<LinkState>,
+    contact: Mutex<Contact>,
     /// Notified when the server serves no slots any more.
     retire: Notify,
+}
+
+/// When the server was connected, and when it answered.
+#[derive(Debug)]
+struct Contact {
+    /// Since when there is no connection; `None` while there is one.
+    down_since: Option<Moment>,
+    /// The last answer of the connections before the present one.
+    heard: Option<Moment>,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +107,10 @@ impl Link {
             class,
             replicas,
             state: Watch::new(LinkState::Connecting),
+            contact: Mutex::new(Contact {
+                down_since: Some(world.now()),
+                heard: None,
+            }),
             retire: Notify::new(),
         });
         let supervising = supervise(Arc::clone(&link), dialer);
@@ -106,6 +124,17 @@ impl Link {
             LinkState::Up(session) => Some(Arc::clone(session)),
             _ => None,
         })
+    }
+
+    /// Returns since when there is no connection; `None` while there is one.
+    pub(super) fn down_since(&self) -> Option<Moment> {
+        lock(&self.contact).down_since
+    }
+
+    /// Returns the time of the last answer.
+    pub(super) fn last_answer(&self) -> Option<Moment> {
+        let present = self.up().map(|session| session.heard());
+        present.or(lock(&self.contact).heard)
     }
 
     /// Returns whether the last try to connect failed, or the connection broke.
@@ -166,6 +195,7 @@ impl Link {
         {
             return error;
         }
+        lock(&self.contact).down_since = None;
         self.state.set(LinkState::Up(Arc::clone(&session)));
         if self.class == LinkClass::Command {
             self.settings.world.strays.connected();
@@ -181,11 +211,16 @@ impl Link {
                 error = session.watch_server(self.settings.asks_role) => error,
             }
         };
-        select! {
+        let error = select! {
             biased;
             error = serving => error,
             never = session.send_joined() => match never {},
-        }
+        };
+        *lock(&self.contact) = Contact {
+            down_since: Some(self.settings.world.now()),
+            heard: Some(session.heard()),
+        };
+        error
     }
 }
 

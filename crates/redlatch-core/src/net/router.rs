@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{select, sync::Notify};
+use tokio::{
+    select,
+    sync::{Notify, watch},
+};
 
 use super::{
     Credentials, Link, LinkClass, Servers, Session, Topology, World,
@@ -49,6 +52,8 @@ pub(crate) struct Router {
     pub(super) others_changed: Notify,
     /// The node that the last redirection named, which is asked first.
     hint: Mutex<Option<Address>>,
+    /// When the servers were needed first; `None` before a lazy client's first call.
+    pub(super) wanted: watch::Sender<Option<Moment>>,
 }
 
 /// The state that waiters for a route watch. A change of the routes counts as a change of it.
@@ -77,7 +82,24 @@ impl Router {
             others: Mutex::default(),
             others_changed: Notify::new(),
             hint: Mutex::default(),
+            wanted: watch::Sender::new(None),
         })
+    }
+
+    /// Records that the servers are needed, so that the client looks for them.
+    pub(crate) fn want(&self) {
+        self.wanted.send_if_modified(|wanted| {
+            let first = wanted.is_none();
+            wanted.get_or_insert_with(|| self.world.now());
+            first
+        });
+    }
+
+    /// Resolves when the servers are needed.
+    pub(crate) async fn wanted(&self) {
+        let mut wanted = self.wanted.subscribe();
+        // The sender lives as long as `self`.
+        let _ = wanted.wait_for(Option::is_some).await;
     }
 
     /// Returns whether the one server is configured and never looked for.
@@ -128,10 +150,12 @@ impl Router {
             if let Some(session) = link.up() {
                 return Ok(session);
             }
+            self.want();
             if self.is_fixed() {
                 return Box::pin(link.session(deadline)).await;
             }
         }
+        self.want();
         Box::pin(self.await_session(slot, class, deadline)).await
     }
 
@@ -460,7 +484,7 @@ impl Router {
         });
     }
 
-    fn routes(&self) -> MutexGuard<'_, Routes> {
+    pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
         lock(&self.routes)
     }
 }

@@ -120,6 +120,11 @@ impl Session {
         self.usual
     }
 
+    /// Returns the time of the last answer.
+    pub(super) fn heard(&self) -> Moment {
+        lock(&self.progress).heard
+    }
+
     /// Returns whether the server has run this script, and so does not need its text.
     pub(crate) fn has_run(&self, script: &Script) -> bool {
         lock(&self.scripts).contains(&script.name())

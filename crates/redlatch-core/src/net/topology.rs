@@ -41,14 +41,26 @@ pub(crate) fn start_router(
 /// Starts the tasks that look for the servers until shutdown.
 fn start(router: &Arc<Router>) {
     let life = &router.world.life;
-    life.spawn("discovery", run(Arc::clone(router)));
-    life.spawn("clocks", survey::run(Arc::clone(router)));
+    let run = run(Arc::clone(router));
+    life.spawn("discovery", when_wanted(Arc::clone(router), run));
+    let survey = survey::run(Arc::clone(router));
+    life.spawn("clocks", when_wanted(Arc::clone(router), survey));
     if let Topology::Sentinel(sentinels) = &router.servers.topology {
         for address in &sentinels.addresses {
             let watch = sentinel::watch(Arc::clone(router), sentinels.clone(), address.clone());
-            life.spawn("sentinel", watch);
+            life.spawn("sentinel", when_wanted(Arc::clone(router), watch));
         }
     }
+}
+
+/// Runs `task` from the first use of the servers on. A lazy client has not used them yet.
+async fn when_wanted(router: Arc<Router>, task: impl Future<Output = ()> + Send) {
+    select! {
+        biased;
+        () = router.world.ended() => return,
+        () = router.wanted() => {}
+    }
+    task.await;
 }
 
 /// Looks for the servers once, and again at each sign of a change. Pauses for about a tenth of a

@@ -11,7 +11,8 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use redlatch_core::{Backoff, Jitter};
+/// # use redlatch_core as redlatch;
+/// use redlatch::{Backoff, Jitter};
 ///
 /// let ms = Duration::from_millis;
 /// // 100 ms each time.

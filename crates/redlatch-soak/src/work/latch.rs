@@ -47,7 +47,7 @@ impl Kind for CountDown {
 
     fn visit<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
         Box::pin(async move {
-            let latch = client.countdown_latch(name);
+            let latch = client.count_down_latch(name);
             latch.delete().await?;
             latch.try_set_count(1).ttl(Duration::from_secs(60)).await?;
             latch.count_down_and_wait(1).await
@@ -55,14 +55,14 @@ impl Kind for CountDown {
     }
 
     fn delete<'a>(&self, client: &'a Client, name: &'a str) -> Visit<'a> {
-        Box::pin(async move { client.countdown_latch(name).delete().await.map(drop) })
+        Box::pin(async move { client.count_down_latch(name).delete().await.map(drop) })
     }
 }
 
 async fn round(bench: &Bench, name: &str, random: &mut Rng) {
     let from = now();
     let count = random.u32(2..6);
-    let latch = bench.client(random).countdown_latch(name);
+    let latch = bench.client(random).count_down_latch(name);
     let set = latch.try_set_count(count).ttl(Duration::from_secs(60));
     if answer(bench, set.into_future()).await == Some(true) {
         let begun = Arc::new(AtomicU32::new(0));
@@ -125,7 +125,7 @@ fn spawn_waiter(
     begun: &Arc<AtomicU32>,
     random: &mut Rng,
 ) -> tokio::task::JoinHandle<Seen> {
-    let latch = bench.client(random).countdown_latch(name);
+    let latch = bench.client(random).count_down_latch(name);
     let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
     tokio::spawn(async move {
         tokio::time::sleep(pause).await;
@@ -147,7 +147,7 @@ fn spawn_counter(
     begun: &Arc<AtomicU32>,
     random: &mut Rng,
 ) -> tokio::task::JoinHandle<Option<u64>> {
-    let latch = bench.client(random).countdown_latch(name);
+    let latch = bench.client(random).count_down_latch(name);
     let (bench, begun, pause) = (bench.clone(), Arc::clone(begun), millis(random, 0..40));
     tokio::spawn(async move {
         tokio::time::sleep(pause).await;

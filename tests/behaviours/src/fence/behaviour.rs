@@ -219,7 +219,7 @@ async fn fence_and_lock_of_one_name_are_apart(backend: &Backend) {
         }
         guard.release().await.unwrap();
     }
-    let latch = client.countdown_latch("x2");
+    let latch = client.count_down_latch("x2");
     assert!(latch.try_set_count(1).await.unwrap());
     let written = client.fence("x2").set(token(1), "a").await.unwrap();
     assert_eq!(written, WRITTEN);

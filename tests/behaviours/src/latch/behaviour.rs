@@ -33,9 +33,9 @@ behaviours!(latch::behaviour as latch_behaviour:
 
 async fn latch_opens_at_zero(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
-    let (here, there) = (a.countdown_latch("x"), b.countdown_latch("x"));
+    let (here, there) = (a.count_down_latch("x"), b.count_down_latch("x"));
     assert!(here.try_set_count(3).await.unwrap());
-    let waiters = [&a, &b].map(|client| waiting(client.countdown_latch("x")));
+    let waiters = [&a, &b].map(|client| waiting(client.count_down_latch("x")));
     listening(&a, 1).await;
     listening(&b, 1).await;
     assert_eq!(there.count_down(1).await.unwrap(), 2);
@@ -53,7 +53,7 @@ async fn latch_opens_at_zero(backend: &Backend) {
 
 async fn wait_on_an_open_latch_returns_at_once(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     latch.count_down(1).await.unwrap();
     backend.preload();
@@ -71,19 +71,19 @@ async fn one_of_several_concurrent_sets_succeeds(backend: &Backend) {
         clients.push(backend.client().await);
     }
     let sets = clients.iter().zip(1..).map(|(client, count)| {
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         async move { (count, latch.try_set_count(count).await.unwrap()) }
     });
     let told = join_all(sets).await;
     let set: Vec<_> = told.iter().filter(|(_, set)| *set).collect();
     assert_eq!(set.len(), 1, "{told:?}");
-    let count = clients[0].countdown_latch("x").count().await.unwrap();
+    let count = clients[0].count_down_latch("x").count().await.unwrap();
     assert_eq!(count, set[0].0);
 }
 
 async fn open_latch_can_be_set_again(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     let mut generations = Vec::new();
     for count in [1, 3, 2] {
         assert!(latch.try_set_count(count).await.unwrap());
@@ -100,14 +100,14 @@ async fn open_latch_can_be_set_again(backend: &Backend) {
 
 async fn waiter_passes_although_the_latch_was_set_again(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
-    let waiter = waiting(b.countdown_latch("x"));
+    let waiter = waiting(b.count_down_latch("x"));
     listening(&b, 1).await;
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
     assert!(latch.try_set_count(1).await.unwrap());
     waiter.await.unwrap().unwrap();
-    let again = b.countdown_latch("x");
+    let again = b.count_down_latch("x");
     backend.assert_not_granted(again.wait_for(backend.at_leisure(1000 * MS)).await);
     assert_tables_empty(&b).await;
 }
@@ -119,7 +119,7 @@ async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
     }
     let party = async |client: &Client| {
         for round in 0..5 {
-            let latch = client.countdown_latch(&format!("round-{round}"));
+            let latch = client.count_down_latch(&format!("round-{round}"));
             latch.try_set_count(8).await.unwrap();
             let pair = || async { latch.count_down_and_wait(1).await.unwrap() };
             futures_util::future::join(pair(), pair()).await;
@@ -134,7 +134,7 @@ async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
 
 async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(3).await.unwrap();
     assert_eq!(latch.count_down(0).await.unwrap(), 3, "0 only looks");
     assert_eq!(latch.count_down(2).await.unwrap(), 1);
@@ -148,7 +148,7 @@ async fn count_down_below_zero_stops_at_zero(backend: &Backend) {
 
 async fn latch_set_to_zero_is_open(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     assert!(latch.try_set_count(0).await.unwrap());
     latch.wait().await.unwrap();
     assert_eq!(latch.count().await.unwrap(), 0);
@@ -158,7 +158,7 @@ async fn latch_set_to_zero_is_open(backend: &Backend) {
 
 async fn largest_count_is_exact(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(u32::MAX).await.unwrap();
     assert_eq!(latch.count().await.unwrap(), u32::MAX);
     assert_eq!(latch.count_down(1).await.unwrap(), u32::MAX - 1);
@@ -170,7 +170,7 @@ async fn largest_count_is_exact(backend: &Backend) {
 // L35
 async fn unset_latch_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     let not_set = |error: redlatch::Error| {
         assert_eq!(error.kind(), ErrorKind::NotSet, "{error:?}");
         assert!(error.is_not_executed() && !error.is_transient());
@@ -192,10 +192,10 @@ async fn unset_latch_is_a_typed_error(backend: &Backend) {
 // L37
 async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(2).await.unwrap();
-    let waiters = [&a, &a, &b].map(|client| waiting(client.countdown_latch("x")));
-    let party = b.countdown_latch("x");
+    let waiters = [&a, &a, &b].map(|client| waiting(client.count_down_latch("x")));
+    let party = b.count_down_latch("x");
     let party = tokio::spawn(async move { party.count_down_and_wait(1).await });
     listening(&a, 2).await;
     listening(&b, 2).await;
@@ -222,10 +222,10 @@ async fn deletion_ends_waits_with_a_typed_error(backend: &Backend) {
 // L37
 async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next(backend: &Backend) {
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     for _ in 0..12 {
         latch.try_set_count(1).await.unwrap();
-        let waiter = waiting(b.countdown_latch("x"));
+        let waiter = waiting(b.count_down_latch("x"));
         listening(&b, 1).await;
         assert!(latch.delete().await.unwrap());
         assert!(latch.try_set_count(1).await.unwrap());
@@ -237,9 +237,9 @@ async fn waiter_of_a_deleted_generation_does_not_wait_for_the_next(backend: &Bac
 
 async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
-    let waiter = waiting(client.countdown_latch("x"));
+    let waiter = waiting(client.count_down_latch("x"));
     listening(&client, 1).await;
     latch.count_down(1).await.unwrap();
     assert!(latch.delete().await.unwrap());
@@ -254,9 +254,9 @@ async fn deletion_of_an_open_latch_lets_its_waiters_pass(backend: &Backend) {
 // L36
 async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(2).ttl(SECOND).await.unwrap();
-    let waiter = waiting(client.countdown_latch("x"));
+    let waiter = waiting(client.count_down_latch("x"));
     listening(&client, 1).await;
     let left = latch.info().await.unwrap().unwrap().remaining.unwrap();
     assert!(left <= SECOND && left > Duration::ZERO, "{left:?}");
@@ -276,7 +276,7 @@ async fn expired_latch_ends_waits_with_a_typed_error(backend: &Backend) {
 // L36
 async fn only_setting_a_latch_changes_its_ttl(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     let key = "redlatch:{x}";
     latch.try_set_count(2).ttl(60 * SECOND).await.unwrap();
     let first = backend.ttl(key).unwrap();
@@ -305,7 +305,7 @@ async fn only_setting_a_latch_changes_its_ttl(backend: &Backend) {
 
 async fn info_describes_a_latch(backend: &Backend) {
     let client = backend.client().await;
-    let latch = client.countdown_latch("x").class("starts");
+    let latch = client.count_down_latch("x").class("starts");
     assert_eq!(latch.name(), Some("x"));
     assert!(format!("{latch:?}").contains("\"x\""));
     latch.try_set_count(5).await.unwrap();
@@ -324,10 +324,10 @@ async fn info_describes_a_latch(backend: &Backend) {
 async fn clients_share_latches_and_prefixes_separate_them(backend: &Backend) {
     let client = backend.client().await;
     let other = backend.builder().prefix("other").connect().await.unwrap();
-    client.countdown_latch("x").try_set_count(1).await.unwrap();
-    assert_eq!(other.countdown_latch("x").info().await.unwrap(), None);
+    client.count_down_latch("x").try_set_count(1).await.unwrap();
+    assert_eq!(other.count_down_latch("x").info().await.unwrap(), None);
     for name in ["{t}x", "a{b", "}{", "🔒"] {
-        let latch = client.countdown_latch(name);
+        let latch = client.count_down_latch(name);
         latch.try_set_count(1).await.unwrap();
         let waiter = waiting(latch.clone());
         listening(&client, 1).await;

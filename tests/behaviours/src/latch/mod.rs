@@ -36,7 +36,7 @@ pub fn counting_and_waiting(latch: CountDownLatch) -> JoinHandle<Result<(), Erro
 
 /// Sets the latch `x` to four and counts it down by one.
 pub async fn set_and_count(client: &Client) {
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     assert!(latch.try_set_count(4).await.unwrap());
     assert_eq!(latch.count_down(1).await.unwrap(), 3);
 }

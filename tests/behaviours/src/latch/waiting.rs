@@ -26,7 +26,7 @@ behaviours!(latch::waiting as latch_waiting:
 async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     for wait in [0, 50, 300] {
         let wait = backend.at_leisure(wait * MS);
@@ -41,7 +41,7 @@ async fn a_bounded_wait_ends_at_its_time(backend: &Backend) {
 async fn idle_waiter_sends_nothing_between_rechecks(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let before = backend.script_calls();
     let waiter = waiting(latch.clone());
@@ -61,7 +61,7 @@ async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
     let mut calls = Vec::new();
     for many in [1, 200] {
         let client = backend.client().await;
-        let latch = client.countdown_latch(&format!("of-{many}"));
+        let latch = client.count_down_latch(&format!("of-{many}"));
         latch.try_set_count(1).await.unwrap();
         let before = backend.script_calls();
         // All in one task, so that they come together however slow the machine is.
@@ -88,7 +88,7 @@ async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
 async fn ten_thousand_waiters_are_released_by_one_message(backend: &Backend) {
     backend.preload();
     let (client, other) = (backend.client().await, backend.client().await);
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     // Cheap enough for all of them everywhere.
     let (many, _turn) = (10_000, backend.crowd().await);
@@ -96,7 +96,7 @@ async fn ten_thousand_waiters_are_released_by_one_message(backend: &Backend) {
     listening(&client, many).await;
     let before = backend.script_calls();
     let start = Instant::now();
-    assert_eq!(other.countdown_latch("x").count_down(1).await.unwrap(), 0);
+    assert_eq!(other.count_down_latch("x").count_down(1).await.unwrap(), 0);
     for waiter in join_all(waiters).await {
         waiter.unwrap().unwrap();
     }
@@ -117,7 +117,7 @@ async fn ten_thousand_waiters_are_released_by_one_message(backend: &Backend) {
 async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let wait = backend.at_leisure(1000 * MS);
     let short = (0..20).map(|_| latch.wait_for(wait).into_future());
@@ -136,10 +136,10 @@ async fn deadline_of_one_waiter_does_not_end_another(backend: &Backend) {
 async fn polling_never_subscribes(backend: &Backend) {
     backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(2).await.unwrap();
     let poll = WaitStrategy::Poll(Backoff::exponential(5 * MS, 20 * MS));
-    let polled = b.countdown_latch("x");
+    let polled = b.count_down_latch("x");
     let waiters = [
         tokio::spawn({
             let wait = polled.wait().strategy(poll);
@@ -168,7 +168,7 @@ async fn polling_never_subscribes(backend: &Backend) {
 async fn subscription_ends_with_the_last_waiter(backend: &Backend) {
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let channel = "redlatch:{x}:b";
     assert_eq!(backend.subscribers(channel), 0);
@@ -200,19 +200,19 @@ async fn many_latches_are_waited_for_at_once(backend: &Backend) {
     let names: Vec<_> = (0..many).map(|i| format!("n{i}")).collect();
     let sets = names
         .iter()
-        .map(|name| a.countdown_latch(name).try_set_count(1).into_future());
+        .map(|name| a.count_down_latch(name).try_set_count(1).into_future());
     join_all(sets)
         .await
         .into_iter()
         .for_each(|set| assert!(set.unwrap()));
     let waiters: Vec<_> = names
         .iter()
-        .map(|name| waiting(b.countdown_latch(name)))
+        .map(|name| waiting(b.count_down_latch(name)))
         .collect();
     listening(&b, many).await;
     assert!(b.tables().queues == many);
     for name in &names {
-        a.countdown_latch(name).count_down(1).await.unwrap();
+        a.count_down_latch(name).count_down(1).await.unwrap();
     }
     for waiter in waiters {
         waiter.await.unwrap().unwrap();

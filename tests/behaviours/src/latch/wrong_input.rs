@@ -18,7 +18,7 @@ behaviours!(latch::wrong_input as latch_wrong_input:
 async fn names_out_of_bounds_are_refused(backend: &Backend) {
     let client = backend.client().await;
     for name in ["", &"x".repeat(513)] {
-        let latch = client.countdown_latch(name);
+        let latch = client.count_down_latch(name);
         assert_eq!(latch.name(), None);
         assert_eq!(errors(&latch).await, [ErrorKind::InvalidName; 8]);
     }
@@ -28,7 +28,7 @@ async fn names_out_of_bounds_are_refused(backend: &Backend) {
 async fn ttl_out_of_bounds_is_refused(backend: &Backend) {
     let client = backend.client().await;
     let year = Duration::from_secs(365 * 24 * 3600);
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     for ttl in [
         Duration::ZERO,
         Duration::from_millis(999),
@@ -46,7 +46,7 @@ async fn ttl_out_of_bounds_is_refused(backend: &Backend) {
 async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     backend.command(&["SET", "redlatch:{x}", "mine"]);
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
     assert_eq!(backend.keys(), ["redlatch:{x}"]);
     assert_tables_empty(&client).await;
@@ -55,7 +55,7 @@ async fn foreign_type_under_the_key_is_a_typed_error(backend: &Backend) {
 async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
     let client = backend.client().await;
     backend.command(&["HSET", "redlatch:{x}", "k", "latch:2", "c", "3"]);
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
     let error = latch.wait().await.unwrap_err();
     assert!(error.to_string().contains("latch:2"), "{error}");
@@ -66,17 +66,17 @@ async fn name_of_another_kind_is_a_typed_error(backend: &Backend) {
 async fn lock_and_latch_of_one_name_are_typed_errors(backend: &Backend) {
     let client = backend.client().await;
     let guard = client.lock("x").lock().await.unwrap();
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     assert_eq!(errors(&latch).await, [ErrorKind::WrongKind; 8]);
     guard.release().await.unwrap();
-    client.countdown_latch("y").try_set_count(1).await.unwrap();
+    client.count_down_latch("y").try_set_count(1).await.unwrap();
     let error = client.lock("y").try_lock().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongKind);
 }
 
 async fn too_many_waiters_are_refused(backend: &Backend) {
     let client = backend.builder().max_waiters(2).connect().await.unwrap();
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiters = [(); 2].map(|()| super::waiting(latch.clone()));
     super::listening(&client, 2).await;
@@ -95,7 +95,7 @@ async fn too_many_waiters_are_refused(backend: &Backend) {
 
 async fn close_ends_waits_and_refuses_calls(backend: &Backend) {
     let (client, other) = (backend.client().await, backend.client().await);
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiters = [(); 3].map(|()| super::waiting(latch.clone()));
     super::listening(&client, 3).await;
@@ -106,7 +106,7 @@ async fn close_ends_waits_and_refuses_calls(backend: &Backend) {
     }
     assert_eq!(errors(&latch).await, [ErrorKind::Closed; 8]);
     assert_tables_empty(&client).await;
-    assert_eq!(other.countdown_latch("x").count().await.unwrap(), 1);
+    assert_eq!(other.count_down_latch("x").count().await.unwrap(), 1);
 }
 
 /// What each call fails with.

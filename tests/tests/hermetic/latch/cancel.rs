@@ -26,7 +26,7 @@ async fn dropped_at_every_await(make: impl AsyncFn(&Backend, &Client, CountDownL
         let backend = Backend::embedded();
         backend.preload();
         let client = backend.client().await;
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         latch.try_set_count(3).await.unwrap();
         let Task(mut task) = make(&backend, &client, latch.clone()).await;
         let done = polled(&backend, &mut task, polls).await.is_some();
@@ -64,7 +64,7 @@ async fn cancelled_bounded_wait_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_wait_that_ends_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
-        let other = backend.client().await.countdown_latch("x");
+        let other = backend.client().await.count_down_latch("x");
         tokio::spawn(async move {
             tokio::time::sleep(3 * MS).await;
             other.count_down(3).await.unwrap();
@@ -78,7 +78,7 @@ async fn cancelled_wait_that_ends_leaves_nothing() {
 async fn cancelled_wait_before_the_subscription_leaves_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, _| {
         let client = backend.builder().self_check(false).connect().await.unwrap();
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         task(async move {
             let _ = latch.wait_for(30 * MS).await.unwrap();
         })
@@ -89,7 +89,7 @@ async fn cancelled_wait_before_the_subscription_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_waits_of_one_latch_leave_nothing() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
-        let other = backend.client().await.countdown_latch("x");
+        let other = backend.client().await.count_down_latch("x");
         tokio::spawn(async move {
             tokio::time::sleep(8 * MS).await;
             other.count_down(3).await.unwrap();
@@ -109,7 +109,7 @@ async fn cancelled_waits_leave_the_others_waiting() {
     for polls in 1..30 {
         let backend = Backend::embedded();
         let client = backend.client().await;
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         latch.try_set_count(1).await.unwrap();
         let mut dropped = Box::pin(latch.wait().into_future());
         assert!(futures_util::poll!(dropped.as_mut()).is_pending());
@@ -135,7 +135,7 @@ async fn cancelled_waits_leave_the_others_waiting() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_count_down_and_wait_counts_once_at_most() {
     dropped_at_every_await(async |backend: &Backend, _: &Client, latch| {
-        let other = backend.client().await.countdown_latch("x");
+        let other = backend.client().await.count_down_latch("x");
         tokio::spawn(async move {
             tokio::time::sleep(3 * MS).await;
             other.count_down(2).await.unwrap();

@@ -17,7 +17,7 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
     let (client, other) = (backend.client().await, backend.client().await);
     let mut random = fastrand::Rng::with_seed(7);
     for round in 0..1_000 {
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         assert!(latch.try_set_count(4).await.unwrap());
         let waiter = counting_and_waiting(latch);
         backend.pass(random.u32(2..4_000) * MS).await;
@@ -25,7 +25,7 @@ async fn waiter_of_a_flushed_latch_is_told_that_it_is_deleted() {
         set_and_count(&other).await;
         let told = waiter.await.unwrap().unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Deleted, "round {round}");
-        assert!(other.countdown_latch("x").delete().await.unwrap());
+        assert!(other.count_down_latch("x").delete().await.unwrap());
     }
     assert_tables_empty(&client).await;
 }
@@ -37,7 +37,7 @@ async fn waiter_of_a_generation_that_was_lost_is_told_that_it_is_deleted() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(0).await.unwrap();
     let earlier = backend.embedded_server().snapshot();
     latch.try_set_count(2).await.unwrap();
@@ -57,7 +57,7 @@ async fn waiter_whose_generation_opened_long_ago_passes() {
     backend.preload();
     let client = backend.client().await;
     for opened in [1, 2, 64, 65] {
-        let latch = client.countdown_latch(&format!("x-{opened}"));
+        let latch = client.count_down_latch(&format!("x-{opened}"));
         latch.try_set_count(1).await.unwrap();
         let waiter = waiting(latch.clone());
         backend.pass(50 * MS).await;
@@ -85,11 +85,11 @@ async fn forged_message_makes_each_client_look_once() {
     let backend = Backend::embedded();
     backend.preload();
     let clients = [backend.client().await, backend.client().await];
-    let latch = clients[0].countdown_latch("x");
+    let latch = clients[0].count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let generation = latch.info().await.unwrap().unwrap().generation;
     let waiters: Vec<_> = (0..200)
-        .map(|n| waiting(clients[n % 2].countdown_latch("x")))
+        .map(|n| waiting(clients[n % 2].count_down_latch("x")))
         .collect();
     backend.pass(100 * MS).await;
     for message in ["open", "deleted"] {
@@ -117,7 +117,7 @@ async fn look_after_a_message_is_repeated_if_its_answer_is_lost() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
     backend.pass(100 * MS).await;

@@ -23,7 +23,7 @@ async fn a_count_down_whose_reply_is_lost_counts_once() {
         backend.preload();
         let server = backend.embedded_server();
         let client = backend.client().await;
-        let latch = client.countdown_latch("x");
+        let latch = client.count_down_latch("x");
         latch.try_set_count(10).await.unwrap();
         let copies = Copies::of_script(server, LATCH.count_down.text);
         for left in (7..10).rev() {
@@ -50,7 +50,7 @@ async fn copies_change_no_later_generation() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     let texts = [&LATCH.set, &LATCH.count_down, &LATCH.delete].map(|source| source.text);
     let copies = texts.map(|text| Copies::of_script(server, text));
     // Told that there is none, that it was set before, and that it was deleted: none of this may
@@ -85,7 +85,7 @@ async fn a_party_whose_count_down_had_to_be_sent_again_waits_for_its_own_generat
         backend.preload();
         let server = backend.embedded_server();
         let (a, b) = (backend.client().await, backend.client().await);
-        let (here, there) = (a.countdown_latch("x"), b.countdown_latch("x"));
+        let (here, there) = (a.count_down_latch("x"), b.count_down_latch("x"));
         there.try_set_count(2).await.unwrap();
         server.drop_reply(calls::of_script(LATCH.count_down.text), LostReply::Hangs);
         let party = tokio::spawn(async move { here.count_down_and_wait(1).await });
@@ -117,7 +117,7 @@ async fn a_set_whose_reply_is_lost_says_that_it_has_set() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
     assert!(latch.try_set_count(2).await.unwrap());
     server.drop_reply(calls::of_script(LATCH.set.text), LostReply::Cuts);
@@ -134,7 +134,7 @@ async fn record_of_operations_expires() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(10_000).await.unwrap();
     let size = || {
         let command = redlatch::runtime::Command::new("ZCARD").arg("redlatch:{x}:o");
@@ -168,7 +168,7 @@ async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(2).await.unwrap();
     let waiter = waiting(latch.clone());
     listening(&client, 1).await;
@@ -184,7 +184,7 @@ async fn a_full_server_takes_count_downs_and_deletions_and_no_new_latch() {
     assert!(full.is_not_executed());
     assert_eq!(server.dump(), before);
     assert!(latch.delete().await.unwrap());
-    let other = client.countdown_latch("y");
+    let other = client.count_down_latch("y");
     assert_eq!(
         other.count_down(1).await.unwrap_err().kind(),
         ErrorKind::NotSet
@@ -199,7 +199,7 @@ async fn too_few_replicas_is_a_typed_error() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(2).await.unwrap();
     let before = server.dump();
     server.set_short_of_replicas(true);
@@ -219,7 +219,7 @@ async fn silent_server_bounds_every_call() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(3).await.unwrap();
     server.stop();
     let start = Instant::now();
@@ -250,7 +250,7 @@ async fn waiters_behind_another_learn_of_a_silent_server() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(3).await.unwrap();
     server.stop();
     let start = Instant::now();
@@ -283,7 +283,7 @@ async fn lost_data_is_a_typed_error() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     for again in [false, true] {
         let waiter = waiting(latch.clone());
@@ -310,9 +310,9 @@ async fn restart_with_data_costs_one_recheck() {
     backend.preload();
     let server = backend.embedded_server();
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
-    let waiters: Vec<_> = (0..10).map(|_| waiting(b.countdown_latch("x"))).collect();
+    let waiters: Vec<_> = (0..10).map(|_| waiting(b.count_down_latch("x"))).collect();
     listening(&b, 10).await;
     server.restart(&server.snapshot());
     assert_eq!(latch.count_down(1).await.unwrap(), 0);
@@ -329,7 +329,7 @@ async fn a_failover_to_older_data_never_opens_too_early() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     latch.count_down(1).await.unwrap();
     let older = server.snapshot();
@@ -347,7 +347,7 @@ async fn scripts_are_loaded_again_on_every_path_of_a_latch() {
     let backend = Backend::embedded();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     server.flush_scripts();
     latch.try_set_count(2).await.unwrap();
     server.flush_scripts();
@@ -365,7 +365,7 @@ async fn requests_refused_for_a_while_are_repeated() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     for error in [
         "LOADING not ready",
         "BUSY a script runs",
@@ -395,7 +395,7 @@ async fn generations_rise_although_the_clock_is_set_back() {
     backend.preload();
     let server = backend.embedded_server();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiter = waiting(latch.clone());
     listening(&client, 1).await;

@@ -17,7 +17,7 @@ async fn unpolled_waiter_does_not_stall_others() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     for polls in 1..8 {
         let mut stuck = Box::pin(latch.wait().into_future());
@@ -37,7 +37,7 @@ async fn lost_message_costs_one_recheck_for_all_waiters() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiters: Vec<_> = (0..50).map(|_| waiting(latch.clone())).collect();
     listening(&client, 50).await;
@@ -58,7 +58,7 @@ async fn lost_message_of_a_deletion_costs_one_recheck() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiter = waiting(latch.clone());
     listening(&client, 1).await;
@@ -81,7 +81,7 @@ async fn message_about_another_generation_ends_no_wait() {
     let backend = Backend::embedded();
     backend.preload();
     let client = backend.client().await;
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let first = latch.info().await.unwrap().unwrap().generation;
     latch.count_down(1).await.unwrap();
@@ -116,7 +116,7 @@ async fn waiters_without_a_subscription_recheck_by_the_clock() {
         server.fail_next(redlatch_embedded::calls::named("SUBSCRIBE"), error);
     }
     let client = backend.builder().self_check(false).connect().await.unwrap();
-    let latch = client.countdown_latch("x");
+    let latch = client.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
     let waiters: Vec<_> = (0..20).map(|_| waiting(latch.clone())).collect();
     backend.pass(100 * MS).await;
@@ -141,14 +141,14 @@ async fn new_waiter_does_not_use_an_older_answer() {
     let backend = Backend::embedded();
     backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
-    let first = waiting(b.countdown_latch("x"));
+    let first = waiting(b.count_down_latch("x"));
     listening(&b, 1).await;
     backend.embedded_server().drop_messages(1);
     latch.count_down(1).await.unwrap();
     latch.try_set_count(1).await.unwrap();
-    let second = waiting(b.countdown_latch("x"));
+    let second = waiting(b.count_down_latch("x"));
     first.await.unwrap().unwrap();
     backend.pass(10 * SECOND).await;
     assert!(!second.is_finished(), "it waits for the second generation");
@@ -164,9 +164,9 @@ async fn new_waiter_whose_request_fails_does_not_use_an_older_answer() {
     let backend = Backend::embedded();
     backend.preload();
     let (a, b) = (backend.client().await, backend.client().await);
-    let latch = a.countdown_latch("x");
+    let latch = a.count_down_latch("x");
     latch.try_set_count(1).await.unwrap();
-    let first = waiting(b.countdown_latch("x"));
+    let first = waiting(b.count_down_latch("x"));
     listening(&b, 1).await;
     let server = backend.embedded_server();
     server.drop_messages(1);
@@ -174,7 +174,7 @@ async fn new_waiter_whose_request_fails_does_not_use_an_older_answer() {
     let is_look = redlatch_embedded::calls::of_script(redlatch_lua::LATCH.look.text);
     let error = redlatch::runtime::ServerError::parse("LOADING the server is not ready");
     server.fail_next(is_look, error);
-    let open = b.countdown_latch("x").wait_for(Duration::ZERO);
+    let open = b.count_down_latch("x").wait_for(Duration::ZERO);
     assert!(open.await.unwrap(), "it has been open since before");
     first.await.unwrap().unwrap();
     assert_tables_empty(&b).await;

@@ -2,7 +2,7 @@
 
 use url::{ParseError, Url};
 
-use super::{anybody, decoded, wrong};
+use super::{anybody, decoded, settings::Settings, wrong};
 use crate::{
     Error, ErrorKind,
     net::{Servers, Topology},
@@ -118,6 +118,7 @@ pub(super) struct Parts {
     pub(super) nodes: Vec<String>,
     service: Option<String>,
     database: Option<String>,
+    settings: Settings,
 }
 
 impl Parts {
@@ -127,6 +128,7 @@ impl Parts {
             login: anybody(),
             sentinel: anybody(),
             nodes: Vec::new(),
+            settings: Settings::default(),
             service: url.fragment().map(decoded).transpose()?,
             database: match unix {
                 Some(_) => None,
@@ -151,7 +153,7 @@ impl Parts {
                 "sentinel_password" | "sentinelPassword" => {
                     parts.sentinel.password = Some(value);
                 }
-                _ => return Err(wrong(format!("the address has an unknown parameter {key}"))),
+                _ => parts.settings.add(&key, value),
             }
         }
         Ok(parts)
@@ -177,7 +179,11 @@ impl Parts {
     }
 
     /// Puts the parts and `topology` together. Fails if a part does not fit to it.
-    pub(super) fn done(mut self, url: &Url, topology: Topology) -> Result<Servers, Error> {
+    pub(super) fn done(
+        mut self,
+        url: &Url,
+        topology: Topology,
+    ) -> Result<(Servers, Settings), Error> {
         if let Some(database) = self.database.filter(|database| !database.is_empty()) {
             self.login.database = database
                 .parse()
@@ -194,6 +200,6 @@ impl Parts {
                 url.scheme()
             )));
         }
-        Ok(Servers::new(topology, self.login))
+        Ok((Servers::new(topology, self.login), self.settings))
     }
 }

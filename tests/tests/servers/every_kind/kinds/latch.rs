@@ -89,7 +89,7 @@ impl Kind for Latch {
 }
 
 fn latch(object: &Object) -> CountDownLatch {
-    object.party.client.countdown_latch(&object.name)
+    object.party.client.count_down_latch(&object.name)
 }
 
 /// A latch that opens when its holder counts down; nothing, once it has been passed.

@@ -1,0 +1,61 @@
+//! The state of the connections of a client, as the client knows it.
+
+use super::Router;
+use crate::protocol::time::Moment;
+
+/// What a client knows about its connections, without asking. See [`Client::health`](crate::Client::health).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Health {
+    /// The state of the connections for commands.
+    pub connection: Connection,
+    /// The time of the last answer of any server, by [`Client::now`](crate::Client::now). `None` before the first.
+    pub last_answer: Option<Moment>,
+}
+
+/// The state of a client's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// Nothing was sent yet, so a lazy client has not connected.
+    Idle,
+    /// All servers in use are connected.
+    Connected,
+    /// A server in use is not connected, and the client tries again and again.
+    Reconnecting {
+        /// Since when, by [`Client::now`](crate::Client::now). Of several servers, the first.
+        since: Moment,
+    },
+}
+
+impl Health {
+    /// Tells whether all servers in use are connected.
+    pub const fn is_connected(&self) -> bool {
+        matches!(self.connection, Connection::Connected)
+    }
+}
+
+impl Router {
+    /// Returns what is known about the connections for commands.
+    pub(crate) fn health(&self) -> Health {
+        let Some(wanted) = *self.wanted.borrow() else {
+            return Health {
+                connection: Connection::Idle,
+                last_answer: None,
+            };
+        };
+        let routes = self.routes();
+        let links: Vec<_> = routes
+            .nodes()
+            .flat_map(|node| node.needed_links())
+            .collect();
+        let down = links.iter().filter_map(|link| link.down_since()).min();
+        let since = if links.is_empty() { Some(wanted) } else { down };
+        Health {
+            connection: match since {
+                Some(since) => Connection::Reconnecting { since },
+                None => Connection::Connected,
+            },
+            last_answer: links.iter().filter_map(|link| link.last_answer()).max(),
+        }
+    }
+}

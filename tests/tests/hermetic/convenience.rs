@@ -1,0 +1,211 @@
+//! What saves a service lines: a client that connects later, its health, and a lock around a piece
+//! of work.
+
+use std::{
+    sync::{LazyLock, Mutex},
+    time::Duration,
+};
+
+use redlatch::{Client, Connection, ErrorKind, LossCause, Token};
+use redlatch_tests::{
+    backend::{Backend, assert_tables_empty},
+    fixture::{MS, SECOND},
+};
+
+fn lazy(backend: &Backend) -> Client {
+    let builder = backend.builder().patience(SECOND);
+    builder.connect_lazy().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn lazy_client_does_no_io_before_its_first_call() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = lazy(&backend);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(client.health().connection, Connection::Idle);
+    assert_eq!(client.health().last_answer, None);
+    assert_eq!(server.connection_count(), 0);
+    assert!(server.command_counts().is_empty(), "nothing was sent");
+    let guard = client.lock("x").lock().await.unwrap();
+    assert!(client.health().is_connected());
+    assert!(client.health().last_answer.is_some());
+    // Others are told who holds it.
+    let other = backend.client().await;
+    let holders = other.lock("x").holders().await.unwrap();
+    assert!(holders[0].metadata.is_some());
+    guard.release().await.unwrap();
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lazy_client_reports_the_missing_server_with_each_call() {
+    let backend = Backend::embedded();
+    backend.embedded_server().refuse_connections(true);
+    let client = lazy(&backend);
+    for _ in 0..2 {
+        let error = client.lock("x").lock().await.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().starts_with("lock \"x\": "), "{error}");
+    }
+    let Connection::Reconnecting { since } = client.health().connection else {
+        panic!("{:?}", client.health())
+    };
+    assert!(client.now() - since >= 2 * SECOND, "since the first call");
+    // The server comes up.
+    backend.embedded_server().refuse_connections(false);
+    let held = tokio::time::timeout(10 * SECOND, async {
+        loop {
+            if let Ok(guard) = client.lock("x").lock().await {
+                return guard;
+            }
+        }
+    });
+    held.await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_lazy_clients_are_notified() {
+    let backend = Backend::embedded();
+    let (a, b) = (lazy(&backend), lazy(&backend));
+    let guard = a.lock("x").lock().await.unwrap();
+    let waiter = tokio::spawn(b.lock("x").lock().into_future());
+    tokio::time::sleep(500 * MS).await;
+    let before = a.now();
+    guard.release().await.unwrap();
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+    assert!(a.now() - before < 100 * MS, "woken, and not by a re-check");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lazy_client_lives_in_a_static() {
+    static BACKEND: Mutex<Option<Backend>> = Mutex::new(None);
+    static CLIENT: LazyLock<Client> = LazyLock::new(|| {
+        let backend = BACKEND.lock().unwrap();
+        lazy(backend.as_ref().unwrap())
+    });
+    *BACKEND.lock().unwrap() = Some(Backend::embedded());
+    let guard = CLIENT.lock("x").lock().await.unwrap();
+    assert!(CLIENT.lock("x").try_lock().await.unwrap().is_none());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn lazy_client_refuses_wrong_options_at_once() {
+    let error = Client::builder("redis://h:99999")
+        .connect_lazy()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    let error = Client::builder("redis://h?lease=10").connect_lazy();
+    assert!(error.unwrap_err().to_string().contains("no span of time"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn health_tells_since_when_there_is_no_connection() {
+    let backend = Backend::embedded();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    assert!(client.health().is_connected());
+    let answered = client.health().last_answer.unwrap();
+    tokio::time::sleep(SECOND).await;
+    server.refuse_connections(true);
+    server.cut_connections();
+    let cut = client.now();
+    tokio::time::sleep(SECOND).await;
+    let health = client.health();
+    let Connection::Reconnecting { since } = health.connection else {
+        panic!("{health:?}")
+    };
+    assert!(since >= cut && since - cut < SECOND, "{:?}", since - cut);
+    assert!(health.last_answer.unwrap() >= answered, "it is kept");
+    server.refuse_connections(false);
+    tokio::time::sleep(10 * SECOND).await;
+    assert!(client.health().is_connected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ping_measures_a_round_trip_or_fails() {
+    let backend = Backend::embedded();
+    let client = backend.builder().patience(SECOND).connect().await.unwrap();
+    assert!(client.ping().await.unwrap() < SECOND);
+    backend.embedded_server().stop();
+    let error = client.ping().await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    backend.embedded_server().resume();
+    client.close_now().await;
+    let error = client.ping().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_with_a_lock_excludes_and_releases() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let name = format!("orders:{}", 42);
+    // The future may be spawned, and borrows what is around it.
+    let inside = tokio::spawn({
+        let (client, name) = (client.clone(), name.clone());
+        async move {
+            let other = client.lock(&name);
+            client
+                .with_lock(&name, async |guard| {
+                    assert!(other.try_lock().await.unwrap().is_none());
+                    guard.token()
+                })
+                .await
+        }
+    });
+    let first = inside.await.unwrap().unwrap();
+    let second = client.with_lock(name, async |guard| guard.token()).await;
+    assert!(second.unwrap() > first);
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_with_a_lock_that_is_lost_is_dropped() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = client.lock("x");
+    let error = client
+        .with_lock("x", async |_| {
+            assert!(lock.force_release().await.unwrap());
+            std::future::pending::<()>().await;
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Revoked), "{error}");
+    // The server ended the hold before the work was done, and nobody had told.
+    let other = backend.client().await;
+    let error = client
+        .with_lock("x", async |_| {
+            assert!(other.lock("x").force_release().await.unwrap());
+        })
+        .await
+        .unwrap_err();
+    assert_eq!(error.loss(), Some(LossCause::Revoked), "{error}");
+    assert!(error.to_string().starts_with("lock \"x\": "), "{error}");
+    assert_tables_empty(&client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_of_a_guard_becomes_a_client_with_all_constructors() {
+    let backend = Backend::embedded();
+    let guard = backend.client().await.lock("x").lock().await.unwrap();
+    let client = Client::from(guard.client().clone());
+    assert!(client.lock("x").try_lock().await.unwrap().is_none());
+    assert!(
+        client
+            .fair_lock(String::from("y"))
+            .try_lock()
+            .await
+            .unwrap()
+            .is_some()
+    );
+}
+
+#[test]
+fn tokens_are_numbers_of_databases() {
+    let token = Token::from_u64(42);
+    assert_eq!((i64::from(token), u64::from(token)), (42, 42));
+    assert_eq!(i64::from(Token::from_u64(u64::MAX)), i64::MAX);
+}

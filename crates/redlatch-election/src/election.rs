@@ -39,17 +39,14 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.election(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn step(_: redlatch_core::Token) {}
-/// # async fn example() -> Result<(), redlatch_core::Error> {
+/// # async fn step(_: redlatch::Token) {}
+/// # async fn example() -> Result<(), redlatch::Error> {
 /// use std::{pin::pin, time::Duration};
-/// use redlatch_core::Client;
-/// use redlatch_election::Election;
+/// use redlatch::Client;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let election = Election::new(&client, "scheduler")
+/// let election = client.election("scheduler")
 ///     .lease(Duration::from_secs(15))
 ///     .value("10.0.0.7:9000");
 /// election
@@ -166,8 +163,8 @@ impl Election {
     ///
     /// ```no_run
     /// # use std::sync::Arc;
-    /// # trait Repo: Send + Sync { fn save(&self, token: redlatch_core::Token); }
-    /// # fn example(election: redlatch_election::Election, repo: Arc<dyn Repo>) {
+    /// # trait Repo: Send + Sync { fn save(&self, token: redlatch::Token); }
+    /// # fn example(election: redlatch::Election, repo: Arc<dyn Repo>) {
     /// tokio::spawn(election.lead(async move |term| {
     ///     repo.save(term.token());
     ///     term.ending().await;
@@ -184,7 +181,7 @@ impl Election {
     /// awaited in place, references are no problem.
     ///
     /// ```compile_fail
-    /// # fn example(election: redlatch_election::Election) {
+    /// # fn example(election: redlatch::Election) {
     /// tokio::spawn(async move {
     ///     let local = String::from("borrowed");
     ///     election
@@ -240,7 +237,7 @@ impl Election {
     /// The same as [`lead`](Self::lead), for work that borrows local data inside of a spawned task:
     ///
     /// ```no_run
-    /// # fn example(election: redlatch_election::Election) {
+    /// # fn example(election: redlatch::Election) {
     /// tokio::spawn(async move {
     ///     let local = String::from("borrowed");
     ///     let local = &local;

@@ -33,7 +33,7 @@ use crate::{
 /// cannot be cloned, and it cannot outlive the work:
 ///
 /// ```compile_fail,E0521
-/// # async fn example(election: redlatch_election::Election) {
+/// # async fn example(election: redlatch::Election) {
 /// election
 ///     .lead(async |term| {
 ///         // A task may run for longer than the work, so it cannot have the term.
@@ -44,11 +44,11 @@ use crate::{
 /// ```
 ///
 /// ```compile_fail,E0308
-/// # async fn example(election: redlatch_election::Election) {
+/// # async fn example(election: redlatch::Election) {
 /// election
 ///     .lead(async |term| {
 ///         // `Term` is not `Clone`: this clones the reference only.
-///         let copy: redlatch_election::Term = term.clone();
+///         let copy: redlatch::Term = term.clone();
 ///     })
 ///     .await;
 /// # }

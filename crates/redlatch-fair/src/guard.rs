@@ -20,8 +20,8 @@ use redlatch_core::{Error, Held, Released};
 ///
 /// ```no_run
 /// # async fn load() -> u32 { 0 }
-/// # async fn store(_: u32, _: redlatch_core::Token) {}
-/// # async fn example(lock: redlatch_fair::FairLock) -> Result<(), redlatch_core::Error> {
+/// # async fn store(_: u32, _: redlatch::Token) {}
+/// # async fn example(lock: redlatch::FairLock) -> Result<(), redlatch::Error> {
 /// let guard = lock.lock().await?;
 /// // `run` drops the future at its next await if the lock is lost.
 /// let value = guard.run(load()).await?;

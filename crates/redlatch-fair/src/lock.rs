@@ -41,16 +41,13 @@ use crate::{FairLockGuard, Waiters, kind::FAIR_LOCK, scripts::PositionScript};
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.fair_lock(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example() -> Result<(), redlatch_core::Error> {
+/// # async fn example() -> Result<(), redlatch::Error> {
 /// use std::time::Duration;
-/// use redlatch_core::{Client};
-/// use redlatch_fair::FairLock;
+/// use redlatch::Client;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let lock = FairLock::new(&client, "orders:42").class("orders");
+/// let lock = client.fair_lock("orders:42").class("orders");
 /// let guard = lock.lock().await?;
 /// println!("held with token {}", guard.token());
 /// assert!(lock.try_lock_for(Duration::from_millis(50)).await?.is_none());

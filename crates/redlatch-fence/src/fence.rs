@@ -31,15 +31,13 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.fence(key)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example(guard: redlatch_core::Held) -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::Client;
-/// use redlatch_fence::{Fence, Fenced};
+/// # async fn example(guard: redlatch::Held) -> Result<(), redlatch::Error> {
+/// use redlatch::Client;
+/// use redlatch::fence::Fenced;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let report = Fence::new(&client, "report:today");
+/// let report = client.fence("report:today");
 /// match report.set(guard.token(), "all is well").await? {
 ///     Fenced::Written(()) => {}
 ///     Fenced::Refused { mark } => println!("token {mark} has written; this hold is over"),

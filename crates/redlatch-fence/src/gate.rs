@@ -19,8 +19,8 @@ use crate::Fenced;
 /// # Examples
 ///
 /// ```
-/// use redlatch_core::Token;
-/// use redlatch_fence::{FenceGate, Fenced};
+/// use redlatch::Token;
+/// use redlatch::fence::{FenceGate, Fenced};
 ///
 /// let stock = FenceGate::new(10);
 /// let (early, late) = (Token::from_u64(1), Token::from_u64(2));

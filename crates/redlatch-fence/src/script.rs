@@ -29,7 +29,7 @@ use crate::scripts::fenced;
 /// # Examples
 ///
 /// ```
-/// use redlatch_fence::FencedScript;
+/// use redlatch::fence::FencedScript;
 ///
 /// let take = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
 /// # assert_eq!(take, FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])"));

@@ -26,8 +26,8 @@
 //!
 //! ```
 //! # fn main() -> Result<(), rusqlite::Error> {
-//! use redlatch_core::Token;
-//! use redlatch_fence::sql::{self, RowWrite, sqlite};
+//! use redlatch::Token;
+//! use redlatch::fence::sql::{self, RowWrite, sqlite};
 //!
 //! let mut database = rusqlite::Connection::open_in_memory()?;
 //! database.execute_batch(sqlite::CREATE_MARKS)?;

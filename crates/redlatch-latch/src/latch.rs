@@ -38,15 +38,12 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.count_down_latch(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::{Client};
-/// use redlatch_latch::CountDownLatch;
+/// # async fn example() -> Result<(), redlatch::Error> {
+/// use redlatch::Client;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let ready = CountDownLatch::new(&client, "import:ready");
+/// let ready = client.count_down_latch("import:ready");
 /// // The first party sets the count. For the others it is already set.
 /// ready.try_set_count(4).await?;
 /// // Each of the four parties continues when all are ready.

@@ -42,8 +42,8 @@ use crate::{MultiGuard, bundle::Bundle, members::Members};
 /// # Examples
 ///
 /// ```no_run
-/// # async fn example(a: redlatch_reentrant::Lock, b: redlatch_reentrant::Lock) -> Result<(), redlatch_core::Error> {
-/// use redlatch_multi::MultiLock;
+/// # async fn example(a: redlatch::Lock, b: redlatch::Lock) -> Result<(), redlatch::Error> {
+/// use redlatch::MultiLock;
 ///
 /// let both = MultiLock::new(&[&a, &b]);
 /// let guard = both.lock().await?;

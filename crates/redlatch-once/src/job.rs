@@ -47,16 +47,14 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.once(name)` creates one. Without that crate:
-///
 /// ```no_run
 /// # async fn migrate() -> Result<(), std::io::Error> { Ok(()) }
-/// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::Client;
-/// use redlatch_once::{Job, JobRun, Once};
+/// # async fn example() -> Result<(), redlatch::Error> {
+/// use redlatch::Client;
+/// use redlatch::once::{JobRun, Once};
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let job = Job::new(&client, "migration").slot("v42").retries(2);
+/// let job = client.once("migration").slot("v42").retries(2);
 /// match job.run(async |_: &JobRun| migrate().await).await? {
 ///     Once::Ran(()) | Once::Done(_) => println!("the schema is that of v42"),
 ///     Once::UnderWay(holder) => println!("{holder}"),

@@ -36,16 +36,13 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.permit_expirable_semaphore(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example() -> Result<(), redlatch_core::Error> {
+/// # async fn example() -> Result<(), redlatch::Error> {
 /// use std::time::Duration;
-/// use redlatch_core::{Client};
-/// use redlatch_permits::{PermitExpirableSemaphore, PermitId};
+/// use redlatch::{Client, PermitId};
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let slots = PermitExpirableSemaphore::new(&client, "gpu-slots").permits_if_unset(4);
+/// let slots = client.permit_expirable_semaphore("gpu-slots").permits_if_unset(4);
 /// let id = slots.acquire().lease(Duration::from_secs(60)).await?;
 /// let job = format!("{{\"permit\": \"{id}\"}}");
 ///

@@ -34,16 +34,13 @@ use crate::{LockGuard, kind::LOCK};
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.lock(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example() -> Result<(), redlatch_core::Error> {
+/// # async fn example() -> Result<(), redlatch::Error> {
 /// use std::time::Duration;
-/// use redlatch_core::{Client};
-/// use redlatch_reentrant::Lock;
+/// use redlatch::Client;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let lock = Lock::new(&client, "orders:42").class("orders");
+/// let lock = client.lock("orders:42").class("orders");
 /// let guard = lock.lock().await?;
 /// println!("held with token {}", guard.token());
 /// assert!(lock.try_lock_for(Duration::from_millis(50)).await?.is_none());

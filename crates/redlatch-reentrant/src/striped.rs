@@ -25,10 +25,8 @@ use crate::Lock;
 /// # Examples
 ///
 /// ```no_run
-/// # async fn example(client: &redlatch_core::Client) -> Result<(), redlatch_core::Error> {
-/// use redlatch_reentrant::StripedLock;
-///
-/// let accounts = StripedLock::new(client, "accounts", 64)?;
+/// # async fn example(client: &redlatch::Client) -> Result<(), redlatch::Error> {
+/// let accounts = client.striped_lock("accounts", 64)?;
 /// let guard = accounts.of("account:4711").lock().await?;
 /// # Ok(())
 /// # }

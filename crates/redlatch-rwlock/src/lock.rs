@@ -48,15 +48,12 @@ use crate::{
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.read_write_lock(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::{Client};
-/// use redlatch_rwlock::ReadWriteLock;
+/// # async fn example() -> Result<(), redlatch::Error> {
+/// use redlatch::Client;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let prices = ReadWriteLock::new(&client, "prices").class("cache");
+/// let prices = client.read_write_lock("prices").class("cache");
 /// let writer = prices.write().await?;
 /// // … rewrite, stamped with writer.token() …
 /// let reader = writer.downgrade().await?;

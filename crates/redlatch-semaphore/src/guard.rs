@@ -32,7 +32,7 @@ use redlatch_pool::Renewed;
 ///
 /// ```no_run
 /// # async fn fetch() -> u32 { 0 }
-/// # async fn example(semaphore: redlatch_semaphore::Semaphore) -> Result<(), redlatch_core::Error> {
+/// # async fn example(semaphore: redlatch::Semaphore) -> Result<(), redlatch::Error> {
 /// let mut permits = semaphore.acquire_many(3).await?;
 /// let one = permits.split(1)?;
 /// // Dropped at its next await, should the permits be lost.

@@ -36,15 +36,12 @@ use crate::{PermitHolder, SemaphorePermit, inspect};
 ///
 /// # Examples
 ///
-/// `redlatch`'s `client.semaphore(name)` creates one. Without that crate:
-///
 /// ```no_run
-/// # async fn example() -> Result<(), redlatch_core::Error> {
-/// use redlatch_core::{Client};
-/// use redlatch_semaphore::Semaphore;
+/// # async fn example() -> Result<(), redlatch::Error> {
+/// use redlatch::Client;
 ///
 /// let client = Client::connect("redis://localhost").await?;
-/// let api = Semaphore::new(&client, "partner-api").permits_if_unset(8);
+/// let api = client.semaphore("partner-api").permits_if_unset(8);
 /// let permit = api.acquire().await?;
 /// println!("{} more can be had", api.available_permits().await?);
 /// permit.release().await?;

@@ -17,7 +17,42 @@ use redlatch_reentrant::{Lock, LockGuard, StripedLock};
 use redlatch_rwlock::ReadWriteLock;
 use redlatch_semaphore::Semaphore;
 
-/// A builder for a [`Client`].
+/// A builder for a [`Client`]: the address, the options, and then
+/// [`connect`](redlatch_core::ClientBuilder::connect) or
+/// [`connect_lazy`](redlatch_core::ClientBuilder::connect_lazy).
+///
+/// [`redlatch_core::ClientBuilder`] has the whole text of each method. An option out of its bounds
+/// is the error of `connect`, `InvalidOption` or `InvalidLease`.
+///
+/// | beginning | |
+/// |---|---|
+/// | `new(url)`, [`Client::builder`] | from an address, which may have options as parameters |
+/// | `from_env()` | from `REDLATCH_URL`, or else `REDIS_URL` |
+/// | `at(address, login)` | from an address and a login |
+/// | `cluster(nodes)`, `sentinel(service, sentinels)`, `replicas(servers)` | from lists of servers |
+///
+/// | option | default | bounds |
+/// |---|---|---|
+/// | `prefix` of all keys and channels | `redlatch` | 1 to 64 bytes without braces, `@`, white space and glob characters |
+/// | `default_lease`, which is renewed | 30 s | 1 s to 365 days |
+/// | `wait_strategy` | [`WaitStrategy::Notify`](crate::WaitStrategy::Notify) | |
+/// | `clock_drift` of any clock from true time | 0.01 | 0 to 0.2 |
+/// | `server_clock_allowance` for servers that take over from each other | 0 for one server, otherwise 1 s | 0 to 1 hour |
+/// | `token_retention` of a freed name's token | 10 minutes | 10 s to 365 days |
+/// | `patience` without an answer | 10 s | 100 ms to 1 day |
+/// | `connect_timeout` of `connect`, and of each later connection | 3 s | 10 ms to 1 minute |
+/// | `max_waiters`, acquisitions at the same time | 100,000 | |
+/// | `application`, shown with each hold | the name of the executable | |
+/// | `client_name` in `CLIENT LIST` | `redlatch` | |
+/// | `self_check` of version, eviction policy and rights | on | |
+/// | `credentials` of the servers | those of the address | |
+/// | `database` | that of the address, or 0 | the server's; 0 for a cluster |
+/// | `sentinel_credentials` | those of the address | |
+/// | `announced_as`, for nodes behind address translation | none | `host:port`, once per node |
+/// | `tls` certificates | the system's roots | for `rediss://` |
+/// | `sentinel_tls`, if those of the sentinels differ | as `tls` | for sentinels of `rediss://` |
+/// | `runtime` of the background work | the tokio runtime that connects | |
+/// | `transport` | the network | |
 pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 
 /// A client of one server, with all holds that the process has through it.

@@ -12,44 +12,58 @@ pub mod embedded;
 pub use redlatch_fence as fence;
 
 pub use client::{Client, ClientBuilder};
+#[doc(inline)]
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
+#[doc(inline)]
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Connection, Durability, Error, ErrorKind, Health, Held, HoldState,
     Jitter, Lockable, LossCause, Member, Metadata, Moment, Owner, Released, Tables, Token,
     TryAcquire, TryAcquireFor, WaitStrategy, runtime,
+    runtime::{TlsOptions, TokioRuntime},
 };
 #[cfg(feature = "election")]
+#[doc(inline)]
 pub use redlatch_election::{
     Election, FallibleElection, Leader, Observe, OnError, ScopedTerm, Term, TermTask,
 };
+#[doc(inline)]
 pub use redlatch_fair::{FairLock, FairLockGuard, Waiter, Waiters};
+#[doc(inline)]
 pub use redlatch_latch::{CountDownAndWait, CountDownLatch, LatchInfo, TrySetCount, Wait, WaitFor};
 /// The types of permits with an id, for [`Client::permit_expirable_semaphore`].
 pub mod permits {
+    #[doc(inline)]
     pub use redlatch_permits::{
         AcquireId, AcquireIds, ParsePermitIdError, PermitHolder, PermitRelease, SetPermits, Totals,
         TryAcquireId, TryAcquireIdFor, TryAcquireIds, TryAcquireIdsFor, TrySetPermits,
     };
 }
+#[doc(inline)]
 pub use redlatch_multi::{
     MultiGuard, MultiLock, NodeOutcome, NodeOutcomes, RedGuard, RedLock, RedLockBuilder,
 };
 /// Jobs that run once per slot, for [`Client::once`].
 #[cfg(feature = "once")]
 pub mod once {
+    #[doc(inline)]
     pub use redlatch_once::{Job, JobError, JobHolder, JobOutcome, JobRecord, JobRun, Once, Slot};
 }
+#[doc(inline)]
 pub use redlatch_permits::{PermitExpirableSemaphore, PermitId};
 /// The types of [`Semaphore`].
 pub mod semaphore {
+    #[doc(inline)]
     pub use redlatch_semaphore::{
         AcquirePermits, PermitHolder, SetPermits, Totals, TryAcquirePermits, TryAcquirePermitsFor,
         TrySetPermits,
     };
 }
+#[doc(inline)]
 pub use redlatch_reentrant::{Lock, LockGuard, StripedLock};
+#[doc(inline)]
 pub use redlatch_rwlock::{
     Access, ForceEnd, ReadGuard, ReadWriteHolder, ReadWriteInfo, ReadWriteLock, ReadWriteSide,
     UpgradableReadGuard, WriteGuard,
 };
+#[doc(inline)]
 pub use redlatch_semaphore::{Semaphore, SemaphorePermit};

@@ -1,0 +1,120 @@
+//! Checks what a reader of the documentation relies on who knows only the crate `redlatch`: pages
+//! that cannot fall behind the code, and examples to paste.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a document that cannot be read fails the test"
+)]
+
+mod tree;
+
+use tree::{files, read, tracked};
+
+#[test]
+fn page_of_the_builder_has_every_option() {
+    let source = read("crates/redlatch-core/src/api/config.rs");
+    let options: Vec<_> = source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("pub "))
+        .filter_map(|line| line.trim_start_matches("const ").strip_prefix("fn "))
+        .filter_map(|line| line.split_once("(mut self").map(|(name, _)| name))
+        .filter(|&name| name != "rules")
+        .collect();
+    assert!(options.len() >= 18, "{options:?}");
+    let facade = read("crates/redlatch/src/client.rs");
+    let (page, _) = facade.split_once("pub type ClientBuilder").unwrap();
+    for option in options {
+        let row = page
+            .lines()
+            .find(|line| line.starts_with("/// |") && line.contains(&format!("`{option}`")));
+        assert!(row.is_some(), "`{option}` is missing");
+    }
+}
+
+#[test]
+fn examples_need_no_crate_but_the_facade() {
+    let shown = [
+        "redlatch-core",
+        "redlatch-reentrant",
+        "redlatch-fair",
+        "redlatch-rwlock",
+        "redlatch-semaphore",
+        "redlatch-permits",
+        "redlatch-pool",
+        "redlatch-latch",
+        "redlatch-multi",
+        "redlatch-once",
+        "redlatch-election",
+        "redlatch-fence",
+        "redlatch",
+    ];
+    let (mut seen, mut wrong) = (0, Vec::new());
+    let all = tracked("rs").into_iter().chain(tracked("md"));
+    for file in all {
+        let Some((name, _)) = file
+            .name
+            .strip_prefix("crates/")
+            .and_then(|name| name.split_once('/'))
+        else {
+            continue;
+        };
+        if !shown.contains(&name) {
+            continue;
+        }
+        for line in example_lines(&file.name, &file.text) {
+            seen += 1;
+            // A line of `core` may name it, hidden, as the facade.
+            if line.contains("redlatch_") && line != "# use redlatch_core as redlatch;" {
+                wrong.push(format!("{}: {line}", file.name));
+            }
+        }
+    }
+    assert!(seen > 200, "only {seen} lines of examples");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn published_pages_have_all_features() {
+    let mut published = 0;
+    for name in files() {
+        let crates = name.starts_with("crates/") || name == "lua/Cargo.toml";
+        if !crates || !name.ends_with("/Cargo.toml") {
+            continue;
+        }
+        let manifest = read(&name);
+        if manifest.contains("publish = false") {
+            continue;
+        }
+        published += 1;
+        let all = "[package.metadata.docs.rs]\nall-features = true\n";
+        assert!(manifest.contains(all), "{name}");
+    }
+    assert!(published >= 15, "only {published} crates");
+}
+
+/// Returns the lines of the examples in a file's documentation.
+fn example_lines<'a>(name: &str, text: &'a str) -> Vec<&'a str> {
+    let is_page = name.ends_with(".md");
+    let mut inside = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = line.trim_start();
+        let comment = line
+            .strip_prefix("///")
+            .or_else(|| line.strip_prefix("//!"));
+        let line = match comment {
+            Some(text) => text.strip_prefix(' ').unwrap_or(text),
+            None if is_page => line,
+            None => {
+                inside = false;
+                continue;
+            }
+        };
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if inside {
+            lines.push(line);
+        }
+    }
+    lines
+}

@@ -29,7 +29,7 @@ impl Kind for Latch {
     }
 
     async fn waits(&self, others: &[Client], clients: &[Client]) -> Vec<Wait> {
-        let of = |client: &Client, name: &str| client.count_down_latch(&format!("latch-{name}"));
+        let of = |client: &Client, name: &str| client.count_down_latch(format!("latch-{name}"));
         let [a, b, c] = ["a", "b", "c"].map(|name| of(&clients[0], name));
         vec![
             Wait::new("wait", a.wait(), opens(of(&others[0], "a"), 1).await),

@@ -35,7 +35,7 @@ impl Kind for Lock {
     }
 
     async fn waits(&self, others: &[Client], clients: &[Client]) -> Vec<Wait> {
-        let of = |client: &Client, name: &str| client.lock(&format!("lock-{name}"));
+        let of = |client: &Client, name: &str| client.lock(format!("lock-{name}"));
         let held = of(&others[0], "a").lock().await.unwrap();
         let held_too = of(&others[0], "b").lock().await.unwrap();
         let (a, b) = (of(&clients[0], "a"), of(&clients[0], "b"));

@@ -15,7 +15,7 @@ pub(super) struct Multi;
 impl Kind for Multi {
     async fn calls(&self, clients: &[Client]) -> Vec<Call> {
         let two = |of: &str| {
-            let [one, other] = ["1", "2"].map(|at| clients[0].lock(&format!("multi-{of}{at}")));
+            let [one, other] = ["1", "2"].map(|at| clients[0].lock(format!("multi-{of}{at}")));
             clients[0].multi_lock(&[&one, &other])
         };
         let multi = two("");

@@ -77,5 +77,5 @@ impl Kind for ReadWrite {
 }
 
 fn lock(client: &Client, name: &str) -> ReadWriteLock {
-    client.read_write_lock(&format!("rw-{name}"))
+    client.read_write_lock(format!("rw-{name}"))
 }

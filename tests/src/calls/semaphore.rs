@@ -40,7 +40,7 @@ impl Kind for Semaphore {
 
     async fn waits(&self, others: &[Client], clients: &[Client]) -> Vec<Wait> {
         let of = |client: &Client, name: &str| {
-            let semaphore = client.semaphore(&format!("semaphore-{name}"));
+            let semaphore = client.semaphore(format!("semaphore-{name}"));
             semaphore.permits_if_unset(3)
         };
         let held_a = of(&others[0], "a").acquire_many(2).await.unwrap();

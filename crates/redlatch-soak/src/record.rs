@@ -115,11 +115,11 @@ pub(crate) struct Round {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Hold(hold) => hold.fmt(f),
-            Self::Fault(fault) => fault.fmt(f),
-            Self::Write(write) => write.fmt(f),
-            Self::Round(round) => round.fmt(f),
-            Self::Wait(wait) => wait.fmt(f),
+            Self::Hold(hold) => hold.write(f),
+            Self::Fault(fault) => fault.write(f),
+            Self::Write(write) => write.write(f),
+            Self::Round(round) => round.write(f),
+            Self::Wait(wait) => wait.write(f),
         }
     }
 }
@@ -145,8 +145,8 @@ impl FromStr for Record {
     }
 }
 
-impl fmt::Display for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Hold {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "hold id={} kind={} name={} units={} limit={} token={} asked={} from={} until={} gone={} durable={}",
@@ -163,9 +163,7 @@ impl fmt::Display for Hold {
             self.durable,
         )
     }
-}
 
-impl Hold {
     fn read(fields: &Fields<'_>) -> Result<Self, String> {
         Ok(Self {
             id: fields.get("id")?,
@@ -183,8 +181,8 @@ impl Hold {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Fault {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "fault kind={} from={} until={} names={} began={} died={} back={} ended={}",
@@ -198,9 +196,7 @@ impl fmt::Display for Fault {
             self.takeover.map_or(0, |takeover| takeover.ended),
         )
     }
-}
 
-impl Fault {
     fn read(fields: &Fields<'_>) -> Result<Self, String> {
         let takeover = Takeover {
             began: fields.get("began")?,
@@ -218,8 +214,8 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Write {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "write name={} token={} asked={} read={} at={} accepted={} valid={} lost={}",
@@ -233,9 +229,7 @@ impl fmt::Display for Write {
             self.lost,
         )
     }
-}
 
-impl Write {
     fn read(fields: &Fields<'_>) -> Result<Self, String> {
         Ok(Self {
             name: fields.get("name")?,
@@ -250,8 +244,8 @@ impl Write {
     }
 }
 
-impl fmt::Display for Round {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Round {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "round name={} from={} until={} count={} begun={} counted={} first={} last={} opened={} passed={} stuck={}",
@@ -268,9 +262,7 @@ impl fmt::Display for Round {
             self.stuck,
         )
     }
-}
 
-impl Round {
     fn read(fields: &Fields<'_>) -> Result<Self, String> {
         Ok(Self {
             name: fields.get("name")?,
@@ -288,8 +280,8 @@ impl Round {
     }
 }
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Wait {
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "wait kind={} names={} from={} until={}",
@@ -299,9 +291,7 @@ impl fmt::Display for Wait {
             self.until,
         )
     }
-}
 
-impl Wait {
     fn read(fields: &Fields<'_>) -> Result<Self, String> {
         Ok(Self {
             kind: fields.get("kind")?,

@@ -193,7 +193,7 @@ fn on_servers(options: &Options) -> Vec<String> {
 struct Watched<'a> {
     workers: &'a mut JoinSet<()>,
     troubles: &'a mut JoinSet<()>,
-    torment: &'a tokio::task::JoinHandle<()>,
+    torment: &'a JoinHandle<()>,
 }
 
 /// Prints the status until the time is over, or until an activity ends early. A run without its

@@ -102,10 +102,20 @@ impl ScriptCall {
 
     /// Creates a call whose keys are in `slot`.
     pub(crate) fn in_slot(script: &'static Script, slot: u16) -> Self {
+        Self::with_room(script, slot, 12, 256)
+    }
+
+    /// Creates a call with room for so many keys and arguments of so many bytes in total.
+    pub(crate) fn with_room(
+        script: &'static Script,
+        slot: u16,
+        items: usize,
+        bytes: usize,
+    ) -> Self {
         Self {
             script,
             slot,
-            items: Strings::with_capacity(12, 256),
+            items: Strings::with_capacity(items, bytes),
             keys: 0,
             needed: None,
             dated: false,

@@ -258,7 +258,7 @@ impl Held {
             .hold
             .valid_until()
             .min(client.now() + client.patience());
-        let call = self.hold.renewal(lease.span());
+        let call = self.hold.renewal(client.now(), lease.span());
         // The first request may arrive too late to act, if this client has not received the
         // server's time for long. Its reply contains the time, so the second request is dated
         // correctly.

@@ -231,7 +231,7 @@ impl Watchdog {
         // Reading the state reports a loss.
         hold.state(now);
         let span = hold.renewing_or_unscheduled(now)?;
-        let call = hold.renewal(span);
+        let call = hold.renewal(now, span);
         Some(Job { hold, span, call })
     }
 
@@ -274,6 +274,11 @@ impl Watchdog {
             }
         };
         let (outcomes, confirmed) = pipeline.send(net, &jobs).await;
+        let answered = Settling {
+            sent,
+            now: self.runtime.now(),
+            confirmed,
+        };
         let end = if outcomes.iter().any(is_answer) {
             End::Answered(pipeline.timing())
         } else {
@@ -286,7 +291,7 @@ impl Watchdog {
         };
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
             if is_settled(&outcome) {
-                settle(&job, outcome, sent, &confirmed);
+                settle(&job, outcome, &answered);
             } else {
                 rest.jobs.push(job);
                 rest.outcomes.push(outcome);
@@ -326,29 +331,44 @@ fn route(net: &Net, hold: &Hold, durable: bool) -> (Route, usize) {
 async fn follow(net: &Net, rest: Rest) {
     let following = rest.pipeline.follow(net, &rest.jobs, rest.outcomes);
     let (outcomes, confirmed) = following.await;
+    let answered = Settling {
+        sent: rest.pipeline.sent(),
+        now: net.world.now(),
+        confirmed,
+    };
     for (job, outcome) in rest.jobs.iter().zip(outcomes) {
-        settle(job, outcome, rest.pipeline.sent(), &confirmed);
+        settle(job, outcome, &answered);
     }
 }
 
+/// What the answers of one pipeline have in common: when it was sent and answered, and its
+/// confirmations.
+struct Settling {
+    sent: Moment,
+    now: Moment,
+    confirmed: Confirmed,
+}
+
 /// Passes the outcome of one renewal on to its hold.
-fn settle(job: &Job, outcome: CallOutcome, sent: Moment, confirmed: &Confirmed) {
+fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
     let Job { hold, span, .. } = job;
+    let (sent, now) = (answered.sent, answered.now);
     let reply = match outcome {
         CallOutcome::Replied(reply) => reply,
         CallOutcome::Failed(failure) => return failed(hold, failure.into_error(true)),
     };
     match hold.primitive().renewed(&reply) {
-        Ok(Renewed::Renewed | Renewed::Ends(_)) if !confirmed.suffices(job) => {
+        Ok(Renewed::Renewed | Renewed::Ends(_)) if !answered.confirmed.suffices(job) => {
             failed(hold, "too few replicas have confirmed it");
         }
         Ok(Renewed::Ends(rest)) => {
-            hold.renewed(sent, hold.client().lease_of_holder(rest), *span);
+            let rest = hold.client().lease_of_holder(rest);
+            hold.renewed(sent, now, rest, *span);
         }
         Ok(Renewed::Renewed) => {
-            let left = hold.valid_until() - hold.client().now();
+            let left = hold.valid_until() - now;
             observe::renewed(&hold.labels(), left < *span / 3);
-            hold.renewed(sent, *span, *span);
+            hold.renewed(sent, now, *span, *span);
         }
         Ok(Renewed::Lost(cause)) => hold.over(cause),
         Ok(Renewed::Late) => failed(hold, "it came too late to act"),

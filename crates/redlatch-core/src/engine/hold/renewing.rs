@@ -21,15 +21,16 @@ impl Hold {
         begins.then(|| (inner.local_lease.valid_until(), inner.is_durable()))
     }
 
-    /// Records that the renewal sent at `sent` has set the lease to `span`, where `lease` was
-    /// requested.
+    /// Records at `now` that the renewal sent at `sent` has set the lease to `span`, where `lease`
+    /// was requested.
     pub(in crate::engine) fn renewed(
         self: &Arc<Self>,
         sent: Moment,
+        now: Moment,
         span: Duration,
         lease: Duration,
     ) {
-        self.extended(sent, span);
+        self.extended_at(now, sent, span);
         let watchdog = self.client.watchdog();
         watchdog.renewed(self, &mut self.inner().renewal, lease, sent);
     }
@@ -43,7 +44,10 @@ impl Hold {
 
     /// Records that a request sent at `sent` has set the lease to `span`.
     pub(crate) fn extended(&self, sent: Moment, span: Duration) -> HoldState {
-        let now = self.client.now();
+        self.extended_at(self.client.now(), sent, span)
+    }
+
+    fn extended_at(&self, now: Moment, sent: Moment, span: Duration) -> HoldState {
         let mut inner = self.inner();
         if !self.client.keeps(Rule::LatchLoss) {
             inner.local_lease = LocalLease::new(self.client.trust(), sent, span);
@@ -61,10 +65,10 @@ impl Hold {
         self.tell(state)
     }
 
-    /// Builds the call that sets the lease to `span`, as the holder counts it.
-    pub(crate) fn renewal(&self, span: Duration) -> ScriptCall {
-        let asked_until =
-            self.client.now() + self.client.lease_on_server(span) + ServerClock::REACH;
+    /// Builds the call that sets the lease to `span`, as the holder counts it. The call is sent at
+    /// `now`.
+    pub(crate) fn renewal(&self, now: Moment, span: Duration) -> ScriptCall {
+        let asked_until = now + self.client.lease_on_server(span) + ServerClock::REACH;
         {
             let mut inner = self.inner();
             inner.asked_until = inner.asked_until.max(asked_until);

@@ -213,7 +213,8 @@ impl Kind {
     }
 
     pub(super) fn renew(&'static self, key: &Key, request: &RenewRequest<'_>) -> ScriptCall {
-        ScriptCall::new(&self.renew, key)
+        // Many renewals are built at the same time.
+        ScriptCall::with_room(&self.renew, key.slot(), 5, key.as_str().len() + 90)
             .dated()
             .key(key.as_str())
             .arg(request.owner)

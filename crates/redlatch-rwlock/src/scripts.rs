@@ -28,7 +28,7 @@ impl Names {
         let call = ScriptCall::new(script, &self.key).key(self.key.as_str());
         PARTS
             .iter()
-            .fold(call, |call, part| call.key(self.key.part(part)))
+            .fold(call, |call, part| call.key(self.key.shown_part(part)))
     }
 
     fn acquire(&self, script: &'static Script, request: &AcquireRequest<'_>) -> ScriptCall {

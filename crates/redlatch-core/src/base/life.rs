@@ -132,11 +132,17 @@ impl Life {
 
     /// Fails if the client has ended, or belongs to another process.
     pub(crate) fn check_all(&self) -> Result<(), Error> {
+        self.check_ended()?;
+        self.check_process()
+    }
+
+    /// Fails if the client has ended.
+    pub(crate) fn check_ended(&self) -> Result<(), Error> {
         self.check()?;
         if self.is_stopped() {
             return Err(self.closed());
         }
-        self.check_process()
+        Ok(())
     }
 
     /// Returns the error of a client that accepts no more work.

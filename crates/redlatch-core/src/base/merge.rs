@@ -80,6 +80,11 @@ impl<'a> Part<'a> {
         self.merging.keys.iter().map(|&at| self.keys[at])
     }
 
+    /// Returns the largest number of calls in one.
+    pub(crate) const fn most(&self) -> usize {
+        self.merging.most
+    }
+
     fn header(&self) -> impl Iterator<Item = &'a [u8]> {
         let shared = self.merging.shared.iter().map(|&at| self.args[at]);
         std::iter::once(self.client).chain(shared)
@@ -200,9 +205,11 @@ impl MergedCall {
         &self,
         text: &'a str,
     ) -> Option<impl Iterator<Item = Option<&'a str>> + use<'a>> {
-        let lines = text.split('\n');
-        (lines.clone().count() == self.len())
-            .then(|| lines.map(|line| (!line.is_empty()).then_some(line)))
+        let breaks = text.bytes().filter(|&byte| byte == b'\n').count();
+        (breaks + 1 == self.len()).then(|| {
+            let lines = text.split('\n');
+            lines.map(|line| (!line.is_empty()).then_some(line))
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! life of a client, and time limits.
 
 pub(crate) mod error;
+pub(crate) mod items;
 pub(crate) mod life;
 pub(crate) mod merge;
 pub(crate) mod observe;

@@ -93,7 +93,8 @@ impl Owner {
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.client, self.number)
+        f.write_str(self.client.as_str())?;
+        write!(f, ":{}", self.number)
     }
 }
 
@@ -185,7 +186,8 @@ impl AttemptId {
 
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.client, self.number)
+        f.write_str(self.client.as_str())?;
+        write!(f, ":{}", self.number)
     }
 }
 

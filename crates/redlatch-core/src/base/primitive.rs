@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     Error, LossCause, Owner,
     base::{
+        items::Items,
         owner::AttemptId,
-        script::{Items, Script, ScriptCall},
+        script::{Script, ScriptCall},
     },
     protocol::{name::Key, waiter::Discipline},
     runtime::Value,

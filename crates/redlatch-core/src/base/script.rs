@@ -265,103 +265,6 @@ impl ScriptCall {
     }
 }
 
-/// The items of a script's reply, which are checked as they are read.
-#[derive(Clone, Copy, Debug)]
-pub struct Items<'a> {
-    script: &'static Script,
-    reply: &'a Value,
-    list: List<'a>,
-}
-
-/// A list of items, or its text form with a space between items, which costs the server less.
-#[derive(Clone, Copy, Debug)]
-enum List<'a> {
-    Values(&'a [Value]),
-    Text(&'a str),
-}
-
-impl<'a> List<'a> {
-    fn of(reply: &'a Value) -> Option<Self> {
-        let text = || reply.as_str().map(Self::Text);
-        reply.as_array().map(Self::Values).or_else(text)
-    }
-
-    fn text(self, at: usize) -> Option<&'a str> {
-        match self {
-            Self::Values(values) => values.get(at)?.as_str(),
-            Self::Text(text) => word(text, at),
-        }
-    }
-}
-
-/// Returns the word at index `at`. These texts are short, and are read very often.
-fn word(text: &str, at: usize) -> Option<&str> {
-    let (mut begin, mut left) = (0, at);
-    for (end, byte) in text.bytes().enumerate() {
-        if byte == b' ' {
-            if left == 0 {
-                return text.get(begin..end);
-            }
-            (begin, left) = (end + 1, left - 1);
-        }
-    }
-    (left == 0).then(|| text.get(begin..)).flatten()
-}
-
-impl<'a> Items<'a> {
-    /// Wraps a reply of `script`, which must be a list or its text form.
-    pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
-        let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
-        Ok(Self {
-            script,
-            reply,
-            list,
-        })
-    }
-
-    /// Returns the number of items.
-    pub fn len(&self) -> usize {
-        match self.list {
-            List::Values(values) => values.len(),
-            List::Text(text) => text.split(' ').count(),
-        }
-    }
-
-    /// Tells whether there are no items.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns the text at `at`.
-    pub fn text(&self, at: usize) -> Result<&'a str, crate::Error> {
-        self.list.text(at).ok_or_else(|| self.bad())
-    }
-
-    /// Returns the whole number at `at`.
-    pub fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, crate::Error> {
-        let number = match self.list {
-            List::Values(values) => values.get(at).and_then(Value::as_int),
-            List::Text(_) => self.list.text(at).and_then(|text| text.parse().ok()),
-        };
-        number
-            .and_then(|number| N::try_from(number).ok())
-            .ok_or_else(|| self.bad())
-    }
-
-    /// Returns the whole number at `at`; `None` for an empty text.
-    pub fn maybe<N: TryFrom<i64>>(&self, at: usize) -> Result<Option<N>, crate::Error> {
-        match self.list.text(at) {
-            Some("") => Ok(None),
-            _ => self.number(at).map(Some),
-        }
-    }
-
-    /// Returns the error of a reply that cannot be decoded.
-    pub fn bad(&self) -> crate::Error {
-        crate::Error::bad_reply(self.script.name(), self.reply)
-    }
-}
-
 /// Returns `span` in whole milliseconds, the form that scripts take.
 pub fn millis(span: std::time::Duration) -> u64 {
     whole_millis(span)
@@ -433,20 +336,6 @@ impl Failure {
     }
 }
 
-/// Returns a script's reply as a list. [`Items`] reads the text form directly.
-pub fn listed(reply: Value) -> Value {
-    let Value::Bulk(text) = reply else {
-        return reply;
-    };
-    let items = text.split(|&byte| byte == b' ');
-    Value::Array(items.map(|item| Value::Bulk(item.to_vec())).collect())
-}
-
-/// Returns the server's time, with which a script's reply starts.
-pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
-    List::of(reply)?.text(0)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
@@ -457,24 +346,6 @@ mod tests {
     use crate::protocol::name::{Name, Prefix};
 
     static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
-
-    #[test]
-    fn a_text_stands_for_the_list_of_its_items() {
-        let text = "1795300000123 granted 1 1795300000123456 0 ";
-        let text = Value::Bulk(text.into());
-        for reply in [listed(text.clone()), text] {
-            let items = Items::new(&SCRIPT, &reply).unwrap();
-            assert_eq!((items.len(), items.text(1).unwrap()), (6, "granted"));
-            assert_eq!(items.number::<u64>(3).unwrap(), 1_795_300_000_123_456);
-            assert_eq!(items.text(5).unwrap(), "");
-            assert_eq!(items.maybe::<u8>(5).unwrap(), None);
-            assert_eq!(items.maybe::<u8>(4).unwrap(), Some(0));
-            assert!(items.maybe::<u8>(1).is_err() && items.maybe::<u8>(6).is_err());
-            assert!(items.text(6).is_err() && items.number::<u8>(1).is_err());
-            assert_eq!(server_millis(&reply), Some(1_795_300_000_123));
-        }
-        assert!(Items::new(&SCRIPT, &Value::Int(1)).is_err());
-    }
 
     #[test]
     fn call_consists_of_keys_deadline_and_arguments() {

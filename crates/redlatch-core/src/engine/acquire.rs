@@ -6,7 +6,7 @@
 mod answer;
 mod wait;
 
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::select;
 use tracing::{Instrument, Span};
@@ -19,11 +19,14 @@ use crate::{
         observe,
         primitive::{AcquireRequest, Primitive, Side},
         rules::Rule,
-        script::Failure,
+        script::{CallOutcome, Failure, ScriptCall},
         timeouts,
     },
-    engine::context::WaiterTicket,
-    net::{Dispatch, Limit, Request, Session},
+    engine::{
+        context::{Waited, WaiterTicket},
+        options::Standing,
+    },
+    net::{Checked, Dispatch, Limit, Request, Session, is_settled},
     protocol::{
         lease::Lease,
         time::Moment,
@@ -36,7 +39,10 @@ struct Run<'a> {
     client: &'a Client,
     primitive: &'a Arc<dyn Primitive>,
     owner: Owner,
+    standing: Standing,
     options: &'a AcquireOptions,
+    /// Until the first wait.
+    checked: Checked,
     lease: Lease,
     /// Decides what to do next.
     waiter: Waiter,
@@ -71,10 +77,10 @@ impl Client {
         options: &AcquireOptions,
     ) -> Result<Option<Held>, Error> {
         self.check_open()?;
-        let owner = self.resolve(&options.owner)?;
+        let (owner, standing) = self.resolve(&options.owner)?;
         let _ticket: WaiterTicket = self.admit()?;
         let span = observe::wait_span(primitive.as_ref(), &owner);
-        let mut run = Run::new(self, primitive, options, owner, span.clone());
+        let mut run = Run::new(self, primitive, options, (owner, standing), span.clone());
         let mut going = pin!(run.go());
         let acquiring = async {
             select! {
@@ -108,7 +114,7 @@ impl<'a> Run<'a> {
         client: &'a Client,
         primitive: &'a Arc<dyn Primitive>,
         options: &'a AcquireOptions,
-        owner: Owner,
+        (owner, standing): (Owner, Standing),
         span: Span,
     ) -> Self {
         let now = client.now();
@@ -134,7 +140,10 @@ impl<'a> Run<'a> {
             client,
             primitive,
             owner,
+            standing,
             options,
+            // The caller has checked the process.
+            checked: Some(now),
             lease,
             waiter: Waiter::new(
                 plan,
@@ -152,7 +161,9 @@ impl<'a> Run<'a> {
                 span,
             },
         };
-        run.claim_reentrance();
+        if standing == Standing::Known {
+            run.claim_reentrance();
+        }
         run
     }
 
@@ -173,8 +184,13 @@ impl<'a> Run<'a> {
             // A closing client must not use a turn that passes on to it.
             self.client.check_closing()?;
             self.follow_shard();
-            let (queue, now) = (self.look_at_queue(), self.client.now());
-            match self.client.next_step(&mut self.waiter, &queue, now) {
+            let queue = self.look_at_queue();
+            let now = self.checked.unwrap_or_else(|| self.client.now());
+            let step = self.client.next_step(&mut self.waiter, &queue, now);
+            if !matches!(step, Step::Send(_)) {
+                self.checked = None;
+            }
+            match step {
                 Step::AwaitTurn { until, overdue } => self.await_turn(until, overdue).await?,
                 Step::Send(registration) => {
                     if let Some(held) = self.send(registration).await? {
@@ -229,16 +245,12 @@ impl<'a> Run<'a> {
 
     /// Sends the attempt once. Returns the guard if the server granted it.
     async fn send(&mut self, registration: Registration) -> Result<Option<Held>, Error> {
-        let now = self.client.now();
+        let mut checked = self.checked.take();
+        let now = checked.unwrap_or_else(|| self.client.now());
         let silence = self.lease.attempt_timeout();
         let up_by = self.waiter.plan().bound(now + silence);
         let deadline = self.waiter.patience_deadline(now, silence);
         self.expect(deadline);
-        if registration == Registration::Notified {
-            // A waiter that registers must be able to receive the notification, which may arrive
-            // before the reply.
-            self.open_subscriptions();
-        }
         let net = self.client.net();
         let key = self.primitive.key();
         let slot = key.slot();
@@ -246,43 +258,121 @@ impl<'a> Run<'a> {
         // The request must not find the name held by an earlier guard of this process whose release
         // is still queued.
         let class = durability.link_class();
-        self.client.let_go_first(key, class, up_by).await;
-        let session = match net.session(slot, class, up_by).await {
-            Ok(session) => session,
-            Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
+        if self.client.let_go_first(key, class, up_by).await == Waited::Yes {
+            checked = None;
+        }
+        let session = match net.up(slot, class) {
+            Some(session) => session,
+            None => {
+                checked = None;
+                match Box::pin(net.session(slot, class, up_by)).await {
+                    Ok(session) => session,
+                    Err(error) => return self.failed(Failure::of_session(error)).map(|()| None),
+                }
+            }
         };
-        let sent = self.client.now();
+        let sent = checked.unwrap_or_else(|| self.client.now());
         let act_before = self.client.act_before(&session, sent);
+        let limit = Limit { silence, deadline };
+        self.log.requests += 1;
+        let under_way = session.begin_call();
+        if under_way.has_company() && !durability.waits() {
+            let joined = self.send_joined(&session, act_before, limit, checked);
+            if let Some(outcome) = joined.await {
+                return self.heard(outcome, Ok(Some(0)), sent);
+            }
+            checked = None;
+        }
+        drop(under_way);
+        let request = Request {
+            calls: &[],
+            act_before,
+            limit,
+            replication: durability.replication(&session, silence),
+            dispatch: Dispatch::Together,
+            checked,
+        };
+        // Boxed, so that the future of an acquisition stays small.
+        let alone = Box::pin(self.send_alone(&session, request, registration));
+        let (outcome, acknowledged) = alone.await;
+        self.heard(outcome, acknowledged, sent)
+    }
+
+    /// Sends the attempt as a part of a common call. Returns `None` if it has to be sent by itself.
+    ///
+    /// A common call never registers a waiter, so it needs no subscription.
+    async fn send_joined(
+        &mut self,
+        session: &Session,
+        act_before: u64,
+        limit: Limit,
+        checked: Checked,
+    ) -> Option<CallOutcome> {
+        self.attempt.sending(act_before, false);
+        // The call is not kept during the wait.
+        let joined = {
+            let call = self.call("", None);
+            let now = checked.unwrap_or_else(|| self.client.now());
+            let plain = call.merging().filter(|_| !session.is_contended(&call, now));
+            plain.and_then(|merging| session.join(&call, merging, act_before))
+        };
+        let outcome = match joined {
+            Some(joined) => session.joined(joined, limit, checked).await,
+            None => None,
+        };
+        let outcome = outcome.filter(is_settled);
+        if outcome.is_none() {
+            // Nothing was sent, the common call was refused, or it has left this one alone.
+            self.attempt.answered();
+        }
+        outcome
+    }
+
+    /// Sends the attempt by itself. Returns the outcome, and the confirmations of replicas.
+    async fn send_alone(
+        &mut self,
+        session: &Session,
+        request: Request<'_>,
+        registration: Registration,
+    ) -> (CallOutcome, Result<Option<u32>, Error>) {
+        if registration == Registration::Notified {
+            // A waiter that registers must be able to receive the notification, which may arrive
+            // before the reply.
+            self.open_subscriptions();
+        }
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
-        let call = self.primitive.acquire(&AcquireRequest {
+        let address = if self.queue_slot.is_some() {
+            self.attempt.address()
+        } else {
+            String::new()
+        };
+        let call = self.call(&address, register.then(|| self.client.registration()));
+        if register {
+            self.client.withdrawals().knows(self.primitive);
+        }
+        self.attempt.sending(request.act_before, register);
+        let replication = request.replication;
+        let request = Request {
+            calls: &[&call],
+            ..request
+        };
+        let sending = self.client.net().send(session, &request);
+        let (outcome, confirmations) = sending.await.into_single();
+        let acknowledged =
+            replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(confirmations));
+        (outcome, acknowledged)
+    }
+
+    /// Builds the call, with an address and a time for a waiter that is to be registered.
+    fn call(&self, address: &str, register: Option<Duration>) -> ScriptCall {
+        self.primitive.acquire(&AcquireRequest {
             owner: &self.owner,
             attempt: self.attempt.id(),
             lease: self.client.lease_on_server(self.lease.span()),
             retention: self.client.retention(),
-            address: if self.queue_slot.is_some() {
-                self.attempt.address()
-            } else {
-                ""
-            },
-            register: register.then(|| self.client.registration()),
-        });
-        if register {
-            self.client.withdrawals().knows(self.primitive);
-        }
-        self.attempt.sending(act_before, register);
-        self.log.requests += 1;
-        let replication = durability.replication(&session, silence);
-        let request = Request {
-            calls: &[&call],
-            act_before,
-            limit: Limit { silence, deadline },
-            replication,
-            dispatch: Dispatch::Together,
-        };
-        let (outcome, confirmations) = net.send(&session, &request).await.into_single();
-        let acknowledged =
-            replication.map_or(Ok(Some(0)), |wanted| wanted.confirmed(confirmations));
-        self.heard(outcome, acknowledged, sent)
+            address,
+            register,
+        })
     }
 
     fn subscription(&self) -> Subscription {

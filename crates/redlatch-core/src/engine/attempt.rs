@@ -28,8 +28,6 @@ pub(super) struct Attempt {
     owner: Owner,
     id: AttemptId,
     called_by: CalledBy,
-    /// The address for notifications; empty if the attempt cannot be notified.
-    address: String,
     lease: Duration,
     /// The number of requests that were sent, have no answer, and may have been executed.
     outstanding: u32,
@@ -54,14 +52,12 @@ impl Attempt {
             wakes: client.wakes(primitive.key().slot()),
             silent: matches!(strategy, WaitStrategy::Poll(_)),
         };
-        let address = called_by.address(id.number());
         Self {
             client: client.clone(),
             primitive: Arc::clone(primitive),
             owner: owner.clone(),
             id,
             called_by,
-            address,
             lease,
             outstanding: 0,
             act_before: 0,
@@ -88,7 +84,6 @@ impl Attempt {
                 wakes: client.wakes(primitive.key().slot()),
                 silent: true,
             },
-            address: String::new(),
             lease,
             outstanding: 0,
             act_before: 0,
@@ -102,8 +97,9 @@ impl Attempt {
         &self.id
     }
 
-    pub(super) fn address(&self) -> &str {
-        &self.address
+    /// Returns the address for notifications.
+    pub(super) fn address(&self) -> String {
+        self.called_by.address(self.id.number())
     }
 
     /// Moves notifications to the channel of the shard that owns the slot now. Returns whether the
@@ -113,7 +109,6 @@ impl Attempt {
         let moved = !Arc::ptr_eq(&wakes, self.wakes());
         if moved {
             self.called_by.wakes = wakes;
-            self.address = self.called_by.address(self.id.number());
         }
         moved
     }
@@ -153,7 +148,7 @@ impl Attempt {
     /// Records that the grant is delivered. From now on the guard is responsible for it.
     pub(super) fn deliver(&mut self) -> Delivered {
         let copies = self.void_by().map(|act_before| {
-            let address = self.take_address();
+            let address = self.struck_address();
             Box::new(Copies {
                 act_before,
                 address,
@@ -174,9 +169,9 @@ impl Attempt {
     }
 
     /// Returns the address whose entry has to be removed; empty if no entry can exist.
-    fn take_address(&mut self) -> String {
+    fn struck_address(&self) -> String {
         if self.registered && self.client.keeps(Rule::StrikeOut) {
-            std::mem::take(&mut self.address)
+            self.address()
         } else {
             String::new()
         }
@@ -191,7 +186,7 @@ impl Drop for Attempt {
         if !self.client.keeps(Rule::UndoAbandoned) {
             return;
         }
-        let address = self.take_address();
+        let address = self.struck_address();
         self.client.enqueue_release(PendingRelease {
             primitive: Arc::clone(&self.primitive),
             owner: self.owner.clone(),

@@ -96,6 +96,7 @@ impl Client {
             limit: Limit { silence, deadline },
             replication: None,
             dispatch: Dispatch::AtOnce,
+            checked: None,
         };
         net.send(&session, &request).await.into_single().0
     }

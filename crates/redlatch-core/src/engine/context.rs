@@ -26,7 +26,7 @@ use crate::{
     },
     engine::{
         Ahead, Hold, Holds, LocalQueues, OwnerChoice, PendingRelease, PhaseWatches, Releaser,
-        Watchdog, Withdrawals, client_record::ClientRecord,
+        Watchdog, Withdrawals, client_record::ClientRecord, options::Standing,
     },
     net::{LinkClass, Net, Wakes},
     protocol::{
@@ -218,23 +218,30 @@ impl Client {
     /// # Cancel safety
     ///
     /// The releases are sent even if the future is dropped.
-    pub(crate) async fn let_go_first(&self, key: &Key, class: LinkClass, deadline: Moment) {
+    pub(crate) async fn let_go_first(
+        &self,
+        key: &Key,
+        class: LinkClass,
+        deadline: Moment,
+    ) -> Waited {
         let ahead = match class {
             LinkClass::Command => Ahead::Sent,
             // Requests on different links have no order, so wait for the replies.
             _ => Ahead::Settled,
         };
-        if let Some(ahead) = self.0.releaser.ahead(key, ahead) {
-            let late = self.alarm(deadline);
-            Box::pin(async move {
-                select! {
-                    biased;
-                    () = ahead => {}
-                    () = late => {}
-                }
-            })
-            .await;
-        }
+        let Some(ahead) = self.0.releaser.ahead(key, ahead) else {
+            return Waited::No;
+        };
+        let late = self.alarm(deadline);
+        Box::pin(async move {
+            select! {
+                biased;
+                () = ahead => {}
+                () = late => {}
+            }
+        })
+        .await;
+        Waited::Yes
     }
 
     fn rate_limiter<R>(&self, look: impl FnOnce(&mut RateLimiter) -> R) -> R {
@@ -301,20 +308,20 @@ impl Client {
         self.0.quieter.notify_waiters();
     }
 
-    pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<Owner, Error> {
+    pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<(Owner, Standing), Error> {
         let owner = match choice {
             OwnerChoice::Given(owner) => owner.clone(),
             // A scope of another client does not apply to this one.
             OwnerChoice::Scope => {
                 match Owner::current().filter(|owner| owner.client() == self.id()) {
                     Some(owner) => owner,
-                    None => self.owner(),
+                    None => return Ok((self.owner(), Standing::Fresh)),
                 }
             }
-            OwnerChoice::Fresh => self.owner(),
+            OwnerChoice::Fresh => return Ok((self.owner(), Standing::Fresh)),
         };
         if owner.client() == self.id() {
-            return Ok(owner);
+            return Ok((owner, Standing::Known));
         }
         Err(Error::new(
             ErrorKind::ForeignOwner,
@@ -336,6 +343,13 @@ impl Client {
             ),
         ))
     }
+}
+
+/// Whether a future may have been pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    No,
+    Yes,
 }
 
 /// One release that a caller awaits. `close` keeps the connections until it is dropped.

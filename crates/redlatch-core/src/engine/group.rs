@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::select;
 
-use super::{AcquireOptions, Held, Hold, Wait, attempt::Attempt, hold::Granted};
+use super::{AcquireOptions, Held, Hold, Wait, attempt::Attempt, hold::Granted, options::Standing};
 use crate::{
     Client, Error, ErrorKind, Owner,
     base::{
@@ -51,7 +51,7 @@ impl Client {
         options: &AcquireOptions,
     ) -> Result<Together, Error> {
         self.check_open()?;
-        let owner = self.resolve(&options.owner)?;
+        let (owner, standing) = self.resolve(&options.owner)?;
         let _ticket = self.admit()?;
         let waited_for = |primitive: &Arc<dyn Primitive>| self.local_queues().has(primitive.key());
         if options.durability.waits()
@@ -64,6 +64,7 @@ impl Client {
             primitives,
             options,
             owner,
+            standing,
             lease: options.lease.unwrap_or_else(|| self.default_lease()),
         };
         select! {
@@ -82,6 +83,7 @@ struct Group<'a> {
     primitives: &'a [Arc<dyn Primitive>],
     options: &'a AcquireOptions,
     owner: Owner,
+    standing: Standing,
     lease: Lease,
 }
 
@@ -129,6 +131,7 @@ impl Group<'_> {
             limit: Limit { silence, deadline },
             replication: None,
             dispatch: Dispatch::AtOnce,
+            checked: None,
         };
         let (outcome, _) = net.send(&session, &request).await.into_single();
         Ok(match answer(first.as_ref(), &mut attempts, outcome)? {
@@ -161,6 +164,7 @@ impl Group<'_> {
             let granted = Granted {
                 primitive,
                 owner: &self.owner,
+                standing: self.standing,
                 token: grant.token,
                 serial: grant.serial,
                 delivered: &delivered,

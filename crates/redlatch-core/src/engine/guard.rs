@@ -269,6 +269,7 @@ impl Held {
                 call: &call,
                 timeout: lease.attempt_timeout(),
                 deadline,
+                checked: None,
                 needs: self.hold.is_durable().then_some(&needs as _),
             };
             let Answered {
@@ -328,9 +329,10 @@ impl Held {
     pub async fn release(self) -> Result<Released, Error> {
         self.hold.client().check_process()?;
         let ticket = ReleaseTicket::new(self.hold.client());
-        let pending = self.take_release();
+        let now = self.hold.client().now();
+        let pending = self.take_release_at(now);
         let primitive = self.hold.primitive();
-        let released = release::run(ticket, pending).await;
+        let released = release::run(ticket, pending, Some(now)).await;
         released.about(primitive.kind(), primitive.name())
     }
 
@@ -436,9 +438,13 @@ impl Held {
     /// Removes this guard from the hold in this process. The returned release ends it on the
     /// server.
     pub(super) fn take_release(&self) -> PendingRelease {
+        self.take_release_at(self.hold.client().now())
+    }
+
+    fn take_release_at(&self, now: Moment) -> PendingRelease {
         self.released.store(true, Ordering::Relaxed);
         let mut pending = self.pending_release(0);
-        self.hold.leave(self.attempt);
+        self.hold.leave(self.attempt, now);
         if self.hold.guards() == 0 {
             pending.name_next_waiter(self.hold.client().local_queues());
         }

@@ -13,6 +13,7 @@ use tracing::Span;
 
 use super::{
     PendingRelease,
+    options::Standing,
     shares::{Delivered, Share, Shares, Terms},
 };
 use crate::{
@@ -73,6 +74,7 @@ struct Inner {
 pub(super) struct Granted<'a> {
     pub(super) primitive: &'a Arc<dyn Primitive>,
     pub(super) owner: &'a Owner,
+    pub(super) standing: Standing,
     pub(super) token: Token,
     pub(super) serial: u64,
     pub(super) delivered: &'a Delivered,
@@ -122,7 +124,9 @@ impl Hold {
         }
         let attempt = granted.delivered.id.number();
         let local_queues = client.local_queues();
-        local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
+        if granted.standing == Standing::Known {
+            local_queues.owner_holds(key, granted.owner.number(), Some(attempt));
+        }
         hold
     }
 
@@ -234,8 +238,7 @@ impl Hold {
     }
 
     /// Removes the guard of `attempt`.
-    pub(super) fn leave(self: &Arc<Self>, attempt: u64) {
-        let now = self.client.now();
+    pub(super) fn leave(self: &Arc<Self>, attempt: u64, now: Moment) {
         // Report a loss that nothing has detected yet.
         self.state(now);
         let mut table = self.client.holds().table();

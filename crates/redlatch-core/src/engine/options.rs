@@ -54,6 +54,14 @@ pub enum OwnerChoice {
     Fresh,
 }
 
+/// Whether an owner may have other holds and acquisitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The owner was made for one acquisition, and nobody else knows it yet.
+    Fresh,
+    Known,
+}
+
 /// How long to wait for a name that another owner holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -88,7 +88,7 @@ impl Portion {
         let client = self.client().clone();
         let ticket = ReleaseTicket::new(&client);
         match self.take_release(UnitsEnd::Released) {
-            Some(pending) => release::run(ticket, pending).await,
+            Some(pending) => release::run(ticket, pending, None).await,
             None => Ok(Released::Free),
         }
     }
@@ -103,7 +103,7 @@ impl Portion {
         let client = self.client().clone();
         let ticket = ReleaseTicket::new(&client);
         match self.take_release(UnitsEnd::Forgotten) {
-            Some(pending) => release::run(ticket, pending).await,
+            Some(pending) => release::run(ticket, pending, None).await,
             None => Ok(Released::Free),
         }
     }

@@ -6,7 +6,7 @@ use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next
 use crate::{
     Error,
     base::primitive::ReleaseReply,
-    net::{Answered, Repeated},
+    net::{Answered, Checked, Repeated},
 };
 
 /// The outcome of a release.
@@ -70,10 +70,11 @@ impl fmt::Display for Released {
 }
 
 /// Sends a release until it is answered or the client's patience ends. If the future is dropped or
-/// fails, the releaser continues.
+/// fails, the releaser continues. The caller polls the future at once if it has `checked`.
 pub(super) fn run<'a>(
     ticket: ReleaseTicket<'a>,
     pending: PendingRelease,
+    checked: Checked,
 ) -> impl Future<Output = Result<Released, Error>> + use<'a> {
     let client = ticket.client();
     // Created outside of the future, so that the future does not contain it a second time as an
@@ -88,8 +89,11 @@ pub(super) fn run<'a>(
         };
         let primitive = Arc::clone(&pending.primitive);
         let call = pending.call(client.retention());
-        let deadline = client.now() + client.patience();
-        let repeated = Repeated::new(&call, client.request_timeout(), deadline);
+        let deadline = checked.unwrap_or_else(|| client.now()) + client.patience();
+        let repeated = Repeated {
+            checked,
+            ..Repeated::new(&call, client.request_timeout(), deadline)
+        };
         let sending = pin!(client.net().insist(repeated));
         let Answered { reply, resent, .. } =
             ahead_of_next_waiters(sending, handover.pending.iter()).await?;

@@ -245,6 +245,7 @@ impl Releaser {
             },
             replication: None,
             dispatch: Dispatch::AtOnce,
+            checked: None,
         };
         // A common call may leave releases alone, which are then sent again.
         let is_plain = calls.len() == 1 || calls.iter().all(|call| call.merging().is_none());

@@ -14,15 +14,15 @@ use crate::{
     protocol::{time::Moment, waiter::Discipline},
 };
 
-/// The listeners of one acquisition.
+/// The listeners of one acquisition. Most acquisitions have none, so each is boxed.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     /// Messages that the name is free, or that notify this waiter.
-    own: Option<Listener>,
+    own: Option<Box<Listener>>,
     /// Messages to all waiters of this side of the object.
-    broadcast: Option<Listener>,
+    broadcast: Option<Box<Listener>>,
     /// Messages to any waiter of this client for the name. The first waiter handles them for all.
-    everyone: Option<Listener>,
+    everyone: Option<Box<Listener>>,
 }
 
 impl Subscriptions {
@@ -38,21 +38,22 @@ impl Subscriptions {
         if primitive.queue_side() == Side::Shared {
             let channel = key.broadcast_channel();
             self.broadcast
-                .get_or_insert_with(|| hub.listen(&channel, MessageFilter::Any));
+                .get_or_insert_with(|| Box::new(hub.listen(&channel, MessageFilter::Any)));
         }
         self.own.get_or_insert_with(|| {
             let filter = match primitive.discipline() {
                 Discipline::Barging => key.to_shared(),
                 Discipline::Queued => format!("{key} {}", attempt.number()).into(),
             };
-            wakes.listen(MessageFilter::Exact(filter))
+            Box::new(wakes.listen(MessageFilter::Exact(filter)))
         });
     }
 
     /// Subscribes on behalf of every waiter of this client.
     pub(super) fn open_for_everyone(&mut self, primitive: &dyn Primitive, wakes: &Wakes) {
         let filter = MessageFilter::Exact(primitive.key().to_shared());
-        self.everyone.get_or_insert_with(|| wakes.listen(filter));
+        self.everyone
+            .get_or_insert_with(|| Box::new(wakes.listen(filter)));
     }
 
     /// Ends the subscription of an attempt that was given up.
@@ -84,9 +85,9 @@ impl Subscriptions {
     pub(super) async fn heard(&self) -> bool {
         let told = select! {
             biased;
-            told = woken(self.own.as_ref()) => told,
-            told = woken(self.broadcast.as_ref()) => told,
-            told = woken(self.everyone.as_ref()) => told,
+            told = woken(self.own.as_deref()) => told,
+            told = woken(self.broadcast.as_deref()) => told,
+            told = woken(self.everyone.as_deref()) => told,
         };
         // All listeners report the same gap, so clear it in each of them.
         let listeners = [&self.own, &self.broadcast, &self.everyone]

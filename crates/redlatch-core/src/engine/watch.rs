@@ -408,6 +408,7 @@ async fn look(
         limit: Limit { silence, deadline },
         replication: None,
         dispatch: Dispatch::AtOnce,
+        checked: None,
     };
     let (outcome, _) = net.send(&session, &request).await.into_single();
     let trouble = match outcome {

@@ -14,6 +14,7 @@ pub use crate::{
     api::builder::AcquireMany,
     base::{
         error::About,
+        items::{Items, listed},
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
@@ -22,9 +23,7 @@ pub use crate::{
             Withdrawn, loss,
         },
         rules::{Rule, Rules},
-        script::{
-            CallOutcome, Failure, Items, Merging, Objects, Script, ScriptCall, listed, millis,
-        },
+        script::{CallOutcome, Failure, Merging, Objects, Script, ScriptCall, millis},
         watched::Watched,
     },
     engine::{

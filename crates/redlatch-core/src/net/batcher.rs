@@ -17,11 +17,12 @@ use tokio::{select, sync::Notify};
 use super::World;
 use crate::{
     base::{
+        items::server_millis,
         merge::{MergedCall, Part, Slots},
-        script::{Merging, ScriptCall, server_millis},
+        script::{Merging, ScriptCall},
         sync::{lock, yield_once},
     },
-    protocol::classify::refuses_all,
+    protocol::{classify::refuses_all, time::Moment},
     runtime::{Command, Conn, Outcome, ServerError, Value},
 };
 
@@ -55,9 +56,16 @@ struct Joint {
     settled: bool,
 }
 
-/// The replies to the tasks of one call, in the order in which they joined.
-#[derive(Debug, Default)]
-struct Replies(Mutex<Vec<Reply>>);
+/// The replies to the tasks of one call.
+#[derive(Debug)]
+struct Replies(Mutex<Answer>);
+
+/// The replies, in the order in which the tasks joined, and when they came.
+#[derive(Debug)]
+struct Answer {
+    replies: Vec<Reply>,
+    at: Moment,
+}
 
 #[derive(Debug)]
 enum Reply {
@@ -67,7 +75,7 @@ enum Reply {
 
 /// The reply to a task that has joined others.
 #[derive(Clone, Debug)]
-pub(super) enum JoinedReply {
+pub(crate) enum JoinedReply {
     /// The script replied, as the call's own script would.
     Replied(Value),
     /// The call has to be sent by itself.
@@ -78,7 +86,7 @@ pub(super) enum JoinedReply {
 
 /// A future for the reply to one task.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(crate) struct Joined {
     replies: Arc<Replies>,
     at: usize,
 }
@@ -129,7 +137,7 @@ impl Batcher {
         let first = queue.calls.is_empty();
         let joint = Joint {
             call: MergedCall::of(&part),
-            replies: Arc::default(),
+            replies: Arc::new(Replies::new(part.most())),
             settled: false,
         };
         let joined = Joined::new(&joint.replies);
@@ -146,7 +154,7 @@ impl Batcher {
         &self,
         conn: &dyn Conn,
         world: &World,
-        observe: impl Fn(u64),
+        observe: impl Fn(Moment, u64),
     ) -> Infallible {
         let _end = End(self);
         // The scripts that were sent to the server with their text.
@@ -179,7 +187,7 @@ impl Batcher {
         &self,
         conn: &dyn Conn,
         world: &World,
-        observe: &impl Fn(u64),
+        observe: &impl Fn(Moment, u64),
         loaded: &Loaded,
         joint: Joint,
         command: Command,
@@ -196,18 +204,24 @@ impl Batcher {
     }
 
     /// Passes the outcome of a common call on to its tasks.
-    fn settle(&self, world: &World, observe: &impl Fn(u64), mut joint: Joint, outcome: Outcome) {
+    fn settle(
+        &self,
+        world: &World,
+        observe: &impl Fn(Moment, u64),
+        mut joint: Joint,
+        outcome: Outcome,
+    ) {
         let now = world.now();
         let value = match outcome {
             Outcome::Replied(Ok(value)) => value,
             Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
                 self.refused(world, &error, &joint.call);
-                return joint.settle_all(&JoinedReply::Alone);
+                return joint.settle_all(&JoinedReply::Alone, now);
             }
-            failed => return joint.settle_all(&JoinedReply::Failed(failed)),
+            failed => return joint.settle_all(&JoinedReply::Failed(failed), now),
         };
         let Some(lines) = value.as_str().and_then(|text| joint.call.lines(text)) else {
-            return joint.settle_all(&JoinedReply::Alone);
+            return joint.settle_all(&JoinedReply::Alone, now);
         };
         let mut millis = None;
         let replies = lines.zip(joint.call.first_keys()).map(|(line, key)| {
@@ -219,10 +233,10 @@ impl Batcher {
             millis = millis.or_else(|| server_millis(&reply));
             JoinedReply::Replied(reply)
         });
-        joint.replies.settle(replies);
+        joint.replies.settle(replies, now);
         joint.settled = true;
         if let Some(millis) = millis {
-            observe(millis);
+            observe(now, millis);
         }
     }
 
@@ -262,14 +276,15 @@ impl Drop for End<'_> {
         drop(queue);
         for joint in calls {
             let why = "the connection has closed".to_owned();
-            joint.settle_all(&JoinedReply::Failed(Outcome::NotSent(why)));
+            let reply = JoinedReply::Failed(Outcome::NotSent(why));
+            joint.settle_all(&reply, Moment::ORIGIN);
         }
     }
 }
 
 /// See [`Batcher::begin`].
 #[derive(Debug)]
-pub(super) struct UnderWay<'a> {
+pub(crate) struct UnderWay<'a> {
     batcher: &'a Batcher,
     /// The number of other calls when this one began.
     others: usize,
@@ -278,7 +293,7 @@ pub(super) struct UnderWay<'a> {
 impl UnderWay<'_> {
     /// Tells whether other calls are likely to be ready at the same time. A call that is alone must
     /// not wait for others.
-    pub(super) const fn has_company(&self) -> bool {
+    pub(crate) const fn has_company(&self) -> bool {
         self.others >= COMPANY
     }
 }
@@ -302,10 +317,10 @@ impl Joint {
         self.call.eval()
     }
 
-    fn settle_all(mut self, reply: &JoinedReply) {
+    fn settle_all(mut self, reply: &JoinedReply, at: Moment) {
         self.settled = true;
         let replies = std::iter::repeat_n(reply, self.call.len());
-        self.replies.settle(replies.cloned());
+        self.replies.settle(replies.cloned(), at);
     }
 }
 
@@ -315,14 +330,24 @@ impl Drop for Joint {
             let why = "the connection closed before the answer".to_owned();
             let reply = JoinedReply::Failed(Outcome::Unknown(why));
             let replies = std::iter::repeat_n(reply, self.call.len());
-            self.replies.settle(replies);
+            // A failure does not count as an answer, so it needs no time.
+            self.replies.settle(replies, Moment::ORIGIN);
         }
     }
 }
 
 impl Replies {
-    fn settle(&self, replies: impl Iterator<Item = JoinedReply>) {
-        for (waiting, reply) in lock(&self.0).iter_mut().zip(replies) {
+    fn new(room: usize) -> Self {
+        Self(Mutex::new(Answer {
+            replies: Vec::with_capacity(room),
+            at: Moment::ORIGIN,
+        }))
+    }
+
+    fn settle(&self, replies: impl Iterator<Item = JoinedReply>, at: Moment) {
+        let mut answer = lock(&self.0);
+        answer.at = at;
+        for (waiting, reply) in answer.replies.iter_mut().zip(replies) {
             if let Reply::Waiting(Some(waker)) = std::mem::replace(waiting, Reply::Ready(reply)) {
                 waker.wake();
             }
@@ -332,7 +357,7 @@ impl Replies {
 
 impl Joined {
     fn new(replies: &Arc<Replies>) -> Self {
-        let mut all = lock(&replies.0);
+        let all = &mut lock(&replies.0).replies;
         all.push(Reply::Waiting(None));
         Self {
             replies: Arc::clone(replies),
@@ -342,12 +367,14 @@ impl Joined {
 }
 
 impl Future for Joined {
-    type Output = JoinedReply;
+    /// The reply, and when it came.
+    type Output = (JoinedReply, Moment);
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<JoinedReply> {
-        let mut replies = lock(&self.replies.0);
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(JoinedReply, Moment)> {
+        let mut answer = lock(&self.replies.0);
+        let at = answer.at;
         // A place was made for this future when it was created.
-        match &mut replies[self.at] {
+        match &mut answer.replies[self.at] {
             Reply::Waiting(waker) => {
                 match waker {
                     Some(waker) => waker.clone_from(context.waker()),
@@ -355,7 +382,10 @@ impl Future for Joined {
                 }
                 Poll::Pending
             }
-            Reply::Ready(reply) => Poll::Ready(std::mem::replace(reply, JoinedReply::Alone)),
+            Reply::Ready(reply) => {
+                let reply = std::mem::replace(reply, JoinedReply::Alone);
+                Poll::Ready((reply, at))
+            }
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use network::{Net, is_settled};
 pub(crate) use request::{Answered, Dispatch, Repeated, Request, Response};
 pub(crate) use router::Router;
 pub(crate) use servers::{Credentials, HostPort, Sentinels, Servers, Topology, host_port};
-pub(crate) use session::{Limit, Session};
+pub(crate) use session::{Checked, Limit, Session};
 pub(crate) use strays::Strays;
 pub(crate) use topology::start_router;
 pub(crate) use wakes::{CalledBy, WakeRoutes, Wakes};

@@ -29,6 +29,11 @@ pub(crate) struct Net {
 }
 
 impl Net {
+    /// Returns the session with the node of `slot`, if it is connected.
+    pub(crate) fn up(&self, slot: u16, class: LinkClass) -> Option<Arc<Session>> {
+        self.router.up(slot, class)
+    }
+
     /// Waits until the node of `slot` is connected.
     pub(crate) fn session(
         &self,
@@ -74,11 +79,15 @@ impl Net {
 
     /// Repeats one idempotent call until its script has replied, and until the confirmations of
     /// replicas are known if the call needs any.
-    pub(crate) async fn insist(&self, repeated: Repeated<'_>) -> Result<Answered, Error> {
+    pub(crate) async fn insist(&self, mut repeated: Repeated<'_>) -> Result<Answered, Error> {
         let mut tries = Tries::until(repeated.deadline);
         loop {
-            self.world.life.check_all()?;
+            match repeated.checked {
+                Some(_) => self.world.life.check_ended()?,
+                None => self.world.life.check_all()?,
+            }
             let (outcome, wanted, confirmations) = self.try_once(repeated).await;
+            repeated.checked = None;
             let resent = tries.unknown;
             let failure = match (outcome, wanted, confirmations) {
                 (CallOutcome::Failed(failure), ..) => failure,
@@ -146,27 +155,39 @@ impl Net {
             call,
             timeout,
             deadline,
+            mut checked,
             needs,
         } = repeated;
         let class = match needs {
             Some(_) => LinkClass::Durable,
             None => LinkClass::Command,
         };
-        let until = deadline.min(self.world.now() + timeout);
-        let session = match self.session(call.slot(), class, until).await {
-            Ok(session) => session,
-            Err(error) => return (CallOutcome::Failed(Failure::of_session(error)), None, None),
+        let now = checked.unwrap_or_else(|| self.world.now());
+        let session = match self.up(call.slot(), class) {
+            Some(session) => session,
+            None => {
+                checked = None;
+                let until = deadline.min(now + timeout);
+                match Box::pin(self.session(call.slot(), class, until)).await {
+                    Ok(session) => session,
+                    Err(error) => {
+                        let failure = Failure::of_session(error);
+                        return (CallOutcome::Failed(failure), None, None);
+                    }
+                }
+            }
         };
         let replication = needs.map(|needs| Replication::of_session(&session, needs, timeout));
         let request = Request {
             calls: &[call],
-            act_before: session.act_before(self.world.now()),
+            act_before: session.act_before(checked.unwrap_or_else(|| self.world.now())),
             limit: Limit {
                 silence: timeout,
                 deadline,
             },
             replication,
             dispatch: Dispatch::Together,
+            checked,
         };
         let (outcome, confirmations) = self.send(&session, &request).await.into_single();
         (outcome, replication, confirmations)

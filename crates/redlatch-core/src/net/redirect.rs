@@ -58,7 +58,11 @@ pub(super) async fn follow(
             let calls: Vec<_> = which.iter().map(|&at| &calls[at]).collect();
             async move {
                 let calls = calls.as_slice();
-                let request = Request { calls, ..*request };
+                let request = Request {
+                    calls,
+                    checked: None,
+                    ..*request
+                };
                 let sent = send_to(router, &place, &request).await;
                 (which, sent)
             }
@@ -94,7 +98,7 @@ pub(super) async fn ask(
             deadline: until,
         };
         let batch = vec![command.clone()];
-        let outcome = sender::pipeline(&session, batch, limit, asking).await;
+        let outcome = sender::pipeline(&session, batch, limit, asking, None).await;
         let reply = session.reply(outcome.into_iter().next())?;
         let redirect = match &reply {
             Err(error) => match classify(&error.code, &error.message) {

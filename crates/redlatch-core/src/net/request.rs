@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Limit,
+    Checked, Limit,
     durable::{Acknowledged, Replication},
 };
 use crate::{
@@ -24,6 +24,7 @@ pub(crate) struct Request<'a> {
     /// The confirmations that the server waits for behind the calls.
     pub(crate) replication: Option<Replication>,
     pub(crate) dispatch: Dispatch,
+    pub(crate) checked: Checked,
 }
 
 /// When a request leaves.
@@ -78,6 +79,8 @@ pub(crate) struct Repeated<'a> {
     pub(crate) timeout: Duration,
     /// When the last try ends.
     pub(crate) deadline: Moment,
+    /// For the first try.
+    pub(crate) checked: Checked,
     /// Returns how many of the given number of replicas must confirm. `None` asks for no
     /// confirmation.
     pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
@@ -90,6 +93,7 @@ impl<'a> Repeated<'a> {
             call,
             timeout,
             deadline,
+            checked: None,
             needs: None,
         }
     }

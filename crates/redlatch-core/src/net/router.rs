@@ -131,6 +131,11 @@ impl Router {
         user.unwrap_or_else(|| "default".to_owned())
     }
 
+    /// Returns the session with the node of `slot`, if it is connected.
+    pub(crate) fn up(&self, slot: u16, class: LinkClass) -> Option<Arc<Session>> {
+        self.link(slot, class)?.up()
+    }
+
     /// Waits until the node of `slot` is connected, until `deadline` at the latest. Fails at once
     /// if the node refuses the client.
     pub(crate) async fn session(
@@ -140,7 +145,7 @@ impl Router {
         deadline: Moment,
     ) -> Result<Arc<Session>, Error> {
         let class = match class {
-            LinkClass::Renewal => match self.link(slot, class).and_then(|link| link.up()) {
+            LinkClass::Renewal => match self.up(slot, class) {
                 Some(session) => return Ok(session),
                 None => LinkClass::Command,
             },

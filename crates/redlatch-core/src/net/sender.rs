@@ -1,14 +1,15 @@
 //! The only place that sends scripts.
 
 use super::{
-    Dispatch, Limit, Session,
+    Checked, Dispatch, Limit, Session,
     durable::{Acknowledged, Replication},
     request::{Request, Response},
 };
 use crate::{
     base::{
+        items::server_millis,
         merge::{MergedCall, Part},
-        script::{CallOutcome, Script, ScriptCall, server_millis},
+        script::{CallOutcome, Script, ScriptCall},
     },
     protocol::classify::refuses_all,
     runtime::{Command, Outcome, Value},
@@ -35,16 +36,20 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         && asking == Asking::No
         && call.merging().is_some();
     let under_way = joins.then(|| session.begin_call());
+    let mut checked = request.checked;
     if let Some(under_way) = &under_way
         && under_way.has_company()
-        && let Some(merging) = session.merging(call)
-        && let Some(outcome) = session.join(call, merging, request).await
+        && let Some(merging) = session.merging(call, checked.unwrap_or_else(|| session.now()))
+        && let Some(joined) = session.join(call, merging, request.act_before)
     {
-        return Response::unconfirmed(vec![outcome]);
+        if let Some(outcome) = session.joined(joined, request.limit, checked).await {
+            return Response::unconfirmed(vec![outcome]);
+        }
+        checked = None;
     }
     let batch = std::iter::once(call.evalsha(request.act_before));
     let batch = batch.chain(wait(request)).collect();
-    let mut outcomes = pipeline(session, batch, request.whole_limit(), asking).await;
+    let mut outcomes = pipeline(session, batch, request.whole_limit(), asking, checked).await;
     let mut waited = outcomes.pop_if(|_| request.replication.is_some());
     if outcomes.iter().any(is_noscript) {
         let again = async {
@@ -105,9 +110,13 @@ impl Unit<'_> {
 fn units<'a>(session: &Session, request: &Request<'a>, asking: Asking) -> Vec<Unit<'a>> {
     let mut units = Vec::with_capacity(request.calls.len());
     let merges = request.calls.len() > 1 && asking == Asking::No;
-    let slots = session.slots();
+    let (slots, now) = (session.slots(), session.now());
     for (at, &call) in request.calls.iter().enumerate() {
-        let merging = if merges { session.merging(call) } else { None };
+        let merging = if merges {
+            session.merging(call, now)
+        } else {
+            None
+        };
         let part = merging.and_then(|one| Part::of(call, one, request.act_before, slots));
         let Some(part) = part else {
             units.push(Unit::One(call));
@@ -217,7 +226,7 @@ async fn exchange(
 ) -> (Vec<Outcome>, Option<Outcome>) {
     let batch = units.iter().map(|unit| unit.evalsha(request.act_before));
     let batch = batch.chain(wait(request)).collect();
-    let mut outcomes = pipeline(session, batch, request.whole_limit(), asking).await;
+    let mut outcomes = pipeline(session, batch, request.whole_limit(), asking, None).await;
     let mut waited = outcomes.pop_if(|_| request.replication.is_some());
     if outcomes.iter().any(is_noscript) {
         let again = send_missing(session, request, asking, units, &mut outcomes);
@@ -248,7 +257,7 @@ async fn send_missing(
         unit.eval(request.act_before)
     });
     let batch = batch.chain(wait(request)).collect();
-    let mut again = pipeline(session, batch, request.whole_limit(), asking).await;
+    let mut again = pipeline(session, batch, request.whole_limit(), asking, None).await;
     let waited = again.pop_if(|_| request.replication.is_some());
     for (at, outcome) in missing.into_iter().zip(again) {
         outcomes[at] = outcome;
@@ -294,15 +303,16 @@ pub(super) async fn pipeline(
     batch: Vec<Command>,
     limit: Limit,
     asking: Asking,
+    checked: Checked,
 ) -> Vec<Outcome> {
     if asking == Asking::No {
-        return session.send(batch, limit).await;
+        return session.send(batch, limit, checked).await;
     }
     let batch = batch
         .into_iter()
         .flat_map(|command| [Command::new("ASKING"), command])
         .collect();
-    let outcomes = session.send(batch, limit).await;
+    let outcomes = session.send(batch, limit, checked).await;
     outcomes.into_iter().skip(1).step_by(2).collect()
 }
 

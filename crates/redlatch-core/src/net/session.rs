@@ -166,36 +166,52 @@ impl Session {
         lock(&self.clock).observe(heard, millis);
     }
 
+    /// Updates the estimate of the server's time from a reply that has arrived at `now`.
+    fn observe_at(&self, now: Moment, millis: u64) {
+        lock(&self.progress).heard_at(now);
+        lock(&self.clock).observe(now, millis);
+    }
+
     /// Sends `batch` as one pipeline and waits within `limit`. A command without an answer by then
     /// has an unknown outcome.
     pub(crate) fn send(
         &self,
         batch: Vec<Command>,
         limit: Limit,
+        checked: Checked,
     ) -> impl Future<Output = Vec<Outcome>> {
         let commands = batch.len();
         let replied = |outcomes: &Vec<Outcome>| {
             let mut outcomes = outcomes.iter();
             outcomes.any(|outcome| matches!(outcome, Outcome::Replied(_)))
         };
-        let sending = self.within(limit, self.conn.send(batch), replied);
+        let runtime = &self.world.runtime;
+        let replied = move |outcomes: &_| replied(outcomes).then(|| runtime.now());
+        let sending = self.within(limit, checked, self.conn.send(batch), replied);
         sending.map(move |result| result.unwrap_or_else(|outcome| vec![outcome; commands]))
     }
 
-    /// Waits for `answer` within `limit`, and records its arrival if the server `replied`. Without
-    /// an answer, the error is the outcome.
+    /// Waits for `answer` within `limit`, and records when the server `replied`. Without an answer,
+    /// the error is the outcome.
     async fn within<T>(
         &self,
         limit: Limit,
+        checked: Checked,
         answer: impl Future<Output = T>,
-        replied: impl Fn(&T) -> bool,
+        replied: impl Fn(&T) -> Option<Moment>,
     ) -> Result<T, Outcome> {
-        // A forked process shares the parent's sockets, and the parent would receive the replies.
-        if let Err(error) = self.world.life.check_process() {
-            return Err(Outcome::NotSent(error.to_string()));
-        }
         let runtime = &self.world.runtime;
-        let mut quiet_since = runtime.now();
+        let mut quiet_since = match checked {
+            Some(now) => now,
+            None => {
+                // A forked process shares the parent's sockets, and the parent would receive the
+                // replies.
+                if let Err(error) = self.world.life.check_process() {
+                    return Err(Outcome::NotSent(error.to_string()));
+                }
+                runtime.now()
+            }
+        };
         let place = lock(&self.progress).sent();
         let mut answer = pin!(answer);
         let mut forked = pin!(self.world.life.forked());
@@ -205,8 +221,8 @@ impl Session {
             select! {
                 biased;
                 answer = &mut answer => {
-                    if replied(&answer) {
-                        lock(&self.progress).answered(place, runtime.now());
+                    if let Some(at) = replied(&answer) {
+                        lock(&self.progress).answered(place, at);
                     }
                     return Ok(answer);
                 }
@@ -242,7 +258,7 @@ impl Session {
             silence: deadline - self.world.now(),
             deadline,
         };
-        let outcome = self.send(vec![command], limit).await.swap_remove(0);
+        let outcome = self.send(vec![command], limit, None).await.swap_remove(0);
         self.value(self.reply(Some(outcome))?)
     }
 
@@ -269,6 +285,11 @@ impl Session {
         })
     }
 }
+
+/// When the caller has checked that this is the process that created the client, if it has not
+/// waited since. The check costs a system call, and only a task that waits may continue in another
+/// process.
+pub(crate) type Checked = Option<Moment>;
 
 /// How long a request waits for its answer.
 #[derive(Clone, Copy, Debug)]

@@ -147,21 +147,16 @@ impl Key {
     /// Returns the key of the index called `part`, in the same slot. A part consists of ASCII
     /// letters.
     pub fn part(&self, part: &str) -> String {
+        self.shown_part(part).to_string()
+    }
+
+    /// Returns the text of [`part`](Self::part) for a buffer of the caller.
+    pub fn shown_part<'a>(&'a self, part: &'a str) -> impl fmt::Display + use<'a> {
         debug_assert!(
             part.bytes().all(|byte| byte.is_ascii_lowercase()),
             "a part is letters"
         );
-        let whole = self.as_str();
-        let mut key = String::with_capacity(whole.len() + part.len() + 1);
-        key.push_str(whole);
-        if whole.ends_with('}') && !self.is_tagged() {
-            key.push(':');
-            key.push_str(part);
-        } else if let Some(at) = key.find('@') {
-            // The first `@` ends the prefix, since a prefix has none.
-            key.insert_str(at, part);
-        }
-        key
+        KeyPart { key: self, part }
     }
 
     /// Returns the name that has this `key` under `prefix`. Returns `None` for a part, and for a
@@ -190,6 +185,27 @@ impl Key {
         let key = self.as_str();
         key.find('@')
             .is_some_and(|at| key.find('{').is_none_or(|brace| at < brace))
+    }
+}
+
+/// The key of an index of an object; see [`Key::shown_part`].
+struct KeyPart<'a> {
+    key: &'a Key,
+    part: &'a str,
+}
+
+impl fmt::Display for KeyPart<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.key.as_str();
+        let pieces = if whole.ends_with('}') && !self.key.is_tagged() {
+            [whole, ":", self.part]
+        } else {
+            // The first `@` ends the prefix, since a prefix has none.
+            let at = whole.find('@').unwrap_or(whole.len());
+            let (prefix, rest) = whole.split_at(at);
+            [prefix, self.part, rest]
+        };
+        pieces.iter().try_for_each(|piece| f.write_str(piece))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Many byte strings in one buffer.
 
-use std::{fmt, io::Write};
+use std::fmt::{self, Write};
 
 /// A sequence of byte strings, each preceded by its length. One allocation holds any number of
 /// them.
@@ -31,7 +31,7 @@ impl Strings {
         let head = self.bytes.len();
         self.bytes.extend_from_slice(&[0; HEAD]);
         // Writing to a vector cannot fail.
-        let _ = write!(self.bytes, "{string}");
+        let _ = write!(Text(&mut self.bytes), "{string}");
         let start = head + HEAD;
         let len = self.bytes.len() - start;
         self.bytes[head..start].copy_from_slice(&len.to_ne_bytes());
@@ -61,6 +61,16 @@ impl fmt::Debug for Strings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lossy = self.iter().map(String::from_utf8_lossy);
         f.debug_list().entries(lossy).finish()
+    }
+}
+
+/// A buffer that text is appended to.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -182,6 +182,7 @@ impl Run<'_> {
         let granted = Granted {
             primitive: self.primitive,
             owner: &self.owner,
+            standing: self.standing,
             token: grant.token,
             serial: grant.serial,
             delivered: &delivered,

@@ -93,6 +93,7 @@ impl Pipeline {
             limit: self.limit,
             replication: self.replication,
             dispatch: Dispatch::AtOnce,
+            checked: None,
         }
     }
 

@@ -7,11 +7,12 @@ use redlatch_lua::Exclusive as Sources;
 use crate::{
     Error, Token,
     base::{
+        items::Items,
         primitive::{
             AcquireRequest, Answer, AnswerForAll, Force, Grant, ReleaseReply, ReleaseRequest,
             RenewRequest, Renewed, Waiting, WithdrawRequest, Withdrawn,
         },
-        script::{Items, Merging, Objects, Script, ScriptCall, millis},
+        script::{Merging, Objects, Script, ScriptCall, millis},
     },
     protocol::{name::Key, waiter::Discipline},
     runtime::Value,
@@ -111,7 +112,7 @@ impl Kind {
         let call = ScriptCall::in_slot(script, slot);
         let call = keys.iter().fold(call, |call, key| call.key(key.as_str()));
         let parts = self.parts.iter();
-        let parts = parts.flat_map(|part| keys.iter().map(move |key| key.part(part)));
+        let parts = parts.flat_map(|part| keys.iter().map(move |key| key.shown_part(part)));
         parts.fold(call, ScriptCall::key)
     }
 

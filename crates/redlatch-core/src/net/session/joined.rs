@@ -9,40 +9,54 @@ use crate::{
         script::{CallOutcome, Merging, ScriptCall},
     },
     net::{
-        batcher::{JoinedReply, UnderWay},
-        request::Request,
+        Checked, Limit,
+        batcher::{Joined, JoinedReply, UnderWay},
     },
+    protocol::time::Moment,
     runtime::ServerError,
 };
 
 impl Session {
     /// Sends the calls of tasks that have joined, until dropped.
     pub(in crate::net) async fn send_joined(&self) -> Infallible {
-        let observe = |millis| self.observe(millis);
+        let observe = |now, millis| self.observe_at(now, millis);
         self.batcher
             .run(self.conn.as_ref(), &self.world, observe)
             .await
     }
 
     /// Counts a call that may merge with others, until the returned guard is dropped.
-    pub(in crate::net) fn begin_call(&self) -> UnderWay<'_> {
+    pub(crate) fn begin_call(&self) -> UnderWay<'_> {
         self.batcher.begin()
     }
 
-    /// Sends `call` together with calls of other tasks. Returns `None` if it has to be sent by
-    /// itself.
-    pub(in crate::net) async fn join(
+    /// Lets `call` go together with calls of other tasks. Returns `None` if it has to be sent by
+    /// itself. Otherwise [`joined`](Self::joined) returns its outcome; the call itself is not needed
+    /// any more.
+    pub(crate) fn join(
         &self,
         call: &ScriptCall,
         merging: &'static Merging,
-        request: &Request<'_>,
+        act_before: u64,
+    ) -> Option<Joined> {
+        self.batcher.join(call, merging, act_before)
+    }
+
+    /// Waits for the outcome of a call that has joined others. Returns `None` if it has to be sent
+    /// by itself.
+    pub(crate) async fn joined(
+        &self,
+        joined: Joined,
+        limit: Limit,
+        checked: Checked,
     ) -> Option<CallOutcome> {
-        let joined = self.batcher.join(call, merging, request.act_before)?;
-        let replied = |reply: &JoinedReply| !matches!(reply, JoinedReply::Failed(_));
-        match self.within(request.limit, joined, replied).await {
-            Ok(JoinedReply::Replied(value)) => Some(CallOutcome::Replied(value)),
-            Ok(JoinedReply::Alone) => None,
-            Ok(JoinedReply::Failed(outcome)) | Err(outcome) => Some(CallOutcome::of(outcome)),
+        let replied = |(reply, at): &(JoinedReply, Moment)| {
+            (!matches!(reply, JoinedReply::Failed(_))).then_some(*at)
+        };
+        match self.within(limit, checked, joined, replied).await {
+            Ok((JoinedReply::Replied(value), _)) => Some(CallOutcome::Replied(value)),
+            Ok((JoinedReply::Alone, _)) => None,
+            Ok((JoinedReply::Failed(outcome), _)) | Err(outcome) => Some(CallOutcome::of(outcome)),
         }
     }
 
@@ -51,20 +65,30 @@ impl Session {
         self.batcher.refused(&self.world, error, merged);
     }
 
+    /// Reads the client's clock.
+    pub(in crate::net) fn now(&self) -> Moment {
+        self.world.now()
+    }
+
     /// Returns whether the keys of one call must share a slot.
     pub(in crate::net) fn slots(&self) -> Slots {
         self.batcher.slots()
     }
 
     /// Returns how `call` merges with others now. `None` if it should be sent by itself.
-    pub(in crate::net) fn merging(&self, call: &ScriptCall) -> Option<&'static Merging> {
+    pub(crate) fn merging(&self, call: &ScriptCall, now: Moment) -> Option<&'static Merging> {
         let merging = call.merging()?;
-        let key = call.keys().next().unwrap_or_default();
-        if self.world.contended.contains(key, self.world.now()) {
+        if self.is_contended(call, now) {
             call.crowding()
         } else {
             Some(merging)
         }
+    }
+
+    /// Tells whether the object of `call` is contended for a while.
+    pub(crate) fn is_contended(&self, call: &ScriptCall, now: Moment) -> bool {
+        let key = call.keys().next().unwrap_or_default();
+        self.world.contended.contains(key, now)
     }
 
     /// Records that the object of `call` is contended for a while.

@@ -40,6 +40,11 @@ impl Progress {
 
     pub(super) fn answered(&mut self, place: u64, now: Moment) {
         self.answered = self.answered.max(place);
+        self.heard_at(now);
+    }
+
+    /// Records that the server has answered a request at `now`.
+    pub(super) fn heard_at(&mut self, now: Moment) {
         self.heard = self.heard.max(now);
     }
 

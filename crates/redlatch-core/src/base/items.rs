@@ -1,0 +1,197 @@
+//! The items of scripts' replies.
+
+use super::script::Script;
+use crate::runtime::Value;
+
+/// The items of a script's reply, which are checked as they are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Items<'a> {
+    script: &'static Script,
+    reply: &'a Value,
+    list: List<'a>,
+}
+
+/// A list of items, or its text form with a space between items, which costs the server less.
+#[derive(Clone, Copy, Debug)]
+enum List<'a> {
+    Values(&'a [Value]),
+    Text(Words<'a>),
+}
+
+/// The words of a text. These texts are short and are read very often, so the first words are found
+/// in one pass.
+#[derive(Clone, Copy, Debug)]
+struct Words<'a> {
+    first: [&'a str; FIRST],
+    /// The text from the word behind the first ones on.
+    rest: Option<&'a str>,
+    len: usize,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str) -> Self {
+        let (mut first, mut len) = ([""; FIRST], 0);
+        let mut begin = 0;
+        for (at, _) in text.bytes().enumerate().filter(|&(_, byte)| byte == b' ') {
+            first[len] = text.get(begin..at).unwrap_or_default();
+            (begin, len) = (at + 1, len + 1);
+            if len == FIRST {
+                break;
+            }
+        }
+        let rest = text.get(begin..).unwrap_or_default();
+        if len < FIRST {
+            first[len] = rest;
+            return Self {
+                first,
+                rest: None,
+                len: len + 1,
+            };
+        }
+        Self {
+            first,
+            rest: Some(rest),
+            len: len + rest.split(' ').count(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<&'a str> {
+        match self.rest {
+            Some(rest) if at >= FIRST => rest.split(' ').nth(at - FIRST),
+            _ => (at < self.len).then(|| self.first[at]),
+        }
+    }
+}
+
+/// The number of words that most replies have at most.
+const FIRST: usize = 8;
+
+impl<'a> List<'a> {
+    fn of(reply: &'a Value) -> Option<Self> {
+        let text = || reply.as_str().map(Words::of).map(Self::Text);
+        reply.as_array().map(Self::Values).or_else(text)
+    }
+
+    fn text(self, at: usize) -> Option<&'a str> {
+        match self {
+            Self::Values(values) => values.get(at)?.as_str(),
+            Self::Text(words) => words.get(at),
+        }
+    }
+}
+
+impl<'a> Items<'a> {
+    /// Wraps a reply of `script`, which must be a list or its text form.
+    pub fn new(script: &'static Script, reply: &'a Value) -> Result<Self, crate::Error> {
+        let list = List::of(reply).ok_or_else(|| crate::Error::bad_reply(script.name(), reply))?;
+        Ok(Self {
+            script,
+            reply,
+            list,
+        })
+    }
+
+    /// Returns the number of items.
+    pub fn len(&self) -> usize {
+        match self.list {
+            List::Values(values) => values.len(),
+            List::Text(words) => words.len,
+        }
+    }
+
+    /// Tells whether there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the text at `at`.
+    pub fn text(&self, at: usize) -> Result<&'a str, crate::Error> {
+        self.list.text(at).ok_or_else(|| self.bad())
+    }
+
+    /// Returns the whole number at `at`.
+    pub fn number<N: TryFrom<i64>>(&self, at: usize) -> Result<N, crate::Error> {
+        let number = match self.list {
+            List::Values(values) => values.get(at).and_then(Value::as_int),
+            List::Text(_) => self.list.text(at).and_then(|text| text.parse().ok()),
+        };
+        number
+            .and_then(|number| N::try_from(number).ok())
+            .ok_or_else(|| self.bad())
+    }
+
+    /// Returns the whole number at `at`; `None` for an empty text.
+    pub fn maybe<N: TryFrom<i64>>(&self, at: usize) -> Result<Option<N>, crate::Error> {
+        match self.list.text(at) {
+            Some("") => Ok(None),
+            _ => self.number(at).map(Some),
+        }
+    }
+
+    /// Returns the error of a reply that cannot be decoded.
+    pub fn bad(&self) -> crate::Error {
+        crate::Error::bad_reply(self.script.name(), self.reply)
+    }
+}
+
+/// Returns a script's reply as a list. [`Items`] reads the text form directly.
+pub fn listed(reply: Value) -> Value {
+    let Value::Bulk(text) = reply else {
+        return reply;
+    };
+    let items = text.split(|&byte| byte == b' ');
+    Value::Array(items.map(|item| Value::Bulk(item.to_vec())).collect())
+}
+
+/// Returns the server's time, with which a script's reply starts.
+pub(crate) fn server_millis(reply: &Value) -> Option<u64> {
+    let first = match reply {
+        Value::Array(values) => values.first()?.as_str()?,
+        text => text.as_str()?.split(' ').next()?,
+    };
+    first.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use redlatch_lua::REENTRANT;
+
+    use super::*;
+
+    static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
+
+    #[test]
+    fn a_text_stands_for_the_list_of_its_items() {
+        let text = "1795300000123 granted 1 1795300000123456 0 ";
+        let text = Value::Bulk(text.into());
+        for reply in [listed(text.clone()), text] {
+            let items = Items::new(&SCRIPT, &reply).unwrap();
+            assert_eq!((items.len(), items.text(1).unwrap()), (6, "granted"));
+            assert_eq!(items.number::<u64>(3).unwrap(), 1_795_300_000_123_456);
+            assert_eq!(items.text(5).unwrap(), "");
+            assert_eq!(items.maybe::<u8>(5).unwrap(), None);
+            assert_eq!(items.maybe::<u8>(4).unwrap(), Some(0));
+            assert!(items.maybe::<u8>(1).is_err() && items.maybe::<u8>(6).is_err());
+            assert!(items.text(6).is_err() && items.number::<u8>(1).is_err());
+            assert_eq!(server_millis(&reply), Some(1_795_300_000_123));
+        }
+        assert!(Items::new(&SCRIPT, &Value::Int(1)).is_err());
+    }
+
+    #[test]
+    fn every_word_of_a_text_is_found() {
+        for count in 1..3 * FIRST {
+            let words: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+            for ends in [words.join(" "), format!("{} ", words.join(" "))] {
+                let reply = Value::Bulk(ends.clone().into());
+                let items = Items::new(&SCRIPT, &reply).unwrap();
+                let expected: Vec<_> = ends.split(' ').collect();
+                let found: Vec<_> = (0..items.len()).map(|at| items.text(at).unwrap()).collect();
+                assert_eq!(found, expected);
+                assert!(items.text(items.len()).is_err());
+            }
+        }
+    }
+}

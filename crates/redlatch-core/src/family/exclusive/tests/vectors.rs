@@ -172,7 +172,7 @@ impl Player {
     }
 
     fn replied(&mut self, now: Moment, title: &str) {
-        let millis = crate::base::script::server_millis(&self.answer).expect(title);
+        let millis = crate::base::items::server_millis(&self.answer).expect(title);
         self.clock.observe(now, millis);
         match self.phase {
             Phase::Acquiring => self.answered(now),

@@ -48,7 +48,7 @@ struct Shop {
 
 /// `POST /orders/{id}/ship`
 async fn ship(State(shop): State<Shop>, Path(id): Path<u64>) -> Result<Json<Value>, Refusal> {
-    let lock = shop.client.lock(&format!("example:orders:{id}"));
+    let lock = shop.client.lock(format!("example:orders:{id}"));
     let Some(guard) = lock.try_lock_for(PATIENCE).await? else {
         return Err(Refusal::Busy);
     };

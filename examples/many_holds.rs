@@ -120,7 +120,7 @@ async fn acquire(client: &Client, holds: usize) -> Result<Vec<LockGuard>> {
         }
         tasks.spawn(
             client
-                .lock(&format!("example:device:{n}"))
+                .lock(format!("example:device:{n}"))
                 .lock()
                 .into_future(),
         );

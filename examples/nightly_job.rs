@@ -54,7 +54,7 @@ async fn nights() -> Result {
         // Forbids the hold's renewal and leaves it the rest of its lease, so that nobody can start
         // before the host has been told. `force_release()` alone frees the name at once, while the
         // host is still at work.
-        let lock = operator.lock(&night.lock_name());
+        let lock = operator.lock(night.lock_name());
         lock.force_release().after_lease().await?;
         night.say("the operator", "calls it off");
         Ok(())
@@ -67,7 +67,7 @@ async fn nights() -> Result {
 async fn shift(host: &str, url: &str, night: &Night) -> Result {
     // The application's name shows in `holders()`, beside the host's name and the process id.
     let client = Client::builder(url).application(host).connect().await?;
-    let lock = client.lock(&night.lock_name());
+    let lock = client.lock(night.lock_name());
 
     // The lease is renewed while the guard lives, and short: if this host dies, another can start 2
     // s later.

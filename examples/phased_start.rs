@@ -133,7 +133,7 @@ async fn race() -> Result {
 }
 
 fn latches(client: &Client, race: &str) -> (redlatch::CountDownLatch, redlatch::CountDownLatch) {
-    let latch = |what: &str| client.count_down_latch(&format!("example:{race}:{what}"));
+    let latch = |what: &str| client.count_down_latch(format!("example:{race}:{what}"));
     (latch("start"), latch("done"))
 }
 

@@ -43,8 +43,8 @@ async fn clerk(url: &str, bank: &Path, seed: u64) -> Result {
     for _ in 0..TRANSFERS {
         let (from, to) = dice.two_accounts();
         let (first, second) = (
-            client.lock(&format!("example:account:{from}")),
-            client.lock(&format!("example:account:{to}")),
+            client.lock(format!("example:account:{from}")),
+            client.lock(format!("example:account:{to}")),
         );
         let guard = client.multi_lock(&[&first, &second]).lock().await?;
         // Dropped at its next await, should either account be lost.

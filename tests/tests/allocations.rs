@@ -179,7 +179,7 @@ fn hold(
     let info = measure(|| {
         runtime.block_on(async {
             for i in 0..count {
-                let lock = client.lock(&format!("{stem}:{i}"));
+                let lock = client.lock(format!("{stem}:{i}"));
                 guards.push(lock.lock().into_future().await.unwrap());
             }
         });

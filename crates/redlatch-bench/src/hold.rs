@@ -90,7 +90,7 @@ impl Holder {
         // The first locks allocate memory that later ones share, so it is not measured.
         for i in 0..64 {
             client
-                .lock(&format!("{key}:first:{i}"))
+                .lock(format!("{key}:first:{i}"))
                 .lock()
                 .await?
                 .release()
@@ -99,7 +99,7 @@ impl Holder {
         let before = clock::own_memory();
         let mut guards = Vec::with_capacity(n);
         let mut taken = iter(0..n)
-            .map(|i| client.lock(&format!("{key}:{i}")))
+            .map(|i| client.lock(format!("{key}:{i}")))
             .map(|lock| lock.lock().renewed_lease(lease).into_future())
             .buffer_unordered(64);
         while let Some(guard) = taken.next().await {
@@ -121,7 +121,7 @@ impl Holder {
         key: &str,
     ) -> Result<String, Failure> {
         let client = connect_redlatch(url).await?;
-        let lock = |i: usize| client.fair_lock(&format!("{key}:{}", i % names));
+        let lock = |i: usize| client.fair_lock(format!("{key}:{}", i % names));
         for i in 0..names {
             self.blockers.push(lock(i).lock().await?);
         }

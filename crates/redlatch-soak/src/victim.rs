@@ -44,19 +44,19 @@ async fn work(client: Client, mut random: Rng, mut id: u64) {
         let lease = millis(&mut random, 1_000..3_000);
         match random.u8(..3) {
             0 => {
-                let lock = client.lock(&any(&mut random, "lock"));
+                let lock = client.lock(any(&mut random, "lock"));
                 if let Ok(guard) = lock.lock().renewed_lease(lease).await {
                     tell(Entry::exclusive("lock of a victim"), (id, asked), guard).await;
                 }
             }
             1 => {
-                let lock = client.fair_lock(&any(&mut random, "fair"));
+                let lock = client.fair_lock(any(&mut random, "fair"));
                 if let Ok(guard) = lock.lock().lease(lease).await {
                     tell(Entry::exclusive("fair of a victim"), (id, asked), guard).await;
                 }
             }
             _ => {
-                let semaphore = client.semaphore(&any(&mut random, "semaphore"));
+                let semaphore = client.semaphore(any(&mut random, "semaphore"));
                 let semaphore = semaphore.permits_if_unset(PERMITS);
                 if let Ok(guard) = semaphore.acquire().renewed_lease(lease).await {
                     let entry = Entry {

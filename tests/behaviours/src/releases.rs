@@ -63,7 +63,7 @@ pub const WAYS: [Way; 6] = [
     way!(
         "multi",
         |client, name| {
-            let (first, second) = (client.lock(name), client.lock(&format!("{name}:2")));
+            let (first, second) = (client.lock(name), client.lock(format!("{name}:2")));
             client.multi_lock(&[&first, &second])
         },
         lock,

@@ -150,7 +150,7 @@ async fn every_other_error_names_its_object_and_is_short() {
     assert_says(&error, ErrorKind::ForeignOwner, &["lock \"orders:"]);
     let error = client.lock("").lock().await.map(drop).unwrap_err();
     assert_says(&error, ErrorKind::InvalidName, &["the name is empty"]);
-    let error = client.lock(&"x".repeat(513)).info().await.unwrap_err();
+    let error = client.lock("x".repeat(513)).info().await.unwrap_err();
     assert_says(&error, ErrorKind::InvalidName, &["513 bytes", "1 to 512"]);
     let short = Duration::from_millis(1);
     let error = lock.lock().lease(short).await.map(drop).unwrap_err();

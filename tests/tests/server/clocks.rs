@@ -38,9 +38,9 @@ async fn clients_with_wrong_clocks_learn_of_loss_in_time(binary: ServerBinary) {
     let mut clients = Vec::new();
     for (i, clock) in CLOCKS.into_iter().enumerate() {
         let client = skewed(&backend, clock).await;
-        let lock = client.lock(&format!("renewed-{i}")).lock();
+        let lock = client.lock(format!("renewed-{i}")).lock();
         guards.push(lock.renewed_lease(2 * SECOND).await.unwrap());
-        let lock = client.lock(&format!("fixed-{i}")).lock();
+        let lock = client.lock(format!("fixed-{i}")).lock();
         guards.push(lock.lease(3 * SECOND).await.unwrap());
         clients.push(client);
     }

@@ -90,7 +90,7 @@ async fn flushed_scripts_are_loaded_again(binary: ServerBinary) {
     assert_eq!(guard.hold_count(), 2);
     let mut many = Vec::new();
     for i in 0..40 {
-        let lock = client.lock(&format!("n{i}"));
+        let lock = client.lock(format!("n{i}"));
         many.push(lock.lock().renewed_lease(SECOND).await.unwrap());
     }
     // Renewals go in pipelines, and every one of them finds no script.

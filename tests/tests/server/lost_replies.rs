@@ -197,7 +197,7 @@ async fn deadline_bounds_calls_into_a_black_hole(binary: ServerBinary) {
     rig.proxy.black_hole();
     let before = Instant::now();
     let attempts = join_all((0..10).map(|i| {
-        let lock = rig.client.lock(&format!("n{i}"));
+        let lock = rig.client.lock(format!("n{i}"));
         async move { lock.try_lock_for(400 * MS).await.map(drop) }
     }));
     for attempt in attempts.await {

@@ -72,7 +72,7 @@ async fn every_holder_learns_of_loss_before_its_key_expires(binary: ServerBinary
 async fn hold(client: &Client, stem: &str, n: u32, renewed: bool) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for i in 0..n {
-        let acquire = client.lock(&format!("{stem}-{i}")).lock();
+        let acquire = client.lock(format!("{stem}-{i}")).lock();
         let lease = (1 + i % 3) * SECOND;
         let acquire = if renewed {
             acquire.renewed_lease(lease)
@@ -110,7 +110,7 @@ async fn buffered_requests_of_a_stopped_server_do_no_harm(binary: ServerBinary) 
     let started = Instant::now();
     let attempts: Vec<_> = (0..20)
         .map(|i| {
-            let lock = b.lock(&format!(
+            let lock = b.lock(format!(
                 "{}-{i}",
                 if i % 2 == 0 { "free" } else { "dropped" }
             ));

@@ -96,7 +96,7 @@ async fn holds_outlast_a_storm_of_cancelled_waits() {
 }
 
 async fn hold(client: &Client, n: usize, lease: Duration) -> LockGuard {
-    let lock = client.lock(&unique_name(&format!("hold-{n}")));
+    let lock = client.lock(unique_name(&format!("hold-{n}")));
     lock.lock().renewed_lease(lease).await.unwrap()
 }
 

@@ -136,7 +136,7 @@ async fn master_that_restarts_with_data_loses_no_hold(binary: ServerBinary) {
     owner.kill();
     let mut others = (0..).map(|n| format!("n{n}"));
     let other = others.find(|name| cluster.owner(&key(name)).port() != owner.port());
-    take_and_free(&client.lock(&other.unwrap()), 20).await;
+    take_and_free(&client.lock(other.unwrap()), 20).await;
     owner.restart();
     guard.extend(60 * SECOND).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Released::Free);

@@ -150,7 +150,7 @@ async fn cluster_confirms_acquisitions(binary: ServerBinary) {
     let cluster = Cluster::start(&binary, &options);
     let client = Client::connect(&cluster.url()).await.unwrap();
     for n in 0..12 {
-        let lock = client.lock(&format!("n{n}"));
+        let lock = client.lock(format!("n{n}"));
         let guard = lock.lock().durability(Durability::Majority).await.unwrap();
         assert_eq!(guard.acknowledged(), 1);
         guard.release().await.unwrap();

@@ -42,7 +42,7 @@ async fn moving_a_slot_of_20_000_keys_loses_no_hold(binary: ServerBinary) {
     source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
     let mut guards = Vec::new();
     for n in 0..HOLDS {
-        let lock = a.lock(&format!("{{s}}{n}"));
+        let lock = a.lock(format!("{{s}}{n}"));
         guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
     }
     let moved = Arc::new(AtomicBool::new(false));
@@ -147,7 +147,7 @@ async fn calls_that_merge_go_on_while_their_slot_moves(binary: ServerBinary) {
     let taken = Arc::new(AtomicU64::new(0));
     let tasks: Vec<_> = (0..16)
         .map(|n| {
-            let lock = client.lock(&format!("{{m}}{n}"));
+            let lock = client.lock(format!("{{m}}{n}"));
             tokio::spawn(pairs(lock, Arc::clone(&over), Arc::clone(&taken)))
         })
         .collect();
@@ -231,7 +231,7 @@ async fn atomic_slot_migration_loses_no_hold(binary: ServerBinary) {
     source.command(&["EVAL", fill, "1", "{s}filler"]).unwrap();
     let mut guards = Vec::new();
     for n in 0..HOLDS {
-        let lock = a.lock(&format!("{{s}}{n}"));
+        let lock = a.lock(format!("{{s}}{n}"));
         guards.push(lock.lock().renewed_lease(LEASE).await.unwrap());
     }
     let moved = Arc::new(AtomicBool::new(false));

@@ -129,9 +129,9 @@ async fn node_that_is_silent_for_one_client_does_not_affect_others(binary: Serve
         guards.push(lock.await.unwrap());
     }
     proxies[0].black_hole();
-    take_and_free(&client.lock(&on(1, "x")), 50).await;
-    take_and_free(&client.lock(&on(2, "x")), 50).await;
-    take_and_free(&other.lock(&on(0, "x")), 50).await;
+    take_and_free(&client.lock(on(1, "x")), 50).await;
+    take_and_free(&client.lock(on(2, "x")), 50).await;
+    take_and_free(&other.lock(on(0, "x")), 50).await;
     guards[0].lost().await;
     backend.pass(1_000 * MS).await;
     assert!(matches!(guards[0].state(), HoldState::Lost(_)));
@@ -141,7 +141,7 @@ async fn node_that_is_silent_for_one_client_does_not_affect_others(binary: Serve
     proxies[0].pass();
     proxies[0].cut();
     drop(guards);
-    take_and_free(&client.lock(&on(0, "x")), 5).await;
+    take_and_free(&client.lock(on(0, "x")), 5).await;
     assert_tables_empty(&client).await;
     backend.assert_only_counters_left();
 }

@@ -31,7 +31,7 @@ async fn names_of_all_slots_are_held_through_any_node(binary: ServerBinary) {
         .unwrap();
     let mut guards = Vec::new();
     for n in 0..300 {
-        guards.push(client.lock(&format!("name {n}")).lock().await.unwrap());
+        guards.push(client.lock(format!("name {n}")).lock().await.unwrap());
     }
     let held: Vec<_> = servers
         .masters()
@@ -55,14 +55,14 @@ async fn topology_is_asked_on_change_only(binary: ServerBinary) {
     let client = backend.client().await;
     // The first call on each node puts the script there.
     for n in 0..100 {
-        let guard = client.lock(&format!("name {n}")).lock().await.unwrap();
+        let guard = client.lock(format!("name {n}")).lock().await.unwrap();
         guard.release().await.unwrap();
     }
     for master in servers.masters() {
         master.reset_stats();
     }
     for n in 0..100 {
-        let guard = client.lock(&format!("name {n}")).lock().await.unwrap();
+        let guard = client.lock(format!("name {n}")).lock().await.unwrap();
         guard.release().await.unwrap();
     }
     let mut calls: BTreeMap<String, u64> = BTreeMap::new();
@@ -157,7 +157,7 @@ async fn announced_addresses_are_mapped(binary: ServerBinary) {
     .await;
     let client = builder.connect().await.unwrap();
     for n in 0..20 {
-        let guard = client.lock(&format!("n{n}")).lock().await.unwrap();
+        let guard = client.lock(format!("n{n}")).lock().await.unwrap();
         guard.release().await.unwrap();
     }
     assert_tables_empty(&client).await;

@@ -21,7 +21,7 @@ pub(super) async fn crowd(mut report: Report, plan: &Plan, rig: &Rig) -> Result<
             let (counted, cpu, began) = (rig.counted(), clock::own_cpu(), clock::monotonic());
             let mut pairs = 0;
             while pairs < ENOUGH {
-                come_and_go(&client.read_write_lock(&unique()), readers).await?;
+                come_and_go(&client.read_write_lock(unique()), readers).await?;
                 pairs += readers;
             }
             let pairs = pairs as f64;

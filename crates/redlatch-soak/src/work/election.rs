@@ -41,7 +41,7 @@ async fn round(bench: Bench, mut random: Rng) {
         .election(&name)
         .lease(millis(&mut random, 1_000..3_000));
     // Data and mark end by themselves, so that a run leaves nothing behind.
-    let fence = client.fence(&format!("{{{name}}}-data")).keep(MINUTE);
+    let fence = client.fence(format!("{{{name}}}-data")).keep(MINUTE);
     let (working, history) = (bench.clone(), bench.history.clone());
     let span = millis(&mut random, 0..25);
     let lead = async move {

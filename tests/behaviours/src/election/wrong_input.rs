@@ -24,7 +24,7 @@ async fn options_out_of_bounds_are_refused_before_anything_is_sent(backend: &Bac
     let x = || client.election("x");
     for (election, kind) in [
         (client.election(""), ErrorKind::InvalidName),
-        (client.election(&"n".repeat(513)), ErrorKind::InvalidName),
+        (client.election("n".repeat(513)), ErrorKind::InvalidName),
         (x().lease(Duration::ZERO), ErrorKind::InvalidLease),
         (x().lease(SECOND / 2), ErrorKind::InvalidLease),
         (x().lease(Duration::MAX), ErrorKind::InvalidLease),

@@ -119,7 +119,7 @@ async fn parties_count_down_and_wait_round_after_round(backend: &Backend) {
     }
     let party = async |client: &Client| {
         for round in 0..5 {
-            let latch = client.count_down_latch(&format!("round-{round}"));
+            let latch = client.count_down_latch(format!("round-{round}"));
             latch.try_set_count(8).await.unwrap();
             let pair = || async { latch.count_down_and_wait(1).await.unwrap() };
             futures_util::future::join(pair(), pair()).await;

@@ -61,7 +61,7 @@ async fn rechecks_do_not_grow_with_the_waiters_of_a_client(backend: &Backend) {
     let mut calls = Vec::new();
     for many in [1, 200] {
         let client = backend.client().await;
-        let latch = client.count_down_latch(&format!("of-{many}"));
+        let latch = client.count_down_latch(format!("of-{many}"));
         latch.try_set_count(1).await.unwrap();
         let before = backend.script_calls();
         // All in one task, so that they come together however slow the machine is.

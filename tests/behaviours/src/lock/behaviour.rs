@@ -410,7 +410,7 @@ async fn names_with_braces_lock_independently(backend: &Backend) {
 async fn random_operations_leave_nothing_behind(backend: &Backend) {
     let client = backend.client().await;
     let round = async |i: usize| {
-        let lock = client.lock(&format!("n{i}"));
+        let lock = client.lock(format!("n{i}"));
         let guard = lock.lock().await.unwrap();
         let inner = lock.lock().owner(guard.owner()).await.unwrap();
         let wait = backend.at_leisure(400 * MS);
@@ -432,7 +432,7 @@ async fn closing_releases_and_refuses(backend: &Backend) {
     let (client, other) = (backend.client().await, backend.client().await);
     let mut guards = Vec::new();
     for i in 0..1_000 {
-        guards.push(client.lock(&format!("n{i}")).lock().await.unwrap());
+        guards.push(client.lock(format!("n{i}")).lock().await.unwrap());
     }
     let foreign = other.lock("busy").lock().await.unwrap();
     let waiters: Vec<_> = (0..1_000)
@@ -460,7 +460,7 @@ async fn closing_releases_and_refuses(backend: &Backend) {
     );
     for i in 0..1_000 {
         assert!(
-            !other.lock(&format!("n{i}")).is_locked().await.unwrap(),
+            !other.lock(format!("n{i}")).is_locked().await.unwrap(),
             "n{i}"
         );
     }

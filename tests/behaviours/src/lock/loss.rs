@@ -133,7 +133,7 @@ async fn max_hold_ends_renewal(backend: &Backend) {
 async fn dropped_guard_is_not_renewed(backend: &Backend) {
     let client = backend.client().await;
     for i in 0..300 {
-        let lock = client.lock(&format!("n{}", i % 7));
+        let lock = client.lock(format!("n{}", i % 7));
         if let Some(guard) = lock.try_lock().await.unwrap() {
             drop(guard);
         }

@@ -303,7 +303,7 @@ fn shared(calls: u64, most: u64) -> RangeInclusive<u64> {
 }
 
 fn plain(client: &Client, count: u64) -> Vec<Lock> {
-    let name = |at| client.lock(&format!("n{at:03}"));
+    let name = |at| client.lock(format!("n{at:03}"));
     (0..count).map(name).collect()
 }
 
@@ -339,11 +339,7 @@ async fn each_kind_and_server_costs_a_command(fleet: &Fleet) {
     let here = plain(&clients[0], 3);
     let there = plain(&clients[1], 3);
     let fair = ["x", "y"].map(|name| clients[0].fair_lock(name));
-    let read = ["x", "y"].map(|name| {
-        clients[0]
-            .read_write_lock(&format!("rw-{name}"))
-            .read_side()
-    });
+    let read = ["x", "y"].map(|name| clients[0].read_write_lock(format!("rw-{name}")).read_side());
     let mut members: Vec<&dyn Lockable> = Vec::new();
     members.extend(here.iter().map(|lock| lock as &dyn Lockable));
     members.extend(fair.iter().map(|lock| lock as &dyn Lockable));

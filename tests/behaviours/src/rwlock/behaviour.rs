@@ -406,7 +406,7 @@ async fn closing_releases_readers_and_writers(backend: &Backend) {
     let mut guards = Vec::new();
     for n in 0..10 {
         guards.push(a.read_write_lock("x").read().await.unwrap());
-        let _stays = a.read_write_lock(&format!("y{n}")).write().await.unwrap();
+        let _stays = a.read_write_lock(format!("y{n}")).write().await.unwrap();
         std::mem::forget(_stays);
     }
     let waiting_writer = tokio::spawn({
@@ -426,7 +426,7 @@ async fn closing_releases_readers_and_writers(backend: &Backend) {
     .await;
     for n in 0..10 {
         assert!(
-            b.read_write_lock(&format!("y{n}"))
+            b.read_write_lock(format!("y{n}"))
                 .try_write()
                 .await
                 .unwrap()

@@ -57,7 +57,7 @@ async fn waiter_whose_generation_opened_long_ago_passes() {
     backend.preload();
     let client = backend.client().await;
     for opened in [1, 2, 64, 65] {
-        let latch = client.count_down_latch(&format!("x-{opened}"));
+        let latch = client.count_down_latch(format!("x-{opened}"));
         latch.try_set_count(1).await.unwrap();
         let waiter = waiting(latch.clone());
         backend.pass(50 * MS).await;

@@ -31,7 +31,7 @@ async fn cancelled_and_repeated_close_releases_every_hold() {
         let (client, other) = (backend.client().await, backend.client().await);
         let mut guards = Vec::new();
         for i in 0..5 {
-            let lock = client.lock(&format!("n{i}"));
+            let lock = client.lock(format!("n{i}"));
             let outer = lock.lock().await.unwrap();
             guards.push(lock.lock().owner(outer.owner()).await.unwrap());
             guards.push(outer);

@@ -39,7 +39,7 @@ async fn foreign_keys_under_the_prefix_do_not_end_the_search() {
     let client = backend.client().await;
     let mut guards = Vec::new();
     for i in 0..20 {
-        guards.push(client.lock(&format!("n{i}")).lock().await.unwrap());
+        guards.push(client.lock(format!("n{i}")).lock().await.unwrap());
         backend.command(&["SET", &format!("redlatch:{{n{i}x}}"), "mine"]);
         backend.command(&["SET", &format!("redlatch:@n{i}{{t}}"), "mine"]);
         backend.command(&["ZADD", &format!("redlatch:{{n{i}y}}"), "1", "mine"]);

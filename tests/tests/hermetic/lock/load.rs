@@ -187,7 +187,7 @@ async fn call_that_is_alone_is_sent_when_it_is_first_polled() {
     let work = transport.work();
     let client = backend.client_over(transport).await;
     for round in 0..20 {
-        let lock = client.lock(&format!("x{round}"));
+        let lock = client.lock(format!("x{round}"));
         client.settled().await;
         work.most_in_line();
         let mut call = std::pin::pin!(lock.try_lock().into_future());

@@ -20,7 +20,7 @@ async fn stopped_server_is_reported_as_loss_before_any_key_expires() {
     for (i, lease) in [1_000, 2_000, 5_000].into_iter().enumerate() {
         guards.push(
             client
-                .lock(&format!("n{i}"))
+                .lock(format!("n{i}"))
                 .lock()
                 .renewed_lease(lease * MS)
                 .await

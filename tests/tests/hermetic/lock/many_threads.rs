@@ -68,7 +68,7 @@ async fn remaining_guard_is_renewed_after_concurrent_releases() {
         .map(|i| {
             let client = client.clone();
             tokio::spawn(async move {
-                let (lock, owner) = (client.lock(&format!("n{i}")), client.owner());
+                let (lock, owner) = (client.lock(format!("n{i}")), client.owner());
                 let second = Duration::from_secs(1);
                 let mut stays = lock
                     .lock()

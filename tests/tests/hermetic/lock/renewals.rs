@@ -160,7 +160,7 @@ async fn unconfirmed_renewal_does_not_count_for_a_durable_guard() {
 }
 
 async fn hold(client: &Client, stem: &str, holds: usize, lease: Duration) -> Vec<LockGuard> {
-    let locks = (0..holds).map(|i| client.lock(&format!("{stem}{i}")));
+    let locks = (0..holds).map(|i| client.lock(format!("{stem}{i}")));
     let locks: Vec<_> = locks.collect();
     let taking = locks
         .iter()

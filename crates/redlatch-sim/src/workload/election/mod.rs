@@ -131,7 +131,7 @@ impl Shift {
         Self {
             life: Arc::clone(&worker.life),
             name,
-            fence: Fence::new(&worker.client, &format!("{{{}}}{DATA}", label(name))),
+            fence: Fence::new(&worker.client, format!("{{{}}}{DATA}", label(name))),
             steps: worker.rng.between(0, 12),
             step: worker.rng.between(0, 60_000),
             tasks: worker.rng.below(3),

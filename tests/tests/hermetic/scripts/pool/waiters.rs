@@ -99,7 +99,7 @@ fn waiter_that_was_notified_in_vain_is_notified_again() {
     wait(&mut bed, 1, "a", 1);
     let ticket = bed.sorted(&tickets())["PUBLISH w:a 1 1"].to_string();
     for field in [ticket.as_str(), "1999999999999999"] {
-        let set = redlatch::runtime::Command::new("HSET").arg(&key("x"));
+        let set = redlatch::runtime::Command::new("HSET").arg(key("x"));
         bed.execute(&set.arg("r").arg(field)).unwrap();
         assert_eq!(wait(&mut bed, 1, "a", 1)[0], "busy");
     }

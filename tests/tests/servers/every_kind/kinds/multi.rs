@@ -58,5 +58,5 @@ impl Kind for Multi {
 fn members(object: &Object) -> (FairLock, Lock) {
     let client = &object.party.client;
     let name = |part: &str| format!("{}-{part}", object.name);
-    (client.fair_lock(&name("fair")), client.lock(&name("plain")))
+    (client.fair_lock(name("fair")), client.lock(name("plain")))
 }

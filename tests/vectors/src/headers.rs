@@ -110,8 +110,19 @@ fn of_lines(file: &str, reply: &str) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
     if reply.contains("or an empty line if") {
         kinds.insert(String::new());
-        let released = file.ends_with("release_each");
+        let (_, script) = file.split_once('/').unwrap_or_default();
+        let releases = [
+            "release_each",
+            "read_release_each",
+            "write_release_each",
+            "release_some",
+        ];
+        let released = releases.contains(&script);
         kinds.insert(if released { "released" } else { "granted" }.to_owned());
+        if script == "acquire_some" {
+            // It queues waiters as well.
+            kinds.insert("busy".to_owned());
+        }
     }
     for before in ["with the verdict as in ", "with both as in "] {
         if let Some((_, rest)) = reply.split_once(before) {

@@ -53,6 +53,7 @@ pub fn all() -> Vec<Vector> {
         pool::expiring,
         pool_queue::waiters,
         pool_queue::dead,
+        pool_queue::crowd,
         rwlock::readers,
         rwlock::writer,
         rwlock::ended_writers,

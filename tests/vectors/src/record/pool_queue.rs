@@ -82,3 +82,32 @@ pub(super) fn dead(bed: &mut Bed) {
     let reply = bed.call("more, since dead waiters are left", ACQUIRE, KEYS, args);
     assert_eq!(reply[1], "more", "{reply:?}");
 }
+
+/// Calls of one client about one pool that others wait for, as common calls.
+pub(super) fn crowd(bed: &mut Bed) {
+    let (acquire, release) = ("pool/acquire_some", "pool/release_some");
+    bed.run(ACQUIRE, KEYS, "by semaphore:1 a1:1 3 30000 3 - - -");
+    let args = "b2 semaphore:1 30000 5000 :1 1 @b2:1 - :2 1 @b2:2 1 :3 4 @b2:3 -";
+    let name = "left as they are, since nobody waits yet";
+    bed.call(name, acquire, KEYS, &format!("by {args}"));
+    bed.run(ACQUIRE, KEYS, "by semaphore:1 c3:1 1 30000 3 5000 @c3:1 -");
+    let name = "two are busy and queue, one needs more than the size and is left as it is";
+    bed.call(name, acquire, KEYS, &format!("by {args}"));
+    bed.call("late", acquire, KEYS, &format!("past {args}"));
+    let name = "a hold comes back, three waiters are notified, and an unknown hold is left";
+    bed.call(name, release, KEYS, "a1 semaphore:1 :1 :9");
+    let name = "granted twice, behind a waiter of another client";
+    bed.call(name, acquire, KEYS, &format!("by {args}"));
+    bed.call(
+        "copies are left as they are",
+        acquire,
+        KEYS,
+        &format!("by {args}"),
+    );
+    bed.call(
+        "two holds come back",
+        release,
+        KEYS,
+        "b2 semaphore:1 :1 :2:0",
+    );
+}

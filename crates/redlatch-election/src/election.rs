@@ -174,8 +174,8 @@ impl Election {
     /// ```
     ///
     /// Inside of an `async` block that is spawned, the compiler refuses a closure that captures a
-    /// reference, and some owned types, such as `Arc<dyn Repo>` and whatever has a `&'static str` in
-    /// its type (rust-lang/rust#138207). "Implementation of `AsyncFnMut` is not general enough" or
+    /// reference, and some owned types, such as `Arc<dyn Repo>` and those with a `&'static str` in
+    /// them (rust-lang/rust#138207). "Implementation of `AsyncFnMut` is not general enough" or
     /// "implementation of `Send` is not general enough" is the error. Spawn the call itself, wrap
     /// the value in a type of its own, or use [`lead_boxed`](Self::lead_boxed). On a future that is
     /// awaited in place, references are no problem.

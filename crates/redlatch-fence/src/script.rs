@@ -18,8 +18,8 @@ use crate::scripts::fenced;
 /// `ARGV` has the arguments; `redis.call` is there as always. What it returns is the reply.
 ///
 /// The text has ASCII characters only: servers quote a part of a wrong line in their error, which
-/// may be half of another character. Write others as escapes, such as `'\\195\\169'`, or pass them as
-/// arguments.
+/// may be half of another character. Write others as escapes, such as `'\195\169'`, or pass them
+/// as arguments.
 ///
 /// The check comes first and is a write, so `SCRIPT KILL` cannot end a body that never returns.
 ///

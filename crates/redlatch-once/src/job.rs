@@ -142,8 +142,8 @@ impl Job {
     /// A local time that a change to summer time skips is the end of the skipped stretch. A local
     /// time that occurs twice is its first occurrence. Times that fall together are one slot: `*/20
     /// 2 * * *` runs once on the night that skips from 2:00 to 3:00. So an expression that fires
-    /// many times an hour, such as `*/5 * * * *`, does not fire in the second pass of a doubled hour.
-    /// For such a job use [`every`](Self::every), or the zone `UTC`.
+    /// many times an hour, such as `*/5 * * * *`, does not fire in the second pass of a doubled
+    /// hour. For such a job use [`every`](Self::every), or the zone `UTC`.
     #[cfg(feature = "cron")]
     #[must_use]
     pub fn cron(mut self, expression: &str, zone: &str) -> Self {

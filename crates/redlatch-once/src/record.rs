@@ -20,8 +20,8 @@ pub struct JobRecord {
     pub token: Token,
     /// When it began.
     pub began: SystemTime,
-    /// When it ended. For a lost run, when its lease ended, or when its process noticed the loss and
-    /// reached the server.
+    /// When it ended. For a lost run, when its lease ended, or when its process noticed the loss
+    /// and reached the server.
     pub ended: SystemTime,
     /// The host that ran it.
     pub host: String,

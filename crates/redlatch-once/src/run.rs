@@ -40,8 +40,8 @@ use crate::{
 ///
 /// ```compile_fail,E0521
 /// # fn spawn(_: impl Future<Output = ()> + Send + 'static) {}
-/// # async fn example(job: redlatch_once::Job) {
-/// job.run(async |run: &redlatch_once::JobRun| {
+/// # async fn example(job: redlatch::once::Job) {
+/// job.run(async |run: &redlatch::once::JobRun| {
 ///     // A task may run for longer than the work, so it cannot have the run.
 ///     spawn(async move { run.lost().await; });
 ///     Ok::<(), String>(())

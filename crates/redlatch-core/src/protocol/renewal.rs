@@ -182,8 +182,8 @@ fn regular(lease: Duration, random: u64) -> Duration {
     (lease / 3).mul_f64(0.8 + 0.2 * unit(random))
 }
 
-/// Returns a later interval: close to a third of the lease, because each renewal costs. One in eight
-/// is as the first, which separates holds that an outage has brought together.
+/// Returns a later interval: close to a third of the lease, because each renewal costs. One in
+/// eight is as the first, which separates holds that an outage has brought together.
 fn steady(lease: Duration, random: u64) -> Duration {
     if random.is_multiple_of(8) {
         return regular(lease, random);

@@ -331,9 +331,7 @@ impl Held {
         let ticket = ReleaseTicket::new(self.hold.client());
         let now = self.hold.client().now();
         let pending = self.take_release_at(now);
-        let primitive = self.hold.primitive();
-        let released = release::run(ticket, pending, Some(now)).await;
-        released.about(primitive.kind(), primitive.name())
+        release::run(ticket, pending, Some(now)).await
     }
 
     /// Returns until when work under the hold may go on, if nothing changes. Work that has to end

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::pin, sync::Arc};
 use super::{PendingRelease, context::ReleaseTicket, local_handoff::ahead_of_next_waiters};
 use crate::{
     Error,
-    base::primitive::ReleaseReply,
+    base::{error::About as _, primitive::ReleaseReply},
     net::{Answered, Checked, Repeated},
 };
 
@@ -95,14 +95,17 @@ pub(super) fn run<'a>(
             ..Repeated::new(&call, client.request_timeout(), deadline)
         };
         let sending = pin!(client.net().insist(repeated));
-        let Answered { reply, resent, .. } =
-            ahead_of_next_waiters(sending, handover.pending.iter()).await?;
-        if let Some(pending) = handover.pending.take() {
-            pending.answered(client.local_queues(), &reply);
-        }
-        primitive
-            .released(&reply)
-            .map(|reply| Released::of(reply, resent))
+        let released = match ahead_of_next_waiters(sending, handover.pending.iter()).await {
+            Ok(Answered { reply, resent, .. }) => {
+                if let Some(pending) = handover.pending.take() {
+                    pending.answered(client.local_queues(), &reply);
+                }
+                let released = primitive.released(&reply);
+                released.map(|reply| Released::of(reply, resent))
+            }
+            Err(error) => Err(error),
+        };
+        released.about(primitive.kind(), primitive.name())
     }
 }
 

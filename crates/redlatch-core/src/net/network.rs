@@ -86,7 +86,7 @@ impl Net {
                 Some(_) => self.world.life.check_ended()?,
                 None => self.world.life.check_all()?,
             }
-            let (outcome, wanted, confirmations) = self.try_once(repeated).await;
+            let (outcome, wanted, confirmations) = self.try_once(&repeated).await;
             repeated.checked = None;
             let resent = tries.unknown;
             let failure = match (outcome, wanted, confirmations) {
@@ -147,18 +147,14 @@ impl Net {
         }
     }
 
+    /// Takes a reference, since each copy would make the future of a release larger.
     async fn try_once(
         &self,
-        repeated: Repeated<'_>,
+        repeated: &Repeated<'_>,
     ) -> (CallOutcome, Option<Replication>, Option<Acknowledged>) {
-        let Repeated {
-            call,
-            timeout,
-            deadline,
-            mut checked,
-            needs,
-        } = repeated;
-        let class = match needs {
+        let (call, timeout) = (repeated.call, repeated.timeout);
+        let mut checked = repeated.checked;
+        let class = match repeated.needs {
             Some(_) => LinkClass::Durable,
             None => LinkClass::Command,
         };
@@ -167,7 +163,7 @@ impl Net {
             Some(session) => session,
             None => {
                 checked = None;
-                let until = deadline.min(now + timeout);
+                let until = repeated.deadline.min(now + timeout);
                 match Box::pin(self.session(call.slot(), class, until)).await {
                     Ok(session) => session,
                     Err(error) => {
@@ -177,13 +173,15 @@ impl Net {
                 }
             }
         };
-        let replication = needs.map(|needs| Replication::of_session(&session, needs, timeout));
+        let replication = repeated
+            .needs
+            .map(|needs| Replication::of_session(&session, needs, timeout));
         let request = Request {
             calls: &[call],
             act_before: session.act_before(checked.unwrap_or_else(|| self.world.now())),
             limit: Limit {
                 silence: timeout,
-                deadline,
+                deadline: repeated.deadline,
             },
             replication,
             dispatch: Dispatch::Together,

@@ -174,7 +174,7 @@ async fn unset_latch_is_a_typed_error(backend: &Backend) {
     let not_set = |error: redlatch::Error| {
         assert_eq!(error.kind(), ErrorKind::NotSet, "{error:?}");
         assert!(error.is_not_executed() && !error.is_transient());
-        assert!(error.to_string().contains("nobody has set the latch x"));
+        assert!(error.to_string().contains("latch \"x\": nobody has set it"));
     };
     not_set(latch.wait().await.unwrap_err());
     not_set(latch.wait_for(SECOND).await.unwrap_err());

@@ -226,7 +226,7 @@ async fn young_nodes_are_not_counted(fleet: &Fleet) {
     assert_eq!(error.kind(), ErrorKind::InvalidLease);
     let error = lock.try_lock().lease(2 * SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    let source = std::error::Error::source(&error).unwrap();
+    let source = error.reason().unwrap();
     let outcomes = source.downcast_ref::<NodeOutcomes>().unwrap();
     let young = |(_, outcome): &(&str, &NodeOutcome)| matches!(outcome, NodeOutcome::TooYoung);
     assert!(outcomes.iter().filter(young).count() >= 3, "{outcomes}");

@@ -11,7 +11,7 @@ async fn addresses_and_options_that_are_wrong() {
         "localhost",
         "http://localhost",
         "redis://localhost/x",
-        "redis://localhost?x=1",
+        "redis://localhost?lease=1",
     ] {
         assert_eq!(
             Client::connect(url).await.unwrap_err().kind(),

@@ -275,7 +275,7 @@ fn reader_asks(way: &Way) -> Error {
     Error::new(
         ErrorKind::WouldDeadlock,
         format!(
-            "the owner holds the read lock and would wait for itself to get {wanted}; begin with an upgradable read"
+            "the owner holds the read lock, and would wait for itself to get {wanted}; begin with upgradable_read()"
         ),
     )
 }

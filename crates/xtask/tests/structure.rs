@@ -69,7 +69,7 @@ fn siblings_depend_on_the_core_and_the_scripts_only() {
         let family: Vec<_> = dependencies(&manifest).into_iter().filter(ours).collect();
         match name.as_str() {
             "redlatch-core" => assert_eq!(family, ["redlatch-lua"], "{name}"),
-            "redlatch" | "redlatch-bench" | "redlatch-sim" | "redlatch-soak"
+            "redlatch" | "redlatch-bench" | "redlatch-cli" | "redlatch-sim" | "redlatch-soak"
             | "redlatch-embedded" | "xtask" => {}
             _ => {
                 siblings += 1;
@@ -90,6 +90,7 @@ fn a_siblings_scripts_file_alone_knows_calls_and_replies() {
     for (name, _) in manifests() {
         if [
             "redlatch-bench",
+            "redlatch-cli",
             "redlatch-core",
             "redlatch-embedded",
             "redlatch-sim",

@@ -1,0 +1,92 @@
+//! Where the server is.
+
+use std::{env, fs, path::Path};
+
+use super::{
+    args::ServerArgs,
+    exit::{ADDRESS, Failure, warn},
+};
+
+/// The environment variables with an address, in the order in which they count.
+const VARIABLES: [&str; 2] = ["REDLATCH_URL", "REDIS_URL"];
+
+/// Returns the address: of `--url`, of `--url-file`, of `REDLATCH_URL` or of `REDIS_URL`.
+pub(crate) fn find(args: &ServerArgs) -> Result<String, Failure> {
+    if let Some(url) = &args.url {
+        if has_password(url) {
+            warn(
+                "the password in --url is visible to other users of this machine; \
+                 use --url-file or REDLATCH_URL",
+            );
+        }
+        return check(url, "--url");
+    }
+    if let Some(file) = &args.url_file {
+        return from_file(file);
+    }
+    for variable in VARIABLES {
+        match env::var(variable) {
+            Ok(url) if url.trim().is_empty() => {}
+            Ok(url) => return check(&url, variable),
+            Err(env::VarError::NotPresent) => {}
+            Err(env::VarError::NotUnicode(_)) => {
+                return Err(wrong(format!("the address in {variable} is no UTF-8")));
+            }
+        }
+    }
+    Err(wrong(
+        "no address of a server; set REDLATCH_URL or REDIS_URL to redis://host:port, \
+         or use --url-file",
+    ))
+}
+
+fn from_file(file: &Path) -> Result<String, Failure> {
+    let shown = file.display();
+    let text = fs::read_to_string(file)
+        .map_err(|error| wrong(format!("the address in {shown} cannot be read: {error}")))?;
+    check(&text, &shown.to_string())
+}
+
+/// The library checks the rest, but a second line would be a part of the address for it.
+fn check(url: &str, place: &str) -> Result<String, Failure> {
+    let url = url.trim();
+    if url.is_empty() || url.contains(char::is_whitespace) || !url.contains("://") {
+        return Err(wrong(format!(
+            "{place} has no address of one line like redis://host:port"
+        )));
+    }
+    Ok(url.to_owned())
+}
+
+fn has_password(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = authority.split('/').next().unwrap_or_default();
+    authority
+        .rsplit_once('@')
+        .is_some_and(|(login, _)| login.contains(':'))
+}
+
+fn wrong(message: impl Into<String>) -> Failure {
+    Failure::new(ADDRESS, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_login_with_a_colon_has_a_password() {
+        assert!(has_password("redis://app:secret@host:6379/0"));
+        assert!(has_password("rediss://:secret@host"));
+        assert!(!has_password("redis://app@host:6379"));
+        assert!(!has_password("redis://host:6379/a@b:c"));
+    }
+
+    #[test]
+    fn an_address_is_one_word_with_a_scheme() {
+        assert_eq!(check(" redis://h:1\n", "x").unwrap(), "redis://h:1");
+        for url in ["", "localhost:6379", "redis://a\nredis://b"] {
+            assert_eq!(check(url, "x").unwrap_err().code, ADDRESS, "{url}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand};
+
+use super::span::parse;
+
+/// Run commands under distributed locks on Redis or Valkey.
+///
+/// `redlatch run NAME -- COMMAND` holds the lock NAME while COMMAND runs. If the lock is lost, the
+/// command is dead before anybody else can have the name.
+#[derive(Debug, Parser)]
+#[command(name = "redlatch", version, max_term_width = 100, after_help = AFTER)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const AFTER: &str = "\
+The address of the server is that of --url or --url-file, else of REDLATCH_URL, else of REDIS_URL.
+
+Spans of time are written as 500ms, 30s, 1h30m or 2d.
+
+Exit codes of redlatch itself: 64 usage, 69 no server, 75 busy, 76 lost, 77 rights, 78 address,
+125 failure of redlatch, 126 command not executable, 127 command not found. Otherwise the exit code
+is that of the command, or 128 + n if signal n ended it.";
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "Server")]
+pub(crate) struct ServerArgs {
+    /// Address: redis://[user[:password]@]host[:port][/database], rediss://… or unix:///path. Other
+    /// users of the machine see it, so a password belongs elsewhere.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// A file with the address as its only line.
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) url_file: Option<PathBuf>,
+    /// First part of all keys; the same for everybody who shares the names.
+    #[arg(long, global = true, value_name = "PREFIX", default_value = "redlatch")]
+    pub(crate) prefix: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(RunArgs),
+    #[command(name = "__guardian", hide = true)]
+    Guardian,
+    #[command(name = "__launch", hide = true)]
+    Launch(LaunchArgs),
+}
+
+/// Hold names while a command runs.
+///
+/// Waits until the names are free, runs COMMAND, and gives the names back when it has ended.
+/// Several names are held together, all or none.
+///
+/// The command gets the names, fencing tokens and owner as REDLATCH_NAME, REDLATCH_TOKEN and
+/// REDLATCH_OWNER; several names and tokens are separated by line feeds.
+///
+/// If the hold cannot be renewed, the command gets TERM --kill-after before the deadline of the
+/// hold, and KILL at the deadline, with all processes of its group. TERM, INT and HUP are forwarded
+/// to the command. While redlatch still waits for the name they end the wait.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(group = ArgGroup::new("waiting").args(["now", "wait"]))]
+#[command(group = ArgGroup::new("kind").args(["fair", "read", "write", "permits"]))]
+pub(crate) struct RunArgs {
+    /// Do not wait: exit with 75 if a name is taken.
+    #[arg(short = 'n', long)]
+    pub(crate) now: bool,
+    /// Wait at most that long, then exit with 75. Default: as long as it takes.
+    #[arg(short, long, value_name = "SPAN", value_parser = parse)]
+    pub(crate) wait: Option<Duration>,
+    /// Use fair locks: first come, first served.
+    #[arg(long)]
+    pub(crate) fair: bool,
+    /// Use the read side of read-write locks.
+    #[arg(long)]
+    pub(crate) read: bool,
+    /// Use the write side of read-write locks.
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Take that many permits of a semaphore.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) permits: Option<u32>,
+    /// Number of permits that there are, if the semaphore does not exist yet.
+    #[arg(long, value_name = "M", requires = "permits", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) of: Option<u32>,
+    #[command(flatten)]
+    pub(crate) kill: KillArgs,
+    /// Exit with CODE instead of 75 if a name is taken.
+    #[arg(short = 'E', long, value_name = "CODE")]
+    pub(crate) busy_code: Option<u8>,
+    /// Write a JSON report to FILE when it is over.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Names to hold.
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The command and its arguments. No shell is involved.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How long a hold lasts without a renewal, and when a command is told of its end.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub(crate) struct KillArgs {
+    /// Time for which the name stays taken if this machine dies; renewed every third of it. At
+    /// least 1s.
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse)]
+    pub(crate) lease: Duration,
+    /// TERM comes that long before KILL. At most half of the lease. Default: 5s, or a third of the
+    /// lease if that is less.
+    #[arg(long, value_name = "SPAN", value_parser = parse)]
+    pub(crate) kill_after: Option<Duration>,
+}
+
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct LaunchArgs {
+    /// Descriptor from which one byte is read before the command starts.
+    #[arg(long)]
+    pub(crate) go: i32,
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    #[arg(long)]
+    pub(crate) program: PathBuf,
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}

@@ -1,0 +1,110 @@
+//! Exit codes, and errors with what to do about them.
+
+use std::{error::Error as _, process::ExitCode};
+
+use redlatch::{Error, ErrorKind};
+
+/// The command line is wrong, or names an object of another kind. As in `sysexits.h`.
+pub(crate) const USAGE: u8 = 64;
+/// No server answers.
+pub(crate) const NO_SERVER: u8 = 69;
+/// The name is taken.
+pub(crate) const BUSY: u8 = 75;
+/// The hold was lost, and the command with it.
+pub(crate) const LOST: u8 = 76;
+/// The server refuses user, password or command.
+pub(crate) const RIGHTS: u8 = 77;
+/// There is no address, or a wrong one.
+pub(crate) const ADDRESS: u8 = 78;
+/// A failure of this program itself.
+pub(crate) const OWN: u8 = 125;
+/// The command cannot be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// There is no such command.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// The end of the program with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    pub(crate) fn own(message: impl Into<String>) -> Self {
+        Self::new(OWN, message)
+    }
+
+    /// Prints the message, if there is one, and returns the code.
+    pub(crate) fn end(self) -> ExitCode {
+        if !self.message.is_empty() {
+            warn(&self.message);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// Prints a message for whoever runs the command.
+pub(crate) fn warn(message: &str) {
+    // `eprintln!` panics if nobody reads any more.
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("redlatch: {message}\n").as_bytes(),
+    );
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (code, advice) = match error.kind() {
+            ErrorKind::InvalidName | ErrorKind::InvalidLease | ErrorKind::InvalidOption => {
+                (USAGE, "see redlatch help")
+            }
+            ErrorKind::WrongKind => (
+                USAGE,
+                "use another name, or the option of that kind: --fair, --read, --write, --permits",
+            ),
+            ErrorKind::NotSet | ErrorKind::Deleted => {
+                (USAGE, "--of says how many permits there are")
+            }
+            ErrorKind::OutOfRange => (USAGE, ""),
+            ErrorKind::WouldDeadlock | ErrorKind::ForeignOwner => (USAGE, ""),
+            ErrorKind::Auth => (RIGHTS, "check user and password of the address"),
+            ErrorKind::Permission => (
+                RIGHTS,
+                "the section Rights of the README of redlatch has the ACL line",
+            ),
+            ErrorKind::TooManyAttempts => (BUSY, "try again"),
+            ErrorKind::Lost(_) => (LOST, ""),
+            ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => {
+                (NO_SERVER, "check address and network")
+            }
+            ErrorKind::UnsupportedServer
+            | ErrorKind::ServerFull
+            | ErrorKind::NotEnoughReplicas
+            | ErrorKind::Protocol => (NO_SERVER, ""),
+            _ => (OWN, ""),
+        };
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            let text = inner.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = inner.source();
+        }
+        if !advice.is_empty() {
+            message = format!("{message}; {advice}");
+        }
+        Self { code, message }
+    }
+}

@@ -1,0 +1,299 @@
+//! The guardian: a second process of this program, which kills the group of a command when the
+//! deadline of the hold has come, or when the process that holds is gone.
+//!
+//! It reads lines from its standard input: `group <n>`, and `deadline <ns>` by [`clock`]. The end
+//! of the input means that the other process is gone. A group of its own keeps it from signals to
+//! the command and to the other process.
+
+use std::{
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, ChildStdin, Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+    process::Pid,
+};
+
+use super::group;
+use crate::app::{
+    clock,
+    exit::{Failure, warn},
+};
+
+/// The other end of a guardian.
+#[derive(Debug)]
+pub(super) struct Guardian {
+    process: Child,
+    input: ChildStdin,
+    told: Option<Duration>,
+}
+
+impl Guardian {
+    /// Starts a guardian, which does nothing before it is told a group.
+    pub(super) fn start() -> Result<Self, Failure> {
+        // It starts with the signals blocked, so none of them ends it before its first line.
+        let before = deaf().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        let process = Command::new(this_program()?)
+            .arg("__guardian")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn();
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
+        let failed = |error| Failure::own(format!("the guardian cannot be started: {error}"));
+        let mut process = process.map_err(failed)?;
+        let input = process
+            .stdin
+            .take()
+            .ok_or_else(|| failed(Errno::PIPE.into()))?;
+        // A guardian that was stopped reads nothing, and must not stop this process.
+        let flags = fcntl_getfl(&input).map_err(|errno| failed(errno.into()))?;
+        fcntl_setfl(&input, flags | OFlags::NONBLOCK).map_err(|errno| failed(errno.into()))?;
+        Ok(Self {
+            process,
+            input,
+            told: None,
+        })
+    }
+
+    pub(super) fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.process.id())
+            .ok()
+            .and_then(Pid::from_raw)
+    }
+
+    /// Tells the group that it guards, and until when.
+    pub(super) fn guard(&mut self, group: Pid, deadline: Duration) -> io::Result<()> {
+        self.told = Some(deadline);
+        writeln!(
+            self.input,
+            "deadline {}\ngroup {group}",
+            deadline.as_nanos()
+        )
+    }
+
+    /// Tells a new deadline.
+    pub(super) fn tell(&mut self, deadline: Duration) {
+        if self
+            .told
+            .is_some_and(|told| told.abs_diff(deadline) < JITTER)
+        {
+            return;
+        }
+        self.told = Some(deadline);
+        // A guardian that is gone is replaced when the signal of its end arrives.
+        let _ = writeln!(self.input, "deadline {}", deadline.as_nanos());
+    }
+
+    /// Tells whether the guardian has ended.
+    pub(super) fn is_gone(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Ends the guardian. The command has ended.
+    pub(super) fn end(&mut self) {
+        // It blocks other signals, and it may be stopped.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A smaller change of the deadline comes from reading two clocks.
+const JITTER: Duration = Duration::from_millis(1);
+
+/// Returns the path of this program. The file may have been replaced in the meantime.
+pub(super) fn this_program() -> Result<PathBuf, Failure> {
+    let link = PathBuf::from("/proc/self/exe");
+    if link.exists() {
+        return Ok(link);
+    }
+    std::env::current_exe()
+        .map_err(|error| Failure::own(format!("the path of redlatch is unknown: {error}")))
+}
+
+/// Returns the signals that do not end a guardian.
+fn deaf() -> SigSet {
+    let mut signals = SigSet::empty();
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGTSTP,
+        Signal::SIGTTOU,
+    ] {
+        signals.add(signal);
+    }
+    signals
+}
+
+/// Guards until the input ends.
+pub(crate) fn main() -> ExitCode {
+    let _ = deaf().thread_block();
+    let mut guarded = Guarded::default();
+    let mut alarm = Alarm::new();
+    loop {
+        if guarded.is_due(clock::now()) {
+            guarded.kill();
+        }
+        let input = io::stdin();
+        let mut ready = [PollFd::new(&input, PollFlags::IN)].to_vec();
+        let limit = alarm.until(guarded.wakes_at());
+        ready.extend(alarm.poll());
+        match poll(&mut ready, limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+        if ready.first().is_none_or(|input| input.revents().is_empty()) {
+            continue;
+        }
+        // All that the pipe can hold, so that no deadline is looked at which a later line replaces.
+        // Not through the buffer of the standard library, which `poll` does not see.
+        let mut text = [0; 65_536];
+        match rustix::io::read(&input, &mut text) {
+            Ok(0) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+            Ok(n) => guarded.read(&text[..n]),
+        }
+    }
+    if guarded.group.is_some() {
+        guarded.kill();
+        warn("the process that held the lock is gone, and its command was killed");
+    }
+    ExitCode::SUCCESS
+}
+
+/// What a guardian knows.
+#[derive(Debug, Default)]
+struct Guarded {
+    group: Option<Pid>,
+    deadline: Option<Duration>,
+    killed: Option<Duration>,
+    line: Vec<u8>,
+}
+
+impl Guarded {
+    fn read(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            if byte != b'\n' {
+                self.line.push(byte);
+                continue;
+            }
+            let line = String::from_utf8_lossy(&self.line).into_owned();
+            self.line.clear();
+            match line.split_once(' ') {
+                Some(("group", n)) => self.group = n.parse().ok().and_then(Pid::from_raw),
+                Some(("deadline", ns)) => {
+                    self.deadline = ns.parse().ok().map(Duration::from_nanos);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        self.group.is_some() && self.wakes_at().is_some_and(|at| at <= now)
+    }
+
+    /// Returns when to kill, for the first time or again.
+    fn wakes_at(&self) -> Option<Duration> {
+        let deadline = self.deadline?;
+        Some(
+            self.killed
+                .map_or(deadline, |killed| deadline.max(killed + AGAIN)),
+        )
+    }
+
+    fn kill(&mut self) {
+        if let Some(group) = self.group {
+            group::send(group, rustix::process::Signal::KILL);
+        }
+        self.killed = Some(clock::now());
+    }
+}
+
+/// The time between two kills of a group that should be dead.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// A timer on [`clock`].
+struct Alarm {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    timer: Option<std::os::fd::OwnedFd>,
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Alarm {
+    fn new() -> Self {
+        use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::NONBLOCK);
+        Self { timer: timer.ok() }
+    }
+
+    /// Sets the timer, which also ends when it came during a suspension. Returns a limit for the
+    /// poll if there is no timer.
+    fn until(&mut self, at: Option<Duration>) -> Option<Timespec> {
+        use rustix::time::{Itimerspec, TimerfdTimerFlags, timerfd_settime};
+        let Some(timer) = &self.timer else {
+            return Some(slice(at));
+        };
+        let spec = Itimerspec {
+            it_interval: Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            },
+            it_value: timespec(at.unwrap_or_default()),
+        };
+        match timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &spec) {
+            Ok(_) => None,
+            Err(_) => Some(slice(at)),
+        }
+    }
+
+    fn poll(&self) -> Option<PollFd<'_>> {
+        self.timer
+            .as_ref()
+            .map(|timer| PollFd::new(timer, PollFlags::IN))
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+impl Alarm {
+    const fn new() -> Self {
+        Self {}
+    }
+
+    fn until(&mut self, at: Option<Duration>) -> Option<Timespec> {
+        Some(slice(at))
+    }
+
+    const fn poll(&self) -> Option<PollFd<'_>> {
+        None
+    }
+}
+
+/// Returns how long to sleep until `at`, in slices that a suspension prolongs little.
+fn slice(at: Option<Duration>) -> Timespec {
+    let span = at.map_or(SLICE, |at| at.saturating_sub(clock::now()).min(SLICE));
+    timespec(span)
+}
+
+const SLICE: Duration = Duration::from_millis(250);
+
+fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: span.subsec_nanos().into(),
+    }
+}

@@ -1,0 +1,18 @@
+//! A command that runs for as long as a hold lasts.
+
+mod group;
+pub(crate) mod guardian;
+pub(crate) mod launch;
+mod program;
+mod rule;
+mod running;
+mod signals;
+mod supervise;
+mod terminal;
+
+pub(crate) use self::{
+    program::Program,
+    rule::Patience,
+    signals::{Signals, code_of},
+    supervise::{Cut, Ended, Job, Lease, Outcome, supervise},
+};

@@ -1,0 +1,90 @@
+//! The program of a command, found before anything is acquired.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+
+use crate::app::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, USAGE};
+
+/// An executable file and the words of its command.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) words: Vec<OsString>,
+}
+
+impl Program {
+    /// Finds the program of a command, as a shell does: by `PATH` if it has no slash.
+    pub(crate) fn find(words: &[OsString]) -> Result<Self, Failure> {
+        let Some(name) = words.first().filter(|name| !name.is_empty()) else {
+            return Err(Failure::new(USAGE, "the command is empty"));
+        };
+        Ok(Self {
+            path: search(name)?,
+            words: words.to_vec(),
+        })
+    }
+}
+
+fn search(name: &OsStr) -> Result<PathBuf, Failure> {
+    let shown = name.display();
+    if name.as_bytes().contains(&b'/') {
+        return look(Path::new(name))
+            .map(|()| PathBuf::from(name))
+            .map_err(|errno| match errno {
+                Errno::NOENT | Errno::NOTDIR => {
+                    Failure::new(NOT_FOUND, format!("there is no command {shown}"))
+                }
+                errno => refused(&shown, errno),
+            });
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let mut reason = None;
+    for folder in env::split_paths(&path) {
+        let folder = if folder.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            folder
+        };
+        let found = folder.join(name);
+        match look(&found) {
+            Ok(()) => return Ok(found),
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => reason = Some(errno),
+        }
+    }
+    Err(match reason {
+        Some(errno) => refused(&shown, errno),
+        None => Failure::new(
+            NOT_FOUND,
+            format!("there is no command {shown} in the PATH; redlatch uses no shell"),
+        ),
+    })
+}
+
+fn refused(shown: &impl std::fmt::Display, errno: Errno) -> Failure {
+    Failure::new(
+        NOT_EXECUTABLE,
+        format!(
+            "the command {shown} cannot be executed: {}",
+            std::io::Error::from(errno)
+        ),
+    )
+}
+
+/// Fails if `path` is no file that this user may execute.
+fn look(path: &Path) -> Result<(), Errno> {
+    access(path, Access::EXISTS)?;
+    if path.is_dir() {
+        return Err(Errno::ISDIR);
+    }
+    access(path, Access::EXEC_OK)
+}

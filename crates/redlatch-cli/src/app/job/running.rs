@@ -1,0 +1,253 @@
+//! A command that has been started, with its guardian and its terminal.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::{
+        fd::AsRawFd,
+        unix::process::{CommandExt, ExitStatusExt},
+    },
+    process::{Child, Command},
+    time::Duration,
+};
+
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    pipe::{PipeFlags, pipe_with},
+    process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid,
+        kill_current_process_group, kill_process, waitid, waitpid,
+    },
+};
+
+use super::{
+    Ended, Job, group,
+    guardian::{Guardian, this_program},
+    signals::Signals,
+    terminal::Terminal,
+};
+use crate::app::exit::{Failure, warn};
+
+/// A command under way. It dies with this value.
+#[derive(Debug)]
+pub(super) struct Running {
+    leader: Child,
+    group: Pid,
+    guardian: Guardian,
+    terminal: Option<Terminal>,
+    /// The command had the foreground of the terminal at its start.
+    foreground: bool,
+    /// The group was stopped together with this process, which has been continued.
+    stopped: bool,
+    finished: bool,
+}
+
+impl Running {
+    /// Starts the command, and its guardian before it.
+    pub(super) fn start(
+        job: &Job<'_>,
+        deadline: Duration,
+        signals: &mut Signals,
+    ) -> Result<Self, Failure> {
+        let terminal = Terminal::open();
+        let foreground = terminal.as_ref().is_some_and(Terminal::is_for_command);
+        if terminal.is_some() && !foreground {
+            signals.listen_to_stop()?;
+        }
+        let failed =
+            |error: io::Error| Failure::own(format!("the command cannot be started: {error}"));
+        let mut guardian = Guardian::start()?;
+        // The other end closes with this process: then the command never starts.
+        let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| failed(errno.into()))?;
+        fcntl_setfd(&wait, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+        let mut launcher = Command::new(this_program()?);
+        launcher
+            .arg("__launch")
+            .arg("--go")
+            .arg(wait.as_raw_fd().to_string());
+        if foreground {
+            launcher.arg("--foreground");
+        }
+        launcher
+            .arg("--program")
+            .arg(&job.program.path)
+            .arg("--")
+            .args(&job.program.words);
+        launcher.envs(job.environment.iter().map(|(name, value)| (name, value)));
+        let spawned = launcher.process_group(0).spawn();
+        drop(wait);
+        let leader = match spawned {
+            Ok(leader) => leader,
+            Err(error) => {
+                guardian.end();
+                return Err(failed(error));
+            }
+        };
+        // Numbers of processes are positive and fit.
+        let group = i32::try_from(leader.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .unwrap_or(Pid::INIT);
+        let mut running = Self {
+            leader,
+            group,
+            guardian,
+            terminal,
+            foreground,
+            stopped: false,
+            finished: false,
+        };
+        running.guardian.guard(group, deadline).map_err(failed)?;
+        File::from(go).write_all(b"!").map_err(failed)?;
+        Ok(running)
+    }
+
+    pub(super) fn send(&self, signal: Signal) {
+        group::send(self.group, signal);
+    }
+
+    /// Tells the command to end. A stopped one has to run for that.
+    pub(super) fn terminate(&self) {
+        self.send(Signal::TERM);
+        self.send(Signal::CONT);
+    }
+
+    pub(super) fn kill(&self) {
+        self.send(Signal::KILL);
+    }
+
+    /// Tells the guardian the deadline, and replaces a guardian that has gone.
+    pub(super) fn guard(&mut self, deadline: Duration) {
+        if !self.guardian.is_gone() {
+            self.guardian.tell(deadline);
+            return;
+        }
+        let group = self.group;
+        let replaced = Guardian::start().map(|mut guardian| {
+            let told = guardian.guard(group, deadline);
+            (guardian, told)
+        });
+        match replaced {
+            Ok((guardian, Ok(()))) => self.guardian = guardian,
+            Ok((_, Err(error))) => warn(&format!("the guardian was killed: {error}")),
+            Err(failure) => warn(&failure.message),
+        }
+    }
+
+    /// Tells whether the leader of the group has ended. Does not reap it, so that the number of the
+    /// group stays its own.
+    pub(super) fn leader_has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.group), options), Ok(None))
+    }
+
+    /// Tells whether other processes of the group are alive; `None` if the system does not tell.
+    pub(super) fn others_alive(&self) -> Option<bool> {
+        group::others_alive(self.group)
+    }
+
+    /// Stops this process if the terminal has stopped the command.
+    pub(super) fn follow_stops(&mut self) {
+        let Some(terminal) = &self.terminal else {
+            return;
+        };
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let Ok(Some(status)) = waitid(WaitId::Pid(self.group), options) else {
+            return;
+        };
+        let by_access = [Signal::TTIN, Signal::TTOU].map(|signal| Some(signal.as_raw()));
+        let wants_terminal = by_access.contains(&status.stopping_signal());
+        if wants_terminal && terminal.is_of(getpgrp()) {
+            terminal.give(self.group);
+            self.send(Signal::CONT);
+        } else if self.foreground || wants_terminal {
+            terminal.take_from(self.group);
+            let _ = kill_current_process_group(Signal::TSTP);
+            self.stopped = true;
+        }
+    }
+
+    /// Stops the command and this process, as a key press asks.
+    pub(super) fn stop(&mut self) {
+        self.send(Signal::TSTP);
+        stop_this_process();
+        self.stopped = true;
+    }
+
+    /// Continues the command after this process was stopped with it and continued. The caller has
+    /// looked at the deadline.
+    pub(super) fn resume(&mut self) {
+        if !std::mem::take(&mut self.stopped) {
+            return;
+        }
+        if self.foreground
+            && let Some(terminal) = &self.terminal
+            && terminal.is_of(getpgrp())
+        {
+            terminal.give(self.group);
+        }
+        self.send(Signal::CONT);
+    }
+
+    /// Reaps processes that were orphaned, if this is the process that inherits them.
+    pub(super) fn reap_strangers(&self) {
+        if getpid() != Pid::INIT {
+            return;
+        }
+        let known: Vec<_> = self
+            .guardian
+            .pid()
+            .into_iter()
+            .chain([self.group])
+            .collect();
+        for pid in group::dead_strangers(&known) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+
+    /// Reaps the leader, and returns how it ended. The group is dead.
+    pub(super) fn finish(&mut self) -> Result<Ended, Failure> {
+        self.finished = true;
+        self.guardian.end();
+        if let Some(terminal) = &self.terminal {
+            terminal.take_from(self.group);
+        }
+        let status = self.leader.wait();
+        let status = status
+            .map_err(|error| Failure::own(format!("the end of the command is unknown: {error}")))?;
+        Ok(match (status.code(), status.signal()) {
+            (Some(code), _) => Ended::Exited(code),
+            (None, signal) => Ended::Signaled(signal.unwrap_or_default()),
+        })
+    }
+}
+
+/// A caller that drops the work, because its claim is over, must not leave the command behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.kill();
+        for _ in 0..LOOKS {
+            if self.leader_has_ended() && self.others_alive() != Some(true) {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.guardian.end();
+        if let Some(terminal) = &self.terminal {
+            terminal.take_from(self.group);
+        }
+        let _ = self.leader.try_wait();
+        let _ = io::stderr().flush();
+    }
+}
+
+const LOOKS: u32 = 400;
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Stops this process until it is continued.
+pub(super) fn stop_this_process() {
+    let _ = kill_process(getpid(), Signal::STOP);
+}

@@ -1,0 +1,73 @@
+//! The report of a run as JSON.
+
+use std::{fs::File, io::Write, path::Path, time::Duration};
+
+use serde::Serialize;
+
+use super::exit::{Failure, USAGE, warn};
+
+/// What `--report` writes. Absent values are left out.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Report {
+    /// The names.
+    pub(crate) names: Vec<String>,
+    /// The fencing tokens, in the order of the names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tokens: Vec<u64>,
+    /// The owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    /// How it went: `ended`, `lost`, `busy` or `failed`.
+    pub(crate) outcome: &'static str,
+    /// Why the hold was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lost: Option<String>,
+    /// The exit code of the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exit: Option<i32>,
+    /// The signal that ended the command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
+    /// The message on the standard error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+    /// How long it waited for the names.
+    pub(crate) waited_ms: u64,
+    /// How long the command ran.
+    pub(crate) ran_ms: u64,
+    /// The exit code of redlatch.
+    pub(crate) code: u8,
+}
+
+/// The file of the report. It is opened before anything is acquired.
+#[derive(Debug)]
+pub(crate) struct ReportFile(Option<File>);
+
+impl ReportFile {
+    pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        let open = |path: &Path| {
+            File::create(path).map_err(|error| {
+                let shown = path.display();
+                Failure::new(
+                    USAGE,
+                    format!("the report {shown} cannot be written: {error}"),
+                )
+            })
+        };
+        path.map(open).transpose().map(Self)
+    }
+
+    /// Writes the report. The command has ended, so a failure changes no exit code.
+    pub(crate) fn write(self, report: &Report) {
+        let Some(mut file) = self.0 else { return };
+        let text = serde_json::to_string(report).unwrap_or_default();
+        if let Err(error) = writeln!(file, "{text}") {
+            warn(&format!("the report cannot be written: {error}"));
+        }
+    }
+}
+
+/// Returns whole milliseconds.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,12 @@
+//! The command `redlatch` as a user calls it, against a server inside the test's own process.
+
+#![cfg(target_os = "linux")]
+// Helpers of tests fail by panicking, and tests run on real clocks.
+#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
+
+mod address;
+mod killing;
+mod run;
+mod signals;
+mod support;
+mod terminal;

@@ -1,0 +1,84 @@
+//! Signals to the wrapper and to the command.
+
+use crate::support::{World, finished, is_alive, output, pid_of, read_lines, signal};
+
+/// Writes the signals that it gets. `wait` returns for each.
+const LISTENER: &str = "trap 'echo TERM >> got' TERM; trap 'echo INT >> got' INT; \
+     trap 'echo HUP >> got' HUP; echo $$ > started; \
+     while [ ! -e stop ]; do sleep 0.05; done; exit 5";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn term_int_and_hup_are_forwarded() {
+    let world = World::new().await;
+    let child = world.start(&["run", "a", "--", "sh", "-c", LISTENER]);
+    world.lines("started", 1).await;
+    for (count, name) in ["TERM", "INT", "HUP"].into_iter().enumerate() {
+        signal(pid_of(&child), name);
+        let got = world.lines("got", count + 1).await;
+        assert_eq!(got[count], name);
+    }
+    std::fs::write(world.file("stop"), "").unwrap();
+    assert_eq!(finished(child).await.code, 5);
+    assert_eq!(read_lines(&world.file("got")).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forwarded_signal_reaches_grandchildren() {
+    let world = World::new().await;
+    let family = "sleep 1000 & echo $! >> pids; sleep 1000 & echo $! >> pids; wait";
+    let child = world.start(&["run", "a", "--", "sh", "-c", family]);
+    let pids = world.lines("pids", 2).await;
+    signal(pid_of(&child), "TERM");
+    assert_eq!(finished(child).await.code, 128 + 15);
+    assert!(!pids.iter().any(|pid| is_alive(pid)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_that_were_ignored_at_the_start_stay_ignored() {
+    let world = World::new().await;
+    // The shell ignores HUP, as `nohup` does, and becomes the wrapper.
+    let script = "trap '' HUP; exec \"$@\"";
+    let inner = "grep SigIgn /proc/self/status >> mask; echo $$ > started; \
+         while [ ! -e stop ]; do sleep 0.05; done";
+    let mut command = tokio::process::Command::new("sh");
+    command.args([
+        "-c",
+        script,
+        "sh",
+        crate::support::REDLATCH,
+        "run",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        inner,
+    ]);
+    command
+        .env("REDLATCH_URL", world.url())
+        .current_dir(world.file(""));
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let child = command.kill_on_drop(true).spawn().unwrap();
+    world.lines("started", 1).await;
+    let mask = read_lines(&world.file("mask"))[0].clone();
+    let mask = u64::from_str_radix(mask.rsplit(|c: char| c.is_whitespace()).next().unwrap(), 16);
+    assert_eq!(mask.unwrap() & 1, 1, "HUP is signal 1");
+    signal(pid_of(&child), "HUP");
+    signal(pid_of(&child), "HUP");
+    std::fs::write(world.file("stop"), "").unwrap();
+    assert_eq!(finished(child).await.code, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_are_at_their_defaults_in_the_command() {
+    let world = World::new().await;
+    // `grep` catches signals itself, and `cat` does not.
+    let show = ["run", "a", "--", "cat", "/proc/self/status"];
+    let status = output(&mut world.command(&show)).await.stdout;
+    let masks = ["SigBlk:", "SigCgt:"].map(|mask| {
+        let line = status.lines().find_map(|line| line.strip_prefix(mask));
+        u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+    });
+    assert_eq!(masks, [0, 0]);
+}

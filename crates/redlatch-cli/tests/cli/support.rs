@@ -1,0 +1,205 @@
+//! A server, and processes of the command.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use redlatch::{Client, runtime::TokioRuntime};
+use redlatch_embedded::{EmbeddedServer, Listening};
+use tempfile::TempDir;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    process::{Child, Command},
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+/// Longer than anything takes on a busy machine.
+pub(crate) const GENEROUS: Duration = Duration::from_secs(120);
+
+/// The path of the command.
+pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
+
+/// A server that listens, and a folder for files.
+pub(crate) struct World {
+    listening: Listening,
+    folder: TempDir,
+}
+
+/// What a process has left behind.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let server = EmbeddedServer::new(Arc::new(TokioRuntime::current().unwrap()));
+        let listening = server.listen("127.0.0.1:0").await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        Self { listening, folder }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.listening.url()
+    }
+
+    /// Connects a client of the library, as another user of the same names.
+    pub(crate) async fn client(&self) -> Client {
+        Client::builder(&self.url())
+            .application("other")
+            .connect()
+            .await
+            .unwrap()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Builds a call of the command. It runs in the folder of this world.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.command_at(&self.url(), args)
+    }
+
+    pub(crate) fn command_at(&self, url: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(REDLATCH);
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env("REDLATCH_URL", url)
+            .env_remove("REDIS_URL")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    pub(crate) async fn redlatch(&self, args: &[&str]) -> Output {
+        output(&mut self.command(args)).await
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().unwrap()
+    }
+
+    /// Waits until a file has `lines` lines, and returns them.
+    pub(crate) async fn lines(&self, name: &str, lines: usize) -> Vec<String> {
+        let file = self.file(name);
+        eventually(&format!("{lines} lines in {name}"), || {
+            let found = read_lines(&file);
+            (found.len() >= lines).then_some(found)
+        })
+        .await
+    }
+
+    /// Waits until nobody holds the plain lock `name`.
+    pub(crate) async fn free(&self, name: &str) {
+        let client = self.client().await;
+        let end = Instant::now() + GENEROUS;
+        while client.lock(name).is_locked().await.unwrap() {
+            assert!(Instant::now() < end, "{name} is still held");
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) async fn output(command: &mut Command) -> Output {
+    finished(command.spawn().unwrap()).await
+}
+
+/// Waits for the end of a process.
+pub(crate) async fn finished(child: Child) -> Output {
+    let output = timeout(GENEROUS, child.wait_with_output())
+        .await
+        .expect("it ends")
+        .unwrap();
+    Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// Waits until `look` returns something.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + GENEROUS;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) fn read_lines(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    // A line that is being written is not there yet.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(str::to_owned).collect()
+}
+
+/// Tells whether a process is there and no zombie.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+pub(crate) fn signal(pid: impl AsRef<OsStr>, name: &str) {
+    let status = std::process::Command::new("kill")
+        .arg(format!("-{name}"))
+        .arg(pid)
+        .status();
+    assert!(status.unwrap().success());
+}
+
+pub(crate) fn pid_of(child: &Child) -> String {
+    child.id().unwrap().to_string()
+}
+
+/// A way to the server that can be cut: connections stay, and nothing passes any more.
+pub(crate) struct Wire {
+    pub(crate) url: String,
+    cut: watch::Sender<bool>,
+}
+
+impl Wire {
+    pub(crate) async fn to(world: &World) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let target = world.url().trim_start_matches("redis://").to_owned();
+        let (cut, is_cut) = watch::channel(false);
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (target, mut is_cut) = (target.clone(), is_cut.clone());
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(target).await.unwrap();
+                    let silent = async {
+                        is_cut.wait_for(|&cut| cut).await.unwrap();
+                    };
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                        () = silent => std::future::pending().await,
+                    }
+                });
+            }
+        });
+        Self { url, cut }
+    }
+
+    pub(crate) fn cut(&self) {
+        self.cut.send_replace(true);
+    }
+}

@@ -1,0 +1,152 @@
+//! A terminal: who has its foreground, and what key presses do.
+
+use pty_process::{Command, OwnedReadPty, OwnedWritePty};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::Child,
+    time::timeout,
+};
+
+use crate::support::{GENEROUS, REDLATCH, World, read_lines};
+
+/// A program on a terminal of its own.
+struct Terminal {
+    reader: OwnedReadPty,
+    writer: OwnedWritePty,
+    child: Child,
+    shown: String,
+}
+
+impl Terminal {
+    fn start(world: &World, program: &str, args: &[&str]) -> Self {
+        let (pty, pts) = pty_process::open().unwrap();
+        let command = Command::new(program)
+            .args(args)
+            .env("REDLATCH_URL", world.url())
+            .env("PS1", "ready> ")
+            .current_dir(world.file(""))
+            .kill_on_drop(true);
+        let child = command.spawn(pts).unwrap();
+        let (reader, writer) = pty.into_split();
+        Self {
+            reader,
+            writer,
+            child,
+            shown: String::new(),
+        }
+    }
+
+    async fn press(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).await.unwrap();
+    }
+
+    /// Reads until the terminal shows `text`, and forgets it and what was before it.
+    async fn until(&mut self, text: &str) {
+        let reading = async {
+            let mut bytes = [0; 1024];
+            while !self.shown.contains(text) {
+                let n = self.reader.read(&mut bytes).await.unwrap();
+                self.shown.push_str(&String::from_utf8_lossy(&bytes[..n]));
+            }
+        };
+        let found = timeout(GENEROUS, reading).await;
+        assert!(found.is_ok(), "no {text:?} in {:?}", self.shown);
+        let end = self.shown.find(text).unwrap() + text.len();
+        self.shown.drain(..end);
+    }
+
+    async fn code(mut self) -> Option<i32> {
+        timeout(GENEROUS, self.child.wait())
+            .await
+            .unwrap()
+            .unwrap()
+            .code()
+    }
+}
+
+const LISTENER: &str = "trap 'echo INT >> got' INT; echo started; \
+     while [ ! -e stop ]; do sleep 0.05; done; echo over";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_press_signal_is_delivered_once() {
+    let world = World::new().await;
+    let mut terminal = Terminal::start(&world, REDLATCH, &["run", "a", "--", "sh", "-c", LISTENER]);
+    terminal.until("started").await;
+    terminal.press("\x03").await;
+    world.lines("got", 1).await;
+    std::fs::write(world.file("stop"), "").unwrap();
+    terminal.until("over").await;
+    assert_eq!(terminal.code().await, Some(0));
+    assert_eq!(read_lines(&world.file("got")), ["INT"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_press_signal_is_delivered_once_in_a_pipeline() {
+    let world = World::new().await;
+    let line = format!("{REDLATCH} run a -- sh -c \"$0\" | cat; exit 0");
+    let mut terminal = Terminal::start(&world, "bash", &["-mc", &line, LISTENER]);
+    terminal.until("started").await;
+    terminal.press("\x03").await;
+    world.lines("got", 1).await;
+    std::fs::write(world.file("stop"), "").unwrap();
+    world.free("a").await;
+    assert_eq!(read_lines(&world.file("got")), ["INT"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_press_ends_the_command_and_the_code_tells_it() {
+    let world = World::new().await;
+    let wait = [
+        "run",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        "echo started; exec sleep 1000",
+    ];
+    let mut terminal = Terminal::start(&world, REDLATCH, &wait);
+    terminal.until("started").await;
+    terminal.press("\x03").await;
+    assert_eq!(terminal.code().await, Some(128 + 2));
+    world.free("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_reads_the_terminal_and_gives_it_back() {
+    let world = World::new().await;
+    let mut shell = Terminal::start(&world, "bash", &["--norc", "--noprofile", "-i"]);
+    shell.until("ready> ").await;
+    shell
+        .press(&format!(
+            "{REDLATCH} run a -- sh -c 'read line; echo =$line='\n"
+        ))
+        .await;
+    shell.until("echo =").await;
+    shell.press("typed\n").await;
+    shell.until("=typed=").await;
+    shell.until("ready> ").await;
+    shell.press("exit 3\n").await;
+    assert_eq!(shell.code().await, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_key_stops_the_command_and_fg_continues_it() {
+    let world = World::new().await;
+    let mut shell = Terminal::start(&world, "bash", &["--norc", "--noprofile", "-i"]);
+    shell.until("ready> ").await;
+    let script = "echo up; read line; echo =$line=";
+    shell
+        .press(&format!("{REDLATCH} run a -- sh -c '{script}'\n"))
+        .await;
+    shell.until("up\r\n").await;
+    shell.press("\x1a").await;
+    shell.until("Stopped").await;
+    shell.until("ready> ").await;
+    shell.press("fg\n").await;
+    shell.until("sh -c").await;
+    shell.press("typed\n").await;
+    shell.until("=typed=").await;
+    shell.until("ready> ").await;
+    shell.press("exit 4\n").await;
+    assert_eq!(shell.code().await, Some(4));
+}

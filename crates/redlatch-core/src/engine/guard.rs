@@ -16,7 +16,6 @@ use super::{Hold, PendingRelease, Released, context::ReleaseTicket, release, sha
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
-        error::About as _,
         owner::AttemptId,
         primitive::{Grant, Primitive, Renewed, Token},
         rules::Rule,

@@ -161,7 +161,10 @@ impl Term {
     }
 
     /// Runs the work, at most as long as it may go on. The work has been dropped when this returns.
+    ///
+    /// The work may run again in the same term, so an earlier wish to step down is forgotten first.
     pub(crate) async fn run<F: Future>(&self, work: F) -> Result<F::Output, LossCause> {
+        self.steps_down.store(false, Ordering::Relaxed);
         let ended = {
             let mut work = pin!(work);
             let mut over = pin!(self.held.work_over());

@@ -26,7 +26,7 @@ use crate::{
         context::{Waited, WaiterTicket},
         options::Standing,
     },
-    net::{Checked, Dispatch, Limit, Request, Session, is_settled},
+    net::{Before, Checked, Dispatch, Limit, Request, Session, is_settled},
     protocol::{
         lease::Lease,
         time::Moment,
@@ -318,14 +318,16 @@ impl<'a> Run<'a> {
         };
         let outcome = match joined {
             Some(joined) => session.joined(joined, limit, checked).await,
-            None => None,
+            None => Err(Before::Untouched),
         };
-        let outcome = outcome.filter(is_settled);
-        if outcome.is_none() {
+        match outcome {
+            Ok(outcome) if is_settled(&outcome) => return Some(outcome),
+            // An aborted common call may have granted this part. It counts as a copy that may act.
+            Err(Before::Unknown) => {}
             // Nothing was sent, the common call was refused, or it has left this one alone.
-            self.attempt.answered();
+            Ok(_) | Err(Before::Untouched) => self.attempt.answered(),
         }
-        outcome
+        None
     }
 
     /// Sends the attempt by itself. Returns the outcome, and the confirmations of replicas.

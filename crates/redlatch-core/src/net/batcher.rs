@@ -79,9 +79,18 @@ pub(crate) enum JoinedReply {
     /// The script replied, as the call's own script would.
     Replied(Value),
     /// The call has to be sent by itself.
-    Alone,
+    Alone(Before),
     /// There is no reply.
     Failed(Outcome),
+}
+
+/// What a common call did to a part that has to be sent by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// It has left the object as it was.
+    Untouched,
+    /// It was aborted by an error, perhaps behind this part.
+    Unknown,
 }
 
 /// A future for the reply to one task.
@@ -216,18 +225,23 @@ impl Batcher {
             Outcome::Replied(Ok(value)) => value,
             Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
                 self.refused(world, &error, &joint.call);
-                return joint.settle_all(&JoinedReply::Alone, now);
+                return joint.settle_all(&JoinedReply::Alone(Before::Unknown), now);
             }
             failed => return joint.settle_all(&JoinedReply::Failed(failed), now),
         };
         let Some(lines) = value.as_str().and_then(|text| joint.call.lines(text)) else {
-            return joint.settle_all(&JoinedReply::Alone, now);
+            // An empty text says that the call came too late.
+            let before = match value.as_str() {
+                Some("") => Before::Untouched,
+                _ => Before::Unknown,
+            };
+            return joint.settle_all(&JoinedReply::Alone(before), now);
         };
         let mut millis = None;
         let replies = lines.zip(joint.call.first_keys()).map(|(line, key)| {
             let Some(line) = line else {
                 world.contended.add(key, now);
-                return JoinedReply::Alone;
+                return JoinedReply::Alone(Before::Untouched);
             };
             let reply = Value::Bulk(line.into());
             millis = millis.or_else(|| server_millis(&reply));
@@ -383,7 +397,7 @@ impl Future for Joined {
                 Poll::Pending
             }
             Reply::Ready(reply) => {
-                let reply = std::mem::replace(reply, JoinedReply::Alone);
+                let reply = std::mem::replace(reply, JoinedReply::Alone(Before::Untouched));
                 Poll::Ready((reply, at))
             }
         }

@@ -2,6 +2,7 @@
 
 use super::{
     Checked, Dispatch, Limit, Session,
+    batcher::Before,
     durable::{Acknowledged, Replication},
     request::{Request, Response},
 };
@@ -36,14 +37,15 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
         && asking == Asking::No
         && call.merging().is_some();
     let under_way = joins.then(|| session.begin_call());
-    let mut checked = request.checked;
+    let (mut checked, mut joined_before) = (request.checked, Before::Untouched);
     if let Some(under_way) = &under_way
         && under_way.has_company()
         && let Some(merging) = session.merging(call, checked.unwrap_or_else(|| session.now()))
         && let Some(joined) = session.join(call, merging, request.act_before)
     {
-        if let Some(outcome) = session.joined(joined, request.limit, checked).await {
-            return Response::unconfirmed(vec![outcome]);
+        match session.joined(joined, request.limit, checked).await {
+            Ok(outcome) => return Response::unconfirmed(vec![outcome]),
+            Err(before) => joined_before = before,
         }
         checked = None;
     }
@@ -57,6 +59,14 @@ pub(super) async fn send(session: &Session, request: &Request<'_>, asking: Askin
             send_missing(session, request, asking, &units, &mut outcomes).await
         };
         waited = Box::pin(again).await.or(waited);
+    }
+    if joined_before == Before::Unknown {
+        // The common call may have acted, so "not sent" would promise too much.
+        for outcome in &mut outcomes {
+            if let Outcome::NotSent(why) = outcome {
+                *outcome = Outcome::Unknown(std::mem::take(why));
+            }
+        }
     }
     if joins && outcomes.iter().any(is_refusal) {
         // In a common call its error would be the error of all.

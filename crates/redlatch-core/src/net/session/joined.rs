@@ -10,7 +10,7 @@ use crate::{
     },
     net::{
         Checked, Limit,
-        batcher::{Joined, JoinedReply, UnderWay},
+        batcher::{Before, Joined, JoinedReply, UnderWay},
     },
     protocol::time::Moment,
     runtime::ServerError,
@@ -42,21 +42,21 @@ impl Session {
         self.batcher.join(call, merging, act_before)
     }
 
-    /// Waits for the outcome of a call that has joined others. Returns `None` if it has to be sent
-    /// by itself.
+    /// Waits for the outcome of a call that has joined others. The error says what the common call
+    /// did if the call has to be sent by itself.
     pub(crate) async fn joined(
         &self,
         joined: Joined,
         limit: Limit,
         checked: Checked,
-    ) -> Option<CallOutcome> {
+    ) -> Result<CallOutcome, Before> {
         let replied = |(reply, at): &(JoinedReply, Moment)| {
             (!matches!(reply, JoinedReply::Failed(_))).then_some(*at)
         };
         match self.within(limit, checked, joined, replied).await {
-            Ok((JoinedReply::Replied(value), _)) => Some(CallOutcome::Replied(value)),
-            Ok((JoinedReply::Alone, _)) => None,
-            Ok((JoinedReply::Failed(outcome), _)) | Err(outcome) => Some(CallOutcome::of(outcome)),
+            Ok((JoinedReply::Replied(value), _)) => Ok(CallOutcome::Replied(value)),
+            Ok((JoinedReply::Alone(before), _)) => Err(before),
+            Ok((JoinedReply::Failed(outcome), _)) | Err(outcome) => Ok(CallOutcome::of(outcome)),
         }
     }
 

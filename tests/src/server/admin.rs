@@ -1,6 +1,10 @@
 //! Administration and inspection of a server by tests, from outside the library.
 
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::BTreeMap,
+    io, thread,
+    time::{Duration, Instant},
+};
 
 use super::Server;
 use crate::wait::{GENEROUS, eventually_blocking};
@@ -40,6 +44,28 @@ impl Server {
     #[track_caller]
     pub fn config_set(&self, name: &str, value: &str) {
         self.command(&["CONFIG", "SET", name, value]).unwrap();
+    }
+
+    /// Waits until nobody is connected but sentinels, other servers, and this call. Closes the
+    /// connections that are left after 5 s.
+    #[track_caller]
+    pub fn part_from_clients(&self) {
+        let start = Instant::now();
+        loop {
+            let list = self.command(&["CLIENT", "LIST"]).unwrap().text();
+            let left: Vec<_> = list.lines().filter(|line| is_of_a_test(line)).collect();
+            if left.is_empty() {
+                return;
+            }
+            if start.elapsed() > Duration::from_secs(5) {
+                for id in left.iter().map(|line| field_of(line, "id")) {
+                    // It may have gone by itself.
+                    self.command(&["CLIENT", "KILL", "ID", id]).unwrap();
+                }
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Closes all connections of a type except that of this call, and returns their number.
@@ -164,9 +190,45 @@ fn parse_commandstats(info: &BTreeMap<String, String>) -> BTreeMap<String, u64> 
 /// The number of times that one inspection is repeated, each over another connection.
 const REOPENED: usize = 10;
 
+/// Tells whether a line of `CLIENT LIST` is about a client of a test.
+fn is_of_a_test(line: &str) -> bool {
+    let is_server = field_of(line, "flags").contains(['S', 'M']);
+    let asks = field_of(line, "cmd").starts_with("client");
+    !is_server && !asks && !field_of(line, "name").starts_with("sentinel-")
+}
+
+/// Returns a field of a line of `CLIENT LIST`.
+fn field_of<'a>(line: &'a str, name: &str) -> &'a str {
+    let mut fields = line.split(' ');
+    let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_of_tests_are_told_from_servers_and_from_the_asking_call() {
+        let line = |flags: &str, name: &str, cmd: &str| {
+            format!(
+                "id=7 addr=127.0.0.1:1 laddr=127.0.0.1:2 fd=8 name={name} age=0 flags={flags} cmd={cmd}"
+            )
+        };
+        for (flags, name, cmd, expected) in [
+            ("N", "", "evalsha", true),
+            ("P", "redlatch", "subscribe", true),
+            ("N", "", "client|list", false),
+            ("N", "", "client", false),
+            ("S", "", "replconf", false),
+            ("M", "", "NULL", false),
+            ("N", "sentinel-1f-cmd", "ping", false),
+        ] {
+            let line = line(flags, name, cmd);
+            assert_eq!(is_of_a_test(&line), expected, "{line}");
+            assert_eq!(field_of(&line, "id"), "7");
+        }
+    }
 
     #[test]
     fn commandstats_are_read() {

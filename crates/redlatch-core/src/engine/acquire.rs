@@ -339,8 +339,10 @@ impl<'a> Run<'a> {
     ) -> (CallOutcome, Result<Option<u32>, Error>) {
         if registration == Registration::Notified {
             // A waiter that registers must be able to receive the notification, which may arrive
-            // before the reply.
+            // before the reply. The client may have left the channel since the waiter was told that
+            // the subscription is active.
             self.open_subscriptions();
+            self.waiter.on_subscription(self.subscription());
         }
         let register = registration != Registration::None && self.client.keeps(Rule::Register);
         let address = if self.queue_slot.is_some() {

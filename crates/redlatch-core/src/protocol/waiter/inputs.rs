@@ -71,7 +71,8 @@ impl Waiter {
         });
     }
 
-    /// Sets the state of the subscription after a wait in line, or for another channel.
+    /// Sets the state of the subscription: after a wait in line, for another channel, or when the
+    /// waiter begins to listen.
     pub(crate) const fn on_subscription(&mut self, subscription: Subscription) {
         self.subscription = subscription;
     }

@@ -15,9 +15,17 @@ use crate::{names::label, scripts::Seen};
 /// Records which holds (name, hold) are lost, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Notice {
-    told: BTreeMap<(usize, Arc<str>), u64>,
+    told: BTreeMap<(usize, Arc<str>), Lost>,
     /// Per name and owner, the hold that was delivered last.
     latest: BTreeMap<(usize, Arc<str>), Arc<str>>,
+}
+
+/// A hold whose holder was told of its loss.
+#[derive(Debug)]
+struct Lost {
+    at: u64,
+    /// The owner, as the server stores it.
+    owner: Arc<str>,
 }
 
 impl Checker for Notice {
@@ -30,7 +38,8 @@ impl Checker for Notice {
             }
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
-                self.told.insert(lost, view.now);
+                let owner = Arc::clone(&claim.owner);
+                self.told.insert(lost, Lost { at: view.now, owner });
                 // An owner that acquires the name again learns by the grant that it had lost its
                 // former hold.
                 let owner = (claim.name, Arc::clone(&claim.owner));
@@ -42,10 +51,17 @@ impl Checker for Notice {
                     check_cause(claim, cause, view, record);
                 }
             }
-            Event::Ran { seen, sent, .. } => {
+            Event::Ran {
+                seen, sent, ran, ..
+            } => {
                 for seen in seen {
-                    let Seen::Renewed { name, hold } = seen else {
-                        continue;
+                    let (name, hold) = match seen {
+                        Seen::Renewed { name, hold } => (name, hold),
+                        Seen::Granted { name, .. } => {
+                            self.taken_again(*name, ran.arg(2));
+                            continue;
+                        }
+                        _ => continue,
                     };
                     let hold = Arc::from(hold.as_str());
                     if view.was_forced(*name, &hold) && !view.conditions.expects_trouble {
@@ -54,7 +70,7 @@ impl Checker for Notice {
                         record.violate("P4", view.now, what);
                     }
                     let told = self.told.get(&(*name, hold));
-                    if told.is_some_and(|told| sent > told + ON_ITS_WAY) {
+                    if told.is_some_and(|told| sent > told.at + ON_ITS_WAY) {
                         let what =
                             format!("a hold of {} is renewed though it is lost", label(*name));
                         record.violate("P4", view.now, what);
@@ -64,6 +80,16 @@ impl Checker for Notice {
             Event::Looked => look(view, record),
             _ => {}
         }
+    }
+}
+
+impl Notice {
+    /// Records that `owner` acquires `name` again. The server counts on a longer lease than the
+    /// owner does. So it may still have the hold that the owner has lost, and may continue it. In
+    /// the scripts of kinds with such holds, the owner is the second argument.
+    fn taken_again(&mut self, name: usize, owner: &str) {
+        self.told
+            .retain(|(of, _), lost| *of != name || *lost.owner != *owner);
     }
 }
 

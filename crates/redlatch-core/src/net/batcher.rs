@@ -22,7 +22,10 @@ use crate::{
         script::{Merging, ScriptCall},
         sync::{lock, yield_once},
     },
-    protocol::{classify::refuses_all, time::Moment},
+    protocol::{
+        classify::{Class, classify, refuses_all},
+        time::Moment,
+    },
     runtime::{Command, Conn, Outcome, ServerError, Value},
 };
 
@@ -91,6 +94,16 @@ pub(crate) enum Before {
     Untouched,
     /// It was aborted by an error, perhaps behind this part.
     Unknown,
+}
+
+impl Before {
+    /// Reads what a common call did that the server refused with `error`.
+    fn refused(error: &ServerError) -> Self {
+        match classify(&error.code, &error.message) {
+            Class::Redirect(_) | Class::Retry(_) | Class::Fatal(_) => Self::Untouched,
+            Class::NoScript | Class::Unknown | Class::Halted(_) => Self::Unknown,
+        }
+    }
 }
 
 /// A future for the reply to one task.
@@ -225,7 +238,8 @@ impl Batcher {
             Outcome::Replied(Ok(value)) => value,
             Outcome::Replied(Err(error)) if !refuses_all(&error.code) => {
                 self.refused(world, &error, &joint.call);
-                return joint.settle_all(&JoinedReply::Alone(Before::Unknown), now);
+                let before = Before::refused(&error);
+                return joint.settle_all(&JoinedReply::Alone(before), now);
             }
             failed => return joint.settle_all(&JoinedReply::Failed(failed), now),
         };

@@ -39,7 +39,13 @@ impl Checker for Notice {
             Event::Told { claim, cause } => {
                 let lost = (claim.name, Arc::clone(&claim.hold));
                 let owner = Arc::clone(&claim.owner);
-                self.told.insert(lost, Lost { at: view.now, owner });
+                self.told.insert(
+                    lost,
+                    Lost {
+                        at: view.now,
+                        owner,
+                    },
+                );
                 // An owner that acquires the name again learns by the grant that it had lost its
                 // former hold.
                 let owner = (claim.name, Arc::clone(&claim.owner));

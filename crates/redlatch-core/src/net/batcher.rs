@@ -2,13 +2,14 @@
 
 use std::{
     convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -150,11 +151,14 @@ impl Batcher {
         }
         // Older calls are full, or wait for calls of other kinds or slots.
         let mut newest = queue.calls.iter_mut().rev().take(OPEN);
-        if let Some(replies) = newest.find_map(|joint| {
+        if let Some(joint) = newest.find_map(|joint| {
             let joined = joint.call.add(&part);
-            joined.then_some(&joint.replies)
+            joined.then_some(joint)
         }) {
-            return Some(Joined::new(replies));
+            if joint.call.is_full() {
+                self.nudge.notify_one();
+            }
+            return Some(Joined::new(&joint.replies));
         }
         let first = queue.calls.is_empty();
         let joint = Joint {
@@ -182,26 +186,61 @@ impl Batcher {
         // The scripts that were sent to the server with their text.
         let loaded = Mutex::new(Vec::new());
         let mut under_way = FuturesUnordered::new();
+        // How long the last call took.
+        let mut took = Duration::ZERO;
         loop {
             select! {
                 biased;
-                Some(()) = under_way.next(), if !under_way.is_empty() => {}
-                () = self.nudge.notified() => {
-                    yield_once().await;
-                    let mut calls = std::mem::take(&mut lock(&self.queue).calls);
-                    // A full server refuses to take anything. It would accept an acquisition in the
-                    // same script behind a release, and it has more room after a release.
-                    calls.sort_by_key(|joint| joint.call.is_dated());
-                    for joint in calls {
-                        let command = joint.command(&loaded);
-                        under_way.push(self.send(conn, world, &observe, &loaded, joint, command));
-                    }
+                Some(last) = under_way.next(), if !under_way.is_empty() => took = last,
+                () = self.nudge.notified() => {}
+            }
+            // The tasks that are ready now join. Those of one reply go on before the next reply is
+            // read, so that the server works on their calls meanwhile.
+            yield_once().await;
+            while let Some(joint) = self.next(under_way.len(), took) {
+                let command = joint.command(&loaded);
+                let sending = self.send(conn, world, &observe, &loaded, joint, command);
+                let mut sending = Box::pin(sending);
+                // The first poll sends the call. The stream polls its futures one after another,
+                // and would read replies first.
+                match poll_once(sending.as_mut()).await {
+                    Poll::Ready(last) => took = last,
+                    Poll::Pending => under_way.push(sending),
                 }
             }
         }
     }
 
-    /// Sends one common call. If the server lacks the script, sends it again with its text.
+    /// Removes the call that is to be sent next while `under_way` calls have no reply. `None` if
+    /// each call waits for more tasks to join. `took` is how long the last call took.
+    ///
+    /// Releases go first. A full server refuses to take anything, and it has more room after a
+    /// release.
+    fn next(&self, under_way: usize, took: Duration) -> Option<Joint> {
+        let some = under_way < self.most_under_way(took);
+        let calls = &mut lock(&self.queue).calls;
+        let goes = |joint: &Joint| some || joint.call.is_full();
+        let release = |joint: &Joint| !joint.call.is_dated() && goes(joint);
+        let at = calls.iter().position(release);
+        let at = at.or_else(|| calls.iter().position(goes))?;
+        Some(calls.remove(at))
+    }
+
+    /// Returns the number of calls under way from which a call waits until it is full, or until
+    /// another is answered. Otherwise, a client with several threads would send ever smaller calls,
+    /// because the tasks of one reply are never all ready at the same time.
+    ///
+    /// If the server is far away, all tasks may wait for it at the same time, in full calls.
+    fn most_under_way(&self, took: Duration) -> usize {
+        if took < FAR {
+            FEW
+        } else {
+            FEW.max(self.under_way.load(Relaxed) / FULL)
+        }
+    }
+
+    /// Sends one common call. If the server lacks the script, sends it again with its text. Returns
+    /// how long it took.
     ///
     /// Each common call is a request of its own, so that the server works on one of them while the
     /// client builds the next, and a slow server is heard now and then.
@@ -213,7 +252,8 @@ impl Batcher {
         loaded: &Loaded,
         joint: Joint,
         command: Command,
-    ) {
+    ) -> Duration {
+        let sent = world.now();
         let mut outcome = conn.send(vec![command]).await.pop();
         if outcome.as_ref().is_some_and(is_noscript) {
             lock(loaded).clear();
@@ -223,6 +263,7 @@ impl Batcher {
         if let Some(outcome) = outcome {
             self.settle(world, observe, joint, outcome);
         }
+        world.now() - sent
     }
 
     /// Passes the outcome of a common call on to its tasks.
@@ -418,9 +459,23 @@ impl Future for Joined {
     }
 }
 
+/// Polls `future` once.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
 fn is_noscript(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
 }
+
+/// See [`Batcher::most_under_way`].
+const FEW: usize = 2;
+
+/// The number of tasks in a full call of most scripts.
+const FULL: usize = 16;
+
+/// The time of a call from which the server counts as far away.
+const FAR: Duration = Duration::from_millis(1);
 
 /// The number of common calls that a call may join.
 const OPEN: usize = 16;
@@ -428,3 +483,86 @@ const OPEN: usize = 16;
 /// The number of other calls under way from which a call waits for company. The simulator's tasks
 /// are few.
 const COMPANY: usize = if cfg!(redlatch_sim) { 1 } else { 4 };
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use redlatch_lua::REENTRANT;
+
+    use super::*;
+    use crate::{
+        base::{merge::Slots, script::Script},
+        protocol::name::{Key, Name, Prefix},
+    };
+
+    static SINGLE: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
+    static MERGING: LazyLock<Merging> = LazyLock::new(|| Merging {
+        script: Script::new(&REENTRANT.acquire_each),
+        keys: &[0],
+        objects: crate::base::script::Objects::Each,
+        shared: &[],
+        ids: &[0],
+        texts: &[],
+        most: 3,
+    });
+
+    const NEAR: Duration = Duration::from_micros(200);
+
+    fn call(name: &str) -> ScriptCall {
+        let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
+        ScriptCall::new(&SINGLE, &key).key(name).arg("c:1")
+    }
+
+    fn join(batcher: &Batcher, call: &ScriptCall) {
+        let joined = batcher.join(call, &MERGING, 9);
+        assert!(joined.is_some());
+    }
+
+    #[test]
+    fn call_waits_for_company_while_two_are_under_way() {
+        let batcher = Batcher::new(Slots::Any);
+        for name in ["x", "y"] {
+            join(&batcher, &call(name).dated());
+        }
+        assert!(batcher.next(2, NEAR).is_none());
+        join(&batcher, &call("z").dated());
+        let full = batcher.next(2, NEAR).unwrap();
+        assert_eq!(full.call.len(), 3);
+        join(&batcher, &call("x").dated());
+        assert!(batcher.next(2, NEAR).is_none());
+        let part = batcher.next(1, NEAR).unwrap();
+        assert_eq!(part.call.len(), 1);
+        assert!(batcher.next(0, NEAR).is_none());
+    }
+
+    #[test]
+    fn releases_go_first() {
+        let batcher = Batcher::new(Slots::Any);
+        join(&batcher, &call("x").dated());
+        join(&batcher, &call("y"));
+        assert!(!batcher.next(0, NEAR).unwrap().call.is_dated());
+        assert!(batcher.next(0, NEAR).unwrap().call.is_dated());
+    }
+
+    #[test]
+    fn full_acquisition_does_not_wait_for_a_release_that_is_not_full() {
+        let batcher = Batcher::new(Slots::Any);
+        join(&batcher, &call("w"));
+        for name in ["x", "y", "z"] {
+            join(&batcher, &call(name).dated());
+        }
+        assert!(batcher.next(FEW, NEAR).unwrap().call.is_dated());
+        assert!(batcher.next(FEW, NEAR).is_none());
+    }
+
+    #[test]
+    fn more_calls_are_under_way_to_a_server_that_is_far_away() {
+        let batcher = Batcher::new(Slots::Any);
+        let _calls: Vec<_> = (0..4 * FULL).map(|_| batcher.begin()).collect();
+        join(&batcher, &call("x"));
+        assert!(batcher.next(3, NEAR).is_none());
+        assert!(batcher.next(4, FAR).is_none());
+        assert!(batcher.next(3, FAR).is_some());
+    }
+}

@@ -204,7 +204,7 @@ pub(crate) fn fenced(
     meter::count("redlatch_fenced_total", labels);
 }
 
-/// What happens to a term of a leader.
+/// An event in a term of a leader.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub enum TermEvent {

@@ -341,7 +341,7 @@ async fn follow(net: &Net, rest: Rest) {
     }
 }
 
-/// What the answers of one pipeline have in common: when it was sent and answered, and its
+/// The properties that all answers of one pipeline share: when it was sent and answered, and its
 /// confirmations.
 struct Settling {
     sent: Moment,

@@ -88,7 +88,7 @@ pub(crate) enum JoinedReply {
     Failed(Outcome),
 }
 
-/// What a common call did to a part that has to be sent by itself.
+/// The effect of a common call on a part that has to be sent by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     /// It has left the object as it was.

@@ -3,7 +3,8 @@
 use super::Router;
 use crate::protocol::time::Moment;
 
-/// What a client knows about its connections, without asking. See [`Client::health`](crate::Client::health).
+/// The state of a client's connections, as the client knows it without a request. See
+/// [`Client::health`](crate::Client::health).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {

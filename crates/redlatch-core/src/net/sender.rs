@@ -86,7 +86,7 @@ async fn send_many(session: &Session, request: &Request<'_>, asking: Asking) -> 
     send_merged(session, request, asking, &units).await
 }
 
-/// What one command of a pipeline stands for.
+/// The content of one command of a pipeline: one call, or several joined calls.
 enum Unit<'a> {
     One(&'a ScriptCall),
     /// A common call, and the places of its calls in the request.

@@ -1,4 +1,4 @@
-//! What a server's denial says about the right that a user lacks.
+//! Reads out of a server's denial which right a user lacks.
 
 use std::fmt;
 

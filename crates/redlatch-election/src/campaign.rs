@@ -9,7 +9,7 @@ use redlatch_core::{
 
 use crate::Term;
 
-/// What a campaign goes for.
+/// The object and the options of a campaign.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) client: Client,

@@ -9,7 +9,7 @@ use redlatch_core::{
 
 use crate::{Election, ScopedTerm, Term, campaign::Plan};
 
-/// What a leader does after its work has failed. The choice has no default: with one, either a
+/// The action of a leader whose work has failed. The choice has no default: with one, either a
 /// leader would give up its place for every hiccup, or a broken leader would keep the others from
 /// trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl FallibleElection {
     }
 }
 
-/// What follows a run of the work.
+/// The step that follows a run of the work.
 enum Next<T> {
     Done(T),
     Retry(Duration),

@@ -48,7 +48,7 @@ pub(crate) struct LookScript<'a> {
     pub(crate) key: &'a Key,
 }
 
-/// What `election/look.lua` found.
+/// The state that `election/look.lua` found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     Led {

@@ -1,4 +1,4 @@
-//! What the fair lock is to the core.
+//! The fair lock as a kind of exclusive hold in the core.
 
 use std::sync::LazyLock;
 

@@ -32,7 +32,7 @@ pub(crate) struct FencedWrite<'a> {
     pub(crate) what: Write<'a>,
 }
 
-/// What is written.
+/// The change that one call writes.
 pub(crate) enum Write<'a> {
     Set {
         value: &'a [u8],

@@ -52,7 +52,7 @@ pub(crate) struct CountDownScript<'a> {
     pub(crate) channel: &'a str,
 }
 
-/// What `latch/count_down.lua` did.
+/// The result of `latch/count_down.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     /// It has counted. `generation` is known unless a later one has begun.
@@ -122,7 +122,7 @@ pub(crate) struct LookScript<'a> {
     pub(crate) generations: &'a [u64],
 }
 
-/// What `latch/look.lua` found. The states are those of the requested generations, in order.
+/// The result of `latch/look.lua`. The states are those of the requested generations, in order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
     Set {

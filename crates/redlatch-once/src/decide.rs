@@ -1,5 +1,5 @@
-//! What to do about a job, given what the server knows. Pure: all times are arguments, in ms of the
-//! server's clock.
+//! Decides the next step for a job from the server's records. Pure: all times are arguments, in ms
+//! of the server's clock.
 
 use std::{cmp::Ordering, time::Duration};
 
@@ -45,7 +45,7 @@ pub(crate) struct Claim {
     pub(crate) slot: Slot,
 }
 
-/// What the caller wants.
+/// The options of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// The attempts that a slot may have.
@@ -59,7 +59,7 @@ pub(crate) struct Rules {
     pub(crate) at: Option<u64>,
 }
 
-/// What to do.
+/// The next step for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Claim a slot.

@@ -42,7 +42,7 @@ pub(crate) struct SlotClaim {
     pub(crate) state: Mutex<State>,
 }
 
-/// What the engine is not told.
+/// The part of a claim that the engine does not know.
 #[derive(Debug)]
 pub(crate) struct State {
     /// The last answer to the claim.

@@ -30,7 +30,7 @@ const RECORDS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(crate) struct Options {
     pub(crate) schedule: Option<Given>,
     pub(crate) offset: Option<Duration>,
-    /// What was wrong with an option when it was given.
+    /// The error of the first invalid option.
     pub(crate) fault: Option<String>,
     pub(crate) at: Option<u64>,
     pub(crate) retries: u32,

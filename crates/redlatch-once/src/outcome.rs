@@ -1,4 +1,4 @@
-//! What a call to run a job returns.
+//! The results of a call that runs a job.
 
 use std::{error, fmt, time::Duration};
 

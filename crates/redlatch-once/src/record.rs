@@ -1,4 +1,4 @@
-//! What the server knows of a run.
+//! The server's record of a run.
 
 use std::{fmt, time::Duration, time::SystemTime};
 

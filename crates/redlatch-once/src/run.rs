@@ -55,7 +55,7 @@ pub struct JobRun {
     attempt: u32,
 }
 
-/// What a look and a claim have led to.
+/// The result of a look and a claim.
 #[derive(Debug)]
 pub(crate) enum Next {
     Run(JobRun),

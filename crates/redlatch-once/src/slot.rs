@@ -1,11 +1,11 @@
-//! What a run of a job is for.
+//! The slot that a run of a job serves.
 
 use std::{
     fmt,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// What one run of a job is for. Each slot has one success.
+/// The slot that one run of a job serves. Each slot has one success.
 ///
 /// A slot and the token of the run are the key with which an effect is made once: the slot is the
 /// same if it runs again, and the token is greater.

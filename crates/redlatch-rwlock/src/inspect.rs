@@ -149,5 +149,5 @@ fn age(now: u64, since_micros: u64) -> Duration {
     Duration::from_millis(now.saturating_sub(since_micros / 1000))
 }
 
-/// What errors of inspection call the object.
+/// The name of the object's kind in errors of inspection.
 pub(crate) const NAMED: &str = "read_write_lock";

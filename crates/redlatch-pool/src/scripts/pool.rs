@@ -36,7 +36,7 @@ pub(crate) enum Change {
     Delete,
 }
 
-/// What `pool/change.lua` did.
+/// The result of `pool/change.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     /// The change was made; the number is the size after it, or the number of drained permits.
@@ -93,7 +93,7 @@ pub(crate) struct InspectScript<'a> {
     pub(crate) size: Option<u32>,
 }
 
-/// What `pool/inspect.lua` found.
+/// The state that `pool/inspect.lua` found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inspected {
     Set(Totals),

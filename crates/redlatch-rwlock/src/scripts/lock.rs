@@ -16,7 +16,7 @@ static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.inspect)
 static HOLDERS: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.holders));
 static FORCE: LazyLock<Script> = LazyLock::new(|| Script::new(&RWLOCK.force));
 
-/// What `rwlock/inspect.lua` found.
+/// The state that `rwlock/inspect.lua` found.
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) now: u64,

@@ -20,7 +20,7 @@ pub(crate) struct Counted {
     pub(crate) calls: BTreeMap<String, u64>,
 }
 
-/// What a server keeps.
+/// The memory and the connections that a server uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) bytes: f64,

@@ -15,7 +15,8 @@ use crate::{
     rounds::unique,
 };
 
-/// What is counted, the number of processes, and the number for each process.
+/// One point of the measurement: the unit that is counted, the number of processes, and the number
+/// of units for each process.
 struct Point {
     unit: &'static str,
     processes: usize,

@@ -1,4 +1,4 @@
-//! What the command does on systems with process groups.
+//! The command, on systems with process groups.
 
 mod address;
 mod args;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::exit::{Failure, USAGE, warn};
 
-/// What `--report` writes. Absent values are left out.
+/// The report that `--report` writes. Absent values are left out.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     /// The names.

@@ -26,7 +26,8 @@ pub(crate) fn builder(args: &ServerArgs) -> Result<ClientBuilder, Failure> {
         .client_name("redlatch-cli"))
 }
 
-/// What is wrong with the options of a client here is its address, or its prefix.
+/// Returns the failure of a client whose options are wrong. Here only the address or the prefix can
+/// be.
 fn of_address(error: redlatch::Error) -> Failure {
     let mut failure = Failure::from(error);
     if failure.code == USAGE {

@@ -1,4 +1,4 @@
-//! What workers do with holds, and what they record of them.
+//! The use of holds by workers, and its records.
 
 use std::{
     future::{Future, IntoFuture},

@@ -175,7 +175,7 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What a guardian knows.
+/// The state of a guardian.
 #[derive(Debug, Default)]
 struct Guarded {
     group: Option<Pid>,

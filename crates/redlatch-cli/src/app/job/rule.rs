@@ -35,7 +35,7 @@ impl Patience {
 
 const DEFAULT: Duration = Duration::from_secs(5);
 
-/// What to do to the group of a command.
+/// The signal to send to the group of a command, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,

@@ -24,7 +24,7 @@ pub(crate) struct Job<'a> {
     pub(crate) patience: Patience,
 }
 
-/// What a hold says about itself.
+/// The state of a hold.
 pub(crate) trait Lease {
     /// Returns how long the hold lasts if nothing renews it; zero after a loss.
     fn remaining(&self) -> Duration;

@@ -71,7 +71,7 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     finish(hold, outcome?, report).await
 }
 
-/// What a run holds.
+/// The locks or permits that a run holds.
 enum Hold {
     Locks(MultiGuard),
     Permits(SemaphorePermit, String),

@@ -20,7 +20,7 @@ pub(super) enum Deed {
     Works(Token),
 }
 
-/// What is known of one name.
+/// The known state of one name.
 #[derive(Debug, Default)]
 struct Known {
     /// The latest term that has begun, and the greatest token.
@@ -29,7 +29,7 @@ struct Known {
     fence: Fence,
 }
 
-/// What the server keeps of one fence.
+/// The server's record of one fence.
 #[derive(Clone, Debug, Default)]
 struct Fence {
     /// The highest token that has written.

@@ -110,7 +110,7 @@ fn election(worker: &Worker, name: usize) -> Election {
     }
 }
 
-/// What a leader does in one term.
+/// The work of a leader in one term.
 #[derive(Clone)]
 struct Shift {
     life: Arc<Life>,

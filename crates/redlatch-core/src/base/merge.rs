@@ -128,6 +128,16 @@ impl MergedCall {
         fits
     }
 
+    /// Tells whether the calls for which `other` stands could have been added here, if there was
+    /// room.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        std::ptr::eq(other.merging, self.merging)
+            && other.slot == self.slot
+            && other.dated == self.dated
+            && other.header.iter().eq(self.header.iter())
+            && (self.merging.objects == Objects::Each || other.keys.iter().eq(self.keys.iter()))
+    }
+
     fn push(&mut self, part: &Part<'_>) {
         // A call must not act after its own limit, so the earliest limit counts.
         self.act_before = self.act_before.min(part.act_before);

@@ -55,7 +55,8 @@ struct Queue {
 /// learn that the outcome is unknown.
 #[derive(Debug)]
 struct Joint {
-    call: MergedCall,
+    /// Nobody else owns it before it is sent.
+    call: Arc<MergedCall>,
     replies: Arc<Replies>,
     settled: bool,
 }
@@ -152,8 +153,8 @@ impl Batcher {
         // Older calls are full, or wait for calls of other kinds or slots.
         let mut newest = queue.calls.iter_mut().rev().take(OPEN);
         if let Some(joint) = newest.find_map(|joint| {
-            let joined = joint.call.add(&part);
-            joined.then_some(joint)
+            let call = Arc::get_mut(&mut joint.call)?;
+            call.add(&part).then_some(joint)
         }) {
             if joint.call.is_full() {
                 self.nudge.notify_one();
@@ -162,7 +163,7 @@ impl Batcher {
         }
         let first = queue.calls.is_empty();
         let joint = Joint {
-            call: MergedCall::of(&part),
+            call: Arc::new(MergedCall::of(&part)),
             replies: Arc::new(Replies::new(part.most())),
             settled: false,
         };
@@ -176,16 +177,28 @@ impl Batcher {
     }
 
     /// Sends the calls over `conn` until dropped.
-    pub(super) async fn run(
+    pub(super) fn run<'a>(
+        &'a self,
+        conn: &'a dyn Conn,
+        world: &'a World,
+        observe: impl Fn(Moment, u64) + 'a,
+    ) -> impl Future<Output = Infallible> + 'a {
+        // The tasks learn of the end even if the future is never polled.
+        let end = End(self);
+        async move { end.0.send_all(conn, world, observe).await }
+    }
+
+    async fn send_all(
         &self,
         conn: &dyn Conn,
         world: &World,
         observe: impl Fn(Moment, u64),
     ) -> Infallible {
-        let _end = End(self);
         // The scripts that were sent to the server with their text.
         let loaded = Mutex::new(Vec::new());
         let mut under_way = FuturesUnordered::new();
+        // The same calls, to compare others with them.
+        let mut sent = Vec::new();
         // How long the last call took.
         let mut took = Duration::ZERO;
         loop {
@@ -197,7 +210,9 @@ impl Batcher {
             // The tasks that are ready now join. Those of one reply go on before the next reply is
             // read, so that the server works on their calls meanwhile.
             yield_once().await;
-            while let Some(joint) = self.next(under_way.len(), took) {
+            sent.retain(|call| Arc::strong_count(call) > 1);
+            while let Some(joint) = self.next(&sent, took) {
+                sent.push(Arc::clone(&joint.call));
                 let command = joint.command(&loaded);
                 let sending = self.send(conn, world, &observe, &loaded, joint, command);
                 let mut sending = Box::pin(sending);
@@ -211,24 +226,27 @@ impl Batcher {
         }
     }
 
-    /// Removes the call that is to be sent next while `under_way` calls have no reply. `None` if
-    /// each call waits for more tasks to join. `took` is how long the last call took.
+    /// Removes the call that is to be sent next while the calls `sent` have no reply. `None` if each
+    /// call waits for more tasks to join. `took` is how long the last call took.
     ///
     /// Releases go first. A full server refuses to take anything, and it has more room after a
     /// release.
-    fn next(&self, under_way: usize, took: Duration) -> Option<Joint> {
-        let some = under_way < self.most_under_way(took);
-        let calls = &mut lock(&self.queue).calls;
-        let goes = |joint: &Joint| some || joint.call.is_full();
+    fn next(&self, sent: &[Arc<MergedCall>], took: Duration) -> Option<Joint> {
+        let most = self.most_under_way(took);
+        let goes = |joint: &Joint| {
+            let alike = sent.iter().filter(|call| call.is_like(&joint.call));
+            joint.call.is_full() || alike.count() < most
+        };
         let release = |joint: &Joint| !joint.call.is_dated() && goes(joint);
+        let calls = &mut lock(&self.queue).calls;
         let at = calls.iter().position(release);
         let at = at.or_else(|| calls.iter().position(goes))?;
         Some(calls.remove(at))
     }
 
-    /// Returns the number of calls under way from which a call waits until it is full, or until
-    /// another is answered. Otherwise, a client with several threads would send ever smaller calls,
-    /// because the tasks of one reply are never all ready at the same time.
+    /// Returns the number of calls under way from which a call that its tasks could have joined
+    /// waits until it is full. Otherwise, a client with several threads would send ever smaller
+    /// calls, because the tasks of one reply are never all ready at the same time.
     ///
     /// If the server is far away, all tasks may wait for it at the same time, in full calls.
     fn most_under_way(&self, took: Duration) -> usize {
@@ -519,21 +537,42 @@ mod tests {
         assert!(joined.is_some());
     }
 
+    /// Calls for these names, sent as one.
+    fn sent(names: &[&str]) -> Arc<MergedCall> {
+        let batcher = Batcher::new(Slots::Any);
+        for name in names {
+            join(&batcher, &call(name).dated());
+        }
+        Arc::clone(&batcher.next(&[], NEAR).unwrap().call)
+    }
+
     #[test]
-    fn call_waits_for_company_while_two_are_under_way() {
+    fn call_waits_for_company_while_two_like_it_are_under_way() {
+        let under_way = [sent(&["a"]), sent(&["b"])];
         let batcher = Batcher::new(Slots::Any);
         for name in ["x", "y"] {
             join(&batcher, &call(name).dated());
         }
-        assert!(batcher.next(2, NEAR).is_none());
+        assert!(batcher.next(&under_way, NEAR).is_none());
         join(&batcher, &call("z").dated());
-        let full = batcher.next(2, NEAR).unwrap();
+        let full = batcher.next(&under_way, NEAR).unwrap();
         assert_eq!(full.call.len(), 3);
         join(&batcher, &call("x").dated());
-        assert!(batcher.next(2, NEAR).is_none());
-        let part = batcher.next(1, NEAR).unwrap();
+        assert!(batcher.next(&under_way, NEAR).is_none());
+        let part = batcher.next(&under_way[..1], NEAR).unwrap();
         assert_eq!(part.call.len(), 1);
-        assert!(batcher.next(0, NEAR).is_none());
+        assert!(batcher.next(&[], NEAR).is_none());
+    }
+
+    #[test]
+    fn call_that_could_not_join_those_under_way_waits_for_nobody() {
+        let under_way = [sent(&["a", "b", "c"]), sent(&["d", "e", "f"])];
+        let batcher = Batcher::new(Slots::Any);
+        join(&batcher, &call("x"));
+        assert!(batcher.next(&under_way, NEAR).is_some());
+        let batcher = Batcher::new(Slots::Same);
+        join(&batcher, &call("x").dated());
+        assert!(batcher.next(&under_way, NEAR).is_some());
     }
 
     #[test]
@@ -541,28 +580,30 @@ mod tests {
         let batcher = Batcher::new(Slots::Any);
         join(&batcher, &call("x").dated());
         join(&batcher, &call("y"));
-        assert!(!batcher.next(0, NEAR).unwrap().call.is_dated());
-        assert!(batcher.next(0, NEAR).unwrap().call.is_dated());
-    }
-
-    #[test]
-    fn full_acquisition_does_not_wait_for_a_release_that_is_not_full() {
-        let batcher = Batcher::new(Slots::Any);
-        join(&batcher, &call("w"));
-        for name in ["x", "y", "z"] {
-            join(&batcher, &call(name).dated());
-        }
-        assert!(batcher.next(FEW, NEAR).unwrap().call.is_dated());
-        assert!(batcher.next(FEW, NEAR).is_none());
+        assert!(!batcher.next(&[], NEAR).unwrap().call.is_dated());
+        assert!(batcher.next(&[], NEAR).unwrap().call.is_dated());
     }
 
     #[test]
     fn more_calls_are_under_way_to_a_server_that_is_far_away() {
         let batcher = Batcher::new(Slots::Any);
         let _calls: Vec<_> = (0..4 * FULL).map(|_| batcher.begin()).collect();
+        let under_way: Vec<_> = ["a", "b", "c", "d"]
+            .iter()
+            .map(|name| sent(&[name]))
+            .collect();
+        join(&batcher, &call("x").dated());
+        assert!(batcher.next(&under_way[..3], NEAR).is_none());
+        assert!(batcher.next(&under_way, FAR).is_none());
+        assert!(batcher.next(&under_way[..3], FAR).is_some());
+    }
+
+    #[test]
+    fn calls_end_with_the_run() {
+        let batcher = Batcher::new(Slots::Any);
         join(&batcher, &call("x"));
-        assert!(batcher.next(3, NEAR).is_none());
-        assert!(batcher.next(4, FAR).is_none());
-        assert!(batcher.next(3, FAR).is_some());
+        drop(End(&batcher));
+        assert!(batcher.next(&[], NEAR).is_none());
+        assert!(batcher.join(&call("y"), &MERGING, 9).is_none());
     }
 }

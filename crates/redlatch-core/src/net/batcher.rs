@@ -185,7 +185,10 @@ impl Batcher {
     ) -> impl Future<Output = Infallible> + 'a {
         // The tasks learn of the end even if the future is never polled.
         let end = End(self);
-        async move { end.0.send_all(conn, world, observe).await }
+        async move {
+            let _end = end;
+            self.send_all(conn, world, observe).await
+        }
     }
 
     async fn send_all(
@@ -232,10 +235,10 @@ impl Batcher {
     /// Releases go first. A full server refuses to take anything, and it has more room after a
     /// release.
     fn next(&self, sent: &[Arc<MergedCall>], took: Duration) -> Option<Joint> {
-        let most = self.most_under_way(took);
+        let has_room = self.has_room(sent.len(), took);
         let goes = |joint: &Joint| {
-            let alike = sent.iter().filter(|call| call.is_like(&joint.call));
-            joint.call.is_full() || alike.count() < most
+            let waits = || sent.iter().any(|call| call.is_like(&joint.call));
+            joint.call.is_full() || has_room || !waits()
         };
         let release = |joint: &Joint| !joint.call.is_dated() && goes(joint);
         let calls = &mut lock(&self.queue).calls;
@@ -244,17 +247,13 @@ impl Batcher {
         Some(calls.remove(at))
     }
 
-    /// Returns the number of calls under way from which a call that its tasks could have joined
-    /// waits until it is full. Otherwise, a client with several threads would send ever smaller
-    /// calls, because the tasks of one reply are never all ready at the same time.
+    /// Tells whether a call may be sent although it is not full, and one like it is under way.
     ///
-    /// If the server is far away, all tasks may wait for it at the same time, in full calls.
-    fn most_under_way(&self, took: Duration) -> usize {
-        if took < FAR {
-            FEW
-        } else {
-            FEW.max(self.under_way.load(Relaxed) / FULL)
-        }
+    /// It usually may not. A client with several threads would send ever smaller calls, because the
+    /// tasks of one reply are never all ready at the same time. If the server is far away, all tasks
+    /// may wait for it at the same time, in full calls.
+    fn has_room(&self, sent: usize, took: Duration) -> bool {
+        took >= FAR && sent < self.under_way.load(Relaxed) / FULL
     }
 
     /// Sends one common call. If the server lacks the script, sends it again with its text. Returns
@@ -486,9 +485,6 @@ fn is_noscript(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
 }
 
-/// See [`Batcher::most_under_way`].
-const FEW: usize = 2;
-
 /// The number of tasks in a full call of most scripts.
 const FULL: usize = 16;
 
@@ -547,8 +543,8 @@ mod tests {
     }
 
     #[test]
-    fn call_waits_for_company_while_two_like_it_are_under_way() {
-        let under_way = [sent(&["a"]), sent(&["b"])];
+    fn call_waits_for_company_while_one_like_it_is_under_way() {
+        let under_way = [sent(&["a"])];
         let batcher = Batcher::new(Slots::Any);
         for name in ["x", "y"] {
             join(&batcher, &call(name).dated());
@@ -559,7 +555,7 @@ mod tests {
         assert_eq!(full.call.len(), 3);
         join(&batcher, &call("x").dated());
         assert!(batcher.next(&under_way, NEAR).is_none());
-        let part = batcher.next(&under_way[..1], NEAR).unwrap();
+        let part = batcher.next(&[], NEAR).unwrap();
         assert_eq!(part.call.len(), 1);
         assert!(batcher.next(&[], NEAR).is_none());
     }

@@ -7,10 +7,18 @@ const LISTENER: &str = "trap 'echo TERM >> got' TERM; trap 'echo INT >> got' INT
      trap 'echo HUP >> got' HUP; echo $$ > started; \
      while [ ! -e stop ]; do sleep 0.05; done; exit 5";
 
+/// Becomes its arguments, with the default actions of signals.
+const DEFAULTS: &str = "import os, signal, sys
+for one in (signal.SIGHUP, signal.SIGPIPE): signal.signal(one, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn term_int_and_hup_are_forwarded() {
     let world = World::new().await;
-    let child = world.start(&["run", "a", "--", "sh", "-c", LISTENER]);
+    // The tests themselves may run with HUP ignored, for instance by `nohup`.
+    let mut command = world.command_through(&["python3", "-c", DEFAULTS]);
+    command.args(["run", "a", "--", "sh", "-c", LISTENER]);
+    let child = command.spawn().unwrap();
     world.lines("started", 1).await;
     for (count, name) in ["TERM", "INT", "HUP"].into_iter().enumerate() {
         signal(pid_of(&child), name);

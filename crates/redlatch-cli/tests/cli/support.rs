@@ -70,10 +70,23 @@ impl World {
         self.command_at(&self.url(), args)
     }
 
+    /// Builds a call of the command by a program that becomes it. Its arguments are still missing.
+    pub(crate) fn command_through(&self, program: &[&str]) -> Command {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(REDLATCH);
+        self.equip(&mut command, &self.url());
+        command
+    }
+
     pub(crate) fn command_at(&self, url: &str, args: &[&str]) -> Command {
         let mut command = Command::new(REDLATCH);
+        command.args(args);
+        self.equip(&mut command, url);
         command
-            .args(args)
+    }
+
+    fn equip(&self, command: &mut Command, url: &str) {
+        command
             .current_dir(self.folder.path())
             .env("REDLATCH_URL", url)
             .env_remove("REDIS_URL")
@@ -81,7 +94,6 @@ impl World {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        command
     }
 
     pub(crate) async fn redlatch(&self, args: &[&str]) -> Output {

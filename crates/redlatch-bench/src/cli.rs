@@ -199,6 +199,7 @@ workloads, all of them if none is named:
   W4  one name, in several processes     W9  uncontended and held, over three masters
   W5  a semaphore                        W10 uncontended, every kind, 64 tasks
   W11 512 tasks, 200 names, 1 in 10 shared  W12 clients, holds and waiters: what each costs
+  W13 one task beside up to 512 busy ones
 
   --long      9 rounds of 2 s instead of 5 of 0.5 s, and holds watched for 30 s: an hour instead of ten minutes
   --rounds    so many rounds
@@ -237,11 +238,11 @@ mod tests {
     #[test]
     fn without_arguments_everything_is_measured_where_the_server_is() {
         let all = plan(&[]);
-        assert_eq!((all.workloads.len(), all.effort), (12, SHORT));
+        assert_eq!((all.workloads.len(), all.effort), (13, SHORT));
         assert!(all.latency.is_zero() && all.only.is_empty() && all.with.is_empty());
         let away = plan(&["--latency=1500us", "--only=redlatch,fair"]);
         assert_eq!(away.latency, Duration::from_micros(1_500));
-        assert_eq!((away.workloads.len(), away.only.len()), (10, 2));
+        assert_eq!((away.workloads.len(), away.only.len()), (11, 2));
     }
 
     #[test]
@@ -263,7 +264,7 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused_and_named() {
         let cases = [
-            (&["W13"][..], "unknown workload \"W13\""),
+            (&["W14"][..], "unknown workload \"W14\""),
             (&["W1", "--fast"], "unknown option \"--fast\""),
             (&["--fast=1"], "unknown option \"--fast\""),
             (&["--long=1"], "unknown option \"--long\""),

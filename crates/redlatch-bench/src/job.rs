@@ -31,6 +31,9 @@ pub(crate) enum Names {
     /// 512 tasks lock 200 names: 180 names have one task each, and the others share the remaining
     /// tasks.
     Mixed,
+    /// Each task locks its own name. The first one rests for [`PAUSE`] before each pair, and only
+    /// its times count.
+    Beside,
     /// All tasks lock the same name, which [`PERMITS`] tasks have at once, each for `hold`.
     Pool { hold: Duration },
 }
@@ -73,6 +76,9 @@ pub(crate) struct Handoffs {
     pub(crate) overlaps: usize,
 }
 
+/// The rest of the first task of [`Names::Beside`].
+pub(crate) const PAUSE: Duration = Duration::from_millis(1);
+
 /// The number of permits of a pool.
 pub(crate) const PERMITS: u32 = 8;
 
@@ -80,7 +86,7 @@ impl Job {
     /// Returns the name that this task locks.
     pub(crate) fn name(&self, task: usize) -> String {
         match self.names {
-            Names::Own => format!("{}:{task}", self.key),
+            Names::Own | Names::Beside => format!("{}:{task}", self.key),
             Names::Mixed if task < 180 => format!("{}:{task}", self.key),
             Names::Mixed => format!("{}:{}", self.key, 180 + task % 20),
             Names::One { .. } | Names::Pool { .. } => self.key.clone(),

@@ -134,7 +134,7 @@ impl Middle {
 pub(crate) fn timings(done: &Done, names: Names) -> Result<Sample, Failure> {
     let mut sample = Sample::new();
     let seen = match names {
-        Names::Own | Names::Mixed => done.latencies(),
+        Names::Own | Names::Mixed | Names::Beside => done.latencies(),
         Names::Pool { hold } => {
             sample.insert("max/min", done.unfairness());
             if !hold.is_zero() {

@@ -11,7 +11,7 @@ use tokio::{
 use super::{Failure, Lock, Session};
 use crate::{
     clock,
-    job::{Done, Held, Job, Names, TaskDone, Until},
+    job::{Done, Held, Job, Names, PAUSE, TaskDone, Until},
 };
 
 /// Starts the tasks together and returns when all have ended.
@@ -25,7 +25,13 @@ pub(crate) async fn drive(session: &Arc<dyn Session>, job: &Job) -> Result<Done,
             gate.wait().await;
             let end = End::of(until);
             match names {
-                Names::Own | Names::Mixed => alone(lock, end).await,
+                Names::Own | Names::Mixed => alone(lock, end, Duration::ZERO).await,
+                Names::Beside if number == 0 => alone(lock, end, PAUSE).await,
+                Names::Beside => {
+                    let mut done = alone(lock, end, Duration::ZERO).await?;
+                    done.latencies.clear();
+                    Ok(done)
+                }
                 Names::One { hold } => together(lock, u32::try_from(number)?, end, hold).await,
                 Names::Pool { hold } => pooled(lock, u32::try_from(number)?, end, hold).await,
             }
@@ -64,10 +70,15 @@ impl End {
     }
 }
 
-async fn alone(mut lock: Box<dyn Lock>, end: End) -> Result<TaskDone, Failure> {
+/// Runs a task on a name of its own. It rests for `pause` before each pair.
+async fn alone(mut lock: Box<dyn Lock>, end: End, pause: Duration) -> Result<TaskDone, Failure> {
     let mut done = TaskDone::default();
     let mut before = Instant::now();
     while !end.has_come(done.pairs) {
+        if !pause.is_zero() {
+            rest(pause).await?;
+            before = Instant::now();
+        }
         lock.acquire().await?;
         lock.release().await?;
         let now = Instant::now();

@@ -133,6 +133,7 @@ fn request(job: &Job) -> String {
         Names::One { hold } => ("one", hold),
         Names::Pool { hold } => ("pool", hold),
         Names::Mixed => ("mixed", Duration::ZERO),
+        Names::Beside => ("beside", Duration::ZERO),
     };
     let (ms, pairs) = match job.until {
         Until::Time(time) => (time.as_millis(), 0),
@@ -156,6 +157,7 @@ pub(crate) fn read_request(line: &str) -> Option<Job> {
             "one" => Names::One { hold },
             "pool" => Names::Pool { hold },
             "mixed" => Names::Mixed,
+            "beside" => Names::Beside,
             _ => return None,
         },
         tasks: tasks.parse().ok()?,

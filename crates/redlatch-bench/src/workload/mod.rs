@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The name and title of each workload.
-pub(crate) const ALL: [(&str, &str); 12] = [
+pub(crate) const ALL: [(&str, &str); 13] = [
     ("W1", "uncontended pairs of one task"),
     (
         "W2",
@@ -42,6 +42,7 @@ pub(crate) const ALL: [(&str, &str); 12] = [
         "512 tasks and 200 names, one in ten of them contended",
     ),
     (CAPACITY, "the cost of a client, a hold and a waiter"),
+    ("W13", "one task now and then, beside many busy ones"),
 ];
 
 /// The workload with more than one server.
@@ -99,6 +100,7 @@ async fn measure(
         "W6" => holds::kept(report, plan, &rig).await,
         "W7" => kinds::fair(report, plan, &rig).await,
         "W10" => pairs::every_kind(report, plan, &rig).await,
+        "W13" => pairs::beside(report, plan, &rig).await,
         "W11" => pairs::mixed(report, plan, &rig).await,
         _ => readers::crowd(report, plan, &rig).await,
     }

@@ -81,6 +81,31 @@ pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Result<
     Ok(report)
 }
 
+/// Measures one task that makes a pair now and then, with the given numbers of busy tasks beside it.
+/// All have names of their own.
+pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
+    let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
+    for name in [RAW, "redlatch", "rslock"] {
+        contenders.push(Box::new(own(name, rig).await?));
+    }
+    for busy in [0, 3, 64, 512] {
+        let case = Case {
+            label: format!("beside {busy}"),
+            names: Names::Beside,
+            tasks: busy + 1,
+            until: Until::Time(plan.effort.time),
+        };
+        let series = interleaved(rig, &mut contenders, &case, plan.effort.rounds).await?;
+        report.series.extend(series);
+    }
+    report.notes.push(
+        "p50 and p99 are of the task that rests for 1 ms before each pair; the other figures are of \
+         all tasks."
+            .to_owned(),
+    );
+    Ok(report)
+}
+
 /// Measures pairs of acquisition and release with these numbers of tasks.
 pub(super) async fn measure(
     report: &mut Report,

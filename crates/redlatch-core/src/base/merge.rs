@@ -5,6 +5,8 @@
 //! per name. A call that is not plain gets no answer from the common script, and is then sent by
 //! itself.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use super::script::{Merging, Objects, Script, ScriptCall};
 use crate::runtime::{Command, Strings};
 
@@ -76,6 +78,17 @@ impl<'a> Part<'a> {
         })
     }
 
+    /// Returns a hash of all that has to be equal in calls that merge. It is the same in each run.
+    pub(crate) fn class(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.merging.script.name(), self.slot, self.dated).hash(&mut hasher);
+        self.header().for_each(|item| item.hash(&mut hasher));
+        if self.merging.objects == Objects::One {
+            self.own_keys().for_each(|key| key.hash(&mut hasher));
+        }
+        hasher.finish()
+    }
+
     fn own_keys(&self) -> impl Iterator<Item = &'a [u8]> {
         self.merging.keys.iter().map(|&at| self.keys[at])
     }
@@ -126,16 +139,6 @@ impl MergedCall {
             self.push(part);
         }
         fits
-    }
-
-    /// Tells whether the calls for which `other` stands could have been added here, if there was
-    /// room.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        std::ptr::eq(other.merging, self.merging)
-            && other.slot == self.slot
-            && other.dated == self.dated
-            && other.header.iter().eq(self.header.iter())
-            && (self.merging.objects == Objects::Each || other.keys.iter().eq(self.keys.iter()))
     }
 
     fn push(&mut self, part: &Part<'_>) {

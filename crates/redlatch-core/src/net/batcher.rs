@@ -1,5 +1,7 @@
 //! Joins the calls of tasks that are ready at the same time.
 
+mod queue;
+
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
@@ -9,12 +11,12 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, Waker},
-    time::Duration,
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::{select, sync::Notify};
 
+use self::queue::{Answered, Queue};
 use super::World;
 use crate::{
     base::{
@@ -44,19 +46,13 @@ pub(super) struct Batcher {
     by_slot: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    calls: Vec<Joint>,
-    /// Whether the connection has ended.
-    ended: bool,
-}
-
 /// One call and the tasks that wait for its reply. If it is dropped without a reply, the tasks
 /// learn that the outcome is unknown.
 #[derive(Debug)]
 struct Joint {
-    /// Nobody else owns it before it is sent.
-    call: Arc<MergedCall>,
+    call: MergedCall,
+    /// The class of the call in the queue.
+    class: u64,
     replies: Arc<Replies>,
     settled: bool,
 }
@@ -146,31 +142,8 @@ impl Batcher {
         act_before: u64,
     ) -> Option<Joined> {
         let part = Part::of(call, merging, act_before, self.slots())?;
-        let mut queue = lock(&self.queue);
-        if queue.ended {
-            return None;
-        }
-        // Older calls are full, or wait for calls of other kinds or slots.
-        let mut newest = queue.calls.iter_mut().rev().take(OPEN);
-        if let Some(joint) = newest.find_map(|joint| {
-            let call = Arc::get_mut(&mut joint.call)?;
-            call.add(&part).then_some(joint)
-        }) {
-            if joint.call.is_full() {
-                self.nudge.notify_one();
-            }
-            return Some(Joined::new(&joint.replies));
-        }
-        let first = queue.calls.is_empty();
-        let joint = Joint {
-            call: Arc::new(MergedCall::of(&part)),
-            replies: Arc::new(Replies::new(part.most())),
-            settled: false,
-        };
-        let joined = Joined::new(&joint.replies);
-        queue.calls.push(joint);
-        drop(queue);
-        if first {
+        let (joined, wakes) = lock(&self.queue).join(&part)?;
+        if wakes {
             self.nudge.notify_one();
         }
         Some(joined)
@@ -200,64 +173,37 @@ impl Batcher {
         // The scripts that were sent to the server with their text.
         let loaded = Mutex::new(Vec::new());
         let mut under_way = FuturesUnordered::new();
-        // The same calls, to compare others with them.
-        let mut sent = Vec::new();
-        // How long the last call took.
-        let mut took = Duration::ZERO;
         loop {
             select! {
                 biased;
-                Some(last) = under_way.next(), if !under_way.is_empty() => took = last,
+                Some(answered) = under_way.next(), if !under_way.is_empty() => {
+                    lock(&self.queue).answered(answered);
+                }
                 () = self.nudge.notified() => {}
             }
             // The tasks that are ready now join. Those of one reply go on before the next reply is
             // read, so that the server works on their calls meanwhile.
             yield_once().await;
-            sent.retain(|call| Arc::strong_count(call) > 1);
-            while let Some(joint) = self.next(&sent, took) {
-                sent.push(Arc::clone(&joint.call));
+            while let Some(joint) = self.next() {
                 let command = joint.command(&loaded);
                 let sending = self.send(conn, world, &observe, &loaded, joint, command);
                 let mut sending = Box::pin(sending);
                 // The first poll sends the call. The stream polls its futures one after another,
                 // and would read replies first.
                 match poll_once(sending.as_mut()).await {
-                    Poll::Ready(last) => took = last,
+                    Poll::Ready(answered) => lock(&self.queue).answered(answered),
                     Poll::Pending => under_way.push(sending),
                 }
             }
         }
     }
 
-    /// Removes the call that is to be sent next while the calls `sent` have no reply. `None` if each
-    /// call waits for more tasks to join. `took` is how long the last call took.
-    ///
-    /// Releases go first. A full server refuses to take anything, and it has more room after a
-    /// release.
-    fn next(&self, sent: &[Arc<MergedCall>], took: Duration) -> Option<Joint> {
-        let has_room = self.has_room(sent.len(), took);
-        let goes = |joint: &Joint| {
-            let waits = || sent.iter().any(|call| call.is_like(&joint.call));
-            joint.call.is_full() || has_room || !waits()
-        };
-        let release = |joint: &Joint| !joint.call.is_dated() && goes(joint);
-        let calls = &mut lock(&self.queue).calls;
-        let at = calls.iter().position(release);
-        let at = at.or_else(|| calls.iter().position(goes))?;
-        Some(calls.remove(at))
+    /// Removes the call that is to be sent next. The lock ends with this function.
+    fn next(&self) -> Option<Joint> {
+        lock(&self.queue).next()
     }
 
-    /// Tells whether a call may be sent although it is not full, and one like it is under way.
-    ///
-    /// It usually may not. A client with several threads would send ever smaller calls, because the
-    /// tasks of one reply are never all ready at the same time. If the server is far away, all tasks
-    /// may wait for it at the same time, in full calls.
-    fn has_room(&self, sent: usize, took: Duration) -> bool {
-        took >= FAR && sent < self.under_way.load(Relaxed) / FULL
-    }
-
-    /// Sends one common call. If the server lacks the script, sends it again with its text. Returns
-    /// how long it took.
+    /// Sends one common call. If the server lacks the script, sends it again with its text.
     ///
     /// Each common call is a request of its own, so that the server works on one of them while the
     /// client builds the next, and a slow server is heard now and then.
@@ -269,8 +215,8 @@ impl Batcher {
         loaded: &Loaded,
         joint: Joint,
         command: Command,
-    ) -> Duration {
-        let sent = world.now();
+    ) -> Answered {
+        let (sent, class, tasks) = (world.now(), joint.class, joint.call.len());
         let mut outcome = conn.send(vec![command]).await.pop();
         if outcome.as_ref().is_some_and(is_noscript) {
             lock(loaded).clear();
@@ -280,7 +226,8 @@ impl Batcher {
         if let Some(outcome) = outcome {
             self.settle(world, observe, joint, outcome);
         }
-        world.now() - sent
+        let took = world.now() - sent;
+        Answered { class, tasks, took }
     }
 
     /// Passes the outcome of a common call on to its tasks.
@@ -356,10 +303,7 @@ struct End<'a>(&'a Batcher);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        let mut queue = lock(&self.0.queue);
-        queue.ended = true;
-        let calls = std::mem::take(&mut queue.calls);
-        drop(queue);
+        let calls = lock(&self.0.queue).end();
         for joint in calls {
             let why = "the connection has closed".to_owned();
             let reply = JoinedReply::Failed(Outcome::NotSent(why));
@@ -391,6 +335,15 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Joint {
+    fn new(part: &Part<'_>, class: u64) -> Self {
+        Self {
+            call: MergedCall::of(part),
+            class,
+            replies: Arc::new(Replies::new(part.most())),
+            settled: false,
+        }
+    }
+
     /// Builds its command, with the script's text if that was not sent before. A server that lacks
     /// the script would refuse all calls that are under way, and answer them late.
     fn command(&self, loaded: &Loaded) -> Command {
@@ -485,121 +438,6 @@ fn is_noscript(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Replied(Err(error)) if error.code == "NOSCRIPT")
 }
 
-/// The number of tasks in a full call of most scripts.
-const FULL: usize = 16;
-
-/// The time of a call from which the server counts as far away.
-const FAR: Duration = Duration::from_millis(1);
-
-/// The number of common calls that a call may join.
-const OPEN: usize = 16;
-
 /// The number of other calls under way from which a call waits for company. The simulator's tasks
 /// are few.
 const COMPANY: usize = if cfg!(redlatch_sim) { 1 } else { 4 };
-
-#[cfg(test)]
-mod tests {
-    use std::sync::LazyLock;
-
-    use redlatch_lua::REENTRANT;
-
-    use super::*;
-    use crate::{
-        base::{merge::Slots, script::Script},
-        protocol::name::{Key, Name, Prefix},
-    };
-
-    static SINGLE: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
-    static MERGING: LazyLock<Merging> = LazyLock::new(|| Merging {
-        script: Script::new(&REENTRANT.acquire_each),
-        keys: &[0],
-        objects: crate::base::script::Objects::Each,
-        shared: &[],
-        ids: &[0],
-        texts: &[],
-        most: 3,
-    });
-
-    const NEAR: Duration = Duration::from_micros(200);
-
-    fn call(name: &str) -> ScriptCall {
-        let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
-        ScriptCall::new(&SINGLE, &key).key(name).arg("c:1")
-    }
-
-    fn join(batcher: &Batcher, call: &ScriptCall) {
-        let joined = batcher.join(call, &MERGING, 9);
-        assert!(joined.is_some());
-    }
-
-    /// Calls for these names, sent as one.
-    fn sent(names: &[&str]) -> Arc<MergedCall> {
-        let batcher = Batcher::new(Slots::Any);
-        for name in names {
-            join(&batcher, &call(name).dated());
-        }
-        Arc::clone(&batcher.next(&[], NEAR).unwrap().call)
-    }
-
-    #[test]
-    fn call_waits_for_company_while_one_like_it_is_under_way() {
-        let under_way = [sent(&["a"])];
-        let batcher = Batcher::new(Slots::Any);
-        for name in ["x", "y"] {
-            join(&batcher, &call(name).dated());
-        }
-        assert!(batcher.next(&under_way, NEAR).is_none());
-        join(&batcher, &call("z").dated());
-        let full = batcher.next(&under_way, NEAR).unwrap();
-        assert_eq!(full.call.len(), 3);
-        join(&batcher, &call("x").dated());
-        assert!(batcher.next(&under_way, NEAR).is_none());
-        let part = batcher.next(&[], NEAR).unwrap();
-        assert_eq!(part.call.len(), 1);
-        assert!(batcher.next(&[], NEAR).is_none());
-    }
-
-    #[test]
-    fn call_that_could_not_join_those_under_way_waits_for_nobody() {
-        let under_way = [sent(&["a", "b", "c"]), sent(&["d", "e", "f"])];
-        let batcher = Batcher::new(Slots::Any);
-        join(&batcher, &call("x"));
-        assert!(batcher.next(&under_way, NEAR).is_some());
-        let batcher = Batcher::new(Slots::Same);
-        join(&batcher, &call("x").dated());
-        assert!(batcher.next(&under_way, NEAR).is_some());
-    }
-
-    #[test]
-    fn releases_go_first() {
-        let batcher = Batcher::new(Slots::Any);
-        join(&batcher, &call("x").dated());
-        join(&batcher, &call("y"));
-        assert!(!batcher.next(&[], NEAR).unwrap().call.is_dated());
-        assert!(batcher.next(&[], NEAR).unwrap().call.is_dated());
-    }
-
-    #[test]
-    fn more_calls_are_under_way_to_a_server_that_is_far_away() {
-        let batcher = Batcher::new(Slots::Any);
-        let _calls: Vec<_> = (0..4 * FULL).map(|_| batcher.begin()).collect();
-        let under_way: Vec<_> = ["a", "b", "c", "d"]
-            .iter()
-            .map(|name| sent(&[name]))
-            .collect();
-        join(&batcher, &call("x").dated());
-        assert!(batcher.next(&under_way[..3], NEAR).is_none());
-        assert!(batcher.next(&under_way, FAR).is_none());
-        assert!(batcher.next(&under_way[..3], FAR).is_some());
-    }
-
-    #[test]
-    fn calls_end_with_the_run() {
-        let batcher = Batcher::new(Slots::Any);
-        join(&batcher, &call("x"));
-        drop(End(&batcher));
-        assert!(batcher.next(&[], NEAR).is_none());
-        assert!(batcher.join(&call("y"), &MERGING, 9).is_none());
-    }
-}

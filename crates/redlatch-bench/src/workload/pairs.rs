@@ -81,8 +81,8 @@ pub(super) async fn mixed(mut report: Report, plan: &Plan, rig: &Rig) -> Result<
     Ok(report)
 }
 
-/// Measures one task that makes a pair now and then, with the given numbers of busy tasks beside it.
-/// All have names of their own.
+/// Measures one task that makes a pair now and then, with 0 to 512 busy tasks beside it. All have
+/// names of their own.
 pub(super) async fn beside(mut report: Report, plan: &Plan, rig: &Rig) -> Result<Report, Failure> {
     let mut contenders: Vec<Box<dyn Contender>> = Vec::new();
     for name in [RAW, "redlatch", "rslock"] {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Joined, Joint};
-use crate::base::merge::Part;
+use crate::base::{merge::Part, timeouts};
 
 /// The calls of a connection that are to be sent.
 ///
@@ -101,7 +101,7 @@ impl Queue {
             tasks,
             took,
         } = answered;
-        self.far = took >= FAR;
+        self.far = took >= timeouts::FAR_SERVER;
         let Some(class) = self.classes.get_mut(&id) else {
             return;
         };
@@ -168,9 +168,6 @@ impl Class {
 /// The number of tasks in a full call of most scripts.
 const FULL: usize = 16;
 
-/// The time of a call from which the server counts as far away.
-const FAR: Duration = Duration::from_millis(1);
-
 #[cfg(test)]
 mod tests {
     use std::sync::LazyLock;
@@ -207,7 +204,7 @@ mod tests {
         most: FULL,
     });
 
-    const NEAR: Duration = Duration::from_micros(200);
+    const NEAR: Duration = Duration::ZERO;
 
     fn call(name: &str, lease: u32) -> ScriptCall {
         let key = Key::new(&Prefix::default(), &Name::parse(name).unwrap());
@@ -324,7 +321,7 @@ mod tests {
 
     #[test]
     fn more_calls_are_under_way_to_a_server_that_is_far_away() {
-        for (took, goes) in [(NEAR, false), (FAR, true)] {
+        for (took, goes) in [(NEAR, false), (timeouts::FAR_SERVER, true)] {
             let mut queue = Queue::default();
             join(&mut queue, &call("a", 7));
             let other = send(&mut queue, 1);

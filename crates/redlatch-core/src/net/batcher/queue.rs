@@ -184,25 +184,20 @@ mod tests {
     };
 
     static SINGLE: LazyLock<Script> = LazyLock::new(|| Script::new(&REENTRANT.acquire));
-    static MERGING: LazyLock<Merging> = LazyLock::new(|| Merging {
-        script: Script::new(&REENTRANT.acquire_each),
-        keys: &[0],
-        objects: Objects::Each,
-        shared: &[1],
-        ids: &[0],
-        texts: &[],
-        most: 3,
-    });
+    static MERGING: LazyLock<Merging> = LazyLock::new(|| merging(3));
+    static WIDE: LazyLock<Merging> = LazyLock::new(|| merging(FULL));
 
-    static WIDE: LazyLock<Merging> = LazyLock::new(|| Merging {
-        script: Script::new(&REENTRANT.acquire_each),
-        keys: &[0],
-        objects: Objects::Each,
-        shared: &[1],
-        ids: &[0],
-        texts: &[],
-        most: FULL,
-    });
+    fn merging(most: usize) -> Merging {
+        Merging {
+            script: Script::new(&REENTRANT.acquire_each),
+            keys: &[0],
+            objects: Objects::Each,
+            shared: &[1],
+            ids: &[0],
+            texts: &[],
+            most,
+        }
+    }
 
     const NEAR: Duration = Duration::ZERO;
 

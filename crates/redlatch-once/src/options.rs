@@ -125,39 +125,9 @@ impl Options {
             return Err(invalid(fault));
         }
         let schedule = self.schedule().map_err(|fault| invalid(&fault))?;
-        let timed = !matches!(schedule, Schedule::Gap(_) | Schedule::Key(_));
-        if self.at.is_some() && !timed {
-            return Err(invalid("has `at`, which goes with `every` and `cron` only"));
-        }
-        if self.catch_up > CATCH_UP {
-            return Err(invalid(&format!(
-                "catches up on {} slots; at most {CATCH_UP} are allowed",
-                self.catch_up
-            )));
-        }
-        if self.catch_up > 0 && !timed {
-            return Err(invalid(
-                "has `catch_up`, which goes with `every` and `cron` only",
-            ));
-        }
-        if self.catch_up > 0 && self.at.is_some() {
-            return Err(invalid(
-                "has `catch_up` beside `at`, which means one slot only",
-            ));
-        }
-        if self.keep.is_some() && !matches!(schedule, Schedule::Key(_)) {
-            return Err(invalid("has `keep`, which goes with `slot` only"));
-        }
         let keep = self.keep.unwrap_or(RECORDS);
-        span("keep", keep).map_err(|fault| invalid(&fault))?;
-        if let Some(max_run) = self.max_run {
-            span("max_run", max_run).map_err(|fault| invalid(&fault))?;
-        }
-        if self.retry_pause > LONGEST {
-            return Err(invalid(&format!(
-                "has a retry_pause of {:?}; at most ten years are allowed",
-                self.retry_pause
-            )));
+        if let Some(fault) = self.fault_with(&schedule, keep) {
+            return Err(invalid(&fault));
         }
         let lease = self.lease.map(Lease::renewed).transpose();
         let lease = lease.map_err(|error: LeaseError| {
@@ -174,6 +144,38 @@ impl Options {
             max_run: self.max_run,
             lease,
         })
+    }
+
+    /// Returns what is wrong with the options besides the schedule and the lease.
+    fn fault_with(&self, schedule: &Schedule, keep: Duration) -> Option<String> {
+        let timed = !matches!(schedule, Schedule::Gap(_) | Schedule::Key(_));
+        if self.at.is_some() && !timed {
+            return Some("has `at`, which goes with `every` and `cron` only".to_owned());
+        }
+        if self.catch_up > CATCH_UP {
+            return Some(format!(
+                "catches up on {} slots; at most {CATCH_UP} are allowed",
+                self.catch_up
+            ));
+        }
+        if self.catch_up > 0 && !timed {
+            return Some("has `catch_up`, which goes with `every` and `cron` only".to_owned());
+        }
+        if self.catch_up > 0 && self.at.is_some() {
+            return Some("has `catch_up` beside `at`, which means one slot only".to_owned());
+        }
+        if self.keep.is_some() && !matches!(schedule, Schedule::Key(_)) {
+            return Some("has `keep`, which goes with `slot` only".to_owned());
+        }
+        if self.retry_pause > LONGEST {
+            return Some(format!(
+                "has a retry_pause of {:?}; at most ten years are allowed",
+                self.retry_pause
+            ));
+        }
+        let spans = [("keep", Some(keep)), ("max_run", self.max_run)];
+        let mut spans = spans.into_iter();
+        spans.find_map(|(what, time)| span(what, time?).err())
     }
 
     fn schedule(&self) -> Result<Schedule, String> {

@@ -250,6 +250,19 @@ mod tests {
             .unwrap()
     }
 
+    /// Keeps the only thread of `runtime` busy until the returned value is dropped.
+    fn occupy(runtime: &Runtime) -> mpsc::Sender<()> {
+        let (occupied, is_over) = mpsc::channel();
+        let (begun, has_begun) = mpsc::channel();
+        runtime.spawn(async move {
+            // The test waits for it.
+            let _ = begun.send(());
+            let _ = is_over.recv();
+        });
+        has_begun.recv().unwrap();
+        occupied
+    }
+
     async fn call(wire: &Wire, verb: &str, word: usize) -> Outcome {
         let command = Command::new(verb).arg(word.to_string());
         wire.exchange(vec![command]).await.swap_remove(0)
@@ -342,7 +355,16 @@ mod tests {
     fn the_connection_ends_with_its_owner_although_commands_were_combined() {
         let runtime = runtime();
         let (wire, has_ended) = wire(&runtime);
-        block_on(join_all((0..20).map(|n| call(&wire, "SAY", n))));
+        let call = |n| Box::pin(maybe_done(call(&wire, "SAY", n)));
+        let mut calls: Vec<_> = (0..20).map(call).collect();
+        // No answer arrives before all calls are under way.
+        let occupied = occupy(&runtime);
+        for call in &mut calls {
+            assert_eq!(call.now_or_never(), None);
+        }
+        drop(occupied);
+        block_on(join_all(calls.iter_mut()));
+        drop(calls);
         assert!(wire.combines());
         drop(wire);
         has_ended.recv_timeout(SOON).unwrap();

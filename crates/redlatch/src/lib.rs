@@ -16,6 +16,8 @@ pub use client::{Client, ClientBuilder};
 pub use objects::{Object, ObjectHolder, ObjectKind, ObjectState, Objects};
 #[doc(inline)]
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
+#[doc(hidden)]
+pub use redlatch_core::family::ServerAnswers;
 #[doc(inline)]
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Connection, Durability, Error, ErrorKind, Health, Held, HoldState,

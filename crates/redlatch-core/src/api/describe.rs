@@ -26,6 +26,8 @@ pub struct ServerAnswers {
 pub(crate) async fn describe(client: &Client) -> Result<Vec<ServerAnswers>, Error> {
     client.check_open()?;
     let deadline = client.now() + client.patience();
+    client.net().router.want();
+    client.net().router.known(deadline).await?;
     let mut all = Vec::new();
     for slot in client.net().router.one_slot_per_node() {
         all.push(describe_one(client, slot, deadline).await?);

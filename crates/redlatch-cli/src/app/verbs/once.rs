@@ -80,6 +80,11 @@ async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> R
     if let Some(failure) = failure {
         return Err(failure);
     }
+    if report.outcome == "lost" {
+        // Whether the server has recorded that or could not be told, the command was ended.
+        let why = "it could not be renewed in time, and the command was ended";
+        return Err(Failure::new(LOST, format!("lost: {why}")));
+    }
     conclude(args, once?, report)
 }
 
@@ -158,9 +163,6 @@ fn conclude(
 fn failed(error: &JobError<String>, report: &Report) -> Result<u8, Failure> {
     if report.outcome == "overran" {
         return Err(Failure::new(OVERRAN, error.to_string()));
-    }
-    if report.outcome == "lost" {
-        return Err(Failure::new(LOST, format!("lost: {error}")));
     }
     match (report.exit, report.signal) {
         (Some(code), _) => Ok(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),

@@ -39,7 +39,9 @@ fn assert_told(url: &str, code: i32, found: &str, advice: &str) {
     assert!(after.contains(advice), "{advice:?} is not in {after:?}");
 }
 
-const ALL: &str = "~redlatch:* &redlatch:* +@all";
+/// A user that was made for locking only, and one that may do anything else as well.
+const OWN: &str = "~redlatch:* resetchannels &redlatch:* +@all";
+const ALL: &str = "~* &* +@all";
 
 #[test]
 fn a_fit_server_has_no_fault() {
@@ -65,16 +67,28 @@ fn wrong_passwords_are_told() {
 #[test]
 fn missing_rights_are_told_with_a_line_that_grants_them() {
     for binary in ServerBinary::all() {
-        for missing in ["-zadd", "-evalsha", "-publish", "resetkeys"] {
-            let user = format!("app on >secret {ALL} {missing}");
+        for (rights, missing) in [
+            (OWN, "-zadd"),
+            (OWN, "-evalsha"),
+            (OWN, "-publish"),
+            (OWN, "resetkeys"),
+            (OWN, "resetchannels"),
+            (ALL, "-zadd -hset"),
+        ] {
+            let user = format!("app on >secret {rights} {missing}");
             let server = Server::start(&binary, ServerOptions::new().user(user));
             let url = format!("redis://app:secret@{}", server.address());
-            assert_told(&url, 77, "FAULT    rights", "ACL SETUSER app ~redlatch:*");
+            assert_told(&url, 77, "FAULT    rights", "ACL SETUSER app +eval");
             let (_, told) = doctor(&url);
             let line = told
                 .lines()
                 .find_map(|line| line.trim().strip_prefix("do: ACL"));
             let words: Vec<_> = line.unwrap().split_whitespace().collect();
+            assert!(
+                !words
+                    .iter()
+                    .any(|word| word.starts_with(['-']) || word.contains("reset"))
+            );
             server.command(&[&["ACL"], &words[..]].concat()).unwrap();
             let (code, told) = doctor(&url);
             assert_eq!(code, 0, "{missing}: {told}");

@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Client, Durability, Error, ErrorKind,
-    exclusive::{Exclusive, ForceRelease},
+    exclusive::{Exclusive, ForceRelease, LockInfo},
     family::{Internals, Lease},
 };
 
@@ -293,6 +293,22 @@ impl Election {
         Ok(observe::leader(
             observe::look(&self.client, &observed.key).await?,
         ))
+    }
+
+    /// Returns the hold of the present term as the server knows it: its owner, and how many
+    /// candidates wait. `None` if nobody leads. Costs one command. The answer may be outdated on
+    /// arrival and decides nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`leader`](Self::leader). `WrongKind` also if the candidates have chosen
+    /// [`fair`](Self::fair) and this handle has not, or the other way round.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn info(&self) -> Result<Option<LockInfo>, Error> {
+        self.exclusive().info().await
     }
 
     /// Returns a stream of who leads, for display and for forwarding. It decides nothing. The first

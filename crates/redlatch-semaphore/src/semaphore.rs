@@ -3,7 +3,9 @@
 use std::{fmt, time::Duration};
 
 use redlatch_core::Error;
-use redlatch_pool::{AcquirePermits, Flavour, Pool, TryAcquirePermits, TryAcquirePermitsFor};
+use redlatch_pool::{
+    AcquirePermits, Flavour, Pool, TryAcquirePermits, TryAcquirePermitsFor, Verdict,
+};
 
 use crate::{PermitHolder, SemaphorePermit, inspect};
 
@@ -144,6 +146,36 @@ impl Semaphore {
     /// It only reads.
     pub async fn holders(&self) -> Result<Vec<PermitHolder>, Error> {
         inspect::holders(&self.0).await
+    }
+
+    /// Ends one hold by its [`id`](crate::PermitHolder::id), whoever has it, and gives its permits
+    /// to others at once. Returns `true` if this call ended a hold whose lease was running. Costs
+    /// one command.
+    ///
+    /// **This breaks the limit by definition**: the holder may still be at work. Its guard learns
+    /// of it at its next renewal, with the cause [`Forgotten`](redlatch_core::LossCause::Forgotten);
+    /// a fixed lease learns of it only at its deadline.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`, `Permission`, `Auth`, `Closed`; `Unavailable`, or `OutcomeUnknown` if it may
+    /// have ended, when the server did not answer within the client's `patience`. Revoking it again
+    /// does no harm.
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop, the hold may have been ended or not.
+    pub async fn revoke(&self, id: &str) -> Result<bool, Error> {
+        let ended = self.0.end(&[id.to_owned()], None).await?;
+        // The answer to an earlier copy of this request may have been lost.
+        let ended = ended
+            .first()
+            .is_some_and(|(verdict, resent)| match verdict {
+                Verdict::Released(_) => true,
+                Verdict::Gone => *resent,
+                Verdict::Already(_) | Verdict::Expired => false,
+            });
+        Ok(ended)
     }
 
     /// Returns the name as it was given; `None` if it is invalid.

@@ -298,6 +298,28 @@ impl Client {
     }
 }
 
+#[doc(hidden)]
+impl Client {
+    /// Asks each server in use what it says about itself. For the command `redlatch doctor`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn ask_servers(&self) -> Result<Vec<redlatch_core::family::ServerAnswers>, Error> {
+        redlatch_core::family::Internals::ask_servers(&self.0).await
+    }
+
+    /// Lets the record of this client outlast it by `span`. For the command `redlatch hold`, whose
+    /// hold outlasts its process.
+    ///
+    /// # Cancel safety
+    ///
+    /// After a drop, the record may last that long or for an hour.
+    pub async fn keep_record(&self, span: std::time::Duration) -> Result<(), Error> {
+        redlatch_core::family::Internals::keep_record(&self.0, span).await
+    }
+}
+
 impl From<redlatch_core::Client> for Client {
     fn from(client: redlatch_core::Client) -> Self {
         Self(client)

@@ -4,6 +4,7 @@
 mod client;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod objects;
 
 /// Writes that refuse an outdated token: in Redis ([`Fence`](fence::Fence)), in the process
 /// ([`FenceGate`](fence::FenceGate)), and in databases ([`sql`](fence::sql)). Needs the feature
@@ -12,8 +13,11 @@ pub mod embedded;
 pub use redlatch_fence as fence;
 
 pub use client::{Client, ClientBuilder};
+pub use objects::{Object, ObjectHolder, ObjectKind, ObjectState, Objects};
 #[doc(inline)]
 pub use redlatch_core::exclusive::{Exclusive, ForceRelease, Holder, LockInfo, Locks};
+#[doc(hidden)]
+pub use redlatch_core::family::ServerAnswers;
 #[doc(inline)]
 pub use redlatch_core::{
     Acquire, Backoff, ClientId, Connection, Durability, Error, ErrorKind, Health, Held, HoldState,

@@ -79,6 +79,7 @@ pub mod latch;
 pub mod lock;
 pub mod merging;
 pub mod multi;
+pub mod objects;
 pub mod once;
 pub mod permits;
 pub mod releases;
@@ -118,6 +119,7 @@ kinds! {
     lock,
     merging,
     multi,
+    objects,
     once,
     permits,
     releases,

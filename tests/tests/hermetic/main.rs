@@ -21,6 +21,7 @@ mod lock;
 mod marks;
 mod multi;
 mod once;
+mod operate;
 mod outages;
 mod permits;
 mod polling;

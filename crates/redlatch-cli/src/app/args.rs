@@ -6,10 +6,20 @@ use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand};
 
 use super::span::parse;
 
-/// Run commands under distributed locks on Redis or Valkey.
+mod operate;
+mod see;
+mod work;
+
+pub(crate) use self::{
+    operate::{BreakArgs, HoldArgs, ReleaseArgs},
+    see::{DoctorArgs, LsArgs, ShowArgs, TimelineArgs, TopArgs, WaitArgs},
+    work::{ElectArgs, OnceArgs},
+};
+
+/// Run commands under distributed locks on Redis or Valkey, and see who holds what.
 ///
 /// `redlatch run NAME -- COMMAND` holds the lock NAME while COMMAND runs. If the lock is lost, the
-/// command is dead before anybody else can have the name.
+/// command is dead before anybody else can have the name. `redlatch ls` shows what is held.
 #[derive(Debug, Parser)]
 #[command(name = "redlatch", version, max_term_width = 100, after_help = AFTER)]
 pub(crate) struct Args {
@@ -46,6 +56,32 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(RunArgs),
+    Once(OnceArgs),
+    Elect(ElectArgs),
+    Ls(LsArgs),
+    Show(ShowArgs),
+    Top(TopArgs),
+    Wait(WaitArgs),
+    Hold(HoldArgs),
+    Release(ReleaseArgs),
+    Break(BreakArgs),
+    Doctor(DoctorArgs),
+    Timeline(TimelineArgs),
+    /// Print the manual page of redlatch, or of one verb.
+    ///
+    /// Show it with: redlatch man | man -l -
+    Man {
+        /// The verb.
+        #[arg(value_name = "VERB")]
+        verb: Option<String>,
+    },
+    /// Print a script that completes the command line in a shell.
+    ///
+    /// For bash: redlatch completions bash > ~/.local/share/bash-completion/completions/redlatch
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
     #[command(name = "__guardian", hide = true)]
     Guardian,
     #[command(name = "__launch", hide = true)]

@@ -6,6 +6,8 @@ use redlatch::{Error, ErrorKind};
 
 /// The command line is wrong, or names an object of another kind. As in `sysexits.h`.
 pub(crate) const USAGE: u8 = 64;
+/// A slot of a job has used up its attempts.
+pub(crate) const EXHAUSTED: u8 = 70;
 /// No server answers.
 pub(crate) const NO_SERVER: u8 = 69;
 /// The name is taken.
@@ -16,6 +18,8 @@ pub(crate) const LOST: u8 = 76;
 pub(crate) const RIGHTS: u8 = 77;
 /// There is no address, or a wrong one.
 pub(crate) const ADDRESS: u8 = 78;
+/// The command took longer than it may, as `timeout(1)` says it.
+pub(crate) const OVERRAN: u8 = 124;
 /// A failure of this program itself.
 pub(crate) const OWN: u8 = 125;
 /// The command cannot be executed.

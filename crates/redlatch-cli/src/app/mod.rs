@@ -5,10 +5,12 @@ mod args;
 mod clock;
 mod exit;
 mod job;
+mod out;
 mod report;
 mod session;
 mod span;
 mod verbs;
+mod view;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,10 @@ use std::{fs::File, io::Write, path::Path, time::Duration};
 
 use serde::Serialize;
 
-use super::exit::{Failure, USAGE, warn};
+use super::{
+    exit::{Failure, USAGE, warn},
+    job::{Cut, Ended, Outcome},
+};
 
 /// The report that `--report` writes. Absent values are left out.
 #[derive(Debug, Default, Serialize)]
@@ -17,8 +20,12 @@ pub(crate) struct Report {
     /// The owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
-    /// How it went: `ended`, `lost`, `busy` or `failed`.
+    /// How it went: `ended`, `lost`, `busy` or `failed`; of a job also `overran`, `done_before`,
+    /// `under_way` or `exhausted`.
     pub(crate) outcome: &'static str,
+    /// The slot of a job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slot: Option<String>,
     /// Why the hold was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) lost: Option<String>,
@@ -37,6 +44,22 @@ pub(crate) struct Report {
     pub(crate) ran_ms: u64,
     /// The exit code of redlatch.
     pub(crate) code: u8,
+}
+
+impl Report {
+    /// Takes over how the command has ended.
+    pub(crate) fn ended(&mut self, outcome: &Outcome) {
+        self.ran_ms = millis(outcome.ran);
+        match outcome.ended {
+            Ended::Exited(code) => self.exit = Some(code),
+            Ended::Signaled(signal) => self.signal = Some(signal),
+        }
+        self.outcome = match outcome.cut {
+            Some(Cut::Lost) => "lost",
+            Some(Cut::Overran) => "overran",
+            None => "ended",
+        };
+    }
 }
 
 /// The file of the report. It is opened before anything is acquired.

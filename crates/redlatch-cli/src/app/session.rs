@@ -28,7 +28,7 @@ pub(crate) fn builder(args: &ServerArgs) -> Result<ClientBuilder, Failure> {
 
 /// Returns the failure of a client whose options are wrong. Here only the address or the prefix can
 /// be.
-fn of_address(error: redlatch::Error) -> Failure {
+pub(crate) fn of_address(error: redlatch::Error) -> Failure {
     let mut failure = Failure::from(error);
     if failure.code == USAGE {
         failure.code = ADDRESS;

@@ -35,6 +35,36 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(sum)
 }
 
+/// A period and its offset, such as `1d+3h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Period {
+    pub(crate) span: Duration,
+    pub(crate) offset: Duration,
+}
+
+/// Reads a period such as `1d` or `1d+3h`.
+pub(crate) fn parse_period(text: &str) -> Result<Period, String> {
+    let (span, offset) = match text.split_once('+') {
+        Some((span, offset)) => (parse(span)?, parse(offset)?),
+        None => (parse(text)?, Duration::ZERO),
+    };
+    Ok(Period { span, offset })
+}
+
+/// Writes a span as a person reads it: two units at most, such as `3h12m` or `4.2s`.
+pub(crate) fn short(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    match seconds {
+        0..=9 => format!("{}.{}s", seconds, span.subsec_millis() / 100),
+        10..=59 => format!("{seconds}s"),
+        60..=3599 => format!("{minutes}m{rest:02}s"),
+        3600..=86_399 => format!("{hours}h{minutes:02}m"),
+        _ => format!("{days}d{hours:02}h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +95,31 @@ mod tests {
             "99999999999999999999s",
         ] {
             assert!(parse(text).unwrap_err().contains("30s"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_period_may_have_an_offset() {
+        let hours = |n: u64| Duration::from_secs(n * 3600);
+        let period = |span, offset| Ok(Period { span, offset });
+        assert_eq!(parse_period("1d+3h"), period(hours(24), hours(3)));
+        assert_eq!(parse_period("1h"), period(hours(1), Duration::ZERO));
+        for text in ["", "+3h", "1d+", "1d+3", "1d+1h+1h"] {
+            assert!(parse_period(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn spans_are_written_with_two_units() {
+        for (millis, text) in [
+            (0, "0.0s"),
+            (4_290, "4.2s"),
+            (59_999, "59s"),
+            (192_000, "3m12s"),
+            (3_600_000, "1h00m"),
+            (93_600_000, "1d02h"),
+        ] {
+            assert_eq!(short(Duration::from_millis(millis)), text);
         }
     }
 }

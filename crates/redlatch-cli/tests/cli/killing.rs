@@ -44,6 +44,76 @@ async fn a_silent_server_kills_the_command_before_anybody_else_has_the_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_and_leaders_are_dead_as_well_before_anybody_else_has_the_name() {
+    for (verb, code) in [
+        (&["once", "a", "--slot", "1", "--retries", "1"][..], 76),
+        (&["elect", "a"], 130),
+    ] {
+        let world = World::new().await;
+        let wire = Wire::to(&world).await;
+        let times = [
+            "--lease",
+            "6s",
+            "--kill-after",
+            "1s",
+            "--",
+            "sh",
+            "-c",
+            STUBBORN,
+        ];
+        let first = [verb, &times[..]].concat();
+        let child = world.command_at(&wire.url, &first).spawn().unwrap();
+        world.lines("beats", 3).await;
+        wire.cut();
+        let skipped = if verb[0] == "once" {
+            &["--skipped", "75"][..]
+        } else {
+            &[]
+        };
+        let next = [verb, skipped, &["--", "date", "+%s%N"]].concat();
+        let taken = loop {
+            let ran = world.redlatch(&next).await;
+            match ran.code {
+                0 => break ran.stdout.trim().parse::<u64>().unwrap(),
+                other => assert_eq!(other, 75, "{}", ran.stderr),
+            }
+        };
+        let beats = read_lines(&world.file("beats"));
+        let last: u64 = beats.last().unwrap().parse().unwrap();
+        assert!(
+            last < taken,
+            "{verb:?}: alive {} ns after that",
+            last - taken
+        );
+        if verb[0] == "elect" {
+            // It would campaign for ever.
+            signal(pid_of(&child), "INT");
+        }
+        let ended = finished(child).await;
+        assert_eq!(ended.code, code, "{verb:?}: {}", ended.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_server_gives_a_job_time_to_end() {
+    let world = World::new().await;
+    let wire = Wire::to(&world).await;
+    let polite =
+        "trap 'echo told > told; exit 0' TERM; echo up > started; while :; do sleep 0.1; done";
+    let job = [
+        "once", "a", "--slot", "1", "--lease", "4s", "--", "sh", "-c", polite,
+    ];
+    let child = world.command_at(&wire.url, &job).spawn().unwrap();
+    world.lines("started", 1).await;
+    wire.cut();
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 76, "{}", ended.stderr);
+    assert_eq!(read_lines(&world.file("told")), ["told"]);
+    let last = world.client().await.once("a").last().await.unwrap();
+    assert_ne!(last.unwrap().outcome, redlatch::once::JobOutcome::Done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_silent_server_gives_the_command_time_to_end() {
     let world = World::new().await;
     let wire = Wire::to(&world).await;

@@ -5,8 +5,15 @@
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
 
 mod address;
+mod doctor;
+mod elect;
 mod killing;
+mod manual;
+mod once;
+mod operate;
 mod run;
+mod see;
 mod signals;
 mod support;
 mod terminal;
+mod top;

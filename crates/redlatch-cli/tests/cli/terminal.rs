@@ -10,7 +10,7 @@ use tokio::{
 use crate::support::{GENEROUS, REDLATCH, World, read_lines};
 
 /// A program on a terminal of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     reader: OwnedReadPty,
     writer: OwnedWritePty,
     child: Child,
@@ -18,8 +18,19 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(world: &World, program: &str, args: &[&str]) -> Self {
+    pub(crate) fn start(world: &World, program: &str, args: &[&str]) -> Self {
+        Self::start_sized(world, program, args, (24, 80))
+    }
+
+    /// Starts a program on a terminal of so many rows and columns.
+    pub(crate) fn start_sized(
+        world: &World,
+        program: &str,
+        args: &[&str],
+        (rows, columns): (u16, u16),
+    ) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
+        pty.resize(pty_process::Size::new(rows, columns)).unwrap();
         let command = Command::new(program)
             .args(args)
             .env("REDLATCH_URL", world.url())
@@ -36,12 +47,12 @@ impl Terminal {
         }
     }
 
-    async fn press(&mut self, keys: &str) {
+    pub(crate) async fn press(&mut self, keys: &str) {
         self.writer.write_all(keys.as_bytes()).await.unwrap();
     }
 
     /// Reads until the terminal shows `text`, and forgets it and what was before it.
-    async fn until(&mut self, text: &str) {
+    pub(crate) async fn until(&mut self, text: &str) {
         let reading = async {
             let mut bytes = [0; 1024];
             while !self.shown.contains(text) {
@@ -55,7 +66,24 @@ impl Terminal {
         self.shown.drain(..end);
     }
 
-    async fn code(mut self) -> Option<i32> {
+    /// Reads until the picture on `screen` has `text`.
+    pub(crate) async fn until_seen(&mut self, screen: &mut vt100::Parser, text: &str) {
+        let reading = async {
+            let mut bytes = [0; 1024];
+            while !screen.screen().contents().contains(text) {
+                let n = self.reader.read(&mut bytes).await.unwrap();
+                screen.process(&bytes[..n]);
+            }
+        };
+        let found = timeout(GENEROUS, reading).await;
+        assert!(
+            found.is_ok(),
+            "no {text:?} in\n{}",
+            screen.screen().contents()
+        );
+    }
+
+    pub(crate) async fn code(mut self) -> Option<i32> {
         timeout(GENEROUS, self.child.wait())
             .await
             .unwrap()
@@ -149,4 +177,14 @@ async fn a_stop_key_stops_the_command_and_fg_continues_it() {
     shell.until("ready> ").await;
     shell.press("exit 4\n").await;
     assert_eq!(shell.code().await, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_list_says_so_on_a_terminal() {
+    let world = World::new().await;
+    let mut terminal = Terminal::start(&world, REDLATCH, &["ls", "orders"]);
+    terminal
+        .until("nothing matches orders (prefix redlatch); try a * at its end")
+        .await;
+    assert_eq!(terminal.code().await, Some(0));
 }

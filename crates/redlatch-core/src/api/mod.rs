@@ -7,6 +7,7 @@ pub(crate) mod client;
 mod close;
 pub(crate) mod config;
 mod connect;
+pub(crate) mod describe;
 mod health;
 mod parameters;
 mod start;

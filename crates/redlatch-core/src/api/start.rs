@@ -9,6 +9,7 @@ use crate::{
     api::{check, config::Config},
     base::{
         life::Life,
+        observe,
         owner::{ClientId, Numbers},
         rules::{Rule, Rules},
         timeouts,
@@ -72,6 +73,7 @@ impl Client {
     }
 
     fn assemble(config: Config, runtime: Arc<dyn Runtime>, metadata: Metadata) -> Self {
+        observe::describe();
         let rules = config.rules;
         let address = config.servers.topology.to_string().into();
         let shutdown = watch::Sender::new(false);

@@ -1,5 +1,7 @@
 //! All events, spans and metrics of the family. `docs/OBSERVABILITY.md` lists them.
 
+mod meter;
+
 use std::{fmt, time::Duration};
 
 use tracing::{Span, field};
@@ -37,8 +39,57 @@ impl Labels {
 pub(crate) fn wait_span(primitive: &dyn Primitive, owner: &impl fmt::Display) -> Span {
     tracing::debug_span!(
         target: "redlatch", "wait", kind = primitive.kind(), class = &*primitive.class(), name = %primitive.name(), %owner,
-        attempts = field::Empty, outcome = field::Empty
+        blocked_by = field::Empty, attempts = field::Empty, outcome = field::Empty
     )
+}
+
+/// Records in a wait span who holds the name.
+pub(crate) fn blocked(span: &Span, holder: &str) {
+    span.record("blocked_by", holder);
+}
+
+/// Describes all metrics to the recorder of this program.
+pub(crate) fn describe() {
+    meter::describe();
+}
+
+/// An acquisition that waits, for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Waiting(Labels);
+
+impl Waiting {
+    pub(crate) fn begin(primitive: &dyn Primitive) -> Self {
+        let labels = Labels::of(primitive);
+        meter::change("redlatch_waiting", &labels, 1.0);
+        Self(labels)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        meter::change("redlatch_waiting", &self.0, -1.0);
+    }
+}
+
+/// Records that an acquisition has ended without a grant: `busy` or `failed`.
+pub(crate) fn refused(labels: &Labels, outcome: &'static str) {
+    meter::count_with("redlatch_refused_total", labels, "outcome", outcome);
+}
+
+/// Records the beginning of a hold, which [`ended`] ends.
+pub(crate) fn begun(primitive: &dyn Primitive) {
+    // Without metrics, a hold costs nothing here.
+    if cfg!(feature = "metrics") {
+        meter::change("redlatch_held", &Labels::of(primitive), 1.0);
+    }
+}
+
+/// Tells that an acquisition waits for long for a hold of another client.
+pub(crate) fn long_wait(labels: &Labels, name: &str, holder: &str, waited: Duration) {
+    tracing::info!(
+        target: "redlatch", event = "long_wait", kind = labels.kind, class = &*labels.class, %name, holder,
+        seconds = waited.as_secs_f64(), "waiting for a name that another client holds"
+    );
 }
 
 /// Opens the span of one wait for the end of a phase.
@@ -91,6 +142,7 @@ pub(crate) fn ended(labels: &Labels, span: Option<&Span>, held: Duration, loss: 
     if let Some(span) = span {
         span.record("outcome", loss.map_or("released", LossCause::as_str));
     }
+    meter::change("redlatch_held", labels, -1.0);
     meter::record("redlatch_hold_seconds", labels, held.as_secs_f64());
 }
 
@@ -329,48 +381,4 @@ pub(crate) fn clocks_differ(difference: Duration, allowance: Duration) {
 /// Records that a sentinel reports a new master of `service`.
 pub(crate) fn switched(service: &str) {
     tracing::info!(target: "redlatch", event = "switch", service, "a sentinel says that the master has changed");
-}
-
-#[cfg(feature = "metrics")]
-mod meter {
-    use metrics::{counter, gauge, histogram};
-
-    use super::Labels;
-
-    pub(super) fn count(name: &'static str, labels: &Labels) {
-        counter!(name, "kind" => labels.kind, "class" => labels.class.to_string()).increment(1);
-    }
-
-    pub(super) fn count_with(
-        name: &'static str,
-        labels: &Labels,
-        key: &'static str,
-        value: &'static str,
-    ) {
-        counter!(name, "kind" => labels.kind, "class" => labels.class.to_string(), key => value)
-            .increment(1);
-    }
-
-    pub(super) fn count_bare(name: &'static str) {
-        counter!(name).increment(1);
-    }
-
-    pub(super) fn set_bare(name: &'static str, value: f64) {
-        gauge!(name).set(value);
-    }
-
-    pub(super) fn record(name: &'static str, labels: &Labels, value: f64) {
-        histogram!(name, "kind" => labels.kind, "class" => labels.class.to_string()).record(value);
-    }
-}
-
-#[cfg(not(feature = "metrics"))]
-mod meter {
-    use super::Labels;
-
-    pub(super) const fn count(_: &'static str, _: &Labels) {}
-    pub(super) const fn count_with(_: &'static str, _: &Labels, _: &'static str, _: &'static str) {}
-    pub(super) const fn count_bare(_: &'static str) {}
-    pub(super) const fn set_bare(_: &'static str, _: f64) {}
-    pub(super) const fn record(_: &'static str, _: &Labels, _: f64) {}
 }

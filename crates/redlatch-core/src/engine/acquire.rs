@@ -16,7 +16,7 @@ use super::{AcquireOptions, Held, QueueSlot, attempt::Attempt, subscriptions::Su
 use crate::{
     Client, Error, Owner,
     base::{
-        observe,
+        observe::{self, Labels, Waiting},
         primitive::{AcquireRequest, Primitive, Side},
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
@@ -61,6 +61,10 @@ struct Log {
     /// When to warn that this client seems to wait for itself. `None` after the warning.
     warn_at: Option<Moment>,
     requests: u32,
+    /// Whether the span names who holds the name.
+    blocked: bool,
+    /// Present from the first wait on.
+    waiting: Option<Waiting>,
     span: Span,
 }
 
@@ -158,6 +162,8 @@ impl<'a> Run<'a> {
                 started: now,
                 warn_at: Some(now + timeouts::SELF_WAIT),
                 requests: 0,
+                blocked: false,
+                waiting: None,
                 span,
             },
         };
@@ -175,6 +181,9 @@ impl<'a> Run<'a> {
             Err(_) => "failed",
         };
         observe::waited(&self.log.span, self.log.requests, outcome);
+        if outcome != "granted" {
+            observe::refused(&Labels::of(self.primitive.as_ref()), outcome);
+        }
         result
     }
 
@@ -189,6 +198,12 @@ impl<'a> Run<'a> {
             let step = self.client.next_step(&mut self.waiter, &queue, now);
             if !matches!(step, Step::Send(_)) {
                 self.checked = None;
+            }
+            if matches!(step, Step::AwaitTurn { .. } | Step::Wait { .. }) {
+                let primitive = self.primitive.as_ref();
+                self.log
+                    .waiting
+                    .get_or_insert_with(|| Waiting::begin(primitive));
             }
             match step {
                 Step::AwaitTurn { until, overdue } => self.await_turn(until, overdue).await?,

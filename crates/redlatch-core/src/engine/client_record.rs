@@ -107,7 +107,17 @@ impl ClientRecord {
 
     /// Writes the record.
     pub(crate) async fn announce(&self, net: &Net, deadline: Moment) -> Result<(), Error> {
-        let ttl = timeouts::RECORD_TTL.as_millis().to_string();
+        self.announce_for(net, deadline, timeouts::RECORD_TTL).await
+    }
+
+    /// Writes the record, which stays for `span` unless it is written again.
+    pub(crate) async fn announce_for(
+        &self,
+        net: &Net,
+        deadline: Moment,
+        span: Duration,
+    ) -> Result<(), Error> {
+        let ttl = span.as_millis().to_string();
         let session = net.session(self.slot, LinkClass::Command, deadline).await?;
         let text = self.text.get_or_init(|| {
             let connected_at = session.millis(net.world.now());

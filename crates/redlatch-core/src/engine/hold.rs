@@ -132,6 +132,7 @@ impl Hold {
 
     fn begin(client: &Client, granted: &Granted<'_>) -> Arc<Self> {
         let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
+        observe::begun(granted.primitive.as_ref());
         let span = observe::hold_span(granted.primitive.as_ref(), granted.owner, &granted.token);
         Arc::new(Self {
             id: client.numbers().draw(),

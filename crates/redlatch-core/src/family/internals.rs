@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Client, Error, Held, Metadata, Owner, Token,
+    api::describe,
     base::{
         observe::{self, Labels, RunEnded},
         primitive::Side,
@@ -12,8 +13,8 @@ use crate::{
         timeouts,
     },
     family::{
-        About, AcquireOptions, AttemptId, Changed, Primitive, TermEvent, Together, WatchOptions,
-        Watched,
+        About, AcquireOptions, AttemptId, Changed, Primitive, ServerAnswers, TermEvent, Together,
+        WatchOptions, Watched,
     },
     net::{Answered, LinkClass, Repeated},
     protocol::{
@@ -141,6 +142,27 @@ pub trait Internals {
             client.check_process()?;
             let deadline = client.now() + client.patience();
             client.0.record.read(client.net(), owner, deadline).await
+        }
+    }
+
+    /// Asks each server in use for `INFO` and for its time. Costs six commands per server.
+    fn ask_servers(&self) -> impl Future<Output = Result<Vec<ServerAnswers>, Error>> + Send {
+        let client = self.client();
+        async move { describe::describe(client).await }
+    }
+
+    /// Lets the record of this client outlast it: for `span`, and for an hour at least. A client
+    /// that goes on writes it anew. Costs one command.
+    ///
+    /// If the future is dropped, the record may stay for either time.
+    fn keep_record(&self, span: Duration) -> impl Future<Output = Result<(), Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_open()?;
+            let deadline = client.now() + client.patience();
+            let span = span.max(timeouts::RECORD_TTL);
+            let record = &client.0.record;
+            record.announce_for(client.net(), deadline, span).await
         }
     }
 

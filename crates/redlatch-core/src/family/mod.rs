@@ -11,7 +11,7 @@ pub(crate) mod member;
 mod scan;
 
 pub use crate::{
-    api::builder::AcquireMany,
+    api::{builder::AcquireMany, describe::ServerAnswers},
     base::{
         error::About,
         items::{Items, listed},
@@ -29,7 +29,10 @@ pub use crate::{
     engine::{
         AcquireOptions, Changed, OwnerChoice, Portion, REMEMBERED, Together, Wait, WatchOptions,
     },
-    family::{exclusive::Kind, scan::Scan},
+    family::{
+        exclusive::Kind,
+        scan::{Scan, stored_kind},
+    },
     protocol::{
         classify::{Obstacle, Redirect},
         lease::{Lease, LeaseError},

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Client, Error,
+    Client, Error, ErrorKind,
     protocol::{
         glob,
         name::{Key, Name},
@@ -78,6 +78,29 @@ impl Scan {
         }
         self.cursor = cursor.to_owned();
         Ok(Some(names))
+    }
+}
+
+/// Returns the kind of the object called `name` as the server stores it, such as `lock:1`. Returns
+/// `None` if there is no object, or if the key holds a value of another program. Costs one command.
+/// For the crates of this family.
+///
+/// # Errors
+///
+/// The errors of a request.
+///
+/// # Cancel safety
+///
+/// The function only reads.
+pub async fn stored_kind(client: &Client, name: &Name) -> Result<Option<String>, Error> {
+    client.check_open()?;
+    let key = client.key(name);
+    let command = Command::new("HGET").arg(key.as_str()).arg("k");
+    let deadline = client.now() + client.patience();
+    match client.net().ask(key.slot(), command, deadline).await {
+        Ok(reply) => Ok(reply.as_str().map(str::to_owned)),
+        Err(error) if error.kind() == ErrorKind::WrongKind => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -53,11 +53,12 @@ async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
 
     let mut counters = BTreeMap::new();
     let mut histograms = BTreeMap::new();
+    let mut gauges = BTreeMap::new();
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {
         let (name, labels) = key.key().clone().into_parts();
         for label in &labels {
             assert!(
-                ["kind", "class", "cause"].contains(&label.key()),
+                ["kind", "class", "cause", "outcome"].contains(&label.key()),
                 "{label:?}"
             );
             assert!(label.key() != "class" || label.value() == "tests");
@@ -69,15 +70,24 @@ async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
             DebugValue::Histogram(values) => {
                 histograms.insert(name.as_str().to_owned(), values.len());
             }
-            DebugValue::Gauge(_) => panic!("there are no gauges"),
+            DebugValue::Gauge(value) => {
+                gauges.insert(name.as_str().to_owned(), value.into_inner());
+            }
         }
     }
     assert_eq!(counters["redlatch_acquired_total"], 4);
     assert_eq!(counters["redlatch_contended_total"], 1);
+    assert_eq!(counters["redlatch_refused_total"], 1);
     assert_eq!(counters["redlatch_lost_total"], 1);
     assert!(counters["redlatch_renewals_total"] >= 3);
     assert!(counters["redlatch_undone_total"] >= 1);
     assert!(counters["redlatch_reconnects_total"] >= 1);
+    let gauges: Vec<_> = gauges
+        .iter()
+        .map(|(name, value)| (&**name, *value))
+        .collect();
+    let over = [("redlatch_held", 0.0), ("redlatch_waiting", 0.0)];
+    assert_eq!(gauges, over, "all that began has ended");
     for name in [
         "redlatch_wait_seconds",
         "redlatch_hold_seconds",
@@ -85,6 +95,74 @@ async fn metrics_are_labelled_by_kind_and_class_and_never_by_name() {
     ] {
         assert_eq!(histograms[name], 4, "{name}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gauges_show_what_is_held_and_waited_for() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let guard = metrics::set_default_local_recorder(&recorder);
+    // A snapshot of this recorder sets all values to zero.
+    let mut sums = BTreeMap::new();
+    let mut gauges = || {
+        for (key, _, text, value) in snapshotter.snapshot().into_vec() {
+            if let DebugValue::Gauge(value) = value {
+                assert!(text.is_some(), "{key:?} is described");
+                let name = key.key().name().to_owned();
+                *sums.entry(name).or_insert(0.0) += value.into_inner();
+            }
+        }
+        let gauge = |name: &str| sums.get(name).copied().unwrap_or_default();
+        (gauge("redlatch_held"), gauge("redlatch_waiting"))
+    };
+    let backend = Backend::embedded();
+    let (holder, waiter) = (backend.client().await, backend.client().await);
+    let held = holder.lock("x").lock().await.unwrap();
+    assert_eq!(
+        gauges(),
+        (1.0, 0.0),
+        "who is granted at once has not waited"
+    );
+    let first = waiter.lock("x");
+    let waits = tokio::spawn(first.lock().into_future());
+    let abandoned = tokio::spawn(first.lock().into_future());
+    backend.pass(100 * MS).await;
+    assert_eq!(gauges(), (1.0, 2.0));
+    abandoned.abort();
+    backend.pass(100 * MS).await;
+    assert_eq!(gauges(), (1.0, 1.0));
+    held.release().await.unwrap();
+    let second = waits.await.unwrap().unwrap();
+    assert_eq!(gauges(), (1.0, 0.0));
+    second.release().await.unwrap();
+    assert_eq!(gauges(), (0.0, 0.0));
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_wait_names_its_holder() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter("redlatch=debug")
+        .with_span_events(FmtSpan::CLOSE)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let guard = tracing::subscriber::set_default(subscriber);
+    tracing::callsite::rebuild_interest_cache();
+    let backend = Backend::embedded();
+    let (holder, waiter) = (backend.client().await, backend.client().await);
+    let held = holder.lock("x").lock().await.unwrap();
+    let other = waiter.lock("x");
+    assert!(other.try_lock_for(20_000 * MS).await.unwrap().is_none());
+    drop((guard, second));
+    let text = log.text();
+    let owner = held.owner();
+    assert!(text.contains(&format!("blocked_by=\"{owner}\"")), "{text}");
+    let event = format!("event=\"long_wait\" kind=\"lock\" class=\"\" name=x holder=\"{owner}\"");
+    assert_eq!(text.matches(&event).count(), 1, "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use redlatch::{Held, HoldState, LossCause, MultiGuard, SemaphorePermit};
+use rustix::process::Signal;
 use tokio::{select, time::sleep};
 
 use super::{
@@ -93,6 +94,8 @@ pub(crate) struct Outcome {
     pub(crate) ended: Ended,
     pub(crate) cut: Option<Cut>,
     pub(crate) ran: Duration,
+    /// TERM or INT was forwarded to the command.
+    pub(crate) told_to_end: bool,
 }
 
 impl Outcome {
@@ -117,6 +120,7 @@ pub(crate) async fn supervise(
     let mut running = Running::start(job, started + lease.remaining(), signals)?;
     let mut rule = Rule::new(job.patience, started);
     let mut killed_at = None;
+    let mut told_to_end = false;
     loop {
         // The clock is read first: a deadline that is a little too early does no harm.
         let now = clock::now();
@@ -142,7 +146,10 @@ pub(crate) async fn supervise(
         }
         select! {
             event = signals.next() => match event {
-                Event::Forward(signal) => running.send(signal),
+                Event::Forward(signal) => {
+                    told_to_end |= signal != Signal::HUP;
+                    running.send(signal);
+                }
                 Event::Child => running.follow_stops(),
                 Event::Stop => running.stop(),
             },
@@ -154,6 +161,7 @@ pub(crate) async fn supervise(
         ended: running.finish()?,
         cut: rule.cut(),
         ran,
+        told_to_end,
     })
 }
 

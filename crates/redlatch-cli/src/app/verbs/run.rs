@@ -9,7 +9,7 @@ use crate::app::{
     args::{RunArgs, ServerArgs},
     clock,
     exit::{BUSY, Failure, warn},
-    job::{Cut, Ended, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
+    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
     report::{Report, ReportFile, millis},
     session,
 };
@@ -177,15 +177,7 @@ async fn under(
         Hold::Locks(guard) => supervise(&job, guard, signals).await?,
         Hold::Permits(permit, _) => supervise(&job, permit, signals).await?,
     };
-    report.ran_ms = millis(outcome.ran);
-    match outcome.ended {
-        Ended::Exited(code) => report.exit = Some(code),
-        Ended::Signaled(signal) => report.signal = Some(signal),
-    }
-    report.outcome = match outcome.cut {
-        Some(Cut::Lost) => "lost",
-        Some(Cut::Overran) | None => "ended",
-    };
+    report.ended(&outcome);
     Ok(outcome)
 }
 

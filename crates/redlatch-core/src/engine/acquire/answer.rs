@@ -127,7 +127,7 @@ impl Run<'_> {
                     .add(self.primitive.key().as_str().as_bytes(), now);
                 let prompt = self.waiter.on_busy(now, busy);
                 self.prompt_others(prompt);
-                self.warn_of_itself(&holder, now);
+                self.blocked_by(&holder, now);
             }
             Answer::Late => {
                 let why = "the server gets requests too late to act";
@@ -226,13 +226,26 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Warns once if this client seems to wait for itself.
-    fn warn_of_itself(&mut self, holder: &str, now: Moment) {
-        let own = ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client());
-        if own && self.log.warn_at.is_some_and(|warn_at| now >= warn_at) {
-            self.log.warn_at = None;
-            let labels = Labels::of(self.primitive.as_ref());
-            observe::waits_for_itself(&labels, self.primitive.name(), holder);
+    /// Records who holds the name. Tells once of a long wait for it, and warns if this client seems
+    /// to wait for itself.
+    fn blocked_by(&mut self, holder: &str, now: Moment) {
+        if holder.is_empty() {
+            return;
+        }
+        if !self.log.blocked {
+            self.log.blocked = true;
+            observe::blocked(&self.log.span, holder);
+        }
+        if self.log.warn_at.is_none_or(|warn_at| now < warn_at) {
+            return;
+        }
+        self.log.warn_at = None;
+        let labels = Labels::of(self.primitive.as_ref());
+        let name = self.primitive.name();
+        if ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client()) {
+            observe::waits_for_itself(&labels, name, holder);
+        } else {
+            observe::long_wait(&labels, name, holder, now - self.log.started);
         }
     }
 

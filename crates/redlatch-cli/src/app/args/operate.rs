@@ -1,0 +1,69 @@
+//! The options of the verbs by which an operator steps in.
+
+use std::time::Duration;
+
+use clap::{ArgGroup, Args as ClapArgs};
+
+use crate::app::span::parse;
+
+/// Hold a name without a process, such as during maintenance.
+///
+/// Prints the handle that gives the name back: redlatch release HANDLE. The name is free at the
+/// latest when the time of --for is over. Nothing renews the hold.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(group = ArgGroup::new("kind").args(["fair", "write"]))]
+pub(crate) struct HoldArgs {
+    /// The name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Time after which the name is free again; 1s to 30d.
+    #[arg(long = "for", value_name = "SPAN", value_parser = parse)]
+    pub(crate) span: Duration,
+    /// Why, for others to see with the hold.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// Wait at most that long for the name, then exit with 75. Default: do not wait.
+    #[arg(short, long, value_name = "SPAN", value_parser = parse, default_value = "0s")]
+    pub(crate) wait: Duration,
+    /// Use a fair lock.
+    #[arg(long)]
+    pub(crate) fair: bool,
+    /// Use the write side of a read-write lock.
+    #[arg(long)]
+    pub(crate) write: bool,
+}
+
+/// Give back what hold has taken.
+///
+/// Exits with 76 if the hold is over already.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct ReleaseArgs {
+    /// The handle that hold has printed, TOKEN@NAME.
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handle: String,
+}
+
+/// End the hold of somebody else.
+///
+/// By default the renewal of the hold is forbidden. The holder is told at its next renewal, its
+/// lease runs out, and exclusion is kept. With --now the name is free at once, while the holder may
+/// still be at work: two may work at the same time.
+///
+/// Without --token or --owner, the holder is shown and the terminal is asked. Without a terminal
+/// nothing is broken.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(group = ArgGroup::new("which").args(["token", "owner"]))]
+pub(crate) struct BreakArgs {
+    /// The name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// End the hold with this fencing token only, as ls --long shows it.
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<u64>,
+    /// End the holds of this owner only, as ls --long shows it. Permits have no token.
+    #[arg(long, value_name = "OWNER")]
+    pub(crate) owner: Option<String>,
+    /// Free the name at once instead of forbidding the renewal.
+    #[arg(long)]
+    pub(crate) now: bool,
+}

@@ -1,0 +1,130 @@
+//! The options of the verbs that only look.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, ValueEnum};
+use redlatch::ObjectKind;
+
+use crate::app::span::parse;
+
+/// List what is held: locks, permits, elections, latches and jobs.
+///
+/// Shows the objects of all kinds whose name matches PATTERN, one line per holder, ordered by name.
+/// A lock that nobody holds is not listed. Visits all keys of the server in small steps.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct LsArgs {
+    /// Names to show: * for any text, ? for one character, [a-z], and \ before a literal one.
+    #[arg(value_name = "PATTERN", default_value = "*")]
+    pub(crate) pattern: String,
+    /// Show objects of that kind only; may be given several times.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) kind: Vec<KindArg>,
+    /// Also show tokens, owners, and the last runs of jobs.
+    #[arg(short, long)]
+    pub(crate) long: bool,
+    /// Write one object of JSON per line, in no order; with --watch one line per change.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Look again and again until a signal ends it.
+    #[arg(long)]
+    pub(crate) watch: bool,
+    /// Time between two looks of --watch; at least 100ms.
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = parse)]
+    pub(crate) every: Duration,
+}
+
+/// A kind of object on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KindArg {
+    Lock,
+    Fair,
+    Rw,
+    Semaphore,
+    Permits,
+    Latch,
+    Once,
+    Election,
+}
+
+impl KindArg {
+    pub(crate) fn is(self, kind: &ObjectKind) -> bool {
+        match self {
+            Self::Lock => *kind == ObjectKind::Lock,
+            Self::Fair => *kind == ObjectKind::FairLock,
+            Self::Rw => *kind == ObjectKind::ReadWriteLock,
+            Self::Semaphore => *kind == ObjectKind::Semaphore,
+            Self::Permits => *kind == ObjectKind::PermitExpirableSemaphore,
+            Self::Latch => *kind == ObjectKind::CountDownLatch,
+            Self::Once => *kind == ObjectKind::Job,
+            Self::Election => {
+                matches!(kind, ObjectKind::Election | ObjectKind::FairElection)
+            }
+        }
+    }
+}
+
+/// Show one name: who holds it, since when, for how long, and who waits.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct ShowArgs {
+    /// The name.
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Write one object of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Show what is held, live on a terminal.
+///
+/// Keys: up and down choose a line, / filters by text, b ends the chosen hold with its lease after
+/// asking, q ends the display.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct TopArgs {
+    /// Names to show, as in ls.
+    #[arg(value_name = "PATTERN", default_value = "*")]
+    pub(crate) pattern: String,
+    /// Time between two looks; at least 100ms.
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = parse)]
+    pub(crate) every: Duration,
+}
+
+/// Wait until names are free, and take nothing.
+///
+/// A name is free while nobody holds it: a semaphore while a permit is available, a latch when it
+/// is open, a job while no run is under way. All names have been free once, each at its own time;
+/// when this returns, somebody else may have them again. To hold a name, use run.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct WaitArgs {
+    /// Wait at most that long, then exit with 75. Default: as long as it takes.
+    #[arg(short, long, value_name = "SPAN", value_parser = parse)]
+    pub(crate) wait: Option<Duration>,
+    /// Names to wait for.
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+}
+
+/// Check address, server, rights and speed, and say what to do about each fault.
+///
+/// Exits with 0 if all is well or only warned of, otherwise with the code of the first fault.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct DoctorArgs {
+    /// Write one object of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Draw who held what and when, from a recording.
+///
+/// Record with: redlatch ls --watch --json > holds.jsonl
+///
+/// The page is one HTML file that needs nothing else: a lane per client, a bar per hold, with zoom
+/// and search.
+#[derive(Clone, Debug, ClapArgs)]
+pub(crate) struct TimelineArgs {
+    /// The recording. Default: the standard input.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Write the page to FILE instead of the standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}

@@ -1,0 +1,163 @@
+//! `redlatch break`: the end of somebody else's hold.
+
+use redlatch::{Client, Object, ObjectHolder, ObjectKind};
+
+use crate::app::{
+    args::{BreakArgs, ServerArgs},
+    exit::{Failure, warn},
+    out::{self, clean},
+    session,
+    span::short,
+    view::{rows, titles, who},
+};
+
+/// How a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// At once.
+    Now,
+    /// With its lease: its renewal is forbidden.
+    AfterLease,
+}
+
+/// Runs the verb.
+pub(crate) async fn run(server: &ServerArgs, args: &BreakArgs) -> Result<u8, Failure> {
+    let client = session::connect(server, "redlatch break").await?;
+    let done = attempt(&client, args).await;
+    session::close(&client).await;
+    out::print(&done?)?;
+    Ok(0)
+}
+
+async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
+    let name = clean(&args.name);
+    let Some(object) = client.object(&args.name).await? else {
+        return Ok(format!("nobody holds {name}: nothing to break\n"));
+    };
+    let how = if args.now { How::Now } else { How::AfterLease };
+    check(&object, how)?;
+    let named = args.token.is_some() || args.owner.is_some();
+    let is_named = |holder: &&ObjectHolder| {
+        let token = holder.token.map(|token| token.as_u64());
+        args.token.is_none_or(|wanted| token == Some(wanted))
+            && args
+                .owner
+                .as_ref()
+                .is_none_or(|wanted| holder.owner == *wanted)
+    };
+    let chosen: Vec<_> = object.holders.iter().filter(is_named).collect();
+    if chosen.is_empty() {
+        return Ok(format!("no such hold of {name}: nothing to break\n"));
+    }
+    if !named && !confirmed(&object, how).await? {
+        return Ok("nothing was broken\n".to_owned());
+    }
+    let mut told = String::new();
+    for holder in chosen {
+        let who = who(holder);
+        let line = match (end(client, &object, holder, how).await?, how) {
+            (true, How::Now) => format!("{name} was taken from {who}, who may still be at work\n"),
+            (true, How::AfterLease) => format!(
+                "{name} is not renewed any more for {who}, and free in {} at the latest\n",
+                short(holder.remaining)
+            ),
+            (false, _) => format!("the hold of {who} was over already\n"),
+        };
+        told.push_str(&line);
+    }
+    Ok(told)
+}
+
+/// Shows the holder and asks, if there is one holder and somebody to ask.
+async fn confirmed(object: &Object, how: How) -> Result<bool, Failure> {
+    let name = clean(&object.name);
+    let table = out::table(&titles(true), &rows(object, true));
+    warn(&format!("{name} is held\n{}", table.trim_end()));
+    if object.holders.len() > 1 {
+        return Err(Failure::usage(
+            "several hold it; name one with --owner or --token",
+        ));
+    }
+    if !out::can_ask() {
+        return Err(Failure::usage(
+            "without a terminal, name the hold with --token or --owner",
+        ));
+    }
+    out::ask(match how {
+        How::Now => "Free it at once, while the holder may still be at work?",
+        How::AfterLease => "Forbid its renewal, so that the holder is told and the lease runs out?",
+    })
+    .await
+}
+
+/// Refuses what cannot be broken, and says what else to do.
+pub(crate) fn check(object: &Object, how: How) -> Result<(), Failure> {
+    let name = clean(&object.name);
+    let why = match object.kind {
+        ObjectKind::Semaphore | ObjectKind::PermitExpirableSemaphore if how == How::AfterLease => {
+            "permits can only be ended at once; add --now, or stop the holder".to_owned()
+        }
+        ObjectKind::CountDownLatch => "nobody holds a latch".to_owned(),
+        ObjectKind::Job => "a run of a job cannot be broken; stop its process".to_owned(),
+        ObjectKind::Other(ref kind) => format!("this redlatch does not know the kind {kind:?}"),
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!("{name}: {why}")))
+}
+
+/// Ends one hold. Returns whether it was there.
+pub(crate) async fn end(
+    client: &Client,
+    object: &Object,
+    holder: &ObjectHolder,
+    how: How,
+) -> Result<bool, Failure> {
+    let name = &object.name;
+    let force = match object.kind {
+        ObjectKind::Lock => client.lock(name).force_release(),
+        ObjectKind::FairLock => client.fair_lock(name).force_release(),
+        ObjectKind::Election => client.election(name).force_release(),
+        ObjectKind::FairElection => client.election(name).fair().force_release(),
+        ObjectKind::ReadWriteLock => return end_side(client, name, holder, how).await,
+        ObjectKind::Semaphore => return Ok(client.semaphore(name).revoke(&holder.owner).await?),
+        ObjectKind::PermitExpirableSemaphore => {
+            let Ok(id) = holder.owner.parse() else {
+                return Ok(false);
+            };
+            let released = client.permit_expirable_semaphore(name).release(&id).await?;
+            return Ok(released == redlatch::permits::PermitRelease::Released);
+        }
+        _ => return Ok(false),
+    };
+    let Some(token) = holder.token else {
+        return Ok(false);
+    };
+    let force = force.token(token);
+    Ok(match how {
+        How::Now => force.await?,
+        How::AfterLease => force.after_lease().await?,
+    })
+}
+
+async fn end_side(
+    client: &Client,
+    name: &str,
+    holder: &ObjectHolder,
+    how: How,
+) -> Result<bool, Failure> {
+    let lock = client.read_write_lock(name);
+    let mut ended = 0;
+    for found in lock.holders().await? {
+        let same = found.owner == holder.owner
+            && Some(found.access) == holder.access
+            && Some(found.token) == holder.token;
+        if same {
+            let force = lock.force_release().holder(&found);
+            ended += match how {
+                How::Now => force.await?,
+                How::AfterLease => force.after_lease().await?,
+            };
+        }
+    }
+    Ok(ended > 0)
+}

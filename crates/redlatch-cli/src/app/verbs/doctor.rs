@@ -1,0 +1,428 @@
+//! `redlatch doctor`: what is wrong with address, server, rights or speed.
+
+mod findings;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use redlatch::{Client, Error, ErrorKind, ServerAnswers};
+
+use self::findings::Findings;
+use crate::app::{
+    address,
+    args::{DoctorArgs, ServerArgs},
+    exit::{Failure, NO_SERVER},
+    out, session,
+};
+
+/// The commands that a user needs, as in the README.
+const RIGHTS: &str = "+eval +evalsha +time +hget +hmget +hset +hdel +hgetall +hscan \
+    +pexpire +pttl +persist +zadd +zrem +zremrangebyscore +zcount +zcard +zscore +zrange \
+    +zrangebyscore +zrank +zpopmin +publish +subscribe +unsubscribe +ping +set +get +del +scan \
+    +info +client|setname";
+
+/// A round trip that is longer than this slows every lock down.
+const FAR: Duration = Duration::from_millis(5);
+
+/// How long the servers may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How many pairs of acquire and release are measured.
+const PAIRS: u32 = 50;
+
+/// Runs the verb.
+pub(crate) async fn run(server: &ServerArgs, args: &DoctorArgs) -> Result<u8, Failure> {
+    let mut findings = Findings::default();
+    examine(server, &mut findings).await;
+    out::print(&if args.json {
+        findings.json()
+    } else {
+        findings.text()
+    })?;
+    Ok(findings.code)
+}
+
+async fn examine(server: &ServerArgs, findings: &mut Findings) {
+    let url = match address::find(server) {
+        Ok(url) => url,
+        Err(failure) => {
+            findings.fault(
+                "address",
+                failure.code,
+                failure.message,
+                "give an address of one line",
+            );
+            return;
+        }
+    };
+    findings.ok("address", without_password(&url));
+    let Some(servers) = reach(server, &url, findings).await else {
+        return;
+    };
+    if describe(&servers, &url, findings) {
+        use_it(server, findings).await;
+    }
+}
+
+/// The answers of all servers, and when they were asked.
+struct Answers {
+    servers: Vec<ServerAnswers>,
+    before: Duration,
+    elapsed: Duration,
+}
+
+/// Asks the servers what they are. Connecting in the usual way would write, which a replica
+/// refuses.
+async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Option<Answers> {
+    let builder = match session::builder(server) {
+        Ok(builder) => builder,
+        Err(failure) => {
+            findings.fault(
+                "address",
+                failure.code,
+                failure.message,
+                "see redlatch help",
+            );
+            return None;
+        }
+    };
+    let builder = builder.application("redlatch doctor").patience(PATIENCE);
+    let asked = async {
+        let client = builder.connect_lazy()?;
+        let before = now();
+        let servers = client.ask_servers().await;
+        let elapsed = now().saturating_sub(before);
+        session::close(&client).await;
+        Ok::<_, Error>(Answers {
+            servers: servers?,
+            before,
+            elapsed,
+        })
+    };
+    let error = match asked.await {
+        Ok(answers) => {
+            findings.ok("reach", "the server answers and accepts user and password");
+            return Some(answers);
+        }
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    let failure = session::of_address(error.clone());
+    match error.kind() {
+        ErrorKind::Auth => findings.fault(
+            "login",
+            failure.code,
+            text,
+            "check user and password of the address; redis-cli ACL WHOAMI shows who they are",
+        ),
+        ErrorKind::Permission => rights_missing(server, url, failure.code, text, findings),
+        ErrorKind::Unavailable | ErrorKind::OutcomeUnknown => findings.fault(
+            "reach",
+            failure.code,
+            text,
+            "check host and port, that the server runs, firewalls, and rediss:// against redis://",
+        ),
+        ErrorKind::InvalidOption => findings.fault(
+            "address",
+            failure.code,
+            text,
+            "write it as redis://[user[:password]@]host[:port][/database]; check --prefix too",
+        ),
+        _ => findings.fault(
+            "reach",
+            failure.code,
+            text,
+            "see docs/errors.md of redlatch",
+        ),
+    }
+    None
+}
+
+/// Looks at what the servers say about themselves. Returns whether it is worth to go on.
+fn describe(answers: &Answers, url: &str, findings: &mut Findings) -> bool {
+    let servers = &answers.servers;
+    let clustered = url.contains("+cluster://");
+    let found_before = findings.code;
+    if servers.len() > 1 || clustered {
+        findings.ok(
+            "topology",
+            format!("a cluster of {} masters", servers.len()),
+        );
+    }
+    for server in servers {
+        let address = &server.address;
+        match &server.info {
+            None => findings.warn(
+                "server",
+                format!("{address} does not say what it is"),
+                "allow +info to have version, role and eviction policy checked",
+            ),
+            Some(info) => {
+                let single = servers.len() == 1 && !clustered;
+                look_at(address, info, single, is_direct(url), findings);
+            }
+        }
+        let trip = server.round_trip;
+        let text = format!("{address}: {} for a round trip", micros(trip));
+        if trip > FAR {
+            findings.warn(
+                "round trip",
+                text,
+                "every acquisition takes one: run closer to the server",
+            );
+        } else {
+            findings.ok("round trip", text);
+        }
+        clock(address, server.time, answers, findings);
+    }
+    findings.code == found_before
+}
+
+/// Checks version, role, topology and eviction policy.
+fn look_at(address: &str, info: &str, single: bool, direct: bool, findings: &mut Findings) {
+    let field = |name: &str| {
+        let mut lines = info.lines();
+        lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+    };
+    let version = field("redis_version").unwrap_or_default();
+    let shown = match field("valkey_version") {
+        Some(valkey) => format!("{address} is Valkey {valkey}"),
+        None => format!("{address} is of version {version}"),
+    };
+    if is_old(version) {
+        findings.fault(
+            "version",
+            NO_SERVER,
+            format!("{shown}, which is too old"),
+            "use Redis 6.2 or later, or Valkey",
+        );
+    } else {
+        findings.ok("version", shown);
+    }
+    if single && field("cluster_enabled") == Some("1") {
+        findings.fault(
+            "topology",
+            NO_SERVER,
+            format!("{address} belongs to a cluster"),
+            &format!("write the address as redis+cluster://{address}"),
+        );
+    } else if single {
+        findings.ok(
+            "topology",
+            if direct {
+                "one given server"
+            } else {
+                "one master in charge"
+            },
+        );
+    }
+    match field("role") {
+        Some("slave") => {
+            let host = field("master_host").unwrap_or("unknown");
+            let port = field("master_port").unwrap_or_default();
+            findings.fault(
+                "role",
+                NO_SERVER,
+                format!("{address} is a replica of {host}:{port} and takes no writes"),
+                "connect to the master, or name all servers with redis+replicas:// or \
+                 redis+sentinel://",
+            );
+        }
+        Some(role) => findings.ok("role", format!("{address} is a {role}")),
+        None => {}
+    }
+    match field("maxmemory_policy") {
+        Some("noeviction") => findings.ok("eviction", format!("{address} evicts nothing")),
+        Some(policy) => findings.warn(
+            "eviction",
+            format!("{address} evicts keys when it is full ({policy}), locks too"),
+            "redis-cli CONFIG SET maxmemory-policy noeviction, and in its configuration file",
+        ),
+        None => {}
+    }
+}
+
+/// Compares a clock with that of this machine. Holds are measured by spans, so that is a hint only.
+fn clock(address: &str, time: Duration, answers: &Answers, findings: &mut Findings) {
+    let (early, late) = (answers.before, answers.before + answers.elapsed);
+    let apart = early.saturating_sub(time).max(time.saturating_sub(late));
+    if time < Duration::from_secs(1_000_000_000) {
+        findings.fault(
+            "clock",
+            NO_SERVER,
+            format!("the clock of {address} stands before 2001"),
+            "set the clock of the server",
+        );
+    } else if apart > Duration::from_secs(10) {
+        findings.warn(
+            "clock",
+            format!("the clock of {address} and that of this machine are {apart:.0?} apart"),
+            "locks work with that; slots of once follow the server: set the wrong one of the two",
+        );
+    } else {
+        findings.ok(
+            "clock",
+            format!("the clock of {address} agrees with this machine"),
+        );
+    }
+}
+
+/// Runs the library's own check, which needs all rights, and measures a pair.
+async fn use_it(server: &ServerArgs, findings: &mut Findings) {
+    let Ok(builder) = session::builder(server) else {
+        return;
+    };
+    let connected = builder
+        .application("redlatch doctor")
+        .token_retention(Duration::from_secs(10))
+        .connect()
+        .await;
+    let client = match connected {
+        Ok(client) => client,
+        Err(error) => {
+            let text = error.to_string();
+            let failure = Failure::from(error.clone());
+            let url = address::find(server).unwrap_or_default();
+            match error.kind() {
+                ErrorKind::Permission => {
+                    rights_missing(server, &url, failure.code, text, findings);
+                }
+                ErrorKind::ServerFull => findings.fault(
+                    "memory",
+                    failure.code,
+                    text,
+                    "raise maxmemory, or remove keys of other programs",
+                ),
+                _ => findings.fault(
+                    "server",
+                    failure.code,
+                    text,
+                    "see docs/errors.md of redlatch",
+                ),
+            }
+            return;
+        }
+    };
+    findings.ok("rights", "the user may do all that locks need");
+    match pairs(&client).await {
+        Ok(each) => findings.ok(
+            "pair",
+            format!("{} to acquire and release a lock", micros(each)),
+        ),
+        Err(failure) => findings.fault("pair", failure.code, failure.message, "see above"),
+    }
+    session::close(&client).await;
+}
+
+/// Returns the median time of an acquisition with its release.
+async fn pairs(client: &Client) -> Result<Duration, Failure> {
+    let lock = client.lock(format!("redlatch-doctor-{}", client.id()));
+    let mut spans = Vec::new();
+    for _ in 0..PAIRS {
+        let began = client.now();
+        lock.lock().await?.release().await?;
+        spans.push(client.now() - began);
+    }
+    spans.sort_unstable();
+    Ok(spans.get(spans.len() / 2).copied().unwrap_or_default())
+}
+
+/// Tells which rights are missing, with a line that takes none away. A server refuses a pattern for
+/// a user who may use all keys or all channels, so patterns are added where they are missing.
+fn rights_missing(server: &ServerArgs, url: &str, code: u8, text: String, findings: &mut Findings) {
+    let (user, prefix) = (user(url), &server.prefix);
+    let mut advice = format!("ACL SETUSER {user} {RIGHTS}");
+    if text.contains(&format!("~{prefix}")) || text.contains(" key") {
+        advice.push_str(&format!(" ~{prefix}:*"));
+    }
+    if text.contains(&format!("&{prefix}")) || text.contains(" channel") {
+        advice.push_str(&format!(" &{prefix}:*"));
+    }
+    findings.fault("rights", code, text, &advice);
+}
+
+/// Returns the user of an address.
+fn user(url: &str) -> &str {
+    let login = authority(url)
+        .rsplit_once('@')
+        .map_or("", |(login, _)| login);
+    match login.split(':').next() {
+        Some("") | None => "default",
+        Some(user) => user,
+    }
+}
+
+fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
+}
+
+/// Returns the address without the password.
+fn without_password(url: &str) -> String {
+    let authority = authority(url);
+    let Some((login, _)) = authority.rsplit_once('@') else {
+        return url.to_owned();
+    };
+    match login.split_once(':') {
+        Some((user, _)) => url.replacen(login, &format!("{user}:***"), 1),
+        None => url.to_owned(),
+    }
+}
+
+/// Tells whether an address names one server that is never looked for.
+fn is_direct(url: &str) -> bool {
+    !url.split("://").next().unwrap_or_default().contains('+')
+}
+
+fn is_old(version: &str) -> bool {
+    let mut numbers = version
+        .split('.')
+        .map(|number| number.parse().unwrap_or(0_u32));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version < (6, 2)
+}
+
+fn micros(span: Duration) -> String {
+    format!("{:.2} ms", span.as_secs_f64() * 1000.0)
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for (url, shown) in [
+            ("redis://app:a@b:c@h:1/0", "redis://app:***@h:1/0"),
+            ("rediss://:secret@h", "rediss://:***@h"),
+            ("redis://app@h", "redis://app@h"),
+            ("redis://h/x", "redis://h/x"),
+        ] {
+            assert_eq!(without_password(url), shown);
+            assert!(!without_password(url).contains("secret"));
+        }
+        assert_eq!(user("redis://app:x@h"), "app");
+        assert_eq!(user("redis://:x@h"), "default");
+    }
+
+    #[test]
+    fn the_rights_are_those_of_the_readme() {
+        let readme = include_str!("../../../../../README.md");
+        let line = readme.split("ACL SETUSER app").nth(1).unwrap();
+        let line = line.split("```").next().unwrap();
+        let wanted: Vec<_> = line
+            .split_whitespace()
+            .filter(|word| word.contains('+'))
+            .collect();
+        let ours: Vec<_> = RIGHTS
+            .split_whitespace()
+            .filter(|word| word.contains('+'))
+            .collect();
+        assert_eq!(wanted, ours);
+    }
+}

@@ -1,0 +1,199 @@
+//! `redlatch elect`: a command while this process leads.
+
+use std::time::Duration;
+
+use redlatch::{Client, Election, ErrorKind, LossCause, Term};
+use serde::Serialize;
+use tokio::{
+    select,
+    sync::{Mutex, Notify},
+    time::sleep,
+};
+
+use crate::app::{
+    args::{ElectArgs, ServerArgs},
+    exit::{Failure, warn},
+    job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
+    out, session,
+    view::{VERSION, line, since_1970},
+};
+
+/// The longest pause after a failure.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A command that ran for this long has not failed at once.
+const STEADY: Duration = Duration::from_secs(60);
+
+/// Runs the verb.
+pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
+    if args.observe {
+        return observe(server, args).await;
+    }
+    let patience = Patience::of(&args.kill)?;
+    let program = Program::find(&args.command)?;
+    let mut signals = Signals::listen()?;
+    let application = program.words.first().map(|word| word.to_string_lossy());
+    let application = application.unwrap_or_default();
+    let client = select! {
+        client = session::connect(server, &application) => client?,
+        signal = signals.end() => return Ok(code_of(signal)),
+    };
+    let led = campaign(&client, args, &program, patience, &mut signals).await;
+    session::close(&client).await;
+    led
+}
+
+/// What follows the end of a command.
+enum End {
+    /// The program ends.
+    Over(Result<u8, Failure>),
+    /// The name is given back, and the command runs again when this process leads again.
+    Again(Duration),
+}
+
+async fn campaign(
+    client: &Client,
+    args: &ElectArgs,
+    program: &Program,
+    patience: Patience,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let mut pause = args.pause;
+    let signals = Mutex::new(signals);
+    loop {
+        let ran = match lead(client, args, program, patience, &signals).await? {
+            End::Over(code) => return code,
+            End::Again(ran) => ran,
+        };
+        if ran >= STEADY {
+            pause = args.pause;
+        }
+        let mut signals = signals.lock().await;
+        select! {
+            () = sleep(pause) => {}
+            signal = signals.end() => return Ok(code_of(signal)),
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Campaigns, and runs the command until it ends. After a lost term it campaigns again.
+async fn lead(
+    client: &Client,
+    args: &ElectArgs,
+    program: &Program,
+    patience: Patience,
+    signals: &Mutex<&mut Signals>,
+) -> Result<End, Failure> {
+    let started = Notify::new();
+    let mut end = None;
+    let led = election(client, args, patience).lead(async |term| {
+        started.notify_one();
+        let mut signals = signals.lock().await;
+        let environment = [
+            ("REDLATCH_NAME", term.name().to_owned()),
+            ("REDLATCH_TOKEN", term.token().to_string()),
+        ];
+        let job = Job {
+            program,
+            environment: &environment,
+            patience,
+        };
+        // If the term is lost, this future is dropped, and the command is killed with it.
+        end = Some(match supervise(&job, term, &mut signals).await {
+            Ok(outcome) => after(&outcome),
+            Err(failure) => End::Over(Err(failure)),
+        });
+    });
+    // Signals end a wait; while the command runs, they are for the command.
+    let waiting = async {
+        loop {
+            let mut signals = signals.lock().await;
+            select! {
+                signal = signals.end() => return signal,
+                () = started.notified() => {}
+            }
+        }
+    };
+    select! {
+        led = led => led?,
+        signal = waiting => return Ok(End::Over(Ok(code_of(signal)))),
+    }
+    // `lead` returns after the work only.
+    Ok(end.unwrap_or(End::Again(Duration::ZERO)))
+}
+
+fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {
+    let election = client
+        .election(&args.name)
+        .lease(args.kill.lease)
+        .grace(patience.kill_after)
+        .value(args.value.as_deref().unwrap_or_default());
+    if args.fair { election.fair() } else { election }
+}
+
+/// Decides what follows the end of a command.
+fn after(outcome: &Outcome) -> End {
+    if outcome.told_to_end {
+        return End::Over(Ok(outcome.ended.code()));
+    }
+    match outcome.cut {
+        Some(Cut::Lost) => warn(&format!("the term was not renewed; {}", outcome.ended)),
+        _ if outcome.ended.code() == 0 => return End::Over(Ok(0)),
+        _ => warn(&format!("{}; the name is given back", outcome.ended)),
+    }
+    End::Again(outcome.ran)
+}
+
+impl Lease for Term {
+    fn remaining(&self) -> Duration {
+        self.remaining()
+    }
+
+    fn cause(&self) -> Option<LossCause> {
+        match self.check().err()?.kind() {
+            ErrorKind::Lost(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+/// A change of who leads, as JSON.
+#[derive(Serialize)]
+struct Change<'a> {
+    v: u32,
+    name: &'a str,
+    leads: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_ms: Option<u64>,
+}
+
+/// Prints who leads, until a signal ends it.
+async fn observe(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Failure> {
+    let client = session::connect(server, "redlatch elect").await?;
+    let mut changes = client.election(&args.name).observe();
+    while let Some(change) = changes.next().await {
+        let leader = match change {
+            Ok(leader) => leader,
+            Err(error) if error.is_transient() => {
+                warn(&error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let leader = leader.as_ref();
+        out::print(&line(&Change {
+            v: VERSION,
+            name: &args.name,
+            leads: leader.is_some(),
+            value: leader.and_then(|leader| leader.value.as_deref()),
+            token: leader.map(|leader| leader.token.as_u64()),
+            since_ms: leader.map(|leader| since_1970(leader.since)),
+        }))?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,104 @@
+//! `redlatch hold` and `redlatch release`: a hold without a process.
+
+use std::{env, mem, time::Duration};
+
+use redlatch::{Client, Token};
+
+use super::{
+    break_hold::{How, end},
+    show::holders,
+};
+use crate::app::{
+    args::{HoldArgs, ReleaseArgs, ServerArgs},
+    exit::{BUSY, Failure, LOST},
+    out::{self, clean},
+    session,
+};
+
+/// The longest hold without a process.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// Runs `hold`.
+pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Failure> {
+    if args.span < Duration::from_secs(1) || args.span > LONGEST {
+        return Err(Failure::usage("--for is 1s to 30d"));
+    }
+    let note = args.note.as_deref().unwrap_or("redlatch hold");
+    let application = match user() {
+        Some(user) => format!("{note} (held by {user})"),
+        None => note.to_owned(),
+    };
+    let client = session::connect(server, &application).await?;
+    let Some(token) = take(&client, args).await? else {
+        let name = clean(&args.name);
+        let message = match client.object(&args.name).await? {
+            Some(object) => format!("busy: {name} is held by {}", holders(&object)),
+            None => format!("busy: {name} was held until just now; try again"),
+        };
+        session::close(&client).await;
+        return Err(Failure::new(BUSY, message));
+    };
+    // The client is not closed: that would end the hold, and remove the record of who has it.
+    client.keep_record(args.span).await?;
+    out::print(&format!("{token}@{}\n", args.name))?;
+    Ok(0)
+}
+
+/// Takes the name with a fixed lease, and leaves it held.
+async fn take(client: &Client, args: &HoldArgs) -> Result<Option<Token>, Failure> {
+    macro_rules! leave {
+        ($acquire:expr) => {
+            $acquire.lease(args.span).await?.map(|guard| {
+                let token = guard.token();
+                mem::forget(guard);
+                token
+            })
+        };
+    }
+    let (name, wait) = (&args.name, args.wait);
+    Ok(if args.fair {
+        leave!(client.fair_lock(name).try_lock_for(wait))
+    } else if args.write {
+        leave!(client.read_write_lock(name).try_write_for(wait))
+    } else {
+        leave!(client.lock(name).try_lock_for(wait))
+    })
+}
+
+/// Runs `release`.
+pub(crate) async fn release(server: &ServerArgs, args: &ReleaseArgs) -> Result<u8, Failure> {
+    let wrong = || {
+        let handle = clean(&args.handle);
+        Failure::usage(format!(
+            "{handle:?} is no handle; it is TOKEN@NAME, as redlatch hold has printed it"
+        ))
+    };
+    let (token, name) = args.handle.split_once('@').ok_or_else(wrong)?;
+    let token: u64 = token.parse().map_err(|_| wrong())?;
+    let client = session::connect(server, "redlatch release").await?;
+    let released = give_back(&client, name, token).await;
+    session::close(&client).await;
+    released
+}
+
+async fn give_back(client: &Client, name: &str, token: u64) -> Result<u8, Failure> {
+    let over = || {
+        let name = clean(name);
+        Failure::new(LOST, format!("the hold {token} of {name} is over already"))
+    };
+    let object = client.object(name).await?.ok_or_else(over)?;
+    let of = |holder: &&redlatch::ObjectHolder| holder.token.map(|t| t.as_u64()) == Some(token);
+    let holder = object.holders.iter().find(of).ok_or_else(over)?;
+    if end(client, &object, holder, How::Now).await? {
+        Ok(0)
+    } else {
+        Err(over())
+    }
+}
+
+/// Returns who is at the keyboard, as far as the environment tells.
+fn user() -> Option<String> {
+    let known = ["SUDO_USER", "USER", "LOGNAME"];
+    let mut names = known.iter().filter_map(|name| env::var(name).ok());
+    names.find(|name| !name.is_empty())
+}

@@ -1,0 +1,181 @@
+//! `redlatch once`: a command unless its slot is done.
+
+use redlatch::{
+    Client, LossCause,
+    once::{Job, JobError, JobRun, Once},
+};
+use tokio::select;
+
+use crate::app::{
+    args::{OnceArgs, ServerArgs},
+    exit::{EXHAUSTED, Failure, LOST, OVERRAN, OWN},
+    job::{self, Cut, Outcome, Patience, Program, Signals, code_of, supervise},
+    out::clean,
+    report::{Report, ReportFile},
+    session,
+};
+
+/// Runs the verb, and writes the report of it.
+pub(crate) async fn run(server: &ServerArgs, args: &OnceArgs) -> Result<u8, Failure> {
+    let file = ReportFile::open(args.report.as_deref())?;
+    let mut report = Report {
+        names: vec![args.name.clone()],
+        outcome: "failed",
+        ..Report::default()
+    };
+    let ended = attempt(server, args, &mut report).await;
+    report.code = match &ended {
+        Ok(code) => *code,
+        Err(failure) => failure.code,
+    };
+    report.message = ended.as_ref().err().map(|failure| failure.message.clone());
+    file.write(&report);
+    ended
+}
+
+async fn attempt(server: &ServerArgs, args: &OnceArgs, report: &mut Report) -> Result<u8, Failure> {
+    let patience = Patience {
+        limit: args.max_run,
+        ..Patience::of(&args.kill)?
+    };
+    let program = Program::find(&args.command)?;
+    let mut signals = Signals::listen()?;
+    let application = program.words.first().map(|word| word.to_string_lossy());
+    let application = application.unwrap_or_default();
+    let client = select! {
+        client = session::connect(server, &application) => client?,
+        signal = signals.end() => return Ok(code_of(signal)),
+    };
+    let job = job(&client, args);
+    let mut failure = None;
+    let once = job.run(async |run| {
+        let environment = environment(run, report);
+        let job = job::Job {
+            program: &program,
+            environment: &environment,
+            patience,
+        };
+        let outcome = match supervise(&job, &**run, &mut signals).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let why = error.message.clone();
+                failure = Some(error);
+                return Err(why);
+            }
+        };
+        report.ended(&outcome);
+        if outcome.cut == Some(Cut::Lost) {
+            // The claim may be all right again, but the command was told to end.
+            return Err(
+                "the hold could not be renewed in time, and the command was ended".to_owned(),
+            );
+        }
+        match why(&outcome) {
+            None => Ok(outcome),
+            Some(why) => Err(why),
+        }
+    });
+    let once = once.await;
+    session::close(&client).await;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if report.outcome == "lost" {
+        // Whether the server has recorded that or could not be told, the command was ended.
+        let why = "it could not be renewed in time, and the command was ended";
+        return Err(Failure::new(LOST, format!("lost: {why}")));
+    }
+    conclude(args, once?, report)
+}
+
+/// Builds the job. `max_run` is kept by the kill rule, which sends TERM first.
+fn job(client: &Client, args: &OnceArgs) -> Job {
+    let job = client
+        .once(&args.name)
+        .retries(args.retries)
+        .lease(args.kill.lease);
+    if let Some(period) = args.every {
+        job.every(period.span).offset(period.offset)
+    } else if let (Some(expression), Some(zone)) = (&args.cron, &args.tz) {
+        job.cron(expression, zone)
+    } else if let Some(gap) = args.gap {
+        job.gap(gap)
+    } else {
+        // One of the options is required.
+        job.slot(args.slot.as_deref().unwrap_or_default())
+    }
+}
+
+fn environment(run: &JobRun, report: &mut Report) -> Vec<(&'static str, String)> {
+    report.tokens = vec![run.token().as_u64()];
+    report.owner = Some(run.owner().to_string());
+    report.slot = Some(run.slot().to_string());
+    vec![
+        ("REDLATCH_NAME", run.name().to_owned()),
+        ("REDLATCH_TOKEN", run.token().to_string()),
+        ("REDLATCH_OWNER", run.owner().to_string()),
+        ("REDLATCH_SLOT", run.slot().to_string()),
+        ("REDLATCH_ATTEMPT", run.attempt().to_string()),
+    ]
+}
+
+/// Says why a run has failed; `None` if it has not.
+fn why(outcome: &Outcome) -> Option<String> {
+    match outcome.cut {
+        Some(Cut::Overran) => Some(format!("it took longer than --max-run; {}", outcome.ended)),
+        _ if outcome.ended.code() == 0 => None,
+        _ => Some(outcome.ended.to_string()),
+    }
+}
+
+fn conclude(
+    args: &OnceArgs,
+    once: Once<Outcome, String>,
+    report: &mut Report,
+) -> Result<u8, Failure> {
+    let name = clean(&args.name);
+    match once {
+        Once::Ran(outcome) => Ok(outcome.code()),
+        Once::Done(_) => {
+            report.outcome = "done_before";
+            Ok(args.skipped)
+        }
+        Once::UnderWay(_) => {
+            report.outcome = "under_way";
+            Ok(args.skipped)
+        }
+        Once::Failed(error) => failed(&error, report),
+        Once::Lost(cause) => Err(lost(cause, report)),
+        Once::Exhausted(record) => {
+            report.outcome = "exhausted";
+            let record = clean(&record.to_string());
+            let message = format!("{name} has used up its attempts; the last run: {record}");
+            Err(Failure::new(EXHAUSTED, message))
+        }
+        _ => Err(Failure::new(
+            OWN,
+            "the job has ended in a way that is unknown here",
+        )),
+    }
+}
+
+/// The command itself has said why it failed, so an exit code is enough.
+fn failed(error: &JobError<String>, report: &Report) -> Result<u8, Failure> {
+    if report.outcome == "overran" {
+        return Err(Failure::new(OVERRAN, error.to_string()));
+    }
+    match (report.exit, report.signal) {
+        (Some(code), _) => Ok(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+        (None, None) => Err(Failure::own(error.to_string())),
+    }
+}
+
+fn lost(cause: LossCause, report: &mut Report) -> Failure {
+    report.outcome = "lost";
+    report.lost = Some(cause.as_str().to_owned());
+    Failure::new(
+        LOST,
+        format!("lost: {cause}; the command was killed if it was not over"),
+    )
+}

@@ -1,0 +1,104 @@
+//! `redlatch show`: one name.
+
+use std::fmt::Write as _;
+
+use redlatch::{Client, Object, ObjectKind, ObjectState};
+use serde::Serialize;
+
+use crate::app::{
+    args::{ServerArgs, ShowArgs},
+    exit::Failure,
+    out::{self, clean},
+    session,
+    span::short,
+    view::{ObjectView, VERSION, line, rows, titles, who},
+};
+
+/// How many waiters are listed.
+const MOST_WAITERS: usize = 50;
+
+/// A name of which the server knows nothing, as JSON.
+#[derive(Serialize)]
+struct Absent<'a> {
+    v: u32,
+    name: &'a str,
+    kind: Option<&'a str>,
+    holders: [(); 0],
+    waiters: u64,
+}
+
+/// Runs the verb.
+pub(crate) async fn run(server: &ServerArgs, args: &ShowArgs) -> Result<u8, Failure> {
+    let client = session::connect(server, "redlatch show").await?;
+    let shown = show(&client, server, args).await;
+    session::close(&client).await;
+    out::print(&shown?)?;
+    Ok(0)
+}
+
+async fn show(client: &Client, server: &ServerArgs, args: &ShowArgs) -> Result<String, Failure> {
+    let name = &args.name;
+    let object = client.object(name).await?;
+    if args.json {
+        return Ok(match &object {
+            Some(object) => ObjectView::of(object).line(),
+            None => line(&Absent {
+                v: VERSION,
+                name,
+                kind: None,
+                holders: [],
+                waiters: 0,
+            }),
+        });
+    }
+    let Some(object) = object else {
+        let (name, prefix) = (clean(name), clean(&server.prefix));
+        return Ok(format!("nobody holds {name} (prefix {prefix})\n"));
+    };
+    let mut text = out::table(&titles(true), &rows(&object, true));
+    if let ObjectState::Job {
+        last: Some(last), ..
+    } = &object.state
+    {
+        let _ = writeln!(text, "last run: {}", clean(&last.to_string()));
+    }
+    text.push_str(&waiters(client, &object).await?);
+    Ok(text)
+}
+
+/// Lists who waits, in order, where the server knows it.
+async fn waiters(client: &Client, object: &Object) -> Result<String, Failure> {
+    if object.kind != ObjectKind::FairLock || object.waiters == 0 {
+        return Ok(String::new());
+    }
+    let mut walk = client.fair_lock(&object.name).waiters();
+    let mut rows = Vec::new();
+    while let Some(waiter) = walk.next().await {
+        let waiter = waiter?;
+        let of = waiter.metadata.as_ref();
+        rows.push(vec![
+            (waiter.position + 1).to_string(),
+            of.map_or_else(|| "-".to_owned(), |of| clean(&of.to_string())),
+            short(waiter.waiting),
+            clean(&waiter.owner),
+        ]);
+        if rows.len() == MOST_WAITERS {
+            break;
+        }
+    }
+    let mut text = out::table(&["PLACE", "WAITS", "SINCE", "OWNER"], &rows);
+    let rest = object.waiters.saturating_sub(rows.len() as u64);
+    if rest > 0 {
+        let _ = writeln!(text, "and {rest} more");
+    }
+    Ok(text)
+}
+
+/// Says who holds an object, in one line.
+pub(crate) fn holders(object: &Object) -> String {
+    match object.holders.as_slice() {
+        [] => "nobody".to_owned(),
+        [one] => who(one),
+        [first, rest @ ..] => format!("{} and {} more", who(first), rest.len()),
+    }
+}

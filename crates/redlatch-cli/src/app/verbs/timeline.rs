@@ -1,0 +1,257 @@
+//! `redlatch timeline`: recorded changes as a picture of who held what and when.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, BufRead, BufReader, Read},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::app::{
+    args::TimelineArgs,
+    exit::{Failure, USAGE},
+    out,
+    view::VERSION,
+};
+
+const PAGE: &str = include_str!("timeline.html");
+
+/// A line of `redlatch ls --watch --json`.
+#[derive(Debug, Deserialize)]
+struct Line {
+    v: u32,
+    at_ms: u64,
+    event: Event,
+    name: String,
+    kind: String,
+    holder: Holder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Event {
+    Held,
+    Renewed,
+    Gone,
+}
+
+#[derive(Debug, Deserialize)]
+struct Holder {
+    owner: String,
+    token: Option<u64>,
+    access: Option<String>,
+    age_ms: Option<u64>,
+    application: Option<String>,
+    host: Option<String>,
+    pid: Option<u32>,
+}
+
+/// What the page shows. Times are milliseconds since 1970.
+#[derive(Debug, Default, Serialize)]
+struct Timeline {
+    from: u64,
+    to: u64,
+    /// The clients, by their first hold.
+    lanes: Vec<String>,
+    holds: Vec<Hold>,
+}
+
+#[derive(Debug, Serialize)]
+struct Hold {
+    lane: usize,
+    name: String,
+    kind: String,
+    owner: String,
+    /// As text, since numbers of JavaScript are not exact from 2^53 on.
+    token: Option<String>,
+    from: u64,
+    to: u64,
+    renewals: Vec<u64>,
+    /// It was held when the recording ended.
+    open: bool,
+}
+
+/// Runs the verb.
+pub(crate) fn run(args: &TimelineArgs) -> Result<u8, Failure> {
+    let wrong = |error: io::Error| {
+        let shown = args
+            .file
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |file| file.display().to_string());
+        Failure::new(
+            USAGE,
+            format!("the recording {shown} cannot be read: {error}"),
+        )
+    };
+    let source: Box<dyn Read> = match &args.file {
+        Some(file) if file.as_os_str() != "-" => Box::new(fs::File::open(file).map_err(wrong)?),
+        _ => Box::new(io::stdin()),
+    };
+    let mut timeline = Recording::default();
+    for (number, line) in BufReader::new(source).lines().enumerate() {
+        let line = line.map_err(wrong)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        timeline.add(&line).map_err(|why| {
+            Failure::usage(format!(
+                "line {} is no line of redlatch ls --watch --json: {why}",
+                number + 1
+            ))
+        })?;
+    }
+    let page = page(&timeline.end());
+    match &args.output {
+        Some(file) => fs::write(file, page).map_err(|error| {
+            let shown = file.display();
+            Failure::new(
+                USAGE,
+                format!("the page {shown} cannot be written: {error}"),
+            )
+        })?,
+        None => out::print(&page)?,
+    }
+    Ok(0)
+}
+
+/// A recording that is being read.
+#[derive(Debug, Default)]
+struct Recording {
+    timeline: Timeline,
+    lanes: BTreeMap<String, usize>,
+    /// The holds that are not over, by name, owner, token and access.
+    open: BTreeMap<(String, String, Option<u64>, Option<String>), usize>,
+    last: u64,
+}
+
+impl Recording {
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if line.v != VERSION {
+            return Err(format!(
+                "it is of version {}, and this reads {VERSION}",
+                line.v
+            ));
+        }
+        self.last = self.last.max(line.at_ms);
+        let holder = line.holder;
+        let key = (
+            line.name.clone(),
+            holder.owner.clone(),
+            holder.token,
+            holder.access.clone(),
+        );
+        match (line.event, self.open.get(&key).copied()) {
+            (Event::Gone, Some(at)) => {
+                self.timeline.holds[at].to = line.at_ms;
+                self.timeline.holds[at].open = false;
+                self.open.remove(&key);
+            }
+            (Event::Gone, None) => {}
+            (Event::Renewed, Some(at)) => self.timeline.holds[at].renewals.push(line.at_ms),
+            (_, Some(_)) => {}
+            (_, None) => {
+                let lane = self.lane(&holder);
+                self.open.insert(key, self.timeline.holds.len());
+                self.timeline.holds.push(Hold {
+                    lane,
+                    name: line.name,
+                    kind: line.kind,
+                    owner: holder.owner,
+                    token: holder.token.map(|token| token.to_string()),
+                    from: line.at_ms.saturating_sub(holder.age_ms.unwrap_or_default()),
+                    to: line.at_ms,
+                    renewals: Vec::new(),
+                    open: true,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the lane of a holder's client.
+    fn lane(&mut self, holder: &Holder) -> usize {
+        let client = holder.owner.split(':').next().unwrap_or_default();
+        let lanes = &mut self.timeline.lanes;
+        *self.lanes.entry(client.to_owned()).or_insert_with(|| {
+            lanes.push(match (&holder.application, holder.pid, &holder.host) {
+                (Some(application), Some(pid), Some(host)) => {
+                    format!("{application} (pid {pid} on {host})")
+                }
+                _ => format!("client {client}"),
+            });
+            lanes.len() - 1
+        })
+    }
+
+    fn end(mut self) -> Timeline {
+        for hold in self.timeline.holds.iter_mut().filter(|hold| hold.open) {
+            hold.to = self.last;
+        }
+        let starts = self.timeline.holds.iter().map(|hold| hold.from);
+        self.timeline.from = starts.min().unwrap_or(self.last);
+        self.timeline.to = self.last;
+        self.timeline
+    }
+}
+
+/// Returns the page. Nothing in names may end the script element that the data is in.
+fn page(timeline: &Timeline) -> String {
+    let data = serde_json::to_string(timeline).unwrap_or_default();
+    PAGE.replacen("__DATA__", &data.replace('<', "\\u003c"), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(at: u64, event: &str, token: u64) -> String {
+        format!(
+            "{{\"v\":1,\"at_ms\":{at},\"event\":\"{event}\",\"name\":\"a</script>\",\
+             \"kind\":\"lock\",\"holder\":{{\"owner\":\"c1:{token}\",\"token\":{token},\
+             \"age_ms\":50,\"remaining_ms\":9}}}}"
+        )
+    }
+
+    #[test]
+    fn holds_begin_by_their_age_and_end_when_they_are_gone() {
+        let mut recording = Recording::default();
+        for (at, event, token) in [
+            (1_000, "held", 7),
+            (2_000, "renewed", 7),
+            (3_000, "gone", 7),
+            (3_000, "held", 8),
+            (4_000, "renewed", 8),
+        ] {
+            recording.add(&line(at, event, token)).unwrap();
+        }
+        let timeline = recording.end();
+        assert_eq!((timeline.from, timeline.to), (950, 4_000));
+        assert_eq!(timeline.lanes, ["client c1"]);
+        let spans: Vec<_> = timeline
+            .holds
+            .iter()
+            .map(|hold| (hold.from, hold.to, hold.renewals.len(), hold.open))
+            .collect();
+        assert_eq!(spans, [(950, 3_000, 1, false), (2_950, 4_000, 1, true)]);
+    }
+
+    #[test]
+    fn names_cannot_end_the_data_of_the_page() {
+        let mut recording = Recording::default();
+        recording.add(&line(1, "held", 7)).unwrap();
+        let page = page(&recording.end());
+        assert_eq!(page.matches("</script>").count(), 2);
+        assert!(page.contains("a\\u003c/script>"), "the name is there");
+    }
+
+    #[test]
+    fn other_lines_are_refused() {
+        let mut recording = Recording::default();
+        let newer = line(1, "held", 7).replace("\"v\":1", "\"v\":2");
+        for wrong in ["", "{}", "[1]", newer.as_str()] {
+            assert!(recording.add(wrong).is_err(), "{wrong}");
+        }
+    }
+}

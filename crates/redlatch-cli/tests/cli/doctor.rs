@@ -1,0 +1,60 @@
+//! `redlatch doctor` without a real server. `tests/servers.rs` has the faults of servers.
+
+use serde_json::Value;
+
+use crate::support::{World, output};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fit_server_has_no_fault_and_nothing_is_left_held() {
+    let world = World::new().await;
+    let well = world.redlatch(&["doctor"]).await;
+    assert_eq!(
+        (well.code, well.stderr.as_str()),
+        (0, ""),
+        "{}",
+        well.stdout
+    );
+    assert!(!well.stdout.contains("FAULT"), "{}", well.stdout);
+    for check in [
+        "address",
+        "reach",
+        "version",
+        "round trip",
+        "clock",
+        "rights",
+        "pair",
+    ] {
+        assert!(
+            well.stdout.contains(&format!("  {check} ")),
+            "{check}: {}",
+            well.stdout
+        );
+    }
+    let listed = world.redlatch(&["ls"]).await;
+    assert_eq!(listed.stdout, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_have_the_code_that_other_verbs_end_with() {
+    let world = World::new().await;
+    for (url, code, check) in [
+        ("redis://app:secret@127.0.0.1:1", 69, "reach"),
+        ("localhost:6379", 78, "address"),
+        ("redis://127.0.0.1:99999", 78, "address"),
+    ] {
+        let mut command = world.command_at(url, &["doctor", "--json"]);
+        let told = output(&mut command).await;
+        assert_eq!(told.code, code, "{url}: {}", told.stdout);
+        assert!(!told.stdout.contains("secret"), "{}", told.stdout);
+        let report: Value = serde_json::from_str(&told.stdout).unwrap();
+        assert_eq!((&report["v"], &report["code"]), (&1.into(), &code.into()));
+        let last = report["checks"].as_array().unwrap().last().unwrap();
+        assert_eq!(
+            (&last["check"], &last["state"]),
+            (&check.into(), &"fault".into())
+        );
+        assert!(!last["advice"].as_str().unwrap().is_empty());
+        let mut command = world.command_at(url, &["ls"]);
+        assert_eq!(output(&mut command).await.code, code, "{url}");
+    }
+}

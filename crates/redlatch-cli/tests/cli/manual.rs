@@ -1,0 +1,61 @@
+//! `redlatch man` and `redlatch completions`.
+
+use std::process::Command;
+
+use crate::support::World;
+
+const VERBS: [&str; 12] = [
+    "run", "once", "elect", "ls", "show", "top", "wait", "hold", "release", "break", "doctor",
+    "timeline",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manual_names_all_verbs_and_each_has_a_page() {
+    let world = World::new().await;
+    let page = world.redlatch(&["man"]).await;
+    assert!(page.stdout.starts_with(".ie"), "{}", page.stdout);
+    for verb in VERBS {
+        assert!(
+            page.stdout.contains(&format!("redlatch\\-{verb}(1)")),
+            "{verb}"
+        );
+        let own = world.redlatch(&["man", verb]).await;
+        let title = format!(".TH redlatch-{verb} 1");
+        assert!(own.stdout.contains(&title), "{}", own.stdout);
+        assert!(own.stdout.contains(".SH OPTIONS"), "{verb}");
+    }
+    assert!(!page.stdout.contains("__guardian"));
+    for wrong in ["nix", "__guardian"] {
+        assert_eq!(world.redlatch(&["man", wrong]).await.code, 64);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bash_completes_verbs_and_options() {
+    let world = World::new().await;
+    let script = world.redlatch(&["completions", "bash"]).await;
+    std::fs::write(world.file("completions"), script.stdout).unwrap();
+    let ask = |words: &str| {
+        // A shell passes the command, the word to complete, and the word before it.
+        let line = format!(
+            ". ./completions; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _redlatch redlatch \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"; \
+             echo ${{COMPREPLY[@]}}"
+        );
+        let mut bash = Command::new("bash");
+        bash.args(["--norc", "-c", &line])
+            .current_dir(world.file(""));
+        String::from_utf8(bash.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(ask("redlatch br").trim(), "break");
+    assert_eq!(ask("redlatch ls --wa").trim(), "--watch");
+    assert_eq!(
+        ask("redlatch __").trim(),
+        "",
+        "hidden verbs are not offered"
+    );
+    for shell in ["zsh", "fish"] {
+        let script = world.redlatch(&["completions", shell]).await.stdout;
+        assert!(VERBS.iter().all(|verb| script.contains(verb)), "{shell}");
+    }
+}

@@ -1,0 +1,180 @@
+//! `redlatch doctor` against real servers with a fault each, with every server of
+//! `REDLATCH_TEST_SERVERS`, or of the `PATH`.
+
+#![cfg(target_os = "linux")]
+// Helpers of tests fail by panicking, and tests run on real clocks.
+#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
+
+use std::process::{Command, Stdio};
+
+use redlatch_tests::server::{Replicated, Server, ServerBinary, ServerOptions};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+};
+
+/// What doctor has printed, and its exit code.
+fn doctor(url: &str) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_redlatch"))
+        .arg("doctor")
+        .env("REDLATCH_URL", url)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let told = String::from_utf8(output.stdout).unwrap();
+    (output.status.code().unwrap(), told)
+}
+
+/// Asserts that doctor names this fault or warning, and what to do.
+fn assert_told(url: &str, code: i32, found: &str, advice: &str) {
+    let (ended, told) = doctor(url);
+    assert_eq!(ended, code, "{told}");
+    let mut lines = told.lines();
+    assert!(
+        lines.any(|line| line.contains(found)),
+        "{found:?} is not in\n{told}"
+    );
+    let after = lines.next().unwrap_or_default();
+    assert!(after.contains(advice), "{advice:?} is not in {after:?}");
+}
+
+/// A user that was made for locking only, and one that may do anything else as well.
+const OWN: &str = "~redlatch:* resetchannels &redlatch:* +@all";
+const ALL: &str = "~* &* +@all";
+
+#[test]
+fn a_fit_server_has_no_fault() {
+    for binary in ServerBinary::all() {
+        let server = Server::start(&binary, ServerOptions::new());
+        let (code, told) = doctor(&format!("redis://{}", server.address()));
+        assert_eq!(code, 0, "{told}");
+        assert!(told.lines().all(|line| line.starts_with("ok ")), "{told}");
+    }
+}
+
+#[test]
+fn wrong_passwords_are_told() {
+    for binary in ServerBinary::all() {
+        let user = format!("app on >right {ALL}");
+        let server = Server::start(&binary, ServerOptions::new().user(user));
+        let url = format!("redis://app:wrong@{}", server.address());
+        assert_told(&url, 77, "FAULT    login", "check user and password");
+        assert!(!doctor(&url).1.contains("wrong@"));
+    }
+}
+
+#[test]
+fn missing_rights_are_told_with_a_line_that_grants_them() {
+    for binary in ServerBinary::all() {
+        for (rights, missing) in [
+            (OWN, "-zadd"),
+            (OWN, "-evalsha"),
+            (OWN, "-publish"),
+            (OWN, "resetkeys"),
+            (OWN, "resetchannels"),
+            (ALL, "-zadd -hset"),
+        ] {
+            let user = format!("app on >secret {rights} {missing}");
+            let server = Server::start(&binary, ServerOptions::new().user(user));
+            let url = format!("redis://app:secret@{}", server.address());
+            assert_told(&url, 77, "FAULT    rights", "ACL SETUSER app +eval");
+            let (_, told) = doctor(&url);
+            let line = told
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("do: ACL"));
+            let words: Vec<_> = line.unwrap().split_whitespace().collect();
+            assert!(
+                !words
+                    .iter()
+                    .any(|word| word.starts_with(['-']) || word.contains("reset"))
+            );
+            server.command(&[&["ACL"], &words[..]].concat()).unwrap();
+            let (code, told) = doctor(&url);
+            assert_eq!(code, 0, "{missing}: {told}");
+        }
+    }
+}
+
+#[test]
+fn eviction_is_a_warning() {
+    for binary in ServerBinary::all() {
+        let options = ServerOptions::new().config("maxmemory-policy allkeys-lru");
+        let server = Server::start(&binary, options);
+        let url = format!("redis://{}", server.address());
+        assert_told(&url, 0, "WARNING  eviction", "maxmemory-policy noeviction");
+    }
+}
+
+#[test]
+fn a_replica_is_told_with_its_master() {
+    for binary in ServerBinary::all() {
+        let pair = Replicated::start(&binary, 1, &ServerOptions::new());
+        let master = pair.master().address();
+        let replica = pair
+            .servers()
+            .iter()
+            .find(|server| server.address() != master);
+        let url = format!("redis://{}", replica.unwrap().address());
+        let port = master.port();
+        assert_told(&url, 69, "FAULT    role", "connect to the master");
+        assert!(
+            doctor(&url)
+                .1
+                .contains(&format!(":{port} and takes no writes"))
+        );
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_is_told_with_the_address_to_write() {
+    for binary in ServerBinary::all() {
+        let server = Server::start(&binary, ServerOptions::new().cluster());
+        let address = server.address();
+        let url = format!("redis://{address}");
+        let advice = format!("redis+cluster://{address}");
+        assert_told(&url, 69, "FAULT    topology", &advice);
+    }
+}
+
+/// No old server is at hand, so a way to a new one changes its version.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_server_is_told() {
+    for binary in ServerBinary::all() {
+        let server = Server::start(&binary, ServerOptions::new());
+        let target = server.address();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let way = tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let far = TcpStream::connect(target).await.unwrap();
+                tokio::spawn(age(near, far));
+            }
+        });
+        let told = tokio::task::spawn_blocking(move || {
+            assert_told(&url, 69, "FAULT    version", "use Redis 6.2 or later");
+        });
+        told.await.unwrap();
+        way.abort();
+    }
+}
+
+/// Passes everything on, and makes a 5 of the first digit of the version.
+async fn age(near: TcpStream, far: TcpStream) {
+    const FIELD: &[u8] = b"redis_version:";
+    let (mut near_reader, mut near_writer) = near.into_split();
+    let (mut far_reader, mut far_writer) = far.into_split();
+    tokio::spawn(async move { copy(&mut near_reader, &mut far_writer).await });
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(n @ 1..) = far_reader.read(&mut bytes).await {
+        let found = bytes[..n]
+            .windows(FIELD.len())
+            .position(|part| part == FIELD);
+        if let Some(at) = found {
+            bytes[at + FIELD.len()] = b'5';
+        }
+        if near_writer.write_all(&bytes[..n]).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! A look at one object.
+
+use std::time::Duration;
+
+use redlatch_core::{
+    Error, ErrorKind, Metadata,
+    exclusive::LockInfo,
+    family::{Name, stored_kind},
+};
+
+use super::{Object, ObjectHolder, ObjectKind, ObjectState, Records};
+use crate::{Client, Exclusive};
+
+/// Looks at the object called `name`.
+pub(super) async fn look(records: &Records, name: &Name) -> Result<Option<Object>, Error> {
+    let Some(stored) = stored_kind(&records.client, name).await? else {
+        return Ok(None);
+    };
+    let look = Look {
+        records,
+        client: &records.client,
+        name: name.as_str(),
+        kind: ObjectKind::of(&stored),
+    };
+    match look.find().await {
+        // The object has gone since, or has become one of another kind.
+        Err(error) if matches!(error.kind(), ErrorKind::WrongKind | ErrorKind::NotSet) => Ok(None),
+        found => found,
+    }
+}
+
+struct Look<'a> {
+    records: &'a Records,
+    client: &'a Client,
+    name: &'a str,
+    kind: ObjectKind,
+}
+
+impl Look<'_> {
+    async fn find(self) -> Result<Option<Object>, Error> {
+        let (client, name) = (self.client, self.name);
+        match self.kind {
+            ObjectKind::Lock => self.exclusive(&client.lock(name)).await,
+            ObjectKind::FairLock => self.exclusive(&client.fair_lock(name)).await,
+            ObjectKind::ReadWriteLock => self.read_write().await,
+            ObjectKind::Semaphore => self.semaphore().await.map(Some),
+            ObjectKind::PermitExpirableSemaphore => self.permits().await.map(Some),
+            ObjectKind::CountDownLatch => {
+                let info = client.count_down_latch(name).info().await?;
+                Ok(info.map(|info| self.object(Vec::new(), 0, ObjectState::Latch(info))))
+            }
+            #[cfg(feature = "once")]
+            ObjectKind::Job => self.job().await.map(Some),
+            #[cfg(feature = "election")]
+            ObjectKind::Election => self.election(client.election(name)).await,
+            #[cfg(feature = "election")]
+            ObjectKind::FairElection => self.election(client.election(name).fair()).await,
+            _ => Ok(Some(self.object(Vec::new(), 0, ObjectState::Plain))),
+        }
+    }
+
+    fn object(self, holders: Vec<ObjectHolder>, waiters: u64, state: ObjectState) -> Object {
+        Object {
+            name: self.name.to_owned(),
+            kind: self.kind,
+            holders,
+            waiters,
+            state,
+        }
+    }
+
+    async fn exclusive(self, lock: &Exclusive) -> Result<Option<Object>, Error> {
+        let info = lock.info().await?;
+        self.held(info, ObjectState::Plain).await
+    }
+
+    async fn held(
+        self,
+        info: Option<LockInfo>,
+        state: ObjectState,
+    ) -> Result<Option<Object>, Error> {
+        let Some(info) = info else {
+            return Ok(None);
+        };
+        let holder = ObjectHolder {
+            access: None,
+            permits: None,
+            token: Some(info.token),
+            age: Some(info.age),
+            remaining: info.remaining,
+            metadata: self.records.of(&info.owner).await?,
+            owner: info.owner,
+        };
+        Ok(Some(self.object(vec![holder], info.waiters, state)))
+    }
+
+    async fn read_write(self) -> Result<Option<Object>, Error> {
+        let lock = self.client.read_write_lock(self.name);
+        let info = lock.info().await?;
+        let waiters = info.waiting_readers + info.waiting_writers;
+        let holders = lock.holders().await?.into_iter();
+        let holders = holders.map(|holder| ObjectHolder {
+            owner: holder.owner,
+            access: Some(holder.access),
+            permits: None,
+            token: Some(holder.token),
+            age: Some(holder.age),
+            remaining: holder.remaining,
+            metadata: holder.metadata,
+        });
+        let holders: Vec<_> = holders.collect();
+        if holders.is_empty() && waiters == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.object(holders, waiters, ObjectState::Plain)))
+    }
+
+    async fn semaphore(self) -> Result<Object, Error> {
+        let semaphore = self.client.semaphore(self.name);
+        let totals = semaphore.totals().await?;
+        let holders = semaphore.holders().await?.into_iter();
+        let holders =
+            holders.map(|held| permit(held.id, held.permits, held.remaining, held.metadata));
+        let state = permits(totals.permits, totals.available);
+        Ok(self.object(holders.collect(), totals.waiters, state))
+    }
+
+    async fn permits(self) -> Result<Object, Error> {
+        let semaphore = self.client.permit_expirable_semaphore(self.name);
+        let totals = semaphore.totals().await?;
+        let holders = semaphore.holders().await?.into_iter();
+        let holders =
+            holders.map(|held| permit(held.id.to_string(), 1, held.remaining, held.metadata));
+        let state = permits(totals.permits, totals.available);
+        Ok(self.object(holders.collect(), totals.waiters, state))
+    }
+
+    #[cfg(feature = "once")]
+    async fn job(self) -> Result<Object, Error> {
+        let job = self.client.once(self.name);
+        let last = job.last().await?;
+        let (mut holders, mut running) = (Vec::new(), None);
+        if let Some(holder) = job.holder().await? {
+            holders.push(ObjectHolder {
+                access: None,
+                permits: None,
+                token: Some(holder.token),
+                age: None,
+                remaining: holder.remaining,
+                metadata: self.records.of(&holder.owner).await?,
+                owner: holder.owner,
+            });
+            running = Some(holder.slot);
+        }
+        Ok(self.object(holders, 0, ObjectState::Job { last, running }))
+    }
+
+    #[cfg(feature = "election")]
+    async fn election(
+        self,
+        election: redlatch_election::Election,
+    ) -> Result<Option<Object>, Error> {
+        let Some(leader) = election.leader().await? else {
+            return Ok(None);
+        };
+        let info = election.info().await?;
+        self.held(info, ObjectState::Leader(leader.value)).await
+    }
+}
+
+const fn permits(total: u32, available: u32) -> ObjectState {
+    ObjectState::Permits { total, available }
+}
+
+fn permit(
+    owner: String,
+    permits: u32,
+    remaining: Duration,
+    metadata: Option<Metadata>,
+) -> ObjectHolder {
+    ObjectHolder {
+        owner,
+        access: None,
+        permits: Some(permits),
+        token: None,
+        age: None,
+        remaining,
+        metadata,
+    }
+}

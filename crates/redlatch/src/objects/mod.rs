@@ -1,0 +1,252 @@
+//! All objects of all kinds, as an observer sees them.
+
+mod kind;
+mod look;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_core::Stream;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use redlatch_core::{
+    Error, ErrorKind, Metadata, Token,
+    family::{Internals, Name, Scan},
+};
+use redlatch_latch::LatchInfo;
+use redlatch_rwlock::Access;
+
+pub use self::kind::ObjectKind;
+use crate::Client;
+
+/// An object that the server knows, with those who hold it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Object {
+    /// The name.
+    pub name: String,
+    /// The kind.
+    pub kind: ObjectKind,
+    /// Who holds it.
+    pub holders: Vec<ObjectHolder>,
+    /// Waiters of all clients, as far as the server knows them: for plain locks one per client, as
+    /// a rule. Dead ones are counted for a while. Zero for latches and jobs.
+    pub waiters: u64,
+    /// What objects of this kind have besides holders.
+    pub state: ObjectState,
+}
+
+/// What objects of a kind have besides holders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectState {
+    /// Nothing.
+    Plain,
+    /// Numbers of permits.
+    Permits {
+        /// The number of permits.
+        total: u32,
+        /// The number available.
+        available: u32,
+    },
+    /// A latch.
+    Latch(LatchInfo),
+    /// The value of a leader; `None` before the leader has told it.
+    #[cfg(feature = "election")]
+    Leader(Option<String>),
+    /// A job: its last run that has ended, and the slot that is under way.
+    #[cfg(feature = "once")]
+    Job {
+        /// The last run that has ended.
+        last: Option<redlatch_once::JobRecord>,
+        /// The slot of the run that is under way.
+        running: Option<redlatch_once::Slot>,
+    },
+}
+
+/// A holder of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ObjectHolder {
+    /// The owner, `<client>:<n>`. For permits, the name of the hold, which has the same form.
+    pub owner: String,
+    /// The rights of a holder of a read-write lock.
+    pub access: Option<Access>,
+    /// The number of permits of a semaphore.
+    pub permits: Option<u32>,
+    /// The fencing token. `None` for permits, which have none.
+    pub token: Option<Token>,
+    /// How long it has been held, by the server's clock. `None` where the server does not store it.
+    pub age: Option<Duration>,
+    /// How long the lease lasts if it is not renewed.
+    pub remaining: Duration,
+    /// Host, process and application; `None` if the client's record is gone.
+    pub metadata: Option<Metadata>,
+}
+
+/// The objects of all kinds, found in bounded steps. A stream; see [`Client::objects`].
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct Objects {
+    found: Pin<Box<dyn Stream<Item = Result<Object, Error>> + Send>>,
+    ended: bool,
+}
+
+impl Objects {
+    fn new(client: &Client, pattern: &str) -> Self {
+        let records = Arc::new(Records::new(client));
+        let scan = Scan::new(client, pattern);
+        let steps = stream::try_unfold(scan, |mut scan| async move {
+            let names = scan.step().await?;
+            Ok(names.map(|names| (names, scan)))
+        });
+        let found = steps
+            .map_ok(|names| stream::iter(names.into_iter().map(Ok)))
+            .try_flatten()
+            .map(move |name: Result<Name, Error>| {
+                let records = Arc::clone(&records);
+                async move { look::look(&records, &name?).await }
+            })
+            .buffered(AT_ONCE)
+            .filter_map(async |found| found.transpose());
+        Self {
+            found: Box::pin(found),
+            ended: false,
+        }
+    }
+
+    /// Returns the next object; `None` at the end, and after an error.
+    ///
+    /// # Errors
+    ///
+    /// `Permission` if the user may not scan. `Auth`, `Closed`. `Unavailable` or `OutcomeUnknown`
+    /// if the server did not answer within the client's `patience`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads. If the future is dropped, the next call returns the item in progress.
+    pub async fn next(&mut self) -> Option<Result<Object, Error>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
+    }
+}
+
+impl Stream for Objects {
+    type Item = Result<Object, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let polled = self.found.as_mut().poll_next(context);
+        self.ended = matches!(polled, Poll::Ready(None | Some(Err(_))));
+        polled
+    }
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Returns a stream of the objects of all kinds whose name matches `pattern` (`*`, `?`,
+    /// `[a-z]`, `\` to escape), with holders, waiters and the last run of a job.
+    ///
+    /// A lock, an election, or another object that exists by its holders only, is left out while
+    /// nobody holds it. Semaphores, latches and jobs are returned for as long as the server has
+    /// them.
+    ///
+    /// # Cost
+    ///
+    /// One `SCAN` per 256 keys of each master, one command per name under the prefix, and one to
+    /// three more per object that is there. The record of a client is requested once per 1,024
+    /// clients, or once per object for read-write locks and semaphores. 32 objects are requested at
+    /// the same time, over one connection per server. No command examines more than 256 keys or
+    /// holders. The memory needed is that of one step and of 32 objects with their holders, however
+    /// many objects there are.
+    ///
+    /// As with `SCAN`, an object may be returned twice, and one that comes or goes in the meantime
+    /// may be missed. Looking at a semaphore removes holds whose lease has ended, so it needs the
+    /// rights of a user of the semaphore.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlatch::Error> {
+    /// # tokio::time::pause();
+    /// # let client = redlatch::Client::embedded().await?;
+    /// let guard = client.fair_lock("orders:42").lock().await?;
+    /// let mut objects = client.objects("orders:*");
+    /// while let Some(object) = objects.next().await {
+    ///     let object = object?;
+    ///     println!("{} {} is held by {:?}", object.kind, object.name, object.holders);
+    ///     assert_eq!(object.holders[0].token, Some(guard.token()));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))]
+    /// # fn main() {}
+    /// ```
+    pub fn objects(&self, pattern: &str) -> Objects {
+        Objects::new(self, pattern)
+    }
+
+    /// Returns the object called `name`, of whatever kind; `None` if there is none, or if it exists
+    /// by its holders only and nobody holds it. Costs one command, and as
+    /// [`objects`](Self::objects) for what it finds.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`. Otherwise as [`Objects::next`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn object(&self, name: &str) -> Result<Option<Object>, Error> {
+        let name = Name::parse(name)
+            .map_err(|error| Error::new(ErrorKind::InvalidName, error.to_string()))?;
+        look::look(&Records::new(self), &name).await
+    }
+}
+
+/// The records of the clients that a walk has met.
+struct Records {
+    client: Client,
+    known: Mutex<HashMap<String, Option<Metadata>>>,
+}
+
+impl Records {
+    fn new(client: &Client) -> Self {
+        let client = client.clone();
+        let known = Mutex::default();
+        Self { client, known }
+    }
+
+    /// Returns the record of the client of `owner`, requested once per client as a rule.
+    async fn of(&self, owner: &str) -> Result<Option<Metadata>, Error> {
+        let id = owner.split(':').next().unwrap_or_default();
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(record) = known().get(id) {
+            return Ok(record.clone());
+        }
+        let client: &redlatch_core::Client = &self.client;
+        let record = Internals::metadata(client, owner).await?;
+        let mut known = known();
+        if known.len() >= MOST_RECORDS {
+            known.clear();
+        }
+        known.insert(id.to_owned(), record.clone());
+        Ok(record)
+    }
+}
+
+/// How many objects are requested at the same time.
+const AT_ONCE: usize = 32;
+
+/// How many records a walk remembers.
+const MOST_RECORDS: usize = 1024;

@@ -132,6 +132,15 @@ impl Term {
         }
     }
 
+    /// Returns how long the work may go on if nothing renews the term; zero when it must not.
+    /// Sends no request: it reads this client's clock.
+    pub fn remaining(&self) -> Duration {
+        let until = self.held.work_until();
+        until.map_or(Duration::ZERO, |until| {
+            until.since(self.held.client().now())
+        })
+    }
+
     /// Tells whether the previous term ended without a release, so that its work may be half done.
     /// `false` is no proof; see [`Held::is_after_abandonment`].
     pub fn is_after_abandonment(&self) -> bool {

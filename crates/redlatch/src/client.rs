@@ -18,10 +18,11 @@ use redlatch_rwlock::ReadWriteLock;
 use redlatch_semaphore::Semaphore;
 
 /// A builder for a [`Client`]: the address, the options, and then
-/// `connect` or `connect_lazy`.
+/// [`connect`](crate::common::ClientBuilder::connect) or
+/// [`connect_lazy`](crate::common::ClientBuilder::connect_lazy).
 ///
-/// [`redlatch_core::ClientBuilder`] has the whole text of each method. An option out of its bounds
-/// is the error of `connect`, `InvalidOption` or `InvalidLease`.
+/// [`common::ClientBuilder`](crate::common::ClientBuilder) has the whole text of each method. An
+/// option out of its bounds is the error of `connect`, `InvalidOption` or `InvalidLease`.
 ///
 /// | beginning | |
 /// |---|---|
@@ -94,7 +95,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidOption` for an invalid address. Otherwise as
-    /// `connect` of [`ClientBuilder`].
+    /// [`ClientBuilder::connect`](crate::common::ClientBuilder::connect).
     ///
     /// # Cancel safety
     ///
@@ -108,7 +109,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidOption` if neither variable is set, or for an invalid address. Otherwise as
-    /// `connect` of [`ClientBuilder`].
+    /// [`ClientBuilder::connect`](crate::common::ClientBuilder::connect).
     ///
     /// # Cancel safety
     ///

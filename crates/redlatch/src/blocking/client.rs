@@ -84,11 +84,11 @@ impl Client {
     }
 
     /// Returns a client at once, which connects with its first call. See
-    /// [`ClientBuilder::connect_lazy`]. Works in async code, too.
+    /// [`ClientBuilder::connect_lazy`](crate::common::ClientBuilder::connect_lazy). Works in async code, too.
     ///
     /// # Errors
     ///
-    /// Those of [`ClientBuilder::connect_lazy`].
+    /// Those of [`ClientBuilder::connect_lazy`](crate::common::ClientBuilder::connect_lazy).
     pub fn connect_lazy(builder: ClientBuilder) -> Result<Self, Error> {
         let (background, runtime) = Background::start()?;
         let inner = builder.runtime(runtime).connect_lazy()?;

@@ -28,6 +28,10 @@ pages! {
     explanation "explanation/index.md"
 }
 
+/// The page of the repository.
+#[doc = include_str!("../../README.md")]
+pub mod readme {}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, path::Path};

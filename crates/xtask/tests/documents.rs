@@ -52,6 +52,12 @@ fn every_link_to_a_file_of_the_repository_leads_to_one() {
 }
 
 #[test]
+fn first_page_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!((50..=200).contains(&lines), "{lines} lines");
+}
+
+#[test]
 fn every_invariant_names_what_exists() {
     let table = rows("docs/ARCHITECTURE.md", "invariant");
     assert!(table.len() >= 20, "only {} invariants", table.len());

@@ -18,11 +18,11 @@ use redlatch_rwlock::ReadWriteLock;
 use redlatch_semaphore::Semaphore;
 
 /// A builder for a [`Client`]: the address, the options, and then
-/// [`connect`](redlatch_core::ClientBuilder::connect) or
-/// [`connect_lazy`](redlatch_core::ClientBuilder::connect_lazy).
+/// [`connect`](crate::common::ClientBuilder::connect) or
+/// [`connect_lazy`](crate::common::ClientBuilder::connect_lazy).
 ///
-/// [`redlatch_core::ClientBuilder`] has the whole text of each method. An option out of its bounds
-/// is the error of `connect`, `InvalidOption` or `InvalidLease`.
+/// [`common::ClientBuilder`](crate::common::ClientBuilder) has the whole text of each method. An
+/// option out of its bounds is the error of `connect`, `InvalidOption` or `InvalidLease`.
 ///
 /// | beginning | |
 /// |---|---|
@@ -63,8 +63,8 @@ pub type ClientBuilder = redlatch_core::ClientBuilder<Client>;
 /// One client per process and server is the intended use. All locks share its connections, its
 /// watchdog and its subscription.
 ///
-/// The client derefs to the core's [`Client`](redlatch_core::Client), which has the common
-/// functions of all primitives: owners, [`close`](redlatch_core::Client::close), and the tables.
+/// The methods below those of the constructors are common to all primitives: owners,
+/// [`close`](Client#method.close), [`health`](Client#method.health), and the tables.
 ///
 /// # Examples
 ///
@@ -95,7 +95,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidOption` for an invalid address. Otherwise as
-    /// [`ClientBuilder::connect`](redlatch_core::ClientBuilder::connect).
+    /// [`ClientBuilder::connect`](crate::common::ClientBuilder::connect).
     ///
     /// # Cancel safety
     ///
@@ -109,7 +109,7 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidOption` if neither variable is set, or for an invalid address. Otherwise as
-    /// [`ClientBuilder::connect`](redlatch_core::ClientBuilder::connect).
+    /// [`ClientBuilder::connect`](crate::common::ClientBuilder::connect).
     ///
     /// # Cancel safety
     ///
@@ -133,7 +133,7 @@ impl Client {
     /// Acquires the reentrant lock called `name`, runs `work` while it is held, and releases it.
     /// `work` gets the guard, for its token and its deadline.
     ///
-    /// If the hold is lost, `work` is dropped at its next await, as by [`Held::run`](redlatch_core::Held::run). Two commands
+    /// If the hold is lost, `work` is dropped at its next await, as by [`Held::run`](crate::Held::run). Two commands
     /// if the lock is free.
     ///
     /// ```
@@ -170,12 +170,8 @@ impl Client {
         let lock = self.lock(name);
         let guard = lock.lock().await?;
         let done = guard.run(work(&guard)).await?;
-        let cause = match guard.release().await {
-            Ok(Released::Expired) => LossCause::Expired,
-            Ok(Released::TakenOver) => LossCause::Taken,
-            Ok(Released::Revoked) => LossCause::Revoked,
-            Ok(Released::Forgotten) => LossCause::Forgotten,
-            _ => return Ok(done),
+        let Some(cause) = lost_by(&guard.release().await) else {
+            return Ok(done);
         };
         Err(Error::lost(cause).about("lock", lock.name().unwrap_or_default()))
     }
@@ -317,6 +313,17 @@ impl Client {
     /// After a drop, the record may last that long or for an hour.
     pub async fn keep_record(&self, span: std::time::Duration) -> Result<(), Error> {
         redlatch_core::family::Internals::keep_record(&self.0, span).await
+    }
+}
+
+/// Returns the cause if the server had ended the hold before its release.
+pub(crate) const fn lost_by(released: &Result<Released, Error>) -> Option<LossCause> {
+    match released {
+        Ok(Released::Expired) => Some(LossCause::Expired),
+        Ok(Released::TakenOver) => Some(LossCause::Taken),
+        Ok(Released::Revoked) => Some(LossCause::Revoked),
+        Ok(Released::Forgotten) => Some(LossCause::Forgotten),
+        _ => None,
     }
 }
 

@@ -1,10 +1,22 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod client;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod objects;
+
+/// The parts of a client that do not depend on the primitives.
+///
+/// [`Client`] derefs to [`common::Client`]. Guards return it, and
+/// `redlatch::Client::from(guard.client().clone())` adds the constructors of the primitives.
+/// [`ClientBuilder`] is [`common::ClientBuilder`] with the facade's client as its result.
+pub mod common {
+    #[doc(inline)]
+    pub use redlatch_core::{Client, ClientBuilder};
+}
 
 /// Writes that refuse an outdated token: in Redis ([`Fence`](fence::Fence)), in the process
 /// ([`FenceGate`](fence::FenceGate)), and in databases ([`sql`](fence::sql)). Needs the feature

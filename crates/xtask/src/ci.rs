@@ -3,7 +3,7 @@
 use crate::{
     check,
     command::{self, cargo},
-    items,
+    facade, items,
     members::{self, Member},
     servers::Wanted,
     steps::Steps,
@@ -58,7 +58,8 @@ fn lints() -> Result<(), String> {
 fn documentation() -> Result<(), String> {
     let mut command = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     command::run(command.env("RUSTDOCFLAGS", "--deny warnings"))?;
-    items::check()
+    items::check()?;
+    facade::check()
 }
 
 /// Builds each published crate alone: without features, with each feature, and with all. In a

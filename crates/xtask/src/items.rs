@@ -24,8 +24,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Checks the number of items in the documentation that exists.
 pub(crate) fn check() -> Result<(), String> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    let folder = root().join(target).join("doc/redlatch_core");
+    let folder = documentation().join("redlatch_core");
     let read = |page: &str| {
         let path = folder.join(page);
         fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
@@ -44,6 +43,12 @@ pub(crate) fn check() -> Result<(), String> {
         return Err(format!("{items} public items instead of {CEILING} at most"));
     }
     Ok(())
+}
+
+/// Returns the folder with the documentation of all crates.
+pub(crate) fn documentation() -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(target).join("doc")
 }
 
 /// Returns the pages of the items that rustdoc's list of all items names.

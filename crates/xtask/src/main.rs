@@ -23,6 +23,7 @@ mod bench;
 mod check;
 mod ci;
 mod command;
+mod facade;
 mod items;
 mod lua;
 mod members;

@@ -33,6 +33,30 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
     assert!(seen >= 20, "only {seen} links were found");
 }
 
+/// The book links to documents outside of it by their addresses.
+#[test]
+fn every_link_to_a_file_of_the_repository_leads_to_one() {
+    let (mut seen, mut broken) = (0, Vec::new());
+    for file in tracked("md") {
+        for rest in file.text.split(REPOSITORY).skip(1) {
+            let path = rest.split([')', '>', ' ', '\n']).next().unwrap_or_default();
+            seen += 1;
+            let path = path.split('#').next().unwrap_or_default();
+            if !tree::root().join(path).exists() {
+                broken.push(format!("{}: {path}", file.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert!(seen >= 10, "only {seen} links were found");
+}
+
+#[test]
+fn first_page_is_short() {
+    let lines = read("README.md").lines().count();
+    assert!((50..=200).contains(&lines), "{lines} lines");
+}
+
 #[test]
 fn every_invariant_names_what_exists() {
     let table = rows("docs/ARCHITECTURE.md", "invariant");
@@ -94,6 +118,8 @@ fn what_does_not_exist_is_found() {
     assert!(sources.have("what_does_not_exist_is_found"));
     assert!(sources.have("xtask/tests/documents.rs"));
 }
+
+const REPOSITORY: &str = "https://github.com/redlatch/redlatch/blob/main/";
 
 /// The links of a document, and the link targets in it.
 struct Document {

@@ -71,6 +71,8 @@ fn siblings_depend_on_the_core_and_the_scripts_only() {
             "redlatch-core" => assert_eq!(family, ["redlatch-lua"], "{name}"),
             "redlatch" | "redlatch-bench" | "redlatch-cli" | "redlatch-sim" | "redlatch-soak"
             | "redlatch-embedded" | "xtask" => {}
+            // The layers are users of the facade.
+            "redlatch-tower" => assert_eq!(family, ["redlatch"], "{name}"),
             _ => {
                 siblings += 1;
                 // The pool is shared by semaphore and permits, and is not a primitive.

@@ -15,6 +15,8 @@ fn assert_says(error: &Error, kind: ErrorKind, words: &[&str]) {
         assert!(text.contains(word), "{word:?} is not in {text:?}");
     }
     assert!(error.source().is_none(), "a chain prints the reason twice");
+    // A `main` that returns the error prints this.
+    assert_eq!(format!("{error:?}"), format!("{kind:?}: {text}"));
 }
 
 #[tokio::test]
@@ -49,7 +51,7 @@ async fn wrong_addresses_say_what_is_wrong_and_show_no_secret() {
         let error = Client::connect(url).await.unwrap_err();
         assert_says(&error, ErrorKind::InvalidOption, &[words]);
         for secret in ["secret", "sec/", "12345"] {
-            assert!(!format!("{error:?} {error}").contains(secret), "{error:?}");
+            assert!(!format!("{error:#?} {error}").contains(secret), "{error:?}");
         }
     }
 }

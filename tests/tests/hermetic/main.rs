@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod behaviours;
+mod blocking;
 mod cancel;
 mod clock_allowance;
 mod connecting;

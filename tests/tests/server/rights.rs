@@ -70,7 +70,7 @@ async fn wrong_credentials_are_reported_when_connecting(binary: ServerBinary) {
         let url = format!("redis://{credentials}{address}");
         let error = Client::connect(&url).await.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Auth, "{credentials:?}: {error:?}");
-        assert!(!error.is_transient() && !format!("{error:?}").contains("secret"));
+        assert!(!error.is_transient() && !format!("{error:#?}").contains("secret"));
         assert!(
             started.elapsed() < 3 * SECOND,
             "told at once, not after the time-out"

@@ -342,7 +342,7 @@ mod tests {
         ] {
             let error = parse(url).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidOption, "{url}");
-            assert!(!format!("{error:?}").contains("secret"), "{url}");
+            assert!(!format!("{error:#?}").contains("secret"), "{url}");
         }
     }
 

@@ -298,8 +298,12 @@ impl fmt::Display for Error {
     }
 }
 
+/// One line, since a `main` that returns the error prints it so. `{:#?}` has the reason as well.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return write!(f, "{:?}: {}", self.0.kind, self.0.message);
+        }
         let mut debug = f.debug_struct("Error");
         debug
             .field("kind", &self.0.kind)

@@ -1,6 +1,6 @@
-//! `cargo xtask check load`: runs all tests several times, then the long histories of jobs and
-//! leaders, then the soak on each topology, while other threads keep the processors busy. It prints
-//! the failed tests and the number of their failures.
+//! `cargo xtask check load`: runs all tests several times, then a service with many idle
+//! connections, the long histories of jobs and leaders, and the soak on each topology, while other
+//! threads keep the processors busy. It prints the failed tests and the number of their failures.
 
 use std::{
     collections::BTreeMap,
@@ -36,6 +36,9 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
             for _ in 0..options.rounds {
                 steps.run("tests", || round(&servers, &mut failures));
             }
+            if options.connections != "0" {
+                steps.run("idle connections", || connections(&options.connections));
+            }
             for _ in 0..options.histories {
                 steps.run("histories", || histories(&found));
             }
@@ -66,6 +69,14 @@ fn histories(servers: &[Server]) -> Result<(), String> {
     command.args(["history::", "--", "--nocapture"]);
     command.env("REDLATCH_TEST_SERVERS", servers::list(&servers[..1]));
     command.env("REDLATCH_LONG_HISTORY", "1");
+    suite::counted(&mut command, &mut Tally::default())
+}
+
+/// Runs the tests of the HTTP layers with many idle connections.
+fn connections(number: &str) -> Result<(), String> {
+    let mut command = cargo(&["test", "--package", "redlatch-tower", "--test", "it"]);
+    command.args(["idle_connections_hold_no_permit", "--", "--exact"]);
+    command.env("REDLATCH_TEST_CONNECTIONS", number);
     suite::counted(&mut command, &mut Tally::default())
 }
 
@@ -103,6 +114,8 @@ struct Options {
     busy: usize,
     /// The minutes of soak per topology, in the soak's syntax.
     minutes: String,
+    /// The number of idle connections to a service with a limit; "0" leaves them out.
+    connections: String,
     wanted: Wanted,
 }
 
@@ -114,6 +127,7 @@ impl Options {
             histories: 1,
             busy: thread::available_parallelism().map_or(2, NonZero::get),
             minutes: "10".to_owned(),
+            connections: "10000".to_owned(),
             wanted: Wanted::default(),
         };
         let number = |text: &str| format!("{text:?} is no number");
@@ -134,10 +148,15 @@ impl Options {
                 "--histories" => options.histories = value.parse().map_err(|_| number(value))?,
                 "--busy" => options.busy = value.parse().map_err(|_| number(value))?,
                 "--minutes" => options.minutes.clone_from(value),
+                "--connections" => {
+                    let _: u32 = value.parse().map_err(|_| number(value))?;
+                    options.connections.clone_from(value);
+                }
                 _ => return Err(format!("unknown argument {word:?}\n\n{USAGE}")),
             }
         }
-        if (options.rounds, options.histories) == (0, 0) && options.minutes == "0" {
+        let off = [&options.minutes, &options.connections];
+        if (options.rounds, options.histories) == (0, 0) && off.iter().all(|text| *text == "0") {
             return Err("nothing is left to check".to_owned());
         }
         Ok(Some(options))
@@ -150,6 +169,17 @@ impl Options {
         }
         if self.histories > 0 {
             command::run(cargo(&HISTORIES).arg("--no-run"))?;
+        }
+        if self.connections != "0" {
+            let build = [
+                "test",
+                "--package",
+                "redlatch-tower",
+                "--test",
+                "it",
+                "--no-run",
+            ];
+            command::run(&mut cargo(&build))?;
         }
         if self.minutes != "0" {
             soak::build()?;
@@ -208,12 +238,13 @@ const HISTORIES: [&str; 7] = [
 
 const USAGE: &str = "\
 usage: cargo xtask check load [--rounds N] [--histories N] [--busy N] [--minutes M]
-                              [--servers=path,path]
+                              [--connections N] [--servers=path,path]
 
   --rounds N     how often all tests run (3)
   --histories N  how often the long histories of jobs and leaders run, on the first server (1)
   --busy N       how many loops compute beside them (one per processor)
-  --minutes M    how long the soak runs on each of its four topologies (10); 0 leaves it out";
+  --minutes M    how long the soak runs on each of its four topologies (10); 0 leaves it out
+  --connections N  how many idle connections a service with a limit has (10,000); 0 leaves it out";
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +269,8 @@ mod tests {
             "--rounds",
             "--rounds many",
             "--round 1",
-            "--rounds 0 --histories 0 --minutes 0",
+            "--rounds 0 --histories 0 --minutes 0 --connections 0",
+            "--connections many",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }

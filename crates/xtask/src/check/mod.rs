@@ -3,6 +3,7 @@
 //!
 //! Each check is in its own file. It installs the tools that it needs, and fails if it cannot.
 
+mod book;
 mod databases;
 mod load;
 mod package;
@@ -31,6 +32,11 @@ const CHECKS: &[Check] = &[
         run: databases::run,
     },
     Check {
+        name: "book",
+        about: "the book, rendered by mdBook, and its links",
+        run: book::run,
+    },
+    Check {
         name: "recipes",
         about: "jobs that schedulers of other projects run",
         run: recipes::run,
@@ -43,7 +49,7 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Names that are reserved for checks of parts that the project does not have yet.
-const RESERVED: &[&str] = &["browser", "book"];
+const RESERVED: &[&str] = &["browser"];
 
 /// Runs the check with the name in the first argument, and passes the rest to it. Without a name it
 /// lists the checks.

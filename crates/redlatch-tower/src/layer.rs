@@ -1,0 +1,199 @@
+//! The layers and their settings.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use http::{StatusCode, request::Parts};
+use redlatch::{Error, Lock, Semaphore};
+use tower_layer::Layer;
+
+use crate::{hold::Object, service::Held};
+
+/// What to do with a request if the lock or the limit cannot be asked: the server cannot be
+/// reached, refuses the login, lacks a right, or is full. The same holds if the hold is lost while
+/// the service works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Answers with this status. After a loss, the work of the service is dropped at its next
+    /// await, and a body that is being sent ends with an error.
+    Refuse(StatusCode),
+    /// Lets the request through without a lock or a permit. After a loss, the work goes on.
+    ///
+    /// Requests of several replicas may then overlap, and a request has no `Token` in its
+    /// extensions.
+    PassThrough,
+}
+
+/// How long a request keeps its lock or permit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Until {
+    /// Until the service has returned the head of its response.
+    #[default]
+    Head,
+    /// Until the body of the response has been sent or dropped.
+    Body,
+}
+
+/// Why a request was refused. It is in the extensions of the response.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Other requests had the lock, or all permits.
+    Busy,
+    /// The lock or the limit could not be asked, or the hold was lost.
+    Unavailable(Error),
+}
+
+/// The state of a layer that does not know yet what to do if the server cannot be asked. Such a
+/// layer cannot be used:
+///
+/// ```compile_fail,E0277
+/// # fn example(client: redlatch::Client) -> axum::Router {
+/// let limit = redlatch_tower::LimitLayer::new(client.semaphore("reports"));
+/// axum::Router::new().layer(limit)
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Undecided(());
+
+/// The state of a layer that can be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided(pub(crate) Unavailable);
+
+/// Returns what a request needs.
+pub(crate) type Source = dyn Fn(&Parts) -> Option<Object> + Send + Sync;
+
+/// The settings that both layers have.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) source: Arc<Source>,
+    pub(crate) wait: Duration,
+    pub(crate) busy: StatusCode,
+    pub(crate) until: Until,
+}
+
+/// Lets at most n requests at a time through, over all replicas that use the same semaphore.
+///
+/// A request takes a permit in `call`, and gives it back after the response. See the crate's page.
+#[derive(Clone)]
+#[must_use = "a layer has no effect before it is added to a service"]
+pub struct LimitLayer<D = Undecided> {
+    settings: Settings,
+    decided: D,
+}
+
+/// Lets one request per name through at a time, over all replicas.
+///
+/// A request takes its lock in `call`, and gives it back after the response. The extensions of the
+/// request have the [`Token`](redlatch::Token) of its hold. See the crate's page.
+#[derive(Clone)]
+#[must_use = "a layer has no effect before it is added to a service"]
+pub struct LockLayer<D = Undecided> {
+    settings: Settings,
+    decided: D,
+}
+
+impl LimitLayer {
+    /// Creates a layer that takes a permit of `semaphore` for each request.
+    ///
+    /// The semaphore needs a number of permits: one that is set on the server, or one of
+    /// [`permits_if_unset`](Semaphore::permits_if_unset). Otherwise each request is `Unavailable`.
+    pub fn new(semaphore: Semaphore) -> Self {
+        Self::by(move |_| Some(semaphore.clone()))
+    }
+
+    /// Creates a layer that takes a permit of the semaphore that `semaphore` returns for a request,
+    /// such as one per user. A request for which it returns `None` passes without a permit.
+    pub fn by(semaphore: impl Fn(&Parts) -> Option<Semaphore> + Send + Sync + 'static) -> Self {
+        Self {
+            settings: Settings {
+                source: Arc::new(move |request| semaphore(request).map(Object::Permit)),
+                wait: Duration::ZERO,
+                busy: StatusCode::SERVICE_UNAVAILABLE,
+                until: Until::default(),
+            },
+            decided: Undecided(()),
+        }
+    }
+}
+
+impl LockLayer {
+    /// Creates a layer that takes the lock that `lock` returns for a request. A request for which
+    /// it returns `None` passes without a lock.
+    pub fn new(lock: impl Fn(&Parts) -> Option<Lock> + Send + Sync + 'static) -> Self {
+        Self {
+            settings: Settings {
+                source: Arc::new(move |request| lock(request).map(Object::Lock)),
+                wait: Duration::ZERO,
+                busy: StatusCode::CONFLICT,
+                until: Until::default(),
+            },
+            decided: Undecided(()),
+        }
+    }
+}
+
+macro_rules! settings {
+    ($layer:ident, $busy:literal) => {
+        impl<D> $layer<D> {
+            /// Sets how long a request waits while others have the lock or all permits. Default:
+            /// zero, one attempt.
+            pub const fn wait(mut self, wait: Duration) -> Self {
+                self.settings.wait = wait;
+                self
+            }
+
+            /// Sets the status of the response if others have the lock or all permits. Default:
+            #[doc = $busy]
+            pub const fn on_busy(mut self, status: StatusCode) -> Self {
+                self.settings.busy = status;
+                self
+            }
+
+            /// Sets how long a request keeps its lock or permit. Default: [`Until::Head`].
+            pub const fn until(mut self, until: Until) -> Self {
+                self.settings.until = until;
+                self
+            }
+
+            /// Sets what to do if the lock or the limit cannot be asked, or is lost. There is no
+            /// default; a layer without this setting does not compile.
+            pub fn on_unavailable(self, unavailable: Unavailable) -> $layer<Decided> {
+                $layer {
+                    settings: self.settings,
+                    decided: Decided(unavailable),
+                }
+            }
+        }
+
+        impl<S> Layer<S> for $layer<Decided> {
+            type Service = Held<S>;
+
+            fn layer(&self, inner: S) -> Held<S> {
+                Held::new(inner, self.settings.clone(), self.decided.0)
+            }
+        }
+
+        impl<D: fmt::Debug> fmt::Debug for $layer<D> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($layer))
+                    .field("settings", &self.settings)
+                    .field("on_unavailable", &self.decided)
+                    .finish()
+            }
+        }
+    };
+}
+
+settings!(LimitLayer, "503.");
+settings!(LockLayer, "409.");
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("wait", &self.wait)
+            .field("busy", &self.busy)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+#![warn(missing_docs)]
+
+mod body;
+mod hold;
+mod layer;
+mod service;
+
+pub use body::HeldBody;
+pub use layer::{Decided, LimitLayer, LockLayer, Refusal, Unavailable, Undecided, Until};
+pub use service::{Held, ResponseFuture};

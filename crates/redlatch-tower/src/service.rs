@@ -1,0 +1,113 @@
+//! The service that both layers make.
+
+use std::{
+    fmt,
+    future::Future,
+    mem,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use tower_service::Service;
+
+use crate::{Refusal, Unavailable, Until, body::HeldBody, hold::Hold, layer::Settings};
+
+/// A service that holds a lock or a permit while the inner service works on a request.
+///
+/// It is ready when the inner service is. Readiness costs nothing and holds nothing.
+#[derive(Clone)]
+pub struct Held<S> {
+    inner: S,
+    settings: Settings,
+    unavailable: Unavailable,
+}
+
+/// The future of a response. If it is dropped, as when a client hangs up, the lock or permit is
+/// released in the background.
+pub type ResponseFuture<B, E> =
+    Pin<Box<dyn Future<Output = Result<Response<HeldBody<B>>, E>> + Send>>;
+
+impl<S> Held<S> {
+    pub(crate) const fn new(inner: S, settings: Settings, unavailable: Unavailable) -> Self {
+        Self {
+            inner,
+            settings,
+            unavailable,
+        }
+    }
+}
+
+impl<S, A, B> Service<Request<A>> for Held<S>
+where
+    S: Service<Request<A>, Response = Response<B>, Future: Send> + Clone + Send + 'static,
+    A: Send + 'static,
+    B: Body,
+{
+    type Response = Response<HeldBody<B>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<B, S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        // The clone may not be ready. The service that is ready works on this request.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        let (mut parts, body) = request.into_parts();
+        let object = (self.settings.source)(&parts);
+        let (unavailable, busy) = (self.unavailable, self.settings.busy);
+        let (wait, until) = (self.settings.wait, self.settings.until);
+        Box::pin(async move {
+            let hold = match object {
+                None => None,
+                Some(object) => match object.acquire(wait).await {
+                    Ok(Some(hold)) => Some(hold),
+                    Ok(None) => return Ok(refused(busy, Refusal::Busy)),
+                    Err(error) => match unavailable {
+                        Unavailable::PassThrough => None,
+                        Unavailable::Refuse(status) => {
+                            return Ok(refused(status, Refusal::Unavailable(error)));
+                        }
+                    },
+                },
+            };
+            if let Some(token) = hold.as_ref().and_then(Hold::token) {
+                parts.extensions.insert(token);
+            }
+            let work = inner.call(Request::from_parts(parts, body));
+            let response = match (&hold, unavailable) {
+                (Some(hold), Unavailable::Refuse(status)) => match hold.run(work).await {
+                    Ok(response) => response?,
+                    Err(error) => return Ok(refused(status, Refusal::Unavailable(error))),
+                },
+                _ => work.await?,
+            };
+            let stops = unavailable != Unavailable::PassThrough;
+            Ok(match until {
+                Until::Head => response.map(HeldBody::free),
+                Until::Body => response.map(|body| HeldBody::held(body, hold, stops)),
+            })
+        })
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Held<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("inner", &self.inner)
+            .field("settings", &self.settings)
+            .field("on_unavailable", &self.unavailable)
+            .finish()
+    }
+}
+
+fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldBody<B>> {
+    let mut response = Response::new(HeldBody::empty());
+    *response.status_mut() = status;
+    response.extensions_mut().insert(refusal);
+    response
+}

@@ -1,0 +1,451 @@
+//! The layers, on a server inside this process, and as services of axum over TCP.
+
+// Tests say what they expect, and connections need real clocks and tasks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+use std::{
+    env,
+    net::SocketAddr,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Extension, Router,
+    body::{Body, Bytes},
+    extract::Request,
+    http::{Response, StatusCode, request::Parts},
+    response::IntoResponse,
+    routing::get,
+};
+use http_body_util::BodyExt;
+use redlatch::{Client, LossCause, Token, embedded::Server};
+use redlatch_tower::{Decided, LimitLayer, LockLayer, Refusal, Unavailable, Until};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    sync::Notify,
+};
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+const REFUSE: Unavailable = Unavailable::Refuse(StatusCode::BAD_GATEWAY);
+
+fn request(path: &str) -> Request {
+    Request::builder().uri(path).body(Body::empty()).unwrap()
+}
+
+/// Returns the lock of the path of a request; `/free` has none.
+fn by_path(client: &Client) -> impl Fn(&Parts) -> Option<redlatch::Lock> + Send + Sync + 'static {
+    let client = client.clone();
+    move |request| match request.uri.path() {
+        "/free" => None,
+        path => Some(client.lock(path)),
+    }
+}
+
+fn limit(client: &Client, permits: u32) -> LimitLayer {
+    LimitLayer::new(client.semaphore("limit").permits_if_unset(permits))
+}
+
+async fn available(client: &Client) -> u32 {
+    client.semaphore("limit").available_permits().await.unwrap()
+}
+
+/// Waits until the limit has so many permits again.
+async fn eventually_available(client: &Client, permits: u32) {
+    let all = async {
+        while available(client).await != permits {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, all).await.expect("all permits");
+}
+
+/// A service that works until it is told to go on.
+fn slow(go_on: &Arc<Notify>) -> Router {
+    let go_on = Arc::clone(go_on);
+    let handler = async move || {
+        go_on.notified().await;
+        "done"
+    };
+    Router::new().fallback(get(handler))
+}
+
+async fn text(
+    response: Response<impl axum::body::HttpBody<Data = Bytes, Error: std::fmt::Debug>>,
+) -> String {
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_takes_no_permit() {
+    let client = Client::embedded().await.unwrap();
+    let semaphore = client.semaphore("limit");
+    semaphore.set_permits(1).await.unwrap();
+    let layer = limit(&client, 1).on_unavailable(REFUSE);
+    let service = layer.layer(slow(&Arc::default()));
+    let mut ready: Vec<_> = vec![service; 100];
+    for service in &mut ready {
+        ServiceExt::<Request>::ready(service).await.unwrap();
+    }
+    assert_eq!(available(&client).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_refuses_what_is_too_much_and_says_why() {
+    let client = Client::embedded().await.unwrap();
+    let go_on = Arc::default();
+    let layer = limit(&client, 2).on_unavailable(REFUSE);
+    let service = layer.layer(slow(&go_on));
+    let working: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(service.clone().oneshot(request("/"))))
+        .collect();
+    while available(&client).await > 0 {
+        tokio::task::yield_now().await;
+    }
+    let refused = service.clone().oneshot(request("/")).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(matches!(refused.extensions().get(), Some(Refusal::Busy)));
+    assert_eq!(text(refused).await, "");
+    let other = limit(&client, 2)
+        .on_busy(StatusCode::TOO_MANY_REQUESTS)
+        .on_unavailable(REFUSE);
+    let refused = other
+        .layer(slow(&go_on))
+        .oneshot(request("/"))
+        .await
+        .unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    // One that waits gets the permit of one that ends.
+    let waits = limit(&client, 2)
+        .wait(Duration::from_secs(5))
+        .on_unavailable(REFUSE);
+    let waits = tokio::spawn(waits.layer(slow(&go_on)).oneshot(request("/")));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waits.is_finished());
+    for _ in 0..3 {
+        go_on.notify_one();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    for one in working.into_iter().chain([waits]) {
+        assert_eq!(text(one.await.unwrap().unwrap()).await, "done");
+    }
+    eventually_available(&client, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lock_is_per_name_and_its_token_is_in_the_request() {
+    let client = Client::embedded().await.unwrap();
+    let guard = client.lock("/orders/1").lock().await.unwrap();
+    let layer = LockLayer::new(by_path(&client)).on_unavailable(REFUSE);
+    let handler = async |token: Option<Extension<Token>>| {
+        token.map_or_else(|| "none".to_owned(), |token| token.0.to_string())
+    };
+    let service = layer.layer(Router::new().fallback(get(handler)));
+    let refused = service.clone().oneshot(request("/orders/1")).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::CONFLICT);
+    let other = service.clone().oneshot(request("/orders/2")).await.unwrap();
+    assert_eq!(other.status(), StatusCode::OK);
+    assert!(text(other).await.parse::<u64>().unwrap() > 0);
+    let free = service.clone().oneshot(request("/free")).await.unwrap();
+    assert_eq!(text(free).await, "none");
+    let first = guard.token().to_string();
+    guard.release().await.unwrap();
+    let later = service.oneshot(request("/orders/1")).await.unwrap();
+    assert!(text(later).await > first);
+}
+
+#[tokio::test(start_paused = true)]
+async fn server_that_is_gone_is_answered_as_the_program_has_chosen() {
+    let server = Server::start();
+    let builder = server.builder().patience(Duration::from_secs(1));
+    let client = builder.connect().await.unwrap();
+    server.engine().stop();
+    let router = || Router::new().fallback(get(async || "worked"));
+    let refusing = LockLayer::new(by_path(&client)).on_unavailable(REFUSE);
+    let refused = refusing
+        .layer(router())
+        .oneshot(request("/"))
+        .await
+        .unwrap();
+    assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
+    let Some(Refusal::Unavailable(error)) = refused.extensions().get() else {
+        panic!("no reason");
+    };
+    assert!(error.is_transient(), "{error}");
+    let passing = LockLayer::new(by_path(&client)).on_unavailable(Unavailable::PassThrough);
+    let passed = passing.layer(router()).oneshot(request("/")).await.unwrap();
+    assert_eq!(text(passed).await, "worked");
+    let passing = limit(&client, 1).on_unavailable(Unavailable::PassThrough);
+    let passed = passing.layer(router()).oneshot(request("/")).await.unwrap();
+    assert_eq!(text(passed).await, "worked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_hold_drops_the_work_unless_it_may_pass() {
+    let server = Server::start();
+    let client = server.client().await.unwrap();
+    for (unavailable, status) in [
+        (REFUSE, StatusCode::BAD_GATEWAY),
+        (Unavailable::PassThrough, StatusCode::OK),
+    ] {
+        let go_on = Arc::default();
+        let layer = LockLayer::new(by_path(&client)).on_unavailable(unavailable);
+        let working = tokio::spawn(layer.layer(slow(&go_on)).oneshot(request("/a")));
+        while !client.lock("/a").is_locked().await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        assert!(server.lose("/a"));
+        // The next renewal finds it out.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        go_on.notify_one();
+        let response = working.await.unwrap().unwrap();
+        assert_eq!(response.status(), status);
+        if status == StatusCode::BAD_GATEWAY {
+            let refusal = response.extensions().get();
+            let Some(Refusal::Unavailable(error)) = refusal else {
+                panic!("{refusal:?}");
+            };
+            assert_eq!(error.loss(), Some(LossCause::Forgotten));
+            assert_eq!(Arc::strong_count(&go_on), 1, "the work is dropped");
+        }
+    }
+}
+
+/// A response whose body has two parts, the second of which waits.
+fn streamed(go_on: Arc<Notify>) -> Response<Body> {
+    let (tell, parts) = tokio::sync::mpsc::channel::<Bytes>(1);
+    tokio::spawn(async move {
+        tell.send("one".into()).await.unwrap();
+        go_on.notified().await;
+        let _ = tell.send("two".into()).await;
+    });
+    let stream = futures_stream(parts);
+    Body::from_stream(stream).into_response()
+}
+
+fn futures_stream(
+    parts: tokio::sync::mpsc::Receiver<Bytes>,
+) -> impl futures_core::Stream<Item = Result<Bytes, std::io::Error>> {
+    futures_util::stream::unfold(parts, async |mut parts| {
+        let part = parts.recv().await?;
+        Some((Ok(part), parts))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn permit_is_kept_until_the_head_or_the_end_of_the_body() {
+    let client = Client::embedded().await.unwrap();
+    for (until, kept) in [(Until::Head, 1), (Until::Body, 0)] {
+        let go_on = Arc::new(Notify::new());
+        let inner = Arc::clone(&go_on);
+        let layer: LimitLayer<Decided> = limit(&client, 1).until(until).on_unavailable(REFUSE);
+        let service = layer.layer(service_fn(move |_: Request| {
+            let go_on = Arc::clone(&inner);
+            async move { Ok::<_, std::convert::Infallible>(streamed(go_on)) }
+        }));
+        let response = service.clone().oneshot(request("/")).await.unwrap();
+        let mut body = response.into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(first, "one");
+        client.settled().await;
+        assert_eq!(available(&client).await, kept, "{until:?}");
+        go_on.notify_one();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.is_none());
+        // It is free at the end of the body, which still exists.
+        client.settled().await;
+        assert_eq!(available(&client).await, 1, "{until:?}");
+        // A body that is dropped half-way gives it back, too.
+        let response = service.oneshot(request("/")).await.unwrap();
+        drop(response);
+        client.settled().await;
+        assert_eq!(available(&client).await, 1, "{until:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_of_a_lost_hold_ends_with_an_error() {
+    let server = Server::start();
+    let client = server.client().await.unwrap();
+    let go_on = Arc::new(Notify::new());
+    let layer = LockLayer::new(by_path(&client))
+        .until(Until::Body)
+        .on_unavailable(REFUSE);
+    let service = layer.layer(service_fn(move |_: Request| {
+        let go_on = Arc::clone(&go_on);
+        async move { Ok::<_, std::convert::Infallible>(streamed(go_on)) }
+    }));
+    let response = service.oneshot(request("/a")).await.unwrap();
+    let mut body = response.into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(server.lose("/a"));
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("lost"), "{error}");
+    assert!(body.frame().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_request_gives_its_permit_back() {
+    let client = Client::embedded().await.unwrap();
+    let layer = limit(&client, 1).on_unavailable(REFUSE);
+    let mut service = layer.layer(slow(&Arc::default()));
+    let mut working = service.call(request("/"));
+    tokio::select! {
+        biased;
+        _ = &mut working => panic!("it does not end"),
+        () = async { while available(&client).await > 0 { tokio::task::yield_now().await } } => {}
+    }
+    drop(working);
+    client.settled().await;
+    assert_eq!(available(&client).await, 1);
+}
+
+/// Serves in the background.
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+async fn connect(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    stream
+}
+
+/// Reads the head of a response and its short body.
+async fn read(stream: &mut TcpStream) -> String {
+    let mut read = String::new();
+    while !read.ends_with("done") {
+        let mut bytes = [0; 1024];
+        let count = stream.read(&mut bytes).await.unwrap();
+        assert!(count > 0, "the connection ended: {read:?}");
+        read.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+    }
+    read
+}
+
+#[tokio::test]
+async fn client_that_hangs_up_gives_its_permit_back() {
+    let client = Client::embedded().await.unwrap();
+    for until in [Until::Head, Until::Body] {
+        let layer = limit(&client, 1).until(until).on_unavailable(REFUSE);
+        let go_on = Arc::default();
+        let address = serve(slow(&go_on).layer(layer)).await;
+        let stream = connect(address).await;
+        while client
+            .semaphore("limit")
+            .totals()
+            .await
+            .is_ok_and(|totals| totals.available > 0)
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(stream);
+        eventually_available(&client, 1).await;
+    }
+}
+
+/// `cargo xtask check load` sets the number of connections to 10,000. The connections belong to
+/// another process, which is this program again, since a process may have too few files for both
+/// ends.
+#[tokio::test]
+async fn idle_connections_hold_no_permit() {
+    if let Ok(address) = env::var(CLIENT_OF) {
+        return idle_connections(address.parse().unwrap()).await;
+    }
+    #[cfg(unix)]
+    allow_files(connections() + 100);
+    let client = Client::embedded().await.unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&served);
+    let handler = async move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        "done"
+    };
+    let layer = limit(&client, 1)
+        .wait(Duration::from_secs(60))
+        .until(Until::Body)
+        .on_unavailable(REFUSE);
+    let address = serve(Router::new().fallback(get(handler)).layer(layer)).await;
+    let mut process = Command::new(env::current_exe().unwrap())
+        .args(["idle_connections_hold_no_permit", "--exact", "--nocapture"])
+        .env(CLIENT_OF, address.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    while lines
+        .next_line()
+        .await
+        .unwrap()
+        .expect("the process goes on")
+        != "connected"
+    {}
+    assert_eq!(served.load(Ordering::Relaxed), connections());
+    eventually_available(&client, 1).await;
+    // Each of them is alive, and can have the permit again.
+    drop(process.stdin.take());
+    assert!(process.wait().await.unwrap().success());
+    assert_eq!(served.load(Ordering::Relaxed), connections() + 10);
+    eventually_available(&client, 1).await;
+}
+
+/// Opens connections with a request each, keeps them, and sends requests on ten of them at the end
+/// of the input.
+async fn idle_connections(address: SocketAddr) {
+    #[cfg(unix)]
+    allow_files(connections() + 100);
+    let mut idle = Vec::new();
+    for _ in 0..connections() {
+        let mut stream = connect(address).await;
+        let response = read(&mut stream).await;
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        idle.push(stream);
+    }
+    println!("\nconnected");
+    let mut rest = String::new();
+    tokio::io::stdin().read_to_string(&mut rest).await.unwrap();
+    for stream in idle.iter_mut().step_by(connections() / 10) {
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .await
+            .unwrap();
+        assert!(read(stream).await.starts_with("HTTP/1.1 200"));
+    }
+}
+
+/// A multiple of ten.
+fn connections() -> usize {
+    let number = env::var("REDLATCH_TEST_CONNECTIONS");
+    number.map_or(100, |number| number.parse().unwrap())
+}
+
+/// The variable with the address that a process opens its connections to.
+const CLIENT_OF: &str = "REDLATCH_TEST_CLIENT_OF";
+
+/// Raises the limit of open files of this process.
+#[cfg(unix)]
+fn allow_files(files: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let files = u64::try_from(files).unwrap();
+    if limit.current.is_some_and(|current| current < files) {
+        let current = Some(limit.maximum.map_or(files, |most| most.min(files)));
+        setrlimit(Resource::Nofile, Rlimit { current, ..limit }).unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+//! Programs with blocking clients that end in several ways while guards are alive. The program
+//! starts itself, so that a plain `main` ends and not that of a test harness.
+
+// Tests say what they expect, and real processes need real clocks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+use std::{
+    cell::RefCell,
+    env,
+    process::{Command, ExitCode, Output, exit},
+    sync::{Arc, LazyLock, Mutex, mpsc},
+    thread,
+    time::Duration,
+};
+
+use redlatch::{
+    blocking::{Client, LockGuard},
+    runtime::TokioRuntime,
+};
+use redlatch_embedded::EmbeddedServer;
+
+const VARIABLE: &str = "REDLATCH_TEST_EXIT";
+
+/// One way to end, and what is left of it.
+struct Case {
+    name: &'static str,
+    /// Runs in a process of its own.
+    child: fn(),
+    code: i32,
+    free: &'static [&'static str],
+    held: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "guard_of_main_is_released_although_the_client_is_static",
+        child: || {
+            let _guard = STATIC.lock("a").lock().unwrap();
+        },
+        code: 0,
+        free: &["a"],
+        held: &[],
+    },
+    Case {
+        name: "guards_that_nobody_drops_hold_no_process_up",
+        child: || {
+            std::mem::forget(STATIC.lock("leaked").lock().unwrap());
+            KEPT.lock()
+                .unwrap()
+                .push(STATIC.lock("static").lock().unwrap());
+            let (tell, held) = mpsc::channel();
+            for name in ["thread0", "thread1", "thread2", "thread3"] {
+                let tell = tell.clone();
+                thread::spawn(move || {
+                    let guard = STATIC.lock(name).lock().unwrap();
+                    tell.send(()).unwrap();
+                    loop {
+                        thread::park();
+                        guard.check().unwrap();
+                    }
+                });
+            }
+            (0..4).for_each(|_| held.recv().unwrap());
+        },
+        code: 0,
+        free: &[],
+        held: &[
+            "leaked", "static", "thread0", "thread1", "thread2", "thread3",
+        ],
+    },
+    Case {
+        name: "close_releases_the_guards_that_nobody_drops",
+        child: || {
+            KEPT.lock().unwrap().push(STATIC.lock("a").lock().unwrap());
+            STATIC.close(Duration::ZERO);
+        },
+        code: 0,
+        free: &["a"],
+        held: &[],
+    },
+    Case {
+        name: "process_exit_runs_no_destructor",
+        child: || {
+            let _guard = STATIC.lock("a").lock().unwrap();
+            exit(7);
+        },
+        code: 7,
+        free: &[],
+        held: &["a"],
+    },
+    Case {
+        name: "panic_of_main_releases",
+        child: || {
+            let _guard = STATIC.lock("a").lock().unwrap();
+            panic!("as intended");
+        },
+        code: 101,
+        free: &["a"],
+        held: &[],
+    },
+    Case {
+        name: "guard_in_a_thread_local_value_is_released_with_its_thread",
+        child: || {
+            thread_local! {
+                static MINE: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
+            }
+            let thread = thread::spawn(|| MINE.set(Some(STATIC.lock("a").lock().unwrap())));
+            thread.join().unwrap();
+            MINE.set(Some(STATIC.lock("b").lock().unwrap()));
+        },
+        code: 0,
+        free: &["a"],
+        held: &[],
+    },
+    Case {
+        name: "last_client_of_main_finishes_its_releases",
+        child: || {
+            let client = Client::from_env().unwrap();
+            let guards: Vec<_> = (0..50)
+                .map(|number| client.lock(format!("many{number}")).lock().unwrap())
+                .collect();
+            drop(client);
+            drop(guards);
+        },
+        code: 0,
+        free: &["many0", "many49"],
+        held: &[],
+    },
+];
+
+static STATIC: LazyLock<Client> = LazyLock::new(|| Client::from_env().unwrap());
+static KEPT: Mutex<Vec<LockGuard>> = Mutex::new(Vec::new());
+
+fn main() -> ExitCode {
+    if let Ok(name) = env::var(VARIABLE) {
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
+        (case.child)();
+        return ExitCode::SUCCESS;
+    }
+    let filters: Vec<_> = env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let chosen =
+        |case: &&Case| filters.is_empty() || filters.iter().any(|word| case.name.contains(word));
+    let cases: Vec<_> = CASES.iter().filter(chosen).collect();
+    if env::args().any(|word| word == "--list") {
+        cases
+            .iter()
+            .for_each(|case| println!("{}: test", case.name));
+        return ExitCode::SUCCESS;
+    }
+    // The words of the usual harness, which `cargo xtask test` counts.
+    println!("\nrunning {} tests", cases.len());
+    let mut failed = 0;
+    for case in &cases {
+        match run(case) {
+            Ok(()) => println!("test {} ... ok", case.name),
+            Err(why) => {
+                failed += 1;
+                println!("test {} ... FAILED\n{why}", case.name);
+            }
+        }
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    let passed = cases.len() - failed;
+    println!(
+        "\ntest result: {verdict}. {passed} passed; {failed} failed; 0 ignored; 0 measured; {} filtered out\n",
+        CASES.len() - cases.len()
+    );
+    ExitCode::from(u8::from(failed > 0))
+}
+
+fn run(case: &Case) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
+    let server = EmbeddedServer::new(Arc::new(TokioRuntime::new(runtime.handle().clone())));
+    let listening = runtime.block_on(server.listen("127.0.0.1:0")).unwrap();
+    let Output { status, stderr, .. } = Command::new(env::current_exe().unwrap())
+        .env(VARIABLE, case.name)
+        .env("REDLATCH_URL", listening.url())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&stderr);
+    if status.code() != Some(case.code) {
+        return Err(format!("it ended with {status}: {said}"));
+    }
+    if (case.code == 101) != said.contains("panicked") {
+        return Err(format!("it said: {said}"));
+    }
+    let client = Client::connect(&listening.url()).unwrap();
+    for (names, free) in [(case.free, true), (case.held, false)] {
+        for name in names {
+            if client.lock(name).is_locked().unwrap() == free {
+                return Err(format!(
+                    "{name} should be {}",
+                    if free { "free" } else { "held" }
+                ));
+            }
+        }
+    }
+    Ok(())
+}

@@ -24,6 +24,8 @@ pages! {
     threads "how-to/threads.md"
     test_your_service "how-to/test-your-service.md"
     my_pool "how-to/my-pool.md"
+    runbook "operate/runbook.md"
+    recipes "operate/recipes.md"
     reference "reference/index.md"
     explanation "explanation/index.md"
 }

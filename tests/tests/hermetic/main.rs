@@ -7,6 +7,7 @@
 mod behaviours;
 mod cancel;
 mod clock_allowance;
+mod compat;
 mod connecting;
 mod convenience;
 mod election;

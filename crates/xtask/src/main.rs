@@ -24,6 +24,7 @@ mod check;
 mod ci;
 mod command;
 mod items;
+mod libraries;
 mod lua;
 mod members;
 mod python;

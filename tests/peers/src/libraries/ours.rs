@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use redlatch::{
-    Acquire, Client, Error, Lockable, TryAcquire,
+    Acquire, Client, Error, ErrorKind, Lockable, TryAcquire,
     compat::{Redisson, SetNx, UnfencedGuard},
 };
 
@@ -111,8 +111,12 @@ async fn work(
                 guard.release().await.map_err(broken)?;
             }
             "both" => {
-                let Some(guard) = both.try_lock_for(wait).await.map_err(broken)? else {
-                    continue;
+                let guard = match both.try_lock_for(wait).await {
+                    Ok(Some(guard)) => guard,
+                    Ok(None) => continue,
+                    // A busy machine answered after the wait, as documented.
+                    Err(error) if is_late(&error) => continue,
+                    Err(error) => return Err(broken(error)),
                 };
                 witnessed(&mut server, witness, "both").await?;
                 guard.check().map_err(broken)?;
@@ -130,4 +134,11 @@ async fn work(
         }
     }
     Ok(())
+}
+
+fn is_late(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::OutcomeUnknown | ErrorKind::Unavailable
+    )
 }

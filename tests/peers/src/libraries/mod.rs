@@ -1,5 +1,6 @@
 //! Locks of other libraries beside `redlatch-compat`, on one server.
 
+mod behaviour;
 mod deploy;
 mod ours;
 mod process;
@@ -105,6 +106,7 @@ impl Stage<'_> {
         scenes::deaths(self).await?;
         scenes::foreign_values(self).await?;
         if self.program.is_redisson() {
+            behaviour::record(self).await?;
             redisson::re_entry(self).await?;
             redisson::forced_ends(self).await?;
         }

@@ -26,6 +26,12 @@ pages! {
     my_pool "how-to/my-pool.md"
     runbook "operate/runbook.md"
     recipes "operate/recipes.md"
+    moving "moving/index.md"
+    from_redis_py "moving/redis-py.md"
+    from_redsync "moving/redsync.md"
+    from_node_redlock "moving/node-redlock.md"
+    from_rslock "moving/rslock.md"
+    from_redisson "moving/redisson.md"
     reference "reference/index.md"
     explanation "explanation/index.md"
 }

@@ -23,8 +23,10 @@ mod fence;
 mod latch;
 mod once;
 mod pool;
+mod redisson;
 mod reentrant;
 mod rwlock;
+mod setnx;
 
 pub use exclusive::Exclusive;
 
@@ -52,6 +54,8 @@ folders! {
     pool: POOL, Pool;
     election: ELECTION, Election;
     fence: FENCE, Fence;
+    setnx: SETNX, SetNx;
+    redisson: REDISSON, Redisson;
 }
 
 /// One Lua script.

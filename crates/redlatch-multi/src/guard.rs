@@ -32,10 +32,15 @@ impl MultiGuard {
     }
 
     /// Returns the fencing token of the member called `name`; of the first one, if members of
-    /// different servers share the name. A read side has the token of the last write.
+    /// different servers share the name. A read side has the token of the last write. A member in
+    /// the layout of another library has none; if a lock of this library has the same name, this is
+    /// the token of that one.
     pub fn token(&self, name: &str) -> Option<Token> {
-        let member = self.members().iter().find(|member| member.name() == name);
-        member.map(Held::granted_token)
+        let members = self.members().iter();
+        let mut tokens = members
+            .filter(|member| member.name() == name)
+            .map(Held::granted_token);
+        tokens.find(|&token| token != Token::NONE)
     }
 
     /// Returns the state at this instant: lost if any member is. Sends no request.

@@ -12,7 +12,7 @@ use crate::{ReadWriteLock, kind::Way};
 /// A read hold. Dropping it releases in the background; [`release`](Self::release) also returns the
 /// outcome.
 ///
-/// The promises of [`LockGuard`](https://docs.rs/redlatch-reentrant) about drop and loss hold for
+/// The promises of `LockGuard` about drop and loss hold for
 /// it, too. It has all methods of [`Held`].
 #[must_use = "a guard that is dropped at once releases at once"]
 pub struct ReadGuard(Held);

@@ -18,6 +18,10 @@ pub mod common {
     pub use redlatch_core::{Client, ClientBuilder};
 }
 
+/// Locks in the layouts of other libraries, for the move from them: [`SetNx`](compat::SetNx) and
+/// [`Redisson`](compat::Redisson). Needs the feature `compat`.
+#[cfg(feature = "compat")]
+pub use redlatch_compat as compat;
 /// Writes that refuse an outdated token: in Redis ([`Fence`](fence::Fence)), in the process
 /// ([`FenceGate`](fence::FenceGate)), and in databases ([`sql`](fence::sql)). Needs the feature
 /// `fence`.

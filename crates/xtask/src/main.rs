@@ -25,6 +25,7 @@ mod ci;
 mod command;
 mod facade;
 mod items;
+mod libraries;
 mod lua;
 mod members;
 mod python;

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     command::{self, cannot_run, cargo, show},
-    python,
+    libraries, python,
     servers::{self, Wanted},
     sim,
     steps::Steps,
@@ -58,7 +58,8 @@ pub(crate) fn run(wanted: &Wanted, steps: &mut Steps) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// Runs the tests of the Python client, and a few hundred holds of both clients side by side.
+/// Runs the tests of the Python client, a few hundred holds of both clients side by side, and a
+/// short deploy from two other libraries.
 ///
 /// # Errors
 ///
@@ -68,6 +69,10 @@ pub(crate) fn python(wanted: &Wanted, steps: &mut Steps) -> Result<(), String> {
     if let Some(python) = steps.run("python client", || python::test(&servers)) {
         steps.run("rust beside python", || {
             python::peers(&python, "200", &servers)
+        });
+        // The libraries that need no other toolchain. `check peers` has all of them.
+        steps.run("beside redis-py and rslock", || {
+            libraries::run(&python, &["redis-py", "rslock"], ["300", "4"], &servers)
         });
     }
     Ok(())

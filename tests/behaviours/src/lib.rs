@@ -72,6 +72,7 @@ macro_rules! modules {
     };
 }
 
+pub mod compat;
 pub mod election;
 pub mod fair;
 pub mod fence;
@@ -112,6 +113,7 @@ macro_rules! kinds {
 }
 
 kinds! {
+    compat,
     election,
     fair,
     fence,

@@ -4,12 +4,20 @@
 //!
 //! `redlatch-peers --python PATH [--rounds N] [--server PATH]`. Each of the two kinds of locks is
 //! held N times.
+//!
+//! `redlatch-peers libraries --programs FOLDER --python PATH [--only NAME] [--rounds N]
+//! [--processes N]`: locks of other libraries beside `redlatch-compat`. The programs of the
+//! libraries are in `libraries`.
 
 // A tool of the tests: what cannot be started ends it, and processes need real clocks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 #[cfg(unix)]
 mod history;
+#[cfg(unix)]
+mod libraries;
+#[cfg(unix)]
+mod rslock;
 #[cfg(unix)]
 mod run;
 #[cfg(unix)]
@@ -18,13 +26,20 @@ mod worker;
 #[cfg(unix)]
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if args.first().is_some_and(|word| word == "worker") {
-        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let ended = runtime.block_on(worker::work(&args[1..]));
-        eprintln!("the worker has ended: {ended:?}");
-        return std::process::ExitCode::FAILURE;
-    }
-    match run::Options::parse(&args).and_then(|options| run::all(&options)) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let first = args.first().map_or("", String::as_str);
+    let result = match first {
+        "worker" => {
+            let ended = runtime.block_on(worker::work(&args[1..]));
+            Err(format!("the worker has ended: {ended:?}"))
+        }
+        "rslock" => runtime.block_on(rslock::serve(&args[1..])),
+        "ours" => runtime.block_on(libraries::ours(&args[1..])),
+        "libraries" => libraries::Options::parse(&args[1..])
+            .and_then(|options| runtime.block_on(libraries::all(&options))),
+        _ => run::Options::parse(&args).and_then(|options| run::all(&options)),
+    };
+    match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("redlatch-peers: {message}");

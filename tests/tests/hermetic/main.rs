@@ -8,6 +8,7 @@ mod behaviours;
 mod blocking;
 mod cancel;
 mod clock_allowance;
+mod compat;
 mod connecting;
 mod convenience;
 mod election;

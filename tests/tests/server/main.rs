@@ -10,6 +10,7 @@ mod answers;
 mod behaviours;
 mod clock_set;
 mod clocks;
+mod compat;
 mod connections;
 mod cost;
 mod death;

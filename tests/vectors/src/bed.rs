@@ -64,6 +64,11 @@ impl Bed {
         self.now = self.now.after(Duration::from_millis(ms));
     }
 
+    /// Returns the server's time in ms.
+    pub fn millis(&self) -> u64 {
+        self.now.millis()
+    }
+
     /// Sets the clock.
     pub fn set_micros(&mut self, micros: u64) {
         self.now = ServerTime::from_micros(micros);
@@ -225,7 +230,7 @@ impl Bed {
 }
 
 /// The channels of the recorded calls. The engine has no subscription to patterns.
-const CHANNELS: [&str; 7] = [
+const CHANNELS: [&str; 9] = [
     "redlatch:w:a1",
     "redlatch:w:b2",
     "redlatch:w:c3",
@@ -233,6 +238,8 @@ const CHANNELS: [&str; 7] = [
     "redlatch:w:e5",
     "redlatch:{n}:b",
     "redlatch:{m}:b",
+    "redlatch:setnx:{n}",
+    "redisson_lock__channel:{n}",
 ];
 
 /// Returns the commands that create a key.

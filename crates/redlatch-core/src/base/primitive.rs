@@ -52,6 +52,12 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         self.side()
     }
 
+    /// Returns the channel on which all clients that wait for this side of the object are told that
+    /// it may be available, if there is one. They subscribe to it, whatever its messages say.
+    fn channel(&self) -> Option<Arc<str>> {
+        (self.queue_side() == Side::Shared).then(|| self.key().broadcast_channel())
+    }
+
     /// Builds the call that tries to acquire.
     fn acquire(&self, request: &AcquireRequest<'_>) -> ScriptCall;
 
@@ -411,6 +417,11 @@ impl Force {
 pub struct Token(u64);
 
 impl Token {
+    /// Stands for a hold of another program's layout, which has no token. For the crates of this
+    /// family.
+    #[doc(hidden)]
+    pub const NONE: Self = Self(0);
+
     /// Creates a token from a stored number.
     pub const fn from_u64(token: u64) -> Self {
         Self(token)

@@ -401,8 +401,7 @@ impl<'a> Run<'a> {
 
 /// Tells whether this client receives every message that is sent to the waiters of `primitive`.
 fn subscription(client: &Client, primitive: &dyn Primitive, attempt: &Attempt) -> Subscription {
-    let channel =
-        (primitive.queue_side() == Side::Shared).then(|| primitive.key().broadcast_channel());
+    let channel = primitive.channel();
     if attempt.wakes().are_heard() && channel.is_none_or(|channel| client.net().hub.hears(&channel))
     {
         Subscription::Active

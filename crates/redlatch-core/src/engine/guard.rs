@@ -85,6 +85,9 @@ impl Held {
     ///
     /// Pass it to the resource that the lock protects. The resource must reject a token lower than
     /// the highest it has seen. A holder that lost its lease without noticing can then do no harm.
+    ///
+    /// A hold of a lock in the layout of another library (`redlatch-compat`), which can be a member
+    /// of a multi-lock, has none: this is zero then, which is lower than every token.
     pub fn token(&self) -> Token {
         self.hold.token()
     }

@@ -6,10 +6,7 @@ use tokio::select;
 
 use crate::{
     Client,
-    base::{
-        owner::AttemptId,
-        primitive::{Primitive, Side},
-    },
+    base::{owner::AttemptId, primitive::Primitive},
     net::{Listener, MessageFilter, Wakes},
     protocol::{time::Moment, waiter::Discipline},
 };
@@ -19,7 +16,7 @@ use crate::{
 pub(super) struct Subscriptions {
     /// Messages that the name is free, or that notify this waiter.
     own: Option<Box<Listener>>,
-    /// Messages to all waiters of this side of the object.
+    /// Messages on the object's own channel, to all waiters of this side of it.
     broadcast: Option<Box<Listener>>,
     /// Messages to any waiter of this client for the name. The first waiter handles them for all.
     everyone: Option<Box<Listener>>,
@@ -35,8 +32,7 @@ impl Subscriptions {
         wakes: &Wakes,
     ) {
         let (hub, key) = (&client.net().hub, primitive.key());
-        if primitive.queue_side() == Side::Shared {
-            let channel = key.broadcast_channel();
+        if let Some(channel) = primitive.channel() {
             self.broadcast
                 .get_or_insert_with(|| Box::new(hub.listen(&channel, MessageFilter::Any)));
         }

@@ -217,6 +217,11 @@ pub trait Internals {
         self.client().key(name)
     }
 
+    /// Returns the key under this client's prefix beside `key`; see [`Key::beside`].
+    fn key_beside(&self, key: &Key, kind: &str) -> String {
+        key.beside(self.client().prefix(), kind)
+    }
+
     /// Returns the slot of `key` in a cluster, and 0 otherwise. One script can name keys with the
     /// same number.
     fn place(&self, key: &Key) -> u16 {

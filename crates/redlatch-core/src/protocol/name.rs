@@ -113,6 +113,37 @@ impl Key {
         }
     }
 
+    /// Returns the key of an object in another program's layout: the name itself, without a prefix.
+    /// It has no parts and no broadcast channel.
+    ///
+    /// Fails if the braces of the name are no hash tag, since [`beside`](Self::beside) could not
+    /// share its slot then.
+    pub fn foreign(name: &Name) -> Result<Self, NameError> {
+        let name = name.as_str();
+        if name.contains(['{', '}']) && !has_one_tag(name) {
+            return Err(NameError::Braces);
+        }
+        Ok(Self {
+            slot: slot_of(name.as_bytes()),
+            text: name.into(),
+            len: short(name.len()),
+            name_at: 0,
+            name_len: short(name.len()),
+        })
+    }
+
+    /// Returns a key under `prefix` in the slot of this key, which is
+    /// [`foreign`](Self::foreign). It is the key of no object and of no part. `kind` consists of
+    /// ASCII letters.
+    pub fn beside(&self, prefix: &Prefix, kind: &str) -> String {
+        let (prefix, key) = (prefix.as_str(), self.as_str());
+        if hash_tag(key.as_bytes()).is_some() {
+            format!("{prefix}:{kind}:@{key}")
+        } else {
+            format!("{prefix}:{kind}:{{{key}}}")
+        }
+    }
+
     /// Returns the key as it is on the server.
     pub fn as_str(&self) -> &str {
         &self.text[..usize::from(self.len)]
@@ -227,6 +258,8 @@ pub enum NameError {
     },
     /// The prefix is empty, is too long, or contains a forbidden character.
     Prefix,
+    /// The name of an object in another program's layout has braces that are no hash tag.
+    Braces,
 }
 
 impl fmt::Display for NameError {
@@ -239,6 +272,9 @@ impl fmt::Display for NameError {
             Self::Prefix => f.write_str(
                 "a prefix has 1 to 64 bytes, without white space, control characters and any of {}@*?[]\\",
             ),
+            Self::Braces => f.write_str(
+                "the braces of the name are no hash tag; a name without prefix has no braces, or one {tag} that is not empty",
+            ),
         }
     }
 }
@@ -249,6 +285,16 @@ impl error::Error for NameError {}
 /// of it exceeds 2,115 bytes.
 fn short(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+/// Tells whether `name` has one opening brace, and one closing brace behind it with text between.
+fn has_one_tag(name: &str) -> bool {
+    let mut pieces = name.split(['{', '}']);
+    let (before, tag) = (pieces.next(), pieces.next());
+    let tagged = tag.is_some_and(|tag| !tag.is_empty());
+    let opens = before.is_some_and(|before| name[before.len()..].starts_with('{'));
+    let closes = name.matches('}').count() == 1 && name.matches('{').count() == 1;
+    tagged && opens && closes
 }
 
 fn escape(name: &str) -> Cow<'_, str> {
@@ -326,6 +372,27 @@ mod tests {
                 name
             );
             assert_eq!(Key::decode(&Prefix::default(), part), None, "{part}");
+        }
+    }
+
+    #[test]
+    fn foreign_key_is_the_name_and_shares_its_slot() {
+        let prefix = Prefix::default();
+        for (name, beside) in [
+            ("orders:42", "redlatch:compat:{orders:42}"),
+            ("50%", "redlatch:compat:{50%}"),
+            ("{t}x", "redlatch:compat:@{t}x"),
+            ("a{t}b", "redlatch:compat:@a{t}b"),
+        ] {
+            let key = Key::foreign(&Name::parse(name).unwrap()).unwrap();
+            assert_eq!((key.as_str(), key.name()), (name, name));
+            assert_eq!(key.beside(&prefix, "compat"), beside);
+            assert_eq!(slot_of(beside.as_bytes()), key.slot());
+            assert_eq!(Key::decode(&prefix, beside), None);
+        }
+        for name in ["a{b", "a}b", "{}", "}{", "a{}b", "}a{b}", "{a}{b}", "{{a}"] {
+            let key = Key::foreign(&Name::parse(name).unwrap());
+            assert_eq!(key, Err(NameError::Braces), "{name}");
         }
     }
 

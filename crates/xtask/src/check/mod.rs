@@ -43,7 +43,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "peers",
-        about: "the Rust client and the Python client on one server, for some thousand holds",
+        about: "the Python client and locks of six other libraries beside the Rust client",
         run: peers::run,
     },
 ];

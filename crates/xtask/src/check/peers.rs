@@ -1,31 +1,50 @@
-//! `cargo xtask check peers`: the Python client's tests, and its workers beside those of the Rust
-//! client for some thousand holds.
+//! `cargo xtask check peers`: the Python client's tests, its workers beside those of the Rust
+//! client, and locks of other libraries beside `redlatch-compat`.
 
 use crate::{
-    python,
+    libraries, python,
     servers::{self, Wanted},
     steps::Steps,
     suite::Verdict,
 };
 
-/// Runs the check. The argument is the number of holds of each kind of lock.
+/// Runs the check. The options are the number of holds of each lock, and of processes that a deploy
+/// replaces.
 pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
-    let rounds = match args {
-        [] => "5000",
-        [option, rounds] if option == "--rounds" && rounds.parse::<u32>().is_ok() => rounds,
-        _ => return Err("usage: cargo xtask check peers [--rounds N]".to_owned()),
-    };
+    let [mut holds, mut rounds, mut processes] = ["5000", "10000", "20"];
+    for pair in args.chunks(2) {
+        match pair {
+            [name, number] if number.parse::<u32>().is_ok() => match name.as_str() {
+                "--rounds" => (holds, rounds) = (number, number),
+                "--processes" => processes = number,
+                _ => return Err(USAGE.to_owned()),
+            },
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
     let servers = servers::list(&servers::find(&Wanted::default())?);
     let mut steps = Steps::default();
     let tested = steps.run("python client", || python::test(&servers));
     if let Some(python) = tested {
         steps.run("rust beside python", || {
-            python::peers(&python, rounds, &servers)
+            python::peers(&python, holds, &servers)
         });
+        let built = [
+            steps.run("build with go", libraries::build_go),
+            steps.run("build with npm", libraries::build_node),
+            steps.run("build with maven", libraries::build_java),
+        ];
+        if built.iter().all(Option::is_some) {
+            steps.run("beside other libraries", || {
+                libraries::run(&python, &[], [rounds, processes], &servers)
+            });
+        }
     }
     println!("\n{steps}");
     Ok(steps.verdict())
 }
+
+const USAGE: &str = "usage: cargo xtask check peers [--rounds N] [--processes N]";
 
 #[cfg(test)]
 mod tests {
@@ -33,7 +52,12 @@ mod tests {
 
     #[test]
     fn unknown_argument_is_refused() {
-        for wrong in [&["--round", "7"][..], &["--rounds", "many"], &["7"]] {
+        for wrong in [
+            &["--round", "7"][..],
+            &["--rounds", "many"],
+            &["--processes"],
+            &["7"],
+        ] {
             let wrong: Vec<_> = wrong.iter().map(|&word| word.to_owned()).collect();
             assert!(
                 run(&wrong).is_err_and(|error| error.contains("usage")),

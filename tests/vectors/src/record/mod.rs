@@ -4,6 +4,7 @@
 //! and real ones have 32 digits. The lease is 30 s and tokens are kept for 10 minutes, so that the
 //! TTL of a hold is 630 s.
 
+mod compat;
 mod core;
 mod election;
 mod exclusive;
@@ -46,6 +47,12 @@ pub fn all() -> Vec<Vector> {
         once::refusals,
         fence::writes,
         fence::refusals,
+        compat::set_nx,
+        compat::set_nx_undone,
+        compat::redisson,
+        compat::redisson_ends,
+        compat::redisson_as_java,
+        compat::refusals,
         pool::holds,
         pool::refusals,
         pool::changes,

@@ -1,0 +1,263 @@
+//! The handle of a lock in the layout of Redisson's `RLock`.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
+    family::{About, Internals, NameError, Primitive, Side},
+    runtime::Value,
+};
+
+use crate::{
+    UnfencedGuard,
+    kind::RedissonName,
+    scripts::{self, Names, invalid_name, redisson::Looked},
+};
+
+/// A lock in the layout of Redisson's `RLock`, that of `redisson.getLock(name)`: a hash under the
+/// name itself, without the client's prefix, with the owner and its hold count.
+///
+/// It excludes, and is excluded by, the `RLock`s with the same name on the same server. Either side
+/// is told of the other's release by a message, on Redisson's channel.
+///
+/// * **Owners** are `<uuid>:<number>`, as Redisson's `<uuid>:<thread>`: the UUID is the id of this
+///   client, the number that of the [`Owner`].
+/// * **Re-entry** is by [`Owner`], and Redisson shows the count. A re-entry never shortens the
+///   lease; Redisson's own does.
+/// * **The lease** is that of the client, 30 s, renewed every third of it. Redisson's is 30 s, too.
+/// * **A forced release** of either side frees the name and wakes a waiter of the other. The holder
+///   is told at its next renewal.
+///
+/// # What the layout cannot promise
+///
+/// * **No token**: [`UnfencedGuard::token`] is `None`.
+/// * **No protection from late copies** of Redisson's requests. Late copies of this client's own
+///   requests are refused.
+/// * **No order** of waiters.
+/// * **`RLock` only**, not `RFairLock`, `RReadWriteLock`, `RFencedLock` or `RSpinLock`. A name that
+///   has a read-write lock is `WrongKind`; a fair lock's hash looks the same, and its queue is not
+///   respected.
+/// * **In a cluster of Redis 7**, Redisson sends its messages by `SPUBLISH`, by default. This type
+///   sends both kinds and hears `PUBLISH` only, so that it finds a release of Redisson there within
+///   2 s, at its re-check.
+///
+/// A hash beside the name, `<prefix>:redisson:{<name>}`, has the attempts that hold, for 30 s
+/// longer than the lease.
+///
+/// The handle is cheap to make and to clone and does no I/O.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+/// use redlatch::compat::Redisson;
+///
+/// // Excludes `redisson.getLock("report")`.
+/// let lock = Redisson::new(&client, "report");
+/// let guard = lock.lock().await?;
+/// guard.run(async { /* no Java thread is at work */ }).await?;
+/// println!("{}", guard.release().await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Redisson {
+    client: Client,
+    object: Result<Arc<RedissonName>, NameError>,
+}
+
+impl Redisson {
+    /// Creates the lock of `redisson.getLock(name)`. Does no I/O.
+    ///
+    /// The first call that would send a request reports an invalid name as `InvalidName`: 1 to 512
+    /// bytes of UTF-8 without braces, or with one hash tag. Redisson itself accepts other names and
+    /// fails in a cluster.
+    pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
+        let name = name.as_ref();
+        let object = Names::new(client, "redisson", name).map(|names| {
+            let channel = if name.contains('{') {
+                format!("{CHANNEL}:{name}")
+            } else {
+                format!("{CHANNEL}:{{{name}}}")
+            };
+            Arc::new(RedissonName {
+                names: Names {
+                    channel: channel.into(),
+                    ..names
+                },
+                class: Arc::default(),
+            })
+        });
+        Self {
+            client: client.clone(),
+            object,
+        }
+    }
+
+    /// Labels this handle's metrics and events with `class`.
+    #[must_use]
+    pub fn class(mut self, class: &str) -> Self {
+        self.object = self.object.map(|object| {
+            Arc::new(RedissonName {
+                names: object.names.clone(),
+                class: class.into(),
+            })
+        });
+        self
+    }
+
+    /// Acquires the lock, waiting until it is free. Await the returned builder.
+    ///
+    /// # Cost
+    ///
+    /// Two commands for acquire and release when the lock is free. One more for each message that
+    /// it is free, and one every two seconds while it waits, however many tasks of this client
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
+    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed`, `Protocol`.
+    /// After the client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
+    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
+    /// background.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any await. A grant is released in the background, and late
+    /// copies of its request take nothing.
+    pub fn lock(&self) -> Acquire<UnfencedGuard> {
+        Acquire::new(&self.client, self.primitive())
+    }
+
+    /// Acquires the lock if it is free now. Returns `None` if another owner has it. Costs one
+    /// command. Errors and cancel safety as [`lock`](Self::lock).
+    pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
+        TryAcquire::new(&self.client, self.primitive())
+    }
+
+    /// Acquires the lock and waits up to `wait`. Returns `None` if another owner had it at each
+    /// try. Otherwise as [`lock`](Self::lock).
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
+        TryAcquireFor::new(&self.client, self.primitive(), wait)
+    }
+
+    /// Returns the present hold; `None` if nobody holds the name. Costs one command.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`. `WrongKind` if the name has a value that is no `RLock`. `Permission`, `Auth`,
+    /// `Closed`. `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
+    /// `patience`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn info(&self) -> Result<Option<RedissonInfo>, Error> {
+        let looked = self.look().await?;
+        Ok(looked.map(|hold| RedissonInfo {
+            owner: hold.owner,
+            count: hold.count,
+            remaining: hold.remaining,
+        }))
+    }
+
+    /// Ends the present hold of any owner, as `forceUnlock` does. Returns `false` if nobody holds
+    /// the name. Costs two commands.
+    ///
+    /// **This breaks exclusion by definition**: the name is free at once, while the holder may
+    /// still be at work. A guard of this client learns of it at once, another client and Redisson
+    /// at the next renewal.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`info`](Self::info).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the hold may or may not have been ended. A hold of another owner
+    /// than the one found is never ended.
+    pub async fn force_release(&self) -> Result<bool, Error> {
+        let Some(hold) = self.look().await? else {
+            return Ok(false);
+        };
+        let object = self.object()?;
+        let call = scripts::redisson::force(&object.names, &hold.owner);
+        let freed = self.ask(&call, scripts::redisson::forced).await?;
+        if let Some(serial) = hold.serial.filter(|_| freed) {
+            let key = object.key();
+            self.client.revoked_hold(key, Side::Exclusive, serial);
+        }
+        Ok(freed)
+    }
+
+    /// Returns `owner` as the server and Redisson show it.
+    pub fn owner_text(owner: &Owner) -> String {
+        scripts::redisson::written(owner)
+    }
+
+    /// Returns the name as it was given; `None` if it is invalid.
+    pub fn name(&self) -> Option<&str> {
+        self.object.as_ref().ok().map(|object| object.name())
+    }
+
+    /// Returns the client that sends the requests.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    async fn look(&self) -> Result<Option<Looked>, Error> {
+        let call = scripts::redisson::look(&self.object()?.names);
+        self.ask(&call, scripts::redisson::looked).await
+    }
+
+    async fn ask<T>(
+        &self,
+        call: &redlatch_core::family::ScriptCall,
+        read: fn(&Value) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let object = self.object()?;
+        let answer = match self.client.query(call).await {
+            Ok(reply) => read(&reply),
+            Err(error) => Err(error),
+        };
+        answer.about(object.kind(), object.name())
+    }
+
+    fn object(&self) -> Result<&Arc<RedissonName>, Error> {
+        self.object.as_ref().map_err(invalid_name)
+    }
+
+    fn primitive(&self) -> Result<Arc<dyn Primitive>, Error> {
+        self.object().map(|object| Arc::clone(object) as _)
+    }
+}
+
+/// The beginning of the channel on which Redisson waits.
+const CHANNEL: &str = "redisson_lock__channel";
+
+impl Lockable for Redisson {
+    fn member(&self) -> Result<Member, Error> {
+        Ok(Member::new(&self.client, self.primitive()?))
+    }
+}
+
+impl fmt::Debug for Redisson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redisson")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The present hold of a [`Redisson`] lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RedissonInfo {
+    /// The owner, `<uuid>:<thread>`.
+    pub owner: String,
+    /// The hold count.
+    pub count: u32,
+    /// How long the hold lasts if nothing renews it; `None` if it has no end.
+    pub remaining: Option<Duration>,
+}

@@ -1,0 +1,38 @@
+//! The scripts of both layouts. No other file knows the order of their keys and arguments.
+
+pub(crate) mod redisson;
+pub(crate) mod setnx;
+
+use redlatch_core::{
+    Client, Error, ErrorKind,
+    family::{Internals, Key, Name, NameError},
+};
+
+/// The keys and the channel of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// The name itself.
+    pub(crate) key: Key,
+    /// What this family keeps beside it, in the same slot.
+    pub(crate) side: String,
+    /// The channel on which waiters are told that the name is free.
+    pub(crate) channel: std::sync::Arc<str>,
+}
+
+impl Names {
+    /// Validates a name and makes its keys. The channel is the key beside it.
+    pub(crate) fn new(client: &Client, kind: &str, name: &str) -> Result<Self, NameError> {
+        let key = Key::foreign(&Name::parse(name)?)?;
+        let side = client.key_beside(&key, kind);
+        let channel = side.as_str().into();
+        Ok(Self { key, side, channel })
+    }
+}
+
+/// Returns the error of an invalid name.
+pub(crate) fn invalid_name(error: &NameError) -> Error {
+    Error::new(ErrorKind::InvalidName, error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! The scripts in `setnx`.
+
+use std::{sync::LazyLock, time::Duration};
+
+use redlatch_core::{
+    Error, Token,
+    family::{
+        AcquireRequest, Answer, Grant, Items, ReleaseReply, ReleaseRequest, RenewRequest, Renewed,
+        Script, ScriptCall, millis,
+    },
+    runtime::Value,
+};
+use redlatch_lua::SETNX;
+
+use super::Names;
+use crate::SetNxInfo;
+
+static ACQUIRE: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.acquire));
+static RENEW: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.renew));
+static RELEASE: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.release));
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.look));
+
+/// `setnx/acquire.lua`.
+pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall {
+    ScriptCall::new(&ACQUIRE, &names.key)
+        .dated()
+        .key(&names.key)
+        .key(&names.side)
+        .arg(request.attempt)
+        .arg(millis(request.lease))
+}
+
+/// Reads the reply. A waiter asks again after `retry` at the latest, since no message of the other
+/// library tells it when to.
+pub(crate) fn acquired(retry: Duration, reply: &Value) -> Result<Answer, Error> {
+    let items = Items::new(&ACQUIRE, reply)?;
+    Ok(match items.text(1)? {
+        "granted" => Answer::Granted(Grant {
+            count: 1,
+            token: Token::NONE,
+            serial: items.number(2)?,
+            abandoned: false,
+            lasts: None,
+            unqueued: false,
+        }),
+        "busy" => Answer::Busy {
+            remaining: items
+                .maybe(2)?
+                .map_or(retry, |left| retry.min(Duration::from_millis(left))),
+            holder: items.text(3)?.to_owned(),
+            called: None,
+            entered: false,
+            beside: false,
+        },
+        "late" => Answer::Late,
+        "void" => Answer::Void,
+        _ => return Err(items.bad()),
+    })
+}
+
+/// `setnx/renew.lua`.
+pub(crate) fn renew(names: &Names, request: &RenewRequest<'_>) -> ScriptCall {
+    ScriptCall::new(&RENEW, &names.key)
+        .dated()
+        .key(&names.key)
+        .arg(request.attempt)
+        .arg(millis(request.lease))
+}
+
+pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
+    Renewed::decode(&RENEW, reply)
+}
+
+/// `setnx/release.lua`.
+pub(crate) fn release(names: &Names, request: &ReleaseRequest<'_>) -> ScriptCall {
+    ScriptCall::new(&RELEASE, &names.key)
+        .key(&names.key)
+        .key(&names.side)
+        .arg(request.attempt)
+        .maybe(request.void_by)
+        .arg(&names.channel)
+}
+
+pub(crate) fn released(reply: &Value) -> Result<ReleaseReply, Error> {
+    ReleaseReply::decode(&RELEASE, reply)
+}
+
+/// `setnx/look.lua`.
+pub(crate) fn look(names: &Names) -> ScriptCall {
+    ScriptCall::new(&LOOK, &names.key).key(&names.key)
+}
+
+/// Returns `None` if the name is free.
+pub(crate) fn looked(reply: &Value) -> Result<Option<SetNxInfo>, Error> {
+    let bad = || Error::bad_reply(LOOK.name(), reply);
+    let items = Items::new(&LOOK, reply)?;
+    match items.text(1)? {
+        "free" => Ok(None),
+        "held" => {
+            // The value may be any bytes, so it is no text.
+            let values = reply.as_array().ok_or_else(bad)?;
+            let value = values.get(3).and_then(Value::as_bytes).ok_or_else(bad)?;
+            Ok(Some(SetNxInfo {
+                value: value.to_vec(),
+                remaining: items.maybe(2)?.map(Duration::from_millis),
+            }))
+        }
+        _ => Err(bad()),
+    }
+}

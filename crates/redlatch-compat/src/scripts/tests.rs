@@ -1,0 +1,117 @@
+//! Tests that no reply makes a decoder panic, and that all its words are read.
+
+use std::time::Duration;
+
+use redlatch_core::{
+    ErrorKind, LossCause,
+    family::{Answer, ReleaseReply, Renewed},
+    runtime::Value,
+};
+
+use super::{redisson, setnx};
+
+fn list(items: &[&str]) -> Value {
+    let text = |item: &&str| Value::Bulk(item.as_bytes().to_vec());
+    Value::Array(items.iter().map(text).collect())
+}
+
+#[test]
+fn busy_answer_is_bounded_by_the_retry_delay() {
+    let retry = Duration::from_millis(100);
+    for (left, expected) in [("40", 40), ("30000", 100), ("", 100)] {
+        let answer = setnx::acquired(retry, &list(&["1", "busy", left, "ab:7"])).unwrap();
+        let Answer::Busy {
+            remaining, holder, ..
+        } = answer
+        else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(remaining, Duration::from_millis(expected), "{left:?}");
+        assert_eq!(holder, "ab:7");
+    }
+}
+
+#[test]
+fn value_of_any_bytes_is_shown() {
+    let reply = Value::Array(vec![
+        Value::Bulk(b"1".to_vec()),
+        Value::Bulk(b"held".to_vec()),
+        Value::Int(5),
+        Value::Bulk(vec![0xff, 0, 7]),
+    ]);
+    let info = setnx::looked(&reply).unwrap().unwrap();
+    assert_eq!(info.value, [0xff, 0, 7]);
+    assert_eq!(info.remaining, Some(Duration::from_millis(5)));
+    assert_eq!(setnx::looked(&list(&["1", "free"])).unwrap(), None);
+}
+
+#[test]
+fn every_word_of_a_reply_is_read() {
+    let granted = redisson::acquired(&list(&["1", "granted", "2", "1700000000000001"])).unwrap();
+    let Answer::Granted(grant) = granted else {
+        panic!("{granted:?}");
+    };
+    assert_eq!((grant.count, grant.serial), (2, 1_700_000_000_000_001));
+    for (word, expected) in [("late", Answer::Late), ("void", Answer::Void)] {
+        let reply = list(&["1", word]);
+        assert_eq!(redisson::acquired(&reply).unwrap(), expected);
+        assert_eq!(setnx::acquired(Duration::ZERO, &reply).unwrap(), expected);
+    }
+    for (word, expected) in [
+        ("renewed", Renewed::Renewed),
+        ("gone", Renewed::Lost(LossCause::Forgotten)),
+        ("taken", Renewed::Lost(LossCause::Taken)),
+        ("late", Renewed::Late),
+    ] {
+        let reply = list(&["1", word]);
+        assert_eq!(redisson::renewed(&reply).unwrap(), expected);
+        assert_eq!(setnx::renewed(&reply).unwrap(), expected);
+    }
+    for (word, expected) in [
+        ("released", ReleaseReply::Released(0)),
+        ("taken", ReleaseReply::Taken),
+        ("gone", ReleaseReply::Gone),
+        ("expired", ReleaseReply::Expired),
+        ("already", ReleaseReply::Already(0)),
+    ] {
+        let reply = list(&["1", word, "0"]);
+        assert_eq!(redisson::released(&reply).unwrap(), expected);
+        assert_eq!(setnx::released(&reply).unwrap(), expected);
+    }
+    let kind = list(&["1", "kind"]);
+    for error in [
+        redisson::acquired(&kind).unwrap_err(),
+        redisson::forced(&kind).unwrap_err(),
+        redisson::looked(&kind).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::WrongKind);
+    }
+}
+
+#[test]
+fn damaged_reply_is_an_error() {
+    for reply in [
+        Value::Nil,
+        Value::Int(7),
+        list(&[]),
+        list(&["1"]),
+        list(&["1", "granted"]),
+        list(&["1", "granted", "x", "y"]),
+        list(&["1", "busy"]),
+        list(&["1", "busy", "x", ""]),
+        list(&["1", "held"]),
+        list(&["1", "held", "", "x", "y"]),
+        list(&["1", "nonsense"]),
+    ] {
+        let errors = [
+            setnx::acquired(Duration::ZERO, &reply).unwrap_err(),
+            redisson::acquired(&reply).unwrap_err(),
+            redisson::looked(&reply).unwrap_err(),
+            setnx::renewed(&reply).unwrap_err(),
+            redisson::forced(&reply).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Protocol, "{reply:?}");
+        }
+    }
+}

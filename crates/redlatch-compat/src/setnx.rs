@@ -1,0 +1,258 @@
+//! The handle of a lock in the layout that several libraries share.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redlatch_core::{
+    Acquire, Client, Error, Lockable, Member, TryAcquire, TryAcquireFor,
+    family::{About, Internals, NameError, Primitive},
+};
+
+use crate::{
+    UnfencedGuard,
+    kind::SetNxName,
+    scripts::{self, Names, invalid_name},
+};
+
+/// A lock in the layout of redis-py, redsync, bsm/redislock, node-redlock and rslock: a string
+/// under the name itself, without the client's prefix, whose value belongs to the holder alone.
+///
+/// It excludes, and is excluded by, the locks of those libraries with the same name on the same
+/// server. One constructor per library sets that library's name of the key and its delay between
+/// two tries:
+///
+/// | constructor | library | key | delay | lease by default |
+/// |---|---|---|---|---|
+/// | [`redis_py`](Self::redis_py) | redis-py `Lock` | the name | 100 ms | none: it never ends |
+/// | [`redsync`](Self::redsync) | redsync `Mutex` | the name | 50 to 250 ms | 8 s |
+/// | [`redislock`](Self::redislock) | bsm/redislock | the key | none; one try | given by the caller |
+/// | [`node_redlock`](Self::node_redlock) | node-redlock | the resource | 200 ms ± 100 | given by the caller |
+/// | [`rslock`](Self::rslock) | rslock | the resource | 0 to 200 ms | given by the caller |
+///
+/// The lease of this lock is that of the client, 30 s, and it is renewed; an acquisition can set
+/// another one. [`redsync`](Self::redsync)'s lease is 8 s, and renewed as well.
+///
+/// # What the layout cannot promise
+///
+/// * **No token**: [`UnfencedGuard::token`] is `None`.
+/// * **No protection from late copies** of the other library's requests. Late copies of this
+///   client's own requests are refused.
+/// * **No re-entry**: a second acquisition of one owner waits for the first.
+/// * **No messages** from those libraries. A waiter asks again after the delay, or when the
+///   holder's lease ends. Waiters of this family are told by its own releases.
+/// * **Any string is a lock.** A value of another type is `WrongKind`, and nothing is written.
+/// * **A holder without a lease**, as redis-py makes by default, holds until it releases. If it
+///   dies, nobody gets the name before its key is removed by hand.
+///
+/// A hash beside the name, `<prefix>:setnx:{<name>}`, has marks of undone requests for some seconds
+/// after a request was undone.
+///
+/// The handle is cheap to make and to clone and does no I/O.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(client: redlatch::Client) -> Result<(), redlatch::Error> {
+/// use redlatch::compat::SetNx;
+///
+/// let lock = SetNx::redis_py(&client, "report");
+/// let guard = lock.lock().await?;
+/// guard.run(async { /* no redis-py process is at work */ }).await?;
+/// println!("{}", guard.release().await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct SetNx {
+    client: Client,
+    object: Result<Arc<SetNxName>, NameError>,
+    lease: Option<Duration>,
+}
+
+impl SetNx {
+    /// Creates the lock under `key`, with a delay of 100 ms. Does no I/O.
+    ///
+    /// The first call that would send a request reports an invalid name as `InvalidName`: 1 to 512
+    /// bytes of UTF-8 without braces, or with one hash tag.
+    pub fn new(client: &Client, key: impl AsRef<str>) -> Self {
+        let names = Names::new(client, "setnx", key.as_ref());
+        let object = names.map(|names| {
+            Arc::new(SetNxName {
+                names,
+                class: Arc::default(),
+                retry: Duration::from_millis(100),
+            })
+        });
+        Self {
+            client: client.clone(),
+            object,
+            lease: None,
+        }
+    }
+
+    /// Creates the lock of redis-py's `Lock(client, name)`, also of `aioredis`, django-redis and
+    /// celery-redbeat, which use it.
+    pub fn redis_py(client: &Client, name: impl AsRef<str>) -> Self {
+        Self::new(client, name)
+    }
+
+    /// Creates the lock of redsync's `NewMutex(name)` on one pool. With several pools, make one per
+    /// server, and a red-lock of them.
+    pub fn redsync(client: &Client, name: impl AsRef<str>) -> Self {
+        let lock = Self::new(client, name).retry_delay(Duration::from_millis(150));
+        Self {
+            lease: Some(Duration::from_secs(8)),
+            ..lock
+        }
+    }
+
+    /// Creates the lock of bsm/redislock's `Obtain(ctx, key, …)`.
+    pub fn redislock(client: &Client, key: impl AsRef<str>) -> Self {
+        Self::new(client, key)
+    }
+
+    /// Creates the lock of node-redlock's `acquire([resource], …)` on one server. A lock of several
+    /// resources is one member per resource of a multi-lock; with several servers, make one per
+    /// server, and a red-lock of them.
+    pub fn node_redlock(client: &Client, resource: impl AsRef<str>) -> Self {
+        Self::new(client, resource).retry_delay(Duration::from_millis(200))
+    }
+
+    /// Creates the lock of rslock's `lock(resource, …)` on one server. With several servers, make
+    /// one per server, and a red-lock of them.
+    pub fn rslock(client: &Client, resource: impl AsRef<str>) -> Self {
+        Self::new(client, resource).retry_delay(Duration::from_millis(100))
+    }
+
+    /// Labels this handle's metrics and events with `class`.
+    #[must_use]
+    pub fn class(self, class: &str) -> Self {
+        self.with(|object| object.class = class.into())
+    }
+
+    /// Sets the longest time between two requests of a waiter: each client that waits sends one
+    /// request per `delay`. At least 1 ms.
+    #[must_use]
+    pub fn retry_delay(self, delay: Duration) -> Self {
+        self.with(|object| object.retry = delay.max(Duration::from_millis(1)))
+    }
+
+    /// Acquires the lock, waiting until it is free. Await the returned builder.
+    ///
+    /// # Cost
+    ///
+    /// Two commands for acquire and release when the lock is free. While it is held, one command
+    /// per delay, however many tasks of this client wait.
+    ///
+    /// # Errors
+    ///
+    /// Never for contention. At once: `InvalidName`, `InvalidLease`, `ForeignOwner`,
+    /// `TooManyWaiters`, `WrongKind`, `ServerFull`, `Permission`, `Auth`, `Closed`, `Protocol`.
+    /// After the client's `patience` without an answer: `Unavailable`, `NotEnoughReplicas`, or
+    /// `OutcomeUnknown` when the server may have granted it; the grant is then released in the
+    /// background.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any await. A grant is released in the background, and late
+    /// copies of its request take nothing.
+    pub fn lock(&self) -> Acquire<UnfencedGuard> {
+        let acquire = Acquire::new(&self.client, self.primitive());
+        match self.lease {
+            Some(lease) => acquire.renewed_lease(lease),
+            None => acquire,
+        }
+    }
+
+    /// Acquires the lock if it is free now. Returns `None` if it has another value. Costs one
+    /// command. Errors and cancel safety as [`lock`](Self::lock).
+    pub fn try_lock(&self) -> TryAcquire<UnfencedGuard> {
+        let acquire = TryAcquire::new(&self.client, self.primitive());
+        match self.lease {
+            Some(lease) => acquire.renewed_lease(lease),
+            None => acquire,
+        }
+    }
+
+    /// Acquires the lock and waits up to `wait`. Returns `None` if it had another value at each
+    /// try. Otherwise as [`lock`](Self::lock).
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<UnfencedGuard> {
+        let acquire = TryAcquireFor::new(&self.client, self.primitive(), wait);
+        match self.lease {
+            Some(lease) => acquire.renewed_lease(lease),
+            None => acquire,
+        }
+    }
+
+    /// Returns the value under the name and its remaining lease; `None` if the name is free. Costs
+    /// one command.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidName`. `WrongKind` for a value of another type. `Permission`, `Auth`, `Closed`.
+    /// `Unavailable` or `OutcomeUnknown` if the server did not answer within the client's
+    /// `patience`.
+    ///
+    /// # Cancel safety
+    ///
+    /// The method only reads.
+    pub async fn info(&self) -> Result<Option<SetNxInfo>, Error> {
+        let object = self.object()?;
+        let call = scripts::setnx::look(&object.names);
+        let looked = match self.client.query(&call).await {
+            Ok(reply) => scripts::setnx::looked(&reply),
+            Err(error) => Err(error),
+        };
+        looked.about(object.kind(), object.name())
+    }
+
+    /// Returns the name as it was given; `None` if it is invalid.
+    pub fn name(&self) -> Option<&str> {
+        self.object.as_ref().ok().map(|object| object.name())
+    }
+
+    /// Returns the client that sends the requests.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut SetNxName)) -> Self {
+        self.object = self.object.map(|object| {
+            let mut object = (*object).clone();
+            change(&mut object);
+            Arc::new(object)
+        });
+        self
+    }
+
+    fn object(&self) -> Result<&Arc<SetNxName>, Error> {
+        self.object.as_ref().map_err(invalid_name)
+    }
+
+    fn primitive(&self) -> Result<Arc<dyn Primitive>, Error> {
+        self.object().map(|object| Arc::clone(object) as _)
+    }
+}
+
+impl Lockable for SetNx {
+    fn member(&self) -> Result<Member, Error> {
+        Ok(Member::new(&self.client, self.primitive()?))
+    }
+}
+
+impl fmt::Debug for SetNx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetNx")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is under the name of a [`SetNx`] lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetNxInfo {
+    /// The value, as its holder wrote it. A client of this family writes `<client>:<n>`.
+    pub value: Vec<u8>,
+    /// How long the value lasts if nothing extends it; `None` if it has no end.
+    pub remaining: Option<Duration>,
+}

@@ -1,0 +1,54 @@
+-- Takes a name in the layout of Redisson's RLock, or enters it again. This script follows
+-- core/marks.lua, redisson/shared.lua and core/act_before.lua.
+--
+-- KEYS  1 N       the name, without a prefix
+--       2 S       what this family keeps beside it
+-- ARGV  1 act_before  last server time in ms at which this may act
+--       2 owner   `<uuid>:<n>`, as Redisson writes its owners
+--       3 attempt `<client>:<n>`, never used twice
+--       4 lease   ms; a longer lease of the owner stays
+--       5 ttl     ms, lease + the time for which a release is remembered
+-- Reply {now, 'granted', count, serial}
+--                 also for a copy of an attempt that holds already; count = the hold count that
+--                 Redisson shows
+--       {now, 'busy', ms, holder}
+--                 ms = what is left of its lease, '' if that has no end
+--       {now, 'kind'}   the hash under the name is no RLock
+--       {now, 'late'}   `act_before` has passed
+--       {now, 'void'}   this attempt was undone
+-- Cost  O(1): TIME, HSCAN, HMGET, 2 HSET, 2 PTTL, 2 PEXPIRE; a busy answer TIME, HSCAN, HMGET,
+--       PTTL; with void marks HGET more, and those of core/marks.lua.
+--
+-- A value of another type is the server's error WRONGTYPE, before anything is written.
+local key, side = KEYS[1], KEYS[2]
+local owner, attempt, lease = ARGV[2], ARGV[3], ARGV[4]
+local who, count = holder(key)
+if who == false then
+  return {now, 'kind'}
+end
+local f = redis.call('HMGET', side, 'o', 't', 'h', 'v')
+if f[4] and redis.call('HGET', side, 'v:' .. attempt) then
+  return {now, 'void'}
+end
+if who and who ~= owner then
+  local left = redis.call('PTTL', key)
+  return {now, 'busy', left >= 0 and left or '', who}
+end
+
+local serial, attempts = micros, ' '
+if who and f[1] == owner then
+  serial, attempts = f[2], f[3]
+end
+count = count or 0
+if not string.find(attempts, ' ' .. attempt .. ' ', 1, true) then
+  count = count + 1
+  attempts = attempts .. attempt .. ' '
+end
+redis.call('HSET', key, owner, count)
+outlive(key, lease)
+redis.call('HSET', side, 'k', 'redisson:1', 'o', owner, 't', serial, 'h', attempts)
+outlive(side, ARGV[5])
+if f[4] then
+  marks_sweep(side, f[4], now)
+end
+return {now, 'granted', count, serial}

@@ -1,0 +1,157 @@
+//! The layout of Redisson's `RLock`.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause, Released, compat::Redisson};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+behaviours!(compat::redisson as compat_redisson:
+    hold_of_java_excludes_and_its_message_is_heard,
+    hold_is_written_as_java_writes_it,
+    re_entries_are_counted_in_the_hash,
+    lease_of_a_dead_java_process_ends,
+    hold_is_renewed_and_a_forced_end_is_told,
+    forced_end_ends_the_hold_of_anybody,
+    hash_that_is_no_rlock_is_wrong_kind,
+    old_and_new_are_held_as_one,
+);
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+const JAVA: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";
+const CHANNEL: &str = "redisson_lock__channel:{x}";
+
+/// Takes the name as Redisson does.
+fn java_holds(backend: &Backend, lease: &str) {
+    backend.command(&["HINCRBY", "x", JAVA, "1"]);
+    backend.command(&["PEXPIRE", "x", lease]);
+}
+
+/// Frees the name as Redisson does.
+fn java_releases(backend: &Backend) {
+    backend.command(&["DEL", "x"]);
+    backend.command(&["PUBLISH", CHANNEL, "0"]);
+}
+
+async fn hold_of_java_excludes_and_its_message_is_heard(backend: &Backend) {
+    let client = backend.client().await;
+    java_holds(backend, "60000");
+    let lock = Redisson::new(&client, "x");
+    assert!(lock.try_lock().await.unwrap().is_none());
+    let info = lock.info().await.unwrap().unwrap();
+    assert_eq!((info.owner.as_str(), info.count), (JAVA, 1));
+    let waiter = lock.clone();
+    let waiting = tokio::spawn(async move { waiter.lock().await.unwrap() });
+    backend.pass(300 * MS).await;
+    assert!(!waiting.is_finished());
+    assert_eq!(backend.subscribers(CHANNEL), 1);
+    java_releases(backend);
+    let guard = waiting.await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_tables_empty(&client).await;
+}
+
+async fn hold_is_written_as_java_writes_it(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = Redisson::new(&client, "x").lock().await.unwrap();
+    assert_eq!(guard.token(), None);
+    let hash = backend.hash("x");
+    let owner = Redisson::owner_text(guard.owner());
+    assert_eq!(hash.len(), 1);
+    assert_eq!(hash[&owner], "1");
+    assert!(backend.ends("x"));
+    drop(guard);
+    assert_tables_empty(&client).await;
+    assert!(!backend.keys().iter().any(|key| key == "x"));
+}
+
+async fn re_entries_are_counted_in_the_hash(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    let first = lock.lock().await.unwrap();
+    let second = lock.lock().owner(first.owner()).await.unwrap();
+    let owner = Redisson::owner_text(first.owner());
+    assert_eq!(backend.hash("x")[&owner], "2");
+    assert_eq!(first.release().await.unwrap(), Released::StillHeld(1));
+    assert_eq!(backend.hash("x")[&owner], "1");
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert_eq!(second.release().await.unwrap(), Released::Free);
+    assert!(lock.try_lock().await.unwrap().is_some());
+}
+
+async fn lease_of_a_dead_java_process_ends(backend: &Backend) {
+    let client = backend.client().await;
+    let start = Instant::now();
+    java_holds(backend, "700");
+    let guard = Redisson::new(&client, "x").lock().await.unwrap();
+    assert!(start.elapsed() >= 690 * MS);
+    guard.release().await.unwrap();
+}
+
+async fn hold_is_renewed_and_a_forced_end_is_told(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+    backend.pass(3 * SECOND).await;
+    assert!(lock.try_lock().await.unwrap().is_none(), "it is renewed");
+    java_releases(backend);
+    assert_eq!(guard.lost().await, LossCause::Forgotten);
+    assert!(lock.info().await.unwrap().is_none(), "nothing is created");
+    drop(guard);
+    assert_tables_empty(&client).await;
+}
+
+async fn forced_end_ends_the_hold_of_anybody(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    assert!(!lock.force_release().await.unwrap());
+    java_holds(backend, "60000");
+    assert!(lock.force_release().await.unwrap());
+    let guard = lock.try_lock().await.unwrap().unwrap();
+    assert!(lock.force_release().await.unwrap());
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Revoked));
+    assert!(lock.try_lock().await.unwrap().is_some());
+}
+
+async fn hash_that_is_no_rlock_is_wrong_kind(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    for create in [
+        &["HSET", "x", "mode", "write", "a:1:write", "1"][..],
+        &["HSET", "x", "field", "value"],
+        &["SET", "x", "text"],
+    ] {
+        backend.command(create);
+        for error in [
+            lock.lock().await.unwrap_err(),
+            lock.info().await.unwrap_err(),
+            lock.force_release().await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::WrongKind, "{create:?}: {error}");
+        }
+        assert_eq!(backend.keys(), ["x"], "{create:?}");
+        backend.command(&["DEL", "x"]);
+    }
+    assert_tables_empty(&client).await;
+}
+
+async fn old_and_new_are_held_as_one(backend: &Backend) {
+    let client = backend.client().await;
+    let (old, new) = (Redisson::new(&client, "x"), client.lock("x"));
+    let both = client.multi_lock(&[&new, &old]);
+    java_holds(backend, "60000");
+    assert!(both.try_lock().await.unwrap().is_none());
+    let waiter = both.clone();
+    let waiting = tokio::spawn(async move { waiter.lock().await.unwrap() });
+    backend.pass(300 * MS).await;
+    java_releases(backend);
+    let guard = waiting.await.unwrap();
+    assert!(guard.token("x").is_some());
+    assert_eq!(backend.hash("x").len(), 1);
+    for (_, released) in guard.release().await {
+        assert_eq!(released.unwrap(), Released::Free);
+    }
+    assert_tables_empty(&client).await;
+}

@@ -1,0 +1,148 @@
+//! The layout of redis-py, redsync, redislock, node-redlock and rslock.
+
+use std::time::Duration;
+
+use redlatch::{ErrorKind, HoldState, LossCause, Released, compat::SetNx};
+use redlatch_tests::backend::{Backend, assert_tables_empty};
+use tokio::time::Instant;
+
+behaviours!(compat::set_nx as compat_set_nx:
+    value_of_another_library_excludes,
+    hold_is_found_by_another_library,
+    waiters_of_this_family_are_told,
+    lease_of_a_dead_holder_ends,
+    hold_is_renewed,
+    value_of_a_later_holder_stays,
+    value_of_another_type_is_wrong_kind,
+    old_and_new_are_held_as_one,
+    names_with_a_tag_are_kept_as_they_are,
+);
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn value_of_another_library_excludes(backend: &Backend) {
+    let client = backend.client().await;
+    backend.command(&["SET", "x", "token", "NX", "PX", "60000"]);
+    let lock = SetNx::redis_py(&client, "x");
+    assert!(lock.try_lock().await.unwrap().is_none());
+    let info = lock.info().await.unwrap().unwrap();
+    assert_eq!(info.value, b"token");
+    assert!(info.remaining.unwrap() > 30 * SECOND);
+    let waiting = lock.try_lock_for(300 * MS).await;
+    backend.assert_not_granted(waiting.map(|held| held.is_some()));
+    backend.command(&["DEL", "x"]);
+    let start = Instant::now();
+    let guard = lock.lock().await.unwrap();
+    assert!(start.elapsed() < backend.at_leisure(SECOND));
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_tables_empty(&client).await;
+}
+
+async fn hold_is_found_by_another_library(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = SetNx::new(&client, "x").lock().await.unwrap();
+    assert_eq!(guard.token(), None);
+    let value = backend.string("x").unwrap();
+    assert!(value.starts_with(client.id().as_str()), "{value}");
+    backend.command(&["SET", "x", "token", "NX", "PX", "60000"]);
+    assert_eq!(backend.string("x").unwrap(), value);
+    assert!(backend.ends("x"));
+    drop(guard);
+    assert_tables_empty(&client).await;
+    assert_eq!(backend.string("x"), None);
+}
+
+async fn waiters_of_this_family_are_told(backend: &Backend) {
+    let (ada, bob) = (backend.client().await, backend.client().await);
+    let guard = SetNx::new(&ada, "x").lock().await.unwrap();
+    // It would look again after an hour, or when the lease ends.
+    let lock = SetNx::new(&bob, "x").retry_delay(3600 * SECOND);
+    let waiting = tokio::spawn(async move { lock.lock().await.unwrap() });
+    backend.pass(300 * MS).await;
+    assert!(!waiting.is_finished());
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap();
+    assert!(ada.lock("y").try_lock().await.unwrap().is_some());
+    next.release().await.unwrap();
+}
+
+async fn lease_of_a_dead_holder_ends(backend: &Backend) {
+    let client = backend.client().await;
+    let start = Instant::now();
+    backend.command(&["SET", "x", "dead", "NX", "PX", "700"]);
+    let guard = SetNx::new(&client, "x").lock().await.unwrap();
+    assert!(start.elapsed() >= 690 * MS);
+    guard.release().await.unwrap();
+}
+
+async fn hold_is_renewed(backend: &Backend) {
+    let client = backend.client().await;
+    let lock = SetNx::new(&client, "x");
+    let guard = lock.lock().renewed_lease(SECOND).await.unwrap();
+    backend.pass(3 * SECOND).await;
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert_ne!(guard.state(), HoldState::Lost(LossCause::Expired));
+    guard.release().await.unwrap();
+}
+
+async fn value_of_a_later_holder_stays(backend: &Backend) {
+    let client = backend.client().await;
+    let guard = SetNx::new(&client, "x").lock().await.unwrap();
+    backend.command(&["SET", "x", "theirs"]);
+    assert_eq!(
+        guard.extend(60 * SECOND).await.unwrap_err().kind(),
+        ErrorKind::Lost(LossCause::Taken)
+    );
+    assert_eq!(guard.release().await.unwrap(), Released::TakenOver);
+    assert_eq!(backend.string("x").unwrap(), "theirs");
+    assert!(!backend.ends("x"), "nothing was changed");
+    assert_tables_empty(&client).await;
+}
+
+async fn value_of_another_type_is_wrong_kind(backend: &Backend) {
+    let client = backend.client().await;
+    backend.command(&["HSET", "x", "field", "1"]);
+    let lock = SetNx::new(&client, "x");
+    for error in [
+        lock.lock().await.unwrap_err(),
+        lock.info().await.unwrap_err(),
+        client.multi_lock(&[&lock]).lock().await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::WrongKind, "{error}");
+    }
+    assert_eq!(backend.hash("x").len(), 1);
+    assert_eq!(backend.keys(), ["x"]);
+    assert_tables_empty(&client).await;
+}
+
+async fn old_and_new_are_held_as_one(backend: &Backend) {
+    let (client, other) = (backend.client().await, backend.client().await);
+    let (old, new) = (SetNx::node_redlock(&client, "x"), client.lock("x"));
+    let both = client.multi_lock(&[&old, &new]);
+    let guard = both.lock().await.unwrap();
+    assert_eq!(guard.members().len(), 2);
+    assert!(guard.token("x").is_some());
+    assert!(SetNx::new(&other, "x").try_lock().await.unwrap().is_none());
+    assert!(other.lock("x").try_lock().await.unwrap().is_none());
+    for (_, released) in guard.release().await {
+        assert_eq!(released.unwrap(), Released::Free);
+    }
+    backend.command(&["SET", "x", "theirs", "NX", "PX", "60000"]);
+    assert!(both.try_lock().await.unwrap().is_none());
+    assert_tables_empty(&client).await;
+    assert!(other.lock("x").try_lock().await.unwrap().is_some());
+}
+
+async fn names_with_a_tag_are_kept_as_they_are(backend: &Backend) {
+    let client = backend.client().await;
+    for name in ["{t}x", "x{t}", "x:{t}:y"] {
+        let guard = SetNx::new(&client, name).lock().await.unwrap();
+        assert!(backend.string(name).is_some(), "{name}");
+        guard.release().await.unwrap();
+    }
+    for name in ["{}", "a{b", "a}b", "{a}{b}"] {
+        let error = SetNx::new(&client, name).lock().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidName, "{name}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Locks of other libraries beside `redlatch-compat`, on one server.
+
+mod behaviour;
+mod deploy;
+mod ours;
+mod process;
+mod redisson;
+mod scenes;
+
+use std::{path::PathBuf, time::Duration};
+
+use redlatch::Client;
+use redlatch_tests::server::{Server, ServerBinary, ServerOptions};
+
+pub(crate) use self::ours::ours;
+use self::{
+    ours::Lock,
+    process::{Peer, Program},
+};
+
+/// What the command line says.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Where the programs of the libraries have been built.
+    programs: PathBuf,
+    python: String,
+    /// The libraries; all of them if empty.
+    only: Vec<String>,
+    /// How often each library's name is held under load.
+    rounds: u64,
+    /// How many processes are replaced in a deploy.
+    processes: usize,
+}
+
+impl Options {
+    pub(crate) fn parse(args: &[String]) -> Result<Self, String> {
+        let mut options = Self {
+            programs: PathBuf::new(),
+            python: String::new(),
+            only: Vec::new(),
+            rounds: 10_000,
+            processes: 20,
+        };
+        let number = |text: &String| {
+            let number: Result<u64, _> = text.parse();
+            number.map_err(|_| format!("{text} is no number"))
+        };
+        for pair in args.chunks(2) {
+            match pair {
+                [name, value] if name == "--programs" => options.programs = value.into(),
+                [name, value] if name == "--python" => options.python.clone_from(value),
+                [name, value] if name == "--only" => options.only.push(value.clone()),
+                [name, value] if name == "--rounds" => options.rounds = number(value)?,
+                [name, value] if name == "--processes" => {
+                    options.processes = number(value)? as usize;
+                }
+                other => return Err(format!("unknown argument {other:?}")),
+            }
+        }
+        let known = |name: &String| Program::ALL.iter().any(|program| program.name == name);
+        match options.only.iter().find(|name| !known(name)) {
+            Some(name) => Err(format!("there is no program of {name}")),
+            None => Ok(options),
+        }
+    }
+}
+
+/// The longest time in which a waiter is let in without a message or a poll: the shortest re-check.
+const RECHECK: Duration = Duration::from_millis(1600);
+
+/// Runs everything for each library, on the first server of the test run.
+pub(crate) async fn all(options: &Options) -> Result<(), String> {
+    let binary = ServerBinary::all().into_iter().next();
+    let binary = binary.ok_or("there is no server")?;
+    for program in Program::ALL {
+        if !options.only.is_empty() && !options.only.iter().any(|name| name == program.name) {
+            continue;
+        }
+        println!("{} on {binary}", program.name);
+        let server = Server::start(&binary, ServerOptions::default());
+        let client = Client::connect(&server.url()).await;
+        let stage = Stage {
+            options,
+            program,
+            client: client.map_err(|error| error.to_string())?,
+            server,
+        };
+        let result = stage.run().await;
+        result.map_err(|error| format!("{}: {error}", program.name))?;
+    }
+    Ok(())
+}
+
+/// A library, a server, and a client of this family.
+struct Stage<'a> {
+    options: &'a Options,
+    program: &'static Program,
+    client: Client,
+    server: Server,
+}
+
+impl Stage<'_> {
+    async fn run(&self) -> Result<(), String> {
+        scenes::hand_over(self).await?;
+        scenes::renewals(self).await?;
+        scenes::deaths(self).await?;
+        scenes::foreign_values(self).await?;
+        if self.program.is_redisson() {
+            behaviour::record(self).await?;
+            redisson::re_entry(self).await?;
+            redisson::forced_ends(self).await?;
+        }
+        deploy::rounds(self).await?;
+        deploy::deploy(self).await
+    }
+
+    /// Starts the program of the library.
+    fn peer(&self) -> Peer {
+        let address = self.server.address();
+        Peer::start(&mut self.program.command(self.options, address))
+    }
+
+    /// Starts a process of this family; see [`ours`].
+    fn ours(&self, args: &[&str]) -> Peer {
+        let mut command = process::own();
+        command.args(["ours", &self.server.url(), self.program.name]);
+        Peer::start(command.args(args))
+    }
+
+    fn lock(&self, name: &str) -> Lock {
+        Lock::new(&self.client, self.program.name, name)
+    }
+}
+
+/// Fails with a text unless the condition holds.
+fn ensure(condition: bool, text: &str) -> Result<(), String> {
+    condition.then_some(()).ok_or_else(|| text.to_owned())
+}

@@ -13,7 +13,7 @@
 --                 left = the hold count that Redisson shows
 --       released  this call ended the attempt's hold
 --       expired   the same, but nobody held the name any more
---       already   this was the last release, by an earlier copy
+--       already   this was the last release of a hold that lasted until then, by an earlier copy
 --       taken     another owner has the name, or another program
 --       gone      the attempt is unknown
 -- Cost  O(1): TIME, HSCAN, HMGET, HDEL, DEL or HSET, HSET, PTTL, PEXPIRE, PUBLISH, SPUBLISH; with
@@ -49,7 +49,10 @@ if from then
   else
     verdict = who == nil and 'expired' or 'taken'
   end
-  redis.call('HSET', side, 'h', rest, 'z', attempt)
+  redis.call('HSET', side, 'h', rest)
+  if own then
+    redis.call('HSET', side, 'z', attempt)
+  end
 elseif f[3] == attempt then
   verdict = 'already'
 elseif who == false or who and not own then

@@ -18,7 +18,7 @@ local function holder(key)
     return false
   elseif not fields[1] then
     return nil
-  elseif not string.find(fields[1], ':', 1, true) or not string.find(fields[2], '^[1-9]%d*$') then
+  elseif not string.find(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:') or not string.find(fields[2], '^[1-9]%d*$') then
     return false
   end
   return fields[1], fields[2] + 0

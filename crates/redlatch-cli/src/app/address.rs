@@ -59,11 +59,37 @@ fn check(url: &str, place: &str) -> Result<String, Failure> {
 }
 
 fn has_password(url: &str) -> bool {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = authority.split('/').next().unwrap_or_default();
-    authority
-        .rsplit_once('@')
-        .is_some_and(|(login, _)| login.contains(':'))
+    without_password(url) != url
+}
+
+/// Returns the address with `***` in the place of each password: in the login, which ends with the
+/// last `@`, whatever the password contains, and in parameters that are named for one.
+pub(super) fn without_password(url: &str) -> String {
+    let (head, query) = match url.split_once('?') {
+        // A login may contain a question mark.
+        Some((head, query)) if !query.contains('@') => (head, Some(query)),
+        _ => (url, None),
+    };
+    let rest = head.split_once("://").map_or(head, |(_, rest)| rest);
+    let scheme = &head[..head.len() - rest.len()];
+    let mut shown = match rest.rsplit_once('@') {
+        Some((login, host)) => match login.split_once(':') {
+            Some((user, _)) => format!("{scheme}{user}:***@{host}"),
+            None => head.to_owned(),
+        },
+        None => head.to_owned(),
+    };
+    for (number, parameter) in query.iter().flat_map(|query| query.split('&')).enumerate() {
+        shown.push(if number == 0 { '?' } else { '&' });
+        match parameter.split_once('=') {
+            Some((name, _)) if name.to_ascii_lowercase().contains("pass") => {
+                shown.push_str(name);
+                shown.push_str("=***");
+            }
+            _ => shown.push_str(parameter),
+        }
+    }
+    shown
 }
 
 fn wrong(message: impl Into<String>) -> Failure {
@@ -78,6 +104,8 @@ mod tests {
     fn only_a_login_with_a_colon_has_a_password() {
         assert!(has_password("redis://app:secret@host:6379/0"));
         assert!(has_password("rediss://:secret@host"));
+        assert!(has_password("unix:///run/redis.sock?pass=secret"));
+        assert!(has_password("redis://app:pa/ss@host"));
         assert!(!has_password("redis://app@host:6379"));
         assert!(!has_password("redis://host:6379/a@b:c"));
     }

@@ -120,7 +120,7 @@ async fn a_command_that_takes_too_long_is_told_to_end_and_has_failed() {
         "--slot",
         "a",
         "--max-run",
-        "300ms",
+        "3s",
         "--",
         "sh",
         "-c",

@@ -120,7 +120,7 @@ impl Stage<'_> {
         Peer::start(&mut self.program.command(self.options, address))
     }
 
-    /// Starts a process of this family; see [`ours`].
+    /// Starts a process of this family; see [`ours()`].
     fn ours(&self, args: &[&str]) -> Peer {
         let mut command = process::own();
         command.args(["ours", &self.server.url(), self.program.name]);

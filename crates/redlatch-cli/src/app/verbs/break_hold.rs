@@ -39,7 +39,10 @@ async fn attempt(client: &Client, args: &BreakArgs) -> Result<String, Failure> {
     let named = args.token.is_some() || args.owner.is_some();
     let is_named = |holder: &&ObjectHolder| {
         let token = holder.token.map(|token| token.as_u64());
-        args.token.is_none_or(|wanted| token == Some(wanted))
+        // Readers have the token of the last write, so only their owner names one of them.
+        let shared = holder.access == Some(redlatch::Access::Read) && args.owner.is_none();
+        args.token
+            .is_none_or(|wanted| token == Some(wanted) && !shared)
             && args
                 .owner
                 .as_ref()

@@ -54,7 +54,7 @@ async fn examine(server: &ServerArgs, findings: &mut Findings) {
             return;
         }
     };
-    findings.ok("address", without_password(&url));
+    findings.ok("address", address::without_password(&url));
     let Some(servers) = reach(server, &url, findings).await else {
         return;
     };
@@ -356,18 +356,6 @@ fn authority(url: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-/// Returns the address without the password.
-fn without_password(url: &str) -> String {
-    let authority = authority(url);
-    let Some((login, _)) = authority.rsplit_once('@') else {
-        return url.to_owned();
-    };
-    match login.split_once(':') {
-        Some((user, _)) => url.replacen(login, &format!("{user}:***"), 1),
-        None => url.to_owned(),
-    }
-}
-
 /// Tells whether an address names one server that is never looked for.
 fn is_direct(url: &str) -> bool {
     !url.split("://").next().unwrap_or_default().contains('+')
@@ -402,9 +390,17 @@ mod tests {
             ("rediss://:secret@h", "rediss://:***@h"),
             ("redis://app@h", "redis://app@h"),
             ("redis://h/x", "redis://h/x"),
+            ("redis://app:secret/x@h", "redis://app:***@h"),
+            ("redis://app:secret?x@h", "redis://app:***@h"),
+            ("redis://h?lease=5s", "redis://h?lease=5s"),
+            (
+                "redis+sentinel://h/svc?sentinel_password=secret&db=1",
+                "redis+sentinel://h/svc?sentinel_password=***&db=1",
+            ),
+            ("unix:///run/r.sock?pass=secret", "unix:///run/r.sock?pass=***"),
         ] {
-            assert_eq!(without_password(url), shown);
-            assert!(!without_password(url).contains("secret"));
+            assert_eq!(address::without_password(url), shown);
+            assert!(!address::without_password(url).contains("secret"));
         }
         assert_eq!(user("redis://app:x@h"), "app");
         assert_eq!(user("redis://:x@h"), "default");

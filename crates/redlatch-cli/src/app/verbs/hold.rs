@@ -87,7 +87,11 @@ async fn give_back(client: &Client, name: &str, token: u64) -> Result<u8, Failur
         Failure::new(LOST, format!("the hold {token} of {name} is over already"))
     };
     let object = client.object(name).await?.ok_or_else(over)?;
-    let of = |holder: &&redlatch::ObjectHolder| holder.token.map(|t| t.as_u64()) == Some(token);
+    // A reader has the token of the last write, and `hold` never reads.
+    let of = |holder: &&redlatch::ObjectHolder| {
+        holder.access != Some(redlatch::Access::Read)
+            && holder.token.map(|token| token.as_u64()) == Some(token)
+    };
     let holder = object.holders.iter().find(of).ok_or_else(over)?;
     if end(client, &object, holder, How::Now).await? {
         Ok(0)

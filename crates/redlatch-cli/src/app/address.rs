@@ -59,6 +59,18 @@ fn check(url: &str, place: &str) -> Result<String, Failure> {
 }
 
 fn has_password(url: &str) -> bool {
+    let head = url.split('?').next().unwrap_or_default();
+    let rest = head.split_once("://").map_or(head, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = authority
+        .rsplit_once(':')
+        .is_none_or(|(_, text)| port(text));
+    if is_host && !authority.contains('@') {
+        // An `@` in the path ends no login.
+        let parameters = &url[head.len()..];
+        return without_password(parameters) != parameters;
+    }
     without_password(url) != url
 }
 

@@ -397,7 +397,10 @@ mod tests {
                 "redis+sentinel://h/svc?sentinel_password=secret&db=1",
                 "redis+sentinel://h/svc?sentinel_password=***&db=1",
             ),
-            ("unix:///run/r.sock?pass=secret", "unix:///run/r.sock?pass=***"),
+            (
+                "unix:///run/r.sock?pass=secret",
+                "unix:///run/r.sock?pass=***",
+            ),
         ] {
             assert_eq!(address::without_password(url), shown);
             assert!(!address::without_password(url).contains("secret"));

@@ -120,8 +120,9 @@ impl UnfencedGuard {
 
     /// Releases this guard and returns the outcome. Costs one command.
     ///
-    /// A value that somebody else has removed is `Forgotten`, or `Unconfirmed` if the release had
-    /// to be repeated: the layout has no place for the memory of a release.
+    /// A hold that somebody else has removed is `Forgotten` for [`SetNx`](crate::SetNx) and
+    /// `Expired` for [`Redisson`](crate::Redisson), or `Unconfirmed` if the release had to be
+    /// repeated. Neither layout tells whether somebody else has held the name since.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ use crate::{
 ///   respected.
 /// * **In a cluster of Redis 7**, Redisson sends its messages by `SPUBLISH`, by default. This type
 ///   sends both kinds and hears `PUBLISH` only, so that it finds a release of Redisson there within
-///   2 s, at its re-check.
+///   2.4 s, at its re-check.
 ///
 /// A hash beside the name, `<prefix>:redisson:{<name>}`, has the attempts that hold, for 30 s
 /// longer than the lease.

@@ -19,7 +19,9 @@ pub(crate) struct Changes {
 #[derive(Clone, Debug)]
 struct Known {
     view: HolderView,
-    ends: u64,
+    /// The bounds of the end of its lease: the look found it at some time between its own ends.
+    first: u64,
+    last: u64,
 }
 
 #[derive(Serialize)]
@@ -33,10 +35,11 @@ struct Change<'a> {
 }
 
 impl Changes {
-    /// Returns a line of JSON for each hold that is new, renewed or gone.
+    /// Returns a line of JSON for each hold that is new, renewed or gone. The look began at
+    /// `began_ms` and ended at `at_ms`.
     pub(crate) fn look<'a>(
         &mut self,
-        at_ms: u64,
+        (began_ms, at_ms): (u64, u64),
         objects: impl Iterator<Item = &'a Object>,
     ) -> Vec<String> {
         let mut now = BTreeMap::new();
@@ -49,8 +52,9 @@ impl Changes {
                     view.token,
                     view.access,
                 );
-                let ends = at_ms + view.remaining_ms;
-                now.insert(key, Known { view, ends });
+                let first = began_ms + view.remaining_ms;
+                let last = at_ms + view.remaining_ms;
+                now.insert(key, Known { view, first, last });
             }
         }
         let mut lines = Vec::new();
@@ -72,7 +76,7 @@ impl Changes {
         for (key, known) in &now {
             match self.known.get(key) {
                 None => tell("held", key, known),
-                Some(before) if known.ends > before.ends + JITTER => tell("renewed", key, known),
+                Some(before) if known.first > before.last + JITTER => tell("renewed", key, known),
                 Some(_) => {}
             }
         }
@@ -81,5 +85,6 @@ impl Changes {
     }
 }
 
-/// The end of a lease that nobody has renewed appears to move by the time that looks take.
+/// The end of a lease that nobody has renewed may appear to move by this: the wall clock is
+/// adjusted.
 const JITTER: u64 = 250;

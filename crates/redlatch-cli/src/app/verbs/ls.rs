@@ -116,9 +116,10 @@ async fn record(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     let mut changes = Changes::default();
     loop {
         let next = Instant::now() + args.every;
+        let began = since_1970(SystemTime::now());
         let all = all(client, args).await?;
         let at = since_1970(SystemTime::now());
-        for line in changes.look(at, all.values()) {
+        for line in changes.look((began, at), all.values()) {
             out::print(&line)?;
         }
         sleep_until(next).await;

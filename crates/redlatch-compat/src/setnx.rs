@@ -247,7 +247,7 @@ impl fmt::Debug for SetNx {
     }
 }
 
-/// What is under the name of a [`SetNx`] lock.
+/// The value under the name of a [`SetNx`] lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetNxInfo {

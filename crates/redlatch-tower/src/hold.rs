@@ -1,4 +1,4 @@
-//! What a request needs, and what it has got.
+//! The need of a request, and its hold.
 
 use std::{future::Future, pin::Pin, time::Duration};
 

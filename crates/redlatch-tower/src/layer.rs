@@ -120,6 +120,10 @@ impl LimitLayer {
 impl LockLayer {
     /// Creates a layer that takes the lock that `lock` returns for a request. A request for which
     /// it returns `None` passes without a lock.
+    ///
+    /// The name of the lock has to be what the handler understands. A path may be written in
+    /// several ways, such as `/orders/42` and `/orders/%34%32`: decode it first if the router
+    /// decodes it.
     pub fn new(lock: impl Fn(&Parts) -> Option<Lock> + Send + Sync + 'static) -> Self {
         Self {
             settings: Settings {

@@ -34,9 +34,10 @@ The address of the server is that of --url or --url-file, else of REDLATCH_URL, 
 
 Spans of time are written as 500ms, 30s, 1h30m or 2d.
 
-Exit codes of redlatch itself: 64 usage, 69 no server, 75 busy, 76 lost, 77 rights, 78 address,
-125 failure of redlatch, 126 command not executable, 127 command not found. Otherwise the exit code
-is that of the command, or 128 + n if signal n ended it.";
+Exit codes of redlatch itself: 64 usage, 69 no server, 70 no attempts left, 75 busy, 76 lost,
+77 rights, 78 address, 124 the command took too long, 125 failure of redlatch, 126 command not
+executable, 127 command not found. Otherwise the exit code is that of the command, or 128 + n if
+signal n ended it.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Server")]

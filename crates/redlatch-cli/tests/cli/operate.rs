@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{ErrorKind, HoldState, LossCause};
 
 use crate::{
-    support::{REDLATCH, World},
+    support::{REDLATCH, World, finished},
     terminal::Terminal,
 };
 
@@ -70,6 +70,42 @@ async fn a_handle_releases_no_later_hold() {
             "{wrong}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_handle_cannot_be_shown_is_given_back() {
+    let world = World::new().await;
+    let mut child = world.start(&["hold", "a", "--for", "1h"]);
+    drop(child.stdout.take());
+    let over = finished(child).await;
+    assert_eq!(over.code, 125, "{}", over.stderr);
+    assert!(over.stderr.contains("a was given back"), "{}", over.stderr);
+    let client = world.client().await;
+    assert!(client.lock("a").try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_has_not_the_handle_of_the_write_before_it() {
+    let world = World::new().await;
+    let handle = world
+        .redlatch(&["hold", "a", "--write", "--for", "1h"])
+        .await;
+    let handle = handle.stdout.trim().to_owned();
+    assert_eq!(world.redlatch(&["release", &handle]).await.code, 0);
+    let client = world.client().await;
+    let reader = client.read_write_lock("a").read().await.unwrap();
+    let again = world.redlatch(&["release", &handle]).await;
+    assert_eq!(again.code, 76, "{}", again.stderr);
+    let token = handle.split('@').next().unwrap();
+    let broken = world
+        .redlatch(&["break", "a", "--token", token, "--now"])
+        .await;
+    assert!(
+        broken.stdout.contains("nothing to break"),
+        "{}",
+        broken.stdout
+    );
+    reader.extend(Duration::from_secs(60)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

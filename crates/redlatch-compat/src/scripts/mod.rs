@@ -13,7 +13,7 @@ use redlatch_core::{
 pub(crate) struct Names {
     /// The name itself.
     pub(crate) key: Key,
-    /// What this family keeps beside it, in the same slot.
+    /// The key beside it, in the same slot, with the data of this family.
     pub(crate) side: String,
     /// The channel on which waiters are told that the name is free.
     pub(crate) channel: std::sync::Arc<str>,

@@ -5,9 +5,9 @@ use std::{fmt, future::Future, sync::Arc};
 use super::background::Background;
 use crate::{Error, Holder, Locks, Waiter, Waiters};
 
-/// What a server has many of, read step by step. Each step blocks, and may send commands.
+/// A long list on a server, read step by step. Each step blocks, and may send commands.
 ///
-/// The iterator ends after an error.
+/// A walk ends after an error. Watching a leader goes on after an error that may pass.
 pub struct Iter<S> {
     stream: S,
     background: Arc<Background>,

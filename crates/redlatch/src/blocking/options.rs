@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Acquire, Durability, Owner, TryAcquire, TryAcquireFor, WaitStrategy, semaphore};
 
-/// What a handle has set for its acquisitions. Everything else is the client's default.
+/// The options that a handle sets for its acquisitions. Everything else is the client's default.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     pub(super) lease: Option<Lease>,

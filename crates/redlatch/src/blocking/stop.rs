@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::Error;
 
-/// What work under a guard asks whether it has to stop. It can be copied into scoped threads.
+/// The signal that tells work under a guard to stop. It can be copied into scoped threads.
 ///
 /// Nothing can stop a thread from outside. So work under a guard asks before each step that must
 /// not happen without the hold. A question reads the clock and sends no request. A step that has

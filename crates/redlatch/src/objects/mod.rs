@@ -37,11 +37,11 @@ pub struct Object {
     /// Waiters of all clients, as far as the server knows them: for plain locks one per client, as
     /// a rule. Dead ones are counted for a while. Zero for latches and jobs.
     pub waiters: u64,
-    /// What objects of this kind have besides holders.
+    /// The properties of objects of this kind besides holders.
     pub state: ObjectState,
 }
 
-/// What objects of a kind have besides holders.
+/// The properties of objects of a kind besides holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ObjectState {

@@ -1,4 +1,4 @@
-//! What has changed between two looks at all objects. Pure: the time of a look is an argument.
+//! The changes between two looks at all objects. Pure: the time of a look is an argument.
 
 use std::collections::BTreeMap;
 

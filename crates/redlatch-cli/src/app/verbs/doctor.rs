@@ -105,6 +105,12 @@ async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Optio
         }
         Err(error) => error,
     };
+    unreached(server, url, &error, findings);
+    None
+}
+
+/// Records why the servers were not reached.
+fn unreached(server: &ServerArgs, url: &str, error: &Error, findings: &mut Findings) {
     let text = error.to_string();
     let failure = session::of_address(error.clone());
     match error.kind() {
@@ -134,7 +140,6 @@ async fn reach(server: &ServerArgs, url: &str, findings: &mut Findings) -> Optio
             "see docs/errors.md of redlatch",
         ),
     }
-    None
 }
 
 /// Looks at what the servers say about themselves. Returns whether it is worth to go on.
@@ -184,20 +189,7 @@ fn look_at(address: &str, info: &str, single: bool, direct: bool, findings: &mut
         lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
     };
     let version = field("redis_version").unwrap_or_default();
-    let shown = match field("valkey_version") {
-        Some(valkey) => format!("{address} is Valkey {valkey}"),
-        None => format!("{address} is of version {version}"),
-    };
-    if is_old(version) {
-        findings.fault(
-            "version",
-            NO_SERVER,
-            format!("{shown}, which is too old"),
-            "use Redis 6.2 or later, or Valkey",
-        );
-    } else {
-        findings.ok("version", shown);
-    }
+    look_at_version(address, version, field("valkey_version"), findings);
     if single && field("cluster_enabled") == Some("1") {
         findings.fault(
             "topology",
@@ -238,6 +230,24 @@ fn look_at(address: &str, info: &str, single: bool, direct: bool, findings: &mut
             "redis-cli CONFIG SET maxmemory-policy noeviction, and in its configuration file",
         ),
         None => {}
+    }
+}
+
+/// Checks the version, which Valkey calls that of the Redis that it equals.
+fn look_at_version(address: &str, redis: &str, valkey: Option<&str>, findings: &mut Findings) {
+    let shown = match valkey {
+        Some(valkey) => format!("{address} is Valkey {valkey}"),
+        None => format!("{address} is of version {redis}"),
+    };
+    if is_old(redis) {
+        findings.fault(
+            "version",
+            NO_SERVER,
+            format!("{shown}, which is too old"),
+            "use Redis 6.2 or later, or Valkey",
+        );
+    } else {
+        findings.ok("version", shown);
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     led
 }
 
-/// What follows the end of a command.
+/// The step after the end of a command.
 enum End {
     /// The program ends.
     Over(Result<u8, Failure>),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::app::{
     args::{HoldArgs, ReleaseArgs, ServerArgs},
-    exit::{BUSY, Failure, LOST},
+    exit::{BUSY, Failure, LOST, warn},
     out::{self, clean},
     session,
 };
@@ -38,9 +38,17 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
         session::close(&client).await;
         return Err(Failure::new(BUSY, message));
     };
+    // Nobody could end a hold whose handle was not shown.
+    if out::print(&format!("{token}@{}\n", args.name)).is_err() {
+        give_back(&client, &args.name, token.as_u64()).await?;
+        let name = clean(&args.name);
+        let message = format!("the handle cannot be shown, so {name} was given back");
+        return Err(Failure::own(message));
+    }
     // The client is not closed: that would end the hold, and remove the record of who has it.
-    client.keep_record(args.span).await?;
-    out::print(&format!("{token}@{}\n", args.name))?;
+    if let Err(error) = client.keep_record(args.span).await {
+        warn(&format!("others may not see who holds it: {error}"));
+    }
     Ok(0)
 }
 

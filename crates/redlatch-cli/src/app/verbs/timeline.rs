@@ -47,7 +47,7 @@ struct Holder {
     pid: Option<u32>,
 }
 
-/// What the page shows. Times are milliseconds since 1970.
+/// The content of the page. Times are milliseconds since 1970.
 #[derive(Debug, Default, Serialize)]
 struct Timeline {
     from: u64,

@@ -1,4 +1,4 @@
-//! What doctor has found.
+//! The findings of `doctor`.
 
 use std::fmt::Write as _;
 

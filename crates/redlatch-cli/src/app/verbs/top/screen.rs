@@ -1,4 +1,4 @@
-//! What the display shows. Pure, but for the drawing itself.
+//! The content of the display. Pure, but for the drawing itself.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::app::{
     view::{rows, titles, who},
 };
 
-/// What keys mean.
+/// The meaning of the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     #[default]

@@ -41,7 +41,7 @@ use crate::{
 ///   sends both kinds and hears `PUBLISH` only, so that it finds a release of Redisson there within
 ///   2.4 s, at its re-check.
 ///
-/// A hash beside the name, `<prefix>:redisson:{<name>}`, has the attempts that hold, for 30 s
+/// A hash beside the name, `<prefix>:redisson?{<name>}{}`, has the attempts that hold, for 30 s
 /// longer than the lease.
 ///
 /// The handle is cheap to make and to clone and does no I/O.

@@ -43,7 +43,7 @@ use crate::{
 /// * **A holder without a lease**, as redis-py makes by default, holds until it releases. If it
 ///   dies, nobody gets the name before its key is removed by hand.
 ///
-/// A hash beside the name, `<prefix>:setnx:{<name>}`, has marks of undone requests for some seconds
+/// A hash beside the name, `<prefix>:setnx?{<name>}{}`, has marks of undone requests for some seconds
 /// after a request was undone.
 ///
 /// The handle is cheap to make and to clone and does no I/O.

@@ -238,7 +238,7 @@ const CHANNELS: [&str; 9] = [
     "redlatch:w:e5",
     "redlatch:{n}:b",
     "redlatch:{m}:b",
-    "redlatch:setnx:{n}",
+    "redlatch:setnx?{n}{}",
     "redisson_lock__channel:{n}",
 ];
 

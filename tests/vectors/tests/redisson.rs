@@ -8,7 +8,7 @@ use redlatch_vectors::{Bed, Content};
 
 const RECORD: &str = include_str!("../../peers/libraries/java/behaviour.txt");
 
-const KEYS: &str = "=n =redlatch:redisson:{n}";
+const KEYS: &str = "=n =redlatch:redisson?{n}{}";
 const CHANNEL: &str = "redisson_lock__channel:{n}";
 const OWNER: &str = "11111111-2222-4333-8444-555555555555:1";
 const OTHER: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";

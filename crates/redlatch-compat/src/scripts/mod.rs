@@ -22,7 +22,7 @@ pub(crate) struct Names {
 impl Names {
     /// Validates a name and makes its keys. The channel is the key beside it.
     pub(crate) fn new(client: &Client, kind: &str, name: &str) -> Result<Self, NameError> {
-        let key = Key::foreign(&Name::parse(name)?)?;
+        let key = client.foreign_key(&Name::parse(name)?)?;
         let side = client.key_beside(&key, kind);
         let channel = side.as_str().into();
         Ok(Self { key, side, channel })

@@ -19,7 +19,7 @@ use crate::{
     net::{Answered, LinkClass, Repeated},
     protocol::{
         lease::Lease,
-        name::{Key, Name},
+        name::{Key, Name, NameError},
     },
     runtime::{BoxFuture, Value},
 };
@@ -215,6 +215,12 @@ pub trait Internals {
     /// Returns the key of `name`.
     fn key(&self, name: &Name) -> Key {
         self.client().key(name)
+    }
+
+    /// Returns the key of the object called `name` in another program's layout; see
+    /// [`Key::foreign`].
+    fn foreign_key(&self, name: &Name) -> Result<Key, NameError> {
+        Key::foreign(self.client().prefix(), name)
     }
 
     /// Returns the key under this client's prefix beside `key`; see [`Key::beside`].

@@ -117,11 +117,15 @@ impl Key {
     /// It has no parts and no broadcast channel.
     ///
     /// Fails if the braces of the name are no hash tag, since [`beside`](Self::beside) could not
-    /// share its slot then.
-    pub fn foreign(name: &Name) -> Result<Self, NameError> {
+    /// share its slot then. Fails if the name may be a key of an object under `prefix`.
+    pub fn foreign(prefix: &Prefix, name: &Name) -> Result<Self, NameError> {
         let name = name.as_str();
         if name.contains(['{', '}']) && !has_one_tag(name) {
             return Err(NameError::Braces);
+        }
+        let rest = name.strip_prefix(prefix.as_str());
+        if rest.is_some_and(|rest| rest.starts_with(':') && rest.contains('{')) {
+            return Err(NameError::Reserved);
         }
         Ok(Self {
             slot: slot_of(name.as_bytes()),
@@ -133,14 +137,16 @@ impl Key {
     }
 
     /// Returns a key under `prefix` in the slot of this key, which is
-    /// [`foreign`](Self::foreign). It is the key of no object and of no part. `kind` consists of
-    /// ASCII letters.
+    /// [`foreign`](Self::foreign). `kind` consists of ASCII letters.
+    ///
+    /// It is the key of no object and of no part, whatever their prefix: a prefix contains no `?`.
+    /// It is no foreign key either, since those have at most one pair of braces.
     pub fn beside(&self, prefix: &Prefix, kind: &str) -> String {
         let (prefix, key) = (prefix.as_str(), self.as_str());
         if hash_tag(key.as_bytes()).is_some() {
-            format!("{prefix}:{kind}:@{key}")
+            format!("{prefix}:{kind}?@{key}{{}}")
         } else {
-            format!("{prefix}:{kind}:{{{key}}}")
+            format!("{prefix}:{kind}?{{{key}}}{{}}")
         }
     }
 
@@ -260,6 +266,8 @@ pub enum NameError {
     Prefix,
     /// The name of an object in another program's layout has braces that are no hash tag.
     Braces,
+    /// The name of an object in another program's layout may be a key of this client's own objects.
+    Reserved,
 }
 
 impl fmt::Display for NameError {
@@ -274,6 +282,9 @@ impl fmt::Display for NameError {
             ),
             Self::Braces => f.write_str(
                 "the braces of the name are no hash tag; a name without prefix has no braces, or one {tag} that is not empty",
+            ),
+            Self::Reserved => f.write_str(
+                "the name looks like a key of this client's own objects; connect with another prefix to use it",
             ),
         }
     }
@@ -340,6 +351,10 @@ mod tests {
         Key::new(&Prefix::default(), &Name::parse(name).unwrap())
     }
 
+    fn foreign(name: &str) -> Result<Key, NameError> {
+        Key::foreign(&Prefix::default(), &Name::parse(name).unwrap())
+    }
+
     // L50
     #[test]
     fn keys_of_awkward_names() {
@@ -379,20 +394,28 @@ mod tests {
     fn foreign_key_is_the_name_and_shares_its_slot() {
         let prefix = Prefix::default();
         for (name, beside) in [
-            ("orders:42", "redlatch:compat:{orders:42}"),
-            ("50%", "redlatch:compat:{50%}"),
-            ("{t}x", "redlatch:compat:@{t}x"),
-            ("a{t}b", "redlatch:compat:@a{t}b"),
+            ("orders:42", "redlatch:compat?{orders:42}{}"),
+            ("50%", "redlatch:compat?{50%}{}"),
+            ("{t}x", "redlatch:compat?@{t}x{}"),
+            ("a{t}b", "redlatch:compat?@a{t}b{}"),
+            ("redlatch:x", "redlatch:compat?{redlatch:x}{}"),
         ] {
-            let key = Key::foreign(&Name::parse(name).unwrap()).unwrap();
+            let key = foreign(name).unwrap();
             assert_eq!((key.as_str(), key.name()), (name, name));
             assert_eq!(key.beside(&prefix, "compat"), beside);
             assert_eq!(slot_of(beside.as_bytes()), key.slot());
             assert_eq!(Key::decode(&prefix, beside), None);
         }
         for name in ["a{b", "a}b", "{}", "}{", "a{}b", "}a{b}", "{a}{b}", "{{a}"] {
-            let key = Key::foreign(&Name::parse(name).unwrap());
-            assert_eq!(key, Err(NameError::Braces), "{name}");
+            assert_eq!(foreign(name), Err(NameError::Braces), "{name}");
+        }
+        for name in [
+            "redlatch:{x}",
+            "redlatch:@{t}x",
+            "redlatch:q@{t}x",
+            "redlatch:{x}:q",
+        ] {
+            assert_eq!(foreign(name), Err(NameError::Reserved), "{name}");
         }
     }
 
@@ -429,6 +452,31 @@ mod tests {
             }
             let decoded = Key::decode(&Prefix::default(), ka.as_str()).unwrap();
             prop_assert_eq!(decoded.as_str(), a.as_str());
+        }
+
+        #[test]
+        fn key_beside_a_name_is_the_key_of_nothing_else(
+            name in "[ax{}@:?]{1,8}", other in "[acx{}@:?]{1,20}",
+            prefix in "[ac:]{1,4}", prefix_of_other in "[ac:]{1,8}",
+        ) {
+            let parse = |name: &str| Name::parse(name).unwrap();
+            let (prefix, its) = (
+                Prefix::parse(&prefix).unwrap(),
+                Prefix::parse(&prefix_of_other).unwrap(),
+            );
+            let Ok(key) = Key::foreign(&prefix, &parse(&name)) else { return Ok(()) };
+            let beside = key.beside(&prefix, "c");
+            prop_assert_eq!(slot_of(beside.as_bytes()), key.slot());
+            prop_assert_eq!(Key::foreign(&its, &parse(&beside)), Err(NameError::Braces));
+            prop_assert_eq!(Key::decode(&its, &beside), None);
+            let object = Key::new(&its, &parse(&other));
+            for key in [object.as_str().to_owned(), object.part("c"), object.part("q")] {
+                prop_assert_ne!(&key, &beside);
+            }
+            if let Ok(other) = Key::foreign(&its, &parse(&other)) {
+                let same = other == key && its == prefix;
+                prop_assert_eq!(other.beside(&its, "c") == beside, same);
+            }
         }
 
         #[test]

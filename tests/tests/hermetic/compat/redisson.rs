@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const JAVA: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";
 const CHANNEL: &str = "redisson_lock__channel:{x}";
-const SIDE: &str = "redlatch:redisson:{x}";
+const SIDE: &str = "redlatch:redisson?{x}{}";
 
 /// Takes the name as Redisson does.
 fn java_holds(backend: &Backend, lease: &str) {

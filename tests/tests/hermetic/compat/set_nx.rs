@@ -161,7 +161,7 @@ async fn invalid_name_is_an_error_before_any_request() {
     let client = backend.client().await;
     let calls = backend.script_calls();
     let long = "x".repeat(513);
-    for name in ["", "a{b", "{}", "a}b", "{a}{b}", &long] {
+    for name in ["", "a{b", "{}", "a}b", "{a}{b}", "redlatch:{x}", &long] {
         let lock = SetNx::new(&client, name).class("c").retry_delay(SECOND);
         let error = lock.lock().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidName, "{name}");

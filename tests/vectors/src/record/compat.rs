@@ -3,12 +3,12 @@
 use crate::Bed;
 
 /// A raw name, and the hash of marks beside it.
-const SET_NX: &str = "=n =redlatch:setnx:{n}";
+const SET_NX: &str = "=n =redlatch:setnx?{n}{}";
 
 /// The channel on which clients of this family are told.
-const TOLD: &str = "redlatch:setnx:{n}";
+const TOLD: &str = "redlatch:setnx?{n}{}";
 
-const REDISSON: &str = "=n =redlatch:redisson:{n}";
+const REDISSON: &str = "=n =redlatch:redisson?{n}{}";
 
 /// Redisson's channel of the name.
 const CHANNEL: &str = "redisson_lock__channel:{n}";

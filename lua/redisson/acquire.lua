@@ -36,10 +36,16 @@ if who and who ~= owner then
 end
 
 local serial, attempts = micros, ' '
-if who and f[1] == owner then
+if who and f[1] == owner and f[2] and f[3] then
   serial, attempts = f[2], f[3]
+else
+  -- A new hold. A count whose attempts are lost is that of a hold which counts as forgotten.
+  count = 0
+  if f[2] and serial <= f[2] then
+    -- The clock was set back.
+    serial = string.format('%.0f', f[2] + 1)
+  end
 end
-count = count or 0
 if not string.find(attempts, ' ' .. attempt .. ' ', 1, true) then
   count = count + 1
   attempts = attempts .. attempt .. ' '

@@ -7,14 +7,26 @@
 --       2 owner   `<uuid>:<n>`
 --       3 lease   ms from now; a longer lease stays
 --       4 ttl     ms, lease + the time for which a release is remembered
+--       5 serial  the serial of the hold
 -- Reply {now, 'renewed'}
---       {now, 'gone'}   nobody holds the name: the lease has ended, or the hold was ended by force
---       {now, 'taken'}  another owner has the name, or another program
+--       {now, 'gone'}   nobody holds the name: the lease has ended, or another program ended the
+--                       hold; or S is lost, and N is left as it is
+--       {now, 'taken'}  another owner has the name, or another program, or a later hold of this
+--                       owner, such as that of a late copy of the acquisition
+--       {now, 'revoked'}  this family has ended the hold by force
 --       {now, 'late'}   `act_before` has passed
--- Cost  O(1): TIME, HSCAN, 2 PTTL, 2 PEXPIRE.
+-- Cost  O(1): TIME, HSCAN, HMGET, 2 PTTL, 2 PEXPIRE.
+local owner, serial = ARGV[2], ARGV[5]
 local who = holder(KEYS[1])
-if who ~= ARGV[2] then
+local f = redis.call('HMGET', KEYS[2], 'o', 't', 'f')
+if f[3] == serial then
+  return {now, 'revoked'}
+elseif who ~= owner then
   return {now, who == nil and 'gone' or 'taken'}
+elseif f[1] ~= owner or not f[2] then
+  return {now, 'gone'}
+elseif f[2] ~= serial then
+  return {now, 'taken'}
 end
 outlive(KEYS[1], ARGV[3])
 outlive(KEYS[2], ARGV[4])

@@ -4,10 +4,15 @@
 -- Beside it, clients of this family keep a hash S, which other programs do not read:
 --   k  'redisson:1'
 --   o  the owner whose attempts are listed
---   t  the serial of its hold, the time in µs at which it began
+--   t  the serial of its hold, the time in µs at which it began; serials rise
 --   h  ` <attempt> … `, the attempts that hold
 --   z  the attempt that was released last
+--   f  the serial of the hold that this family has ended by force
 --   v… marks of undone attempts, see core/marks.lua
+--
+-- The owner's field in N does not tell which of its holds is there. S does: an acquisition that
+-- finds no hold has a new serial. If S is lost while N lives, the hold counts as forgotten, and N
+-- stays until its lease ends or its owner acquires again.
 
 -- Returns the owner and the count; nothing if the name is free; `false` if the hash is no RLock.
 -- O(1): HSCAN, which returns a small part of a large hash.

@@ -1,37 +1,44 @@
 -- Ends everything that one attempt has, see setnx/acquire.lua: its hold, and what late copies of
--- its acquisition could do. This script follows core/marks.lua and core/publish.lua.
+-- its acquisition have done or could do. This script follows core/marks.lua, core/publish.lua and
+-- setnx/shared.lua.
 --
 -- KEYS  1 N
---       2 M       the marks
+--       2 M
 -- ARGV  1 attempt `<client>:<n>`
---       2 void    last ms at which a copy of the acquisition may act, or '' without copies
---       3 channel on which clients of this family are told that the name is free
--- Reply {now, verdict, 0}
+--       2 serial  the serial of its hold, or '' where it is not known
+--       3 void    last ms at which a copy of the acquisition may act, or '' without copies
+--       4 keep    ms for which this release is remembered
+--       5 channel on which clients of this family are told that the name is free
+-- Reply {now, verdict, 0}, and the error if the server refused the message
 --       released  this call ended the hold
+--       already   an earlier copy of this call did, and no other hold was released since
 --       taken     the name has another value
---       gone      the name has no value: the lease has ended, another program removed it, or an
---                 earlier copy of this call did
--- Cost  O(1): TIME, GET, DEL, PUBLISH; with copies on the way HGET, PTTL, PEXPIRE more, and those
---       of core/marks.lua.
+--       gone      the name had no value or that of a late copy: the lease has ended, another
+--                 program removed the value, or an earlier copy of this call did
+-- Cost  O(1): TIME, GET, HMGET, DEL, HSET, PTTL, PEXPIRE, PUBLISH; with copies on the way those of
+--       core/marks.lua.
 --
--- Needs no `act_before`: an attempt's id is never used again.
+-- Needs no `act_before`: an attempt's id is never used again. Begins with DEL, which a full server
+-- accepts, and then the rest.
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6, -4)
-local key, marks, attempt, void = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local key, marks, attempt, serial, void = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local value = redis.call('GET', key)
-local verdict = value and 'taken' or 'gone'
-if value == attempt then
+local f = redis.call('HMGET', marks, 'v', 'z')
+local own = serial_of(value, attempt)
+local verdict = value and not own and 'taken' or 'gone'
+if own then
   redis.call('DEL', key)
-  verdict = 'released'
+  if serial == '' or serial == own then
+    verdict = 'released'
+    redis.call('HSET', marks, 'k', 'setnx:1', 'z', attempt)
+    outlive(marks, ARGV[4])
+  end
+elseif f[2] == attempt then
+  verdict = 'already'
 end
 if void ~= '' and void >= now then
-  marks_add(marks, redis.call('HGET', marks, 'v'), 'setnx:1', attempt, void, now)
-  local life = void - now + 2 * MARKS_SPAN
-  if redis.call('PTTL', marks) < life then
-    redis.call('PEXPIRE', marks, life)
-  end
+  marks_add(marks, f[1], 'setnx:1', attempt, void, now)
+  outlive(marks, void - now + 2 * MARKS_SPAN)
 end
-if verdict == 'released' then
-  publish('PUBLISH', ARGV[3], '0')
-end
-return {now, verdict, 0}
+return {now, verdict, 0, own and publish('PUBLISH', ARGV[5], '0') or nil}

@@ -19,8 +19,14 @@ pub struct Redisson {
 pub static REDISSON: Redisson = Redisson {
     acquire: source!("redisson/acquire" follows "core/marks", "redisson/shared", "core/act_before"),
     renew: source!("redisson/renew" follows "redisson/shared", "core/act_before"),
-    release: source!("redisson/release" follows "core/marks", "core/publish", "redisson/shared"),
-    force: source!("redisson/force" follows "core/publish", "redisson/shared"),
+    release: source!(
+        "redisson/release" follows
+        "core/marks", "core/publish", "redisson/tell", "redisson/shared"
+    ),
+    force: source!(
+        "redisson/force" follows
+        "core/remember", "core/publish", "redisson/tell", "redisson/shared", "core/act_before"
+    ),
     look: source!("redisson/look" follows "redisson/shared"),
 };
 

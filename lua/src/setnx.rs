@@ -15,9 +15,9 @@ pub struct SetNx {
 
 /// The scripts of a name in the layout that several libraries share: a string, set if it is absent.
 pub static SETNX: SetNx = SetNx {
-    acquire: source!("setnx/acquire" follows "core/marks", "core/act_before"),
-    renew: source!("setnx/renew" follows "core/act_before"),
-    release: source!("setnx/release" follows "core/marks", "core/publish"),
+    acquire: source!("setnx/acquire" follows "core/marks", "setnx/shared", "core/act_before"),
+    renew: source!("setnx/renew" follows "setnx/shared", "core/act_before"),
+    release: source!("setnx/release" follows "core/marks", "core/publish", "setnx/shared"),
     look: source!("setnx/look"),
 };
 

@@ -4,7 +4,7 @@
 /// The only call whose command is no literal, and the check in front of it.
 const PUBLISH: &str = "\
   if verb == 'PUBLISH' or verb == 'SPUBLISH' then
-    redis.pcall(verb, channel, message)
+    local reply = redis.pcall(verb, channel, message)
 ";
 
 /// The probe hands the commands in its own text to one function.

@@ -120,9 +120,10 @@ impl UnfencedGuard {
 
     /// Releases this guard and returns the outcome. Costs one command.
     ///
-    /// A hold that somebody else has removed is `Forgotten` for [`SetNx`](crate::SetNx) and
-    /// `Expired` for [`Redisson`](crate::Redisson), or `Unconfirmed` if the release had to be
-    /// repeated. Neither layout tells whether somebody else has held the name since.
+    /// A hold that has expired, or that another program has removed, is `Forgotten`, or
+    /// `Unconfirmed` if the release had to be repeated: neither layout tells whether somebody else
+    /// has held the name since. It is never `Expired`. `TakenOver` says that the name has another
+    /// holder now, and `Revoked` that a client of this family has ended the hold by force.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use redlatch_core::{
     runtime::Value,
 };
 
-use crate::scripts::{Names, redisson, setnx};
+use crate::scripts::{Names, message_refused, redisson, setnx};
 
 /// A name in the layout of a string that is set if it is absent.
 #[derive(Clone, Debug)]
@@ -62,6 +62,10 @@ impl Primitive for SetNxName {
     fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
         setnx::released(reply)
     }
+
+    fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
+        message_refused(reply)
+    }
 }
 
 /// A name in the layout of Redisson's `RLock`.
@@ -110,5 +114,9 @@ impl Primitive for RedissonName {
 
     fn released(&self, reply: &Value) -> Result<ReleaseReply, Error> {
         redisson::released(reply)
+    }
+
+    fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
+        message_refused(reply)
     }
 }

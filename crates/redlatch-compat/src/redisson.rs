@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use redlatch_core::{
     Acquire, Client, Error, Lockable, Member, Owner, TryAcquire, TryAcquireFor,
-    family::{About, Internals, NameError, Primitive, Side},
+    family::{About, AttemptId, Internals, NameError, Primitive, Side},
     runtime::Value,
 };
 
@@ -42,7 +42,8 @@ use crate::{
 ///   2.4 s, at its re-check.
 ///
 /// A hash beside the name, `<prefix>:redisson?{<name>}{}`, has the attempts that hold, for 30 s
-/// longer than the lease.
+/// longer than the lease. If it is lost, the hold is told as `Forgotten`, and the name stays taken
+/// until the lease ends or its owner acquires again.
 ///
 /// The handle is cheap to make and to clone and does no I/O.
 ///
@@ -70,8 +71,8 @@ impl Redisson {
     /// Creates the lock of `redisson.getLock(name)`. Does no I/O.
     ///
     /// The first call that would send a request reports an invalid name as `InvalidName`: 1 to 512
-    /// bytes of UTF-8 without braces, or with one hash tag. Redisson itself accepts other names and
-    /// fails in a cluster.
+    /// bytes of UTF-8 without braces, or with one hash tag, that look like no key of this client.
+    /// Redisson itself accepts other names and fails in a cluster.
     pub fn new(client: &Client, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
         let object = Names::new(client, "redisson", name).map(|names| {
@@ -167,7 +168,11 @@ impl Redisson {
     ///
     /// **This breaks exclusion by definition**: the name is free at once, while the holder may
     /// still be at work. A guard of this client learns of it at once, another client and Redisson
-    /// at the next renewal.
+    /// at the next renewal. Works on a full server.
+    ///
+    /// The request takes effect once, however often it is sent, and at most 5 s after it was last
+    /// sent. It ends a hold of the owner that was found. If a Java thread releases and acquires
+    /// again in that time, its later hold is ended, since the layout does not tell them apart.
     ///
     /// # Errors
     ///
@@ -182,13 +187,19 @@ impl Redisson {
             return Ok(false);
         };
         let object = self.object()?;
-        let call = scripts::redisson::force(&object.names, &hold.owner);
-        let freed = self.ask(&call, scripts::redisson::forced).await?;
-        if let Some(serial) = hold.serial.filter(|_| freed) {
-            let key = object.key();
-            self.client.revoked_hold(key, Side::Exclusive, serial);
+        let (client, key) = (&self.client, object.key());
+        let operations = client.key_beside(key, "redissonforce");
+        let build =
+            |op: &AttemptId| scripts::redisson::force(&object.names, &operations, op, &hold);
+        let ended = client.change(build, scripts::redisson::forced).await;
+        let ended = ended.about(object.kind(), object.name())?;
+        if let Some(why) = &ended.refused {
+            client.report_message_refused(object.as_ref(), why);
         }
-        Ok(freed)
+        if let Some(serial) = hold.serial.filter(|_| ended.freed) {
+            client.revoked_hold(key, Side::Exclusive, serial);
+        }
+        Ok(ended.freed)
     }
 
     /// Returns `owner` as the server and Redisson show it.

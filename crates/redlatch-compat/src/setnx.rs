@@ -43,8 +43,9 @@ use crate::{
 /// * **A holder without a lease**, as redis-py makes by default, holds until it releases. If it
 ///   dies, nobody gets the name before its key is removed by hand.
 ///
-/// A hash beside the name, `<prefix>:setnx?{<name>}{}`, has marks of undone requests for some seconds
-/// after a request was undone.
+/// The value of a hold is `<client>:<n>:<serial>`, which no other hold has. A hash beside the name,
+/// `<prefix>:setnx?{<name>}{}`, has the last serial, the last release, and marks of undone
+/// requests, for 30 s longer than the lease. If it is lost, the hold goes on.
 ///
 /// The handle is cheap to make and to clone and does no I/O.
 ///
@@ -72,7 +73,7 @@ impl SetNx {
     /// Creates the lock under `key`, with a delay of 100 ms. Does no I/O.
     ///
     /// The first call that would send a request reports an invalid name as `InvalidName`: 1 to 512
-    /// bytes of UTF-8 without braces, or with one hash tag.
+    /// bytes of UTF-8 without braces, or with one hash tag, that look like no key of this client.
     pub fn new(client: &Client, key: impl AsRef<str>) -> Self {
         let names = Names::new(client, "setnx", key.as_ref());
         let object = names.map(|names| {
@@ -251,7 +252,7 @@ impl fmt::Debug for SetNx {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetNxInfo {
-    /// The value, as its holder wrote it. A client of this family writes `<client>:<n>`.
+    /// The value, as its holder wrote it. A client of this family writes `<client>:<n>:<serial>`.
     pub value: Vec<u8>,
     /// How long the value lasts if nothing extends it; `None` if it has no end.
     pub remaining: Option<Duration>,

@@ -38,7 +38,7 @@ async fn set_nx_whose_replies_are_lost_counts_once(binary: ServerBinary) {
         assert!(value.starts_with(client.id().as_str()), "{value}");
         let _lost = proxy.drop_reply(calls(backend.server(), &SETNX.release), then);
         let released = guard.release().await.unwrap();
-        assert_eq!(released, Released::Unconfirmed);
+        assert_eq!(released, Released::Free);
         assert_eq!(backend.string("x"), None);
         assert_tables_empty(&client).await;
     }

@@ -9,6 +9,7 @@ use redlatch_vectors::{Bed, Content};
 const RECORD: &str = include_str!("../../peers/libraries/java/behaviour.txt");
 
 const KEYS: &str = "=n =redlatch:redisson?{n}{}";
+const FORCE: &str = "=n =redlatch:redisson?{n}{} =redlatch:redissonforce?{n}{}";
 const CHANNEL: &str = "redisson_lock__channel:{n}";
 const OWNER: &str = "11111111-2222-4333-8444-555555555555:1";
 const OTHER: &str = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee:33";
@@ -23,13 +24,13 @@ fn scripts_do_to_a_name_what_redisson_does() {
             panic!("{line}");
         };
         let mut bed = Bed::new();
-        prepare(&mut bed, before);
+        let serial = prepare(&mut bed, before);
         let (script, keys, args) = match call {
             "lock" => ("redisson/acquire", KEYS, acquire("a1:9")),
             "unlock" => (
                 "redisson/release",
                 KEYS,
-                format!("{OWNER} a1:1 - 30000 {CHANNEL}"),
+                format!("{OWNER} a1:1 - 30000 {CHANNEL} -"),
             ),
             "force" => {
                 let holder = if before.starts_with("other") {
@@ -37,7 +38,13 @@ fn scripts_do_to_a_name_what_redisson_does() {
                 } else {
                     OWNER
                 };
-                ("redisson/force", "=n", format!("{holder} {CHANNEL}"))
+                let serial = if before.starts_with("self") {
+                    serial.as_str()
+                } else {
+                    "-"
+                };
+                let args = format!("by b2:1 {holder} {serial} 30000 {CHANNEL}");
+                ("redisson/force", FORCE, args)
             }
             other => panic!("{other}"),
         };
@@ -46,7 +53,7 @@ fn scripts_do_to_a_name_what_redisson_does() {
             "granted" => "held",
             "busy" => "busy",
             "released" => "freed",
-            "taken" | "expired" | "gone" if call == "unlock" => "error",
+            "taken" | "gone" if call == "unlock" => "error",
             "done" => "true",
             "gone" => "false",
             other => other,
@@ -76,12 +83,15 @@ fn acquire(attempt: &str) -> String {
     format!("by {OWNER} {attempt} 30000 60000")
 }
 
-/// Makes the state before a call. The attempt `a1:1` has held the name before.
-fn prepare(bed: &mut Bed, state: &str) {
+/// Makes the state before a call. The attempt `a1:1` has held the name before. Returns the serial
+/// of its hold.
+fn prepare(bed: &mut Bed, state: &str) -> String {
     let (owner, count) = state.split_once(' ').unwrap_or((state, "1"));
     let own = if owner == "self" { count } else { "1" };
+    let mut serial = String::new();
     for attempt in 1..=own.parse::<u32>().unwrap() {
-        bed.run("redisson/acquire", KEYS, &acquire(&format!("a1:{attempt}")));
+        let reply = bed.run("redisson/acquire", KEYS, &acquire(&format!("a1:{attempt}")));
+        serial.clone_from(&reply[3]);
     }
     if owner != "self" {
         bed.put("DEL n");
@@ -90,6 +100,7 @@ fn prepare(bed: &mut Bed, state: &str) {
         bed.put(&format!("HSET n {OTHER} {count}"));
         bed.put("PEXPIRE n 30000");
     }
+    serial
 }
 
 fn state(bed: &Bed) -> String {

@@ -5,7 +5,8 @@ pub(crate) mod setnx;
 
 use redlatch_core::{
     Client, Error, ErrorKind,
-    family::{Internals, Key, Name, NameError},
+    family::{Internals, Key, Name, NameError, Script, ScriptCall},
+    runtime::Value,
 };
 
 /// The keys and the channel of one object.
@@ -27,6 +28,19 @@ impl Names {
         let channel = side.as_str().into();
         Ok(Self { key, side, channel })
     }
+
+    /// Begins a call with both keys.
+    fn call(&self, script: &'static Script) -> ScriptCall {
+        ScriptCall::new(script, &self.key)
+            .key(&self.key)
+            .key(&self.side)
+    }
+}
+
+/// Returns the error of the server if it refused the message that a release sends. It is the item
+/// behind the verdict and the count.
+pub(crate) fn message_refused(reply: &Value) -> Option<&str> {
+    reply.as_array()?.get(3)?.as_str()
 }
 
 /// Returns the error of an invalid name.

@@ -5,8 +5,8 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, ErrorKind, Owner, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, REMEMBERED, ReleaseReply, ReleaseRequest,
-        RenewRequest, Renewed, Script, ScriptCall, millis,
+        AcquireRequest, Answer, AttemptId, Changed, Grant, Items, REMEMBERED, ReleaseReply,
+        ReleaseRequest, RenewRequest, Renewed, Script, ScriptCall, millis,
     },
     runtime::Value,
 };
@@ -22,7 +22,8 @@ static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&REDISSON.look));
 
 /// `redisson/acquire.lua`.
 pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall {
-    both(&ACQUIRE, names)
+    names
+        .call(&ACQUIRE)
         .dated()
         .arg(written(request.owner))
         .arg(request.attempt)
@@ -57,11 +58,13 @@ pub(crate) fn acquired(reply: &Value) -> Result<Answer, Error> {
 
 /// `redisson/renew.lua`.
 pub(crate) fn renew(names: &Names, request: &RenewRequest<'_>) -> ScriptCall {
-    both(&RENEW, names)
+    names
+        .call(&RENEW)
         .dated()
         .arg(written(request.owner))
         .arg(millis(request.lease))
         .arg(millis(request.lease + REMEMBERED))
+        .arg(request.serial)
 }
 
 pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
@@ -70,32 +73,56 @@ pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
 
 /// `redisson/release.lua`.
 pub(crate) fn release(names: &Names, request: &ReleaseRequest<'_>) -> ScriptCall {
-    both(&RELEASE, names)
+    names
+        .call(&RELEASE)
         .arg(written(request.owner))
         .arg(request.attempt)
         .maybe(request.void_by)
         .arg(millis(REMEMBERED))
         .arg(&names.channel)
+        .maybe(request.serial)
 }
 
 pub(crate) fn released(reply: &Value) -> Result<ReleaseReply, Error> {
     ReleaseReply::decode(&RELEASE, reply)
 }
 
-/// `redisson/force.lua`. `holder` is an owner as Redisson writes it.
-pub(crate) fn force(names: &Names, holder: &str) -> ScriptCall {
-    ScriptCall::new(&FORCE, &names.key)
-        .key(&names.key)
-        .arg(holder)
+/// `redisson/force.lua`. `op` is the id of the operation, and `operations` the key that remembers
+/// it.
+pub(crate) fn force(names: &Names, operations: &str, op: &AttemptId, hold: &Looked) -> ScriptCall {
+    names
+        .call(&FORCE)
+        .key(operations)
+        .dated()
+        .arg(op)
+        .arg(&hold.owner)
+        .maybe(hold.serial)
+        .arg(millis(REMEMBERED))
         .arg(&names.channel)
 }
 
-/// Tells whether this call freed the name.
-pub(crate) fn forced(reply: &Value) -> Result<bool, Error> {
+/// The result of a forced end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Forced {
+    /// Whether this call or an earlier copy of it ended the hold.
+    pub(crate) freed: bool,
+    /// The error of the server if it refused a message.
+    pub(crate) refused: Option<String>,
+}
+
+pub(crate) fn forced(reply: &Value) -> Result<Changed<Forced>, Error> {
     let items = Items::new(&FORCE, reply)?;
+    let done = |freed| {
+        let refused = reply.as_array().and_then(|items| items.get(2)?.as_str());
+        Changed::Done(Forced {
+            freed,
+            refused: refused.map(str::to_owned),
+        })
+    };
     match items.text(1)? {
-        "done" => Ok(true),
-        "gone" => Ok(false),
+        "done" => Ok(done(true)),
+        "gone" => Ok(done(false)),
+        "late" => Ok(Changed::Late),
         "kind" => Err(wrong_kind()),
         _ => Err(items.bad()),
     }
@@ -103,7 +130,7 @@ pub(crate) fn forced(reply: &Value) -> Result<bool, Error> {
 
 /// `redisson/look.lua`.
 pub(crate) fn look(names: &Names) -> ScriptCall {
-    both(&LOOK, names)
+    names.call(&LOOK)
 }
 
 /// A hold, as the server shows it.
@@ -131,12 +158,6 @@ pub(crate) fn looked(reply: &Value) -> Result<Option<Looked>, Error> {
         "kind" => return Err(wrong_kind()),
         _ => return Err(items.bad()),
     })
-}
-
-fn both(script: &'static Script, names: &Names) -> ScriptCall {
-    ScriptCall::new(script, &names.key)
-        .key(&names.key)
-        .key(&names.side)
 }
 
 fn wrong_kind() -> Error {

@@ -5,8 +5,8 @@ use std::{sync::LazyLock, time::Duration};
 use redlatch_core::{
     Error, Token,
     family::{
-        AcquireRequest, Answer, Grant, Items, ReleaseReply, ReleaseRequest, RenewRequest, Renewed,
-        Script, ScriptCall, millis,
+        AcquireRequest, Answer, Grant, Items, REMEMBERED, ReleaseReply, ReleaseRequest,
+        RenewRequest, Renewed, Script, ScriptCall, millis,
     },
     runtime::Value,
 };
@@ -22,12 +22,12 @@ static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(&SETNX.look));
 
 /// `setnx/acquire.lua`.
 pub(crate) fn acquire(names: &Names, request: &AcquireRequest<'_>) -> ScriptCall {
-    ScriptCall::new(&ACQUIRE, &names.key)
+    names
+        .call(&ACQUIRE)
         .dated()
-        .key(&names.key)
-        .key(&names.side)
         .arg(request.attempt)
         .arg(millis(request.lease))
+        .arg(millis(request.lease + REMEMBERED))
 }
 
 /// Reads the reply. A waiter asks again after `retry` at the latest, since no message of the other
@@ -60,11 +60,13 @@ pub(crate) fn acquired(retry: Duration, reply: &Value) -> Result<Answer, Error> 
 
 /// `setnx/renew.lua`.
 pub(crate) fn renew(names: &Names, request: &RenewRequest<'_>) -> ScriptCall {
-    ScriptCall::new(&RENEW, &names.key)
+    names
+        .call(&RENEW)
         .dated()
-        .key(&names.key)
         .arg(request.attempt)
+        .arg(request.serial)
         .arg(millis(request.lease))
+        .arg(millis(request.lease + REMEMBERED))
 }
 
 pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
@@ -73,11 +75,12 @@ pub(crate) fn renewed(reply: &Value) -> Result<Renewed, Error> {
 
 /// `setnx/release.lua`.
 pub(crate) fn release(names: &Names, request: &ReleaseRequest<'_>) -> ScriptCall {
-    ScriptCall::new(&RELEASE, &names.key)
-        .key(&names.key)
-        .key(&names.side)
+    names
+        .call(&RELEASE)
         .arg(request.attempt)
+        .maybe(request.serial)
         .maybe(request.void_by)
+        .arg(millis(REMEMBERED))
         .arg(&names.channel)
 }
 

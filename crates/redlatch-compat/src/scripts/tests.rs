@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use redlatch_core::{
     ErrorKind, LossCause,
-    family::{Answer, ReleaseReply, Renewed},
+    family::{Answer, Changed, ReleaseReply, Renewed},
     runtime::Value,
 };
 
-use super::{redisson, setnx};
+use super::{message_refused, redisson, setnx};
 
 fn list(items: &[&str]) -> Value {
     let text = |item: &&str| Value::Bulk(item.as_bytes().to_vec());
@@ -57,6 +57,9 @@ fn every_word_of_a_reply_is_read() {
         assert_eq!(redisson::acquired(&reply).unwrap(), expected);
         assert_eq!(setnx::acquired(Duration::ZERO, &reply).unwrap(), expected);
     }
+    let revoked = list(&["1", "revoked"]);
+    let lost = Renewed::Lost(LossCause::Revoked);
+    assert_eq!(redisson::renewed(&revoked).unwrap(), lost);
     for (word, expected) in [
         ("renewed", Renewed::Renewed),
         ("gone", Renewed::Lost(LossCause::Forgotten)),
@@ -71,13 +74,21 @@ fn every_word_of_a_reply_is_read() {
         ("released", ReleaseReply::Released(0)),
         ("taken", ReleaseReply::Taken),
         ("gone", ReleaseReply::Gone),
-        ("expired", ReleaseReply::Expired),
+        ("revoked", ReleaseReply::Revoked),
         ("already", ReleaseReply::Already(0)),
     ] {
         let reply = list(&["1", word, "0"]);
         assert_eq!(redisson::released(&reply).unwrap(), expected);
         assert_eq!(setnx::released(&reply).unwrap(), expected);
     }
+    for (word, freed) in [("done", true), ("gone", false)] {
+        let Changed::Done(forced) = redisson::forced(&list(&["1", word])).unwrap() else {
+            panic!("{word}");
+        };
+        assert_eq!((forced.freed, forced.refused), (freed, None));
+    }
+    let late = redisson::forced(&list(&["1", "late"])).unwrap();
+    assert!(matches!(late, Changed::Late), "{late:?}");
     let kind = list(&["1", "kind"]);
     for error in [
         redisson::acquired(&kind).unwrap_err(),
@@ -86,6 +97,19 @@ fn every_word_of_a_reply_is_read() {
     ] {
         assert_eq!(error.kind(), ErrorKind::WrongKind);
     }
+}
+
+#[test]
+fn refused_message_is_found_behind_the_other_items() {
+    let why = "NOPERM no channel";
+    let reply = list(&["1", "released", "0", why]);
+    assert_eq!(message_refused(&reply), Some(why));
+    assert_eq!(message_refused(&list(&["1", "released", "0"])), None);
+    assert_eq!(message_refused(&Value::Nil), None);
+    let Changed::Done(forced) = redisson::forced(&list(&["1", "done", why])).unwrap() else {
+        panic!("it was late");
+    };
+    assert_eq!(forced.refused.as_deref(), Some(why));
 }
 
 #[test]

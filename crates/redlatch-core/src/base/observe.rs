@@ -233,6 +233,15 @@ pub(crate) fn release_refused(labels: &Labels, name: &str, why: &impl fmt::Displ
     );
 }
 
+/// Warns that the server refuses messages to others that a name is free. The caller reports this
+/// once for each client.
+pub(crate) fn message_refused(labels: &Labels, name: &str, why: &str) {
+    tracing::warn!(
+        target: "redlatch", event = "message_refused", kind = labels.kind, %name, %why,
+        "the server refuses messages that a name is free; those who wait for it find out later"
+    );
+}
+
 /// Records that a release or undo was given up. The lease ends the hold.
 pub(crate) fn release_given_up(labels: &Labels, name: &str, why: &impl fmt::Display) {
     tracing::warn!(

@@ -100,6 +100,13 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         Err(Error::bad_reply(self.kind(), reply))
     }
 
+    /// Returns the error with which the server refused to tell others that the object is free, for
+    /// kinds whose reply of [`release`](Self::release) has it.
+    fn message_refused<'a>(&self, reply: &'a Value) -> Option<&'a str> {
+        let _ = reply;
+        None
+    }
+
     /// Reads the information about waiters in the reply of [`release`](Self::release), for kinds
     /// without an order of waiters.
     fn waiting<'a>(&self, reply: &'a Value) -> Waiting<'a> {

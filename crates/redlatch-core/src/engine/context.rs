@@ -204,6 +204,11 @@ impl Client {
         self.rate_limiter(|limiter| waiter.step(now, queue, random, limiter))
     }
 
+    /// Returns the background releaser.
+    pub(crate) fn releaser(&self) -> &Releaser {
+        &self.0.releaser
+    }
+
     /// Hands a release to the background releaser. Works in any context.
     pub(crate) fn enqueue_release(&self, pending: PendingRelease) {
         if self.0.life().is_forked() {

@@ -99,6 +99,7 @@ pub(super) fn run<'a>(
             Ok(Answered { reply, resent, .. }) => {
                 if let Some(pending) = handover.pending.take() {
                     pending.answered(client.local_queues(), &reply);
+                    client.releaser().heed(primitive.as_ref(), &reply);
                 }
                 let released = primitive.released(&reply);
                 released.map(|reply| Released::of(reply, resent))

@@ -28,6 +28,7 @@ use super::{LocalQueues, PendingRelease, local_handoff::ahead_of_next_waiters};
 use crate::{
     base::{
         observe::{self, Labels},
+        primitive::Primitive,
         rules::{Rule, Rules},
         script::{CallOutcome, Failure},
         timeouts,
@@ -35,7 +36,7 @@ use crate::{
     engine::client_record::ClientRecord,
     net::{Dispatch, Limit, LinkClass, Net, Request},
     protocol::name::Key,
-    runtime::Address,
+    runtime::{Address, Value},
 };
 
 /// The queue of releases. Any context may fill it; one task empties it.
@@ -52,6 +53,8 @@ pub(crate) struct Releaser {
     local_queues: Arc<LocalQueues>,
     /// Whether the server has refused a release and has accepted none since.
     refused: AtomicBool,
+    /// Whether the server has refused a message.
+    silenced: AtomicBool,
 }
 
 /// The releases that wait to be sent to one node.
@@ -100,6 +103,7 @@ impl Releaser {
             rules,
             local_queues,
             refused: AtomicBool::new(false),
+            silenced: AtomicBool::new(false),
         }
     }
 
@@ -120,6 +124,20 @@ impl Releaser {
         let waiting = self.queue.ahead(key, ahead)?;
         self.nudge.notify_one();
         Some(waiting)
+    }
+
+    /// Reports the first message that the server refused, if this reply says so.
+    pub(super) fn heed(&self, primitive: &dyn Primitive, reply: &Value) {
+        if let Some(why) = primitive.message_refused(reply) {
+            self.message_refused(primitive, why);
+        }
+    }
+
+    /// Reports that the server refuses messages, once.
+    pub(crate) fn message_refused(&self, primitive: &dyn Primitive, why: &str) {
+        if !self.silenced.swap(true, Ordering::Relaxed) {
+            observe::message_refused(&Labels::of(primitive), primitive.name(), why);
+        }
     }
 
     /// Returns the number of unanswered releases.
@@ -286,6 +304,7 @@ impl Releaser {
             CallOutcome::Replied(reply) => {
                 self.refused.store(false, Ordering::Relaxed);
                 pending.answered(&self.local_queues, &reply);
+                self.heed(pending.primitive.as_ref(), &reply);
                 if pending.undo {
                     observe::undone(&labels);
                 }

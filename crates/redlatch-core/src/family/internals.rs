@@ -207,6 +207,11 @@ pub trait Internals {
         observe::fenced(&Labels { kind, class }, key, &token, &mark);
     }
 
+    /// Reports that the server refused to tell others that `primitive` is free.
+    fn report_message_refused(&self, primitive: &dyn Primitive, why: &str) {
+        self.client().releaser().message_refused(primitive, why);
+    }
+
     /// Draws 64 random bits.
     fn random(&self) -> u64 {
         self.client().runtime().random()

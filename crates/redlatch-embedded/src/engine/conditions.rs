@@ -18,6 +18,8 @@ pub enum Condition {
     /// A script of another client exceeds its time limit. Nearly all commands are refused with
     /// `BUSY`.
     Busy,
+    /// The user has no right to any channel. Messages of scripts are refused with `NOPERM`.
+    NoChannels,
 }
 
 /// The conditions that are set now.

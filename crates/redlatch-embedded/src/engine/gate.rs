@@ -67,6 +67,11 @@ pub(super) fn admit_in_script(
         ));
     }
     refuse_write(core, spec)?;
+    if core.conditions.has(Condition::NoChannels) && spec.flags & table::PUBLISHES != 0 {
+        return Err(error(
+            "NOPERM User has no permissions to access one of the channels",
+        ));
+    }
     let Some(script) = &mut core.script else {
         return Err(no_script());
     };

@@ -11,7 +11,7 @@ use redlatch_tests::{
 };
 use tokio::time::Instant;
 
-use super::other;
+use super::{assert_tables_empty_but, other};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -142,7 +142,7 @@ async fn forced_end_by_redisson_is_told_at_the_next_renewal() {
     let start = Instant::now();
     assert_eq!(guard.lost().await, LossCause::Forgotten);
     assert!(start.elapsed() <= 10 * SECOND);
-    assert_eq!(guard.release().await.unwrap(), Released::Expired);
+    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
     assert_tables_empty(&client).await;
 }
 
@@ -166,6 +166,212 @@ async fn forced_end_frees_the_name_and_tells() {
         HoldState::Lost(LossCause::Revoked),
         "at once"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_copies_of_a_forced_end_end_no_later_hold() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let copies = Copies::of_script(backend.embedded_server(), REDISSON.force.text);
+    java_holds(&backend, "30000");
+    assert!(Redisson::new(&client, "x").force_release().await.unwrap());
+    // The same thread has the name again.
+    java_holds(&backend, "30000");
+    assert_eq!(copies.deliver(), ["done"]);
+    assert_eq!(backend.hash("x")[JAVA], "1");
+    backend.pass(6 * SECOND).await;
+    assert_eq!(copies.deliver(), ["late"]);
+    assert_eq!(backend.hash("x")[JAVA], "1");
+    backend.pass(60 * SECOND).await;
+    assert_eq!(backend.keys(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn forced_end_whose_reply_is_lost_ends_one_hold() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        backend.preload();
+        let client = backend.client().await;
+        java_holds(&backend, "30000");
+        let server = backend.embedded_server();
+        server.drop_reply(calls::of_script(REDISSON.force.text), how);
+        let lock = Redisson::new(&client, "x");
+        let mut ending = Box::pin(lock.force_release());
+        while backend.keys().contains(&"x".to_owned()) {
+            assert!(futures_util::poll!(&mut ending).is_pending());
+            tokio::task::yield_now().await;
+        }
+        java_holds(&backend, "30000");
+        assert!(ending.await.unwrap(), "{how:?}");
+        assert_eq!(backend.hash("x")[JAVA], "1", "{how:?}: a later hold");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn forced_end_by_another_client_is_told_as_revoked() {
+    let backend = Backend::embedded();
+    let (ada, bob) = (backend.client().await, backend.client().await);
+    let lock = Redisson::new(&ada, "x");
+    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    let again = lock.lock().owner(guard.owner()).await.unwrap();
+    assert!(Redisson::new(&bob, "x").force_release().await.unwrap());
+    backend.pass(11 * SECOND).await;
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Revoked));
+    assert_eq!(guard.release().await.unwrap(), Released::Revoked);
+    assert_eq!(again.release().await.unwrap(), Released::Revoked);
+    assert_tables_empty(&ada).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_that_a_late_copy_brings_back_is_no_hold() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let copies = Copies::of_script(backend.embedded_server(), REDISSON.acquire.text);
+    let lock = Redisson::new(&client, "x");
+    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    // A Java process ends the hold, and may have held the name before the copy arrives.
+    java_releases(&backend);
+    assert_eq!(copies.deliver(), ["granted"]);
+    backend.pass(2 * SECOND).await;
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Taken));
+    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+    assert_eq!(other(&backend, &["EXISTS", "x"]).unwrap(), Value::Int(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_renewals_and_releases_touch_no_later_hold() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let server = backend.embedded_server();
+    let renewals = Copies::of_script(server, REDISSON.renew.text);
+    let releases = Copies::of_script(server, REDISSON.release.text);
+    let lock = Redisson::new(&client, "x");
+    let guard = lock.lock().await.unwrap();
+    let owner = guard.owner().clone();
+    guard.extend(60 * SECOND).await.unwrap();
+    guard.release().await.unwrap();
+    // A later hold of the same owner.
+    let later = lock.lock().owner(&owner).lease(10 * SECOND).await.unwrap();
+    assert_eq!(renewals.deliver(), ["taken"]);
+    assert_eq!(releases.deliver(), ["already"]);
+    assert!(backend.ttl("x").unwrap() <= 10 * SECOND + MS);
+    later.check().unwrap();
+    assert_eq!(later.release().await.unwrap(), Released::Free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_hold_of_an_owner_counts_although_the_clock_was_set_back() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    let first = lock.lock().await.unwrap();
+    other(&backend, &["DEL", "x"]).unwrap();
+    backend.embedded_server().set_back(600 * SECOND);
+    let second = lock.lock().owner(first.owner()).await.unwrap();
+    assert_eq!(first.state(), HoldState::Lost(LossCause::Taken));
+    assert_eq!(second.state(), HoldState::Held);
+    assert_eq!(first.release().await.unwrap(), Released::Forgotten);
+    assert_eq!(second.release().await.unwrap(), Released::Free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_without_its_hash_is_forgotten_and_stays_until_its_lease_ends() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    let owner = Redisson::owner_text(guard.owner());
+    assert!(backend.embedded_server().delete_key(SIDE));
+    backend.pass(1500 * MS).await;
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Forgotten));
+    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+    assert_eq!(backend.hash("x")[&owner], "1", "nothing is destroyed");
+    assert!(lock.try_lock().await.unwrap().is_none());
+    backend.pass(3 * SECOND).await;
+    assert!(lock.try_lock().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owner_that_acquires_again_without_its_hash_begins_a_new_hold() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = Redisson::new(&client, "x");
+    let first = lock.lock().await.unwrap();
+    let again = lock.lock().owner(first.owner()).await.unwrap();
+    assert!(backend.embedded_server().delete_key(SIDE));
+    backend.pass(MS).await;
+    let anew = lock.lock().owner(first.owner()).await.unwrap();
+    assert_eq!(first.state(), HoldState::Lost(LossCause::Taken));
+    assert_eq!(lock.info().await.unwrap().unwrap().count, 1);
+    for lost in [first, again] {
+        assert_eq!(lost.release().await.unwrap(), Released::Forgotten);
+    }
+    anew.check().unwrap();
+    assert_eq!(anew.release().await.unwrap(), Released::Free);
+    assert_eq!(lock.info().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let held = Redisson::new(&client, "held");
+    let guard = held.lock().renewed_lease(3 * SECOND).await.unwrap();
+    let again = held.lock().owner(guard.owner()).await.unwrap();
+    let lock = Redisson::new(&client, "x");
+    let undone = lock.clone();
+    server.drop_reply(calls::of_script(REDISSON.acquire.text), LostReply::Hangs);
+    let undone = tokio::spawn(async move { undone.try_lock_for(50 * MS).await });
+    backend.pass(10 * MS).await;
+    assert_eq!(backend.hash("x").len(), 1);
+    server.set_full(true);
+    assert!(undone.await.unwrap().is_err());
+    assert_tables_empty_but(&client, 1).await;
+    assert_eq!(other(&backend, &["EXISTS", "x"]).unwrap(), Value::Int(0));
+    let keys = backend.keys();
+    for refused in [
+        lock.lock().await.unwrap_err(),
+        held.lock().owner(guard.owner()).await.unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::ServerFull);
+        assert!(refused.is_not_executed());
+    }
+    assert!(held.try_lock().await.unwrap().is_none());
+    assert_eq!(backend.keys(), keys, "nothing was written");
+    assert_eq!(held.info().await.unwrap().unwrap().count, 2);
+    guard.extend(5 * SECOND).await.unwrap();
+    backend.pass(20 * SECOND).await;
+    guard.check().unwrap();
+    assert_eq!(again.release().await.unwrap(), Released::StillHeld(1));
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    server.set_full(false);
+    java_holds(&backend, "30000");
+    server.set_full(true);
+    assert!(lock.force_release().await.unwrap());
+    assert!(backend.keys().iter().all(|key| backend.ends(key)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_whose_reply_is_lost_is_sent_again() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        backend.preload();
+        let client = backend.client().await;
+        let lock = Redisson::new(&client, "x");
+        let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+        let server = backend.embedded_server();
+        server.drop_reply(calls::of_script(REDISSON.renew.text), how);
+        guard.extend(3 * SECOND).await.unwrap();
+        server.drop_reply(calls::of_script(REDISSON.renew.text), how);
+        backend.pass(10 * SECOND).await;
+        assert_eq!(guard.state(), HoldState::Held, "{how:?}");
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,10 +15,11 @@ use redlatch_tests::{
 };
 use tokio::time::Instant;
 
-use super::other;
+use super::{assert_tables_empty_but, other};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
+const SIDE: &str = "redlatch:setnx?{x}{}";
 
 #[tokio::test(start_paused = true)]
 async fn hold_is_a_string_under_the_name_itself() {
@@ -28,21 +29,26 @@ async fn hold_is_a_string_under_the_name_itself() {
     let guard = lock.lock().await.unwrap();
     assert_eq!(guard.token(), None);
     let value = backend.string("report").unwrap();
-    let (id, number) = value.split_once(':').unwrap();
+    let parts: Vec<_> = value.split(':').collect();
+    let [id, number, serial] = parts[..] else {
+        panic!("{value}");
+    };
     assert_eq!(id, client.id().as_str());
-    assert!(number.parse::<u64>().is_ok());
+    assert!(number.parse::<u64>().is_ok() && serial.len() == 16);
     // The lease may begin in the next millisecond of the engine.
     let ttl = backend.ttl("report").unwrap();
     assert!(ttl > 29 * SECOND && ttl <= 30 * SECOND + MS, "{ttl:?}");
     let info = lock.info().await.unwrap().unwrap();
     assert_eq!(info.value, value.as_bytes());
-    assert_eq!(backend.keys(), ["report"]);
+    assert_eq!(backend.keys(), ["redlatch:setnx?{report}{}", "report"]);
     // What each of those libraries sends while another one holds.
     let theirs = ["SET", "report", "token", "NX", "PX", "8000"];
     assert_eq!(other(&backend, &theirs).unwrap(), Value::Nil);
     assert_eq!(guard.release().await.unwrap(), Released::Free);
-    assert_eq!(backend.keys(), Vec::<String>::new());
+    assert_eq!(backend.string("report"), None);
     assert_eq!(lock.info().await.unwrap(), None);
+    backend.pass(61 * SECOND).await;
+    assert_eq!(backend.keys(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +190,7 @@ async fn acquisition_and_release_whose_replies_are_lost_count_once() {
         server.drop_reply(calls::of_script(SETNX.acquire.text), how);
         let guard = lock.lock().await.unwrap();
         server.drop_reply(calls::of_script(SETNX.release.text), how);
-        assert_eq!(guard.release().await.unwrap(), Released::Unconfirmed);
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
         assert_eq!(backend.string("x"), None);
         assert!(lock.try_lock().await.unwrap().is_some());
     }
@@ -215,12 +221,128 @@ async fn late_copies_of_an_undone_acquisition_take_nothing() {
         verdicts.iter().all(|verdict| verdict == "late"),
         "{verdicts:?}"
     );
-    backend.pass(6 * SECOND).await;
+    backend.pass(60 * SECOND).await;
     assert_eq!(
         backend.keys(),
         Vec::<String>::new(),
         "the marks have an end"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn value_that_a_late_copy_brings_back_is_no_hold() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let copies = Copies::of_script(backend.embedded_server(), SETNX.acquire.text);
+    let lock = SetNx::new(&client, "x");
+    let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+    let value = backend.string("x").unwrap();
+    // Another program ends the hold. It may have held the name itself before the copy arrives.
+    other(&backend, &["DEL", "x"]).unwrap();
+    assert_eq!(copies.deliver(), ["granted"]);
+    assert_ne!(backend.string("x").unwrap(), value);
+    backend.pass(2 * SECOND).await;
+    assert_eq!(guard.state(), HoldState::Lost(LossCause::Taken));
+    assert_eq!(guard.release().await.unwrap(), Released::Forgotten);
+    assert_eq!(backend.string("x"), None, "what the copy took is free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_renewals_and_releases_touch_no_later_hold() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let client = backend.client().await;
+    let server = backend.embedded_server();
+    let renewals = Copies::of_script(server, SETNX.renew.text);
+    let releases = Copies::of_script(server, SETNX.release.text);
+    let lock = SetNx::new(&client, "x");
+    let guard = lock.lock().await.unwrap();
+    guard.extend(60 * SECOND).await.unwrap();
+    guard.release().await.unwrap();
+    let later = lock.lock().lease(10 * SECOND).await.unwrap();
+    assert_eq!(renewals.deliver(), ["taken"]);
+    assert_eq!(releases.deliver(), ["already"]);
+    assert!(backend.ttl("x").unwrap() <= 10 * SECOND + MS);
+    later.check().unwrap();
+    assert_eq!(later.release().await.unwrap(), Released::Free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn later_hold_of_an_owner_counts_although_the_clock_was_set_back() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let lock = SetNx::new(&client, "x");
+    let first = lock.lock().await.unwrap();
+    other(&backend, &["DEL", "x"]).unwrap();
+    backend.embedded_server().set_back(600 * SECOND);
+    let second = lock.lock().owner(first.owner()).await.unwrap();
+    assert_eq!(first.state(), HoldState::Lost(LossCause::Taken));
+    assert_eq!(second.state(), HoldState::Held);
+    assert_eq!(first.release().await.unwrap(), Released::TakenOver);
+    assert_eq!(second.release().await.unwrap(), Released::Free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_outlasts_the_hash_beside_its_name() {
+    let backend = Backend::embedded();
+    let client = backend.client().await;
+    let guard = SetNx::new(&client, "x").lock().await.unwrap();
+    assert!(backend.embedded_server().delete_key(SIDE));
+    backend.pass(40 * SECOND).await;
+    assert_eq!(guard.state(), HoldState::Held);
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert!(backend.ends(SIDE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn full_server_refuses_acquisitions_and_accepts_what_keeps_and_ends() {
+    let backend = Backend::embedded();
+    backend.preload();
+    let server = backend.embedded_server();
+    let client = backend.client().await;
+    let held = SetNx::new(&client, "held");
+    let guard = held.lock().renewed_lease(3 * SECOND).await.unwrap();
+    let lock = SetNx::new(&client, "x");
+    let undone = lock.clone();
+    server.drop_reply(calls::of_script(SETNX.acquire.text), LostReply::Hangs);
+    let undone = tokio::spawn(async move { undone.try_lock_for(50 * MS).await });
+    backend.pass(10 * MS).await;
+    assert!(backend.string("x").is_some());
+    server.set_full(true);
+    assert!(undone.await.unwrap().is_err());
+    assert_tables_empty_but(&client, 1).await;
+    assert_eq!(backend.string("x"), None, "the undo was accepted");
+    let keys = backend.keys();
+    let refused = lock.lock().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ServerFull);
+    assert!(refused.is_not_executed());
+    assert!(held.try_lock().await.unwrap().is_none());
+    assert_eq!(backend.keys(), keys, "nothing was written");
+    guard.extend(5 * SECOND).await.unwrap();
+    backend.pass(20 * SECOND).await;
+    guard.check().unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    assert_eq!(backend.string("held"), None);
+    assert!(backend.keys().iter().all(|key| backend.ends(key)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_whose_reply_is_lost_is_sent_again() {
+    for how in [LostReply::Hangs, LostReply::Cuts] {
+        let backend = Backend::embedded();
+        backend.preload();
+        let client = backend.client().await;
+        let lock = SetNx::new(&client, "x");
+        let guard = lock.lock().renewed_lease(3 * SECOND).await.unwrap();
+        let server = backend.embedded_server();
+        server.drop_reply(calls::of_script(SETNX.renew.text), how);
+        guard.extend(3 * SECOND).await.unwrap();
+        server.drop_reply(calls::of_script(SETNX.renew.text), how);
+        backend.pass(10 * SECOND).await;
+        assert_eq!(guard.state(), HoldState::Held, "{how:?}");
+        assert_eq!(guard.release().await.unwrap(), Released::Free);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,9 +405,10 @@ async fn several_names_of_one_layout_are_acquired_one_by_one() {
     let names = ["a", "b", "c"].map(|name| SetNx::node_redlock(&client, name));
     let all = client.multi_lock(&[&names[2], &names[0], &names[1]]);
     let guard = all.lock().await.unwrap();
-    assert_eq!(backend.keys(), ["a", "b", "c"]);
+    let held = || ["a", "b", "c"].map(|name| backend.string(name).is_some());
+    assert_eq!(held(), [true; 3]);
     guard.release().await;
-    assert_eq!(backend.keys(), Vec::<String>::new());
+    assert_eq!(held(), [false; 3]);
 }
 
 /// The lock of redsync with three pools, and of node-redlock and rslock with three servers.

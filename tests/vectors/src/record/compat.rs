@@ -10,6 +10,8 @@ const TOLD: &str = "redlatch:setnx?{n}{}";
 
 const REDISSON: &str = "=n =redlatch:redisson?{n}{}";
 
+const FORCE: &str = "=n =redlatch:redisson?{n}{} =redlatch:redissonforce?{n}{}";
+
 /// Redisson's channel of the name.
 const CHANNEL: &str = "redisson_lock__channel:{n}";
 
@@ -21,29 +23,35 @@ pub(super) fn set_nx(bed: &mut Bed) {
     let (acquire, renew) = ("setnx/acquire", "setnx/renew");
     let (release, look) = ("setnx/release", "setnx/look");
     bed.call("free", look, "=n", "");
-    bed.call("the first", acquire, SET_NX, "by a1:1 30000");
+    let first = "by a1:1 30000 60000";
+    let serial = bed.call("the first", acquire, SET_NX, first)[2].clone();
     bed.pass(1000);
-    bed.call("a copy of the first", acquire, SET_NX, "by a1:1 30000");
-    bed.call("held by an attempt", acquire, SET_NX, "by b2:1 30000");
+    bed.call("a copy of the first", acquire, SET_NX, first);
+    let other = "by b2:1 30000 60000";
+    bed.call("held by an attempt", acquire, SET_NX, other);
     bed.call("held", look, "=n", "");
-    bed.call("renewed", renew, "=n", "by a1:1 30000");
-    bed.call("a longer lease", renew, "=n", "by a1:1 60000");
-    bed.call("a longer lease stays", renew, "=n", "by a1:1 30000");
+    let args = |lease: u32| format!("by a1:1 {serial} {lease} {}", lease + 30_000);
+    bed.call("renewed", renew, SET_NX, &args(30_000));
+    bed.call("a longer lease", renew, SET_NX, &args(60_000));
+    bed.call("a longer lease stays", renew, SET_NX, &args(30_000));
     let name = "a copy of the first, whose lease is longer by now";
-    bed.call(name, acquire, SET_NX, "by a1:1 30000");
-    bed.call("taken", renew, "=n", "by b2:1 30000");
-    let other = format!("b2:1 - {TOLD}");
+    bed.call(name, acquire, SET_NX, first);
+    let taken = format!("by b2:1 {serial} 30000 60000");
+    bed.call("taken", renew, SET_NX, &taken);
+    let other = format!("b2:1 - - 30000 {TOLD}");
     bed.call("taken: another attempt has it", release, SET_NX, &other);
-    let own = format!("a1:1 - {TOLD}");
+    let own = format!("a1:1 {serial} - 30000 {TOLD}");
     bed.call("released, and tells", release, SET_NX, &own);
-    bed.call("gone: a copy of the release", release, SET_NX, &own);
-    bed.call("gone", renew, "=n", "by a1:1 30000");
+    bed.call("already: a copy of the release", release, SET_NX, &own);
+    bed.call("gone: nobody has it", release, SET_NX, &other);
+    bed.call("gone", renew, SET_NX, &args(30_000));
     bed.put("SET n token-of-another-library PX 8000");
-    bed.call("held by another library", acquire, SET_NX, "by a1:2 30000");
-    bed.call("taken: another library", release, SET_NX, &own);
+    let third = "by a1:2 30000 60000";
+    bed.call("held by another library", acquire, SET_NX, third);
+    bed.call("taken: another library", release, SET_NX, &other);
     bed.put("SET n token-of-redis-py");
     let name = "held by another library without an end";
-    bed.call(name, acquire, SET_NX, "by a1:3 30000");
+    bed.call(name, acquire, SET_NX, "by a1:3 30000 60000");
     bed.call("held without an end", look, "=n", "");
 }
 
@@ -51,18 +59,35 @@ pub(super) fn set_nx_undone(bed: &mut Bed) {
     let (acquire, release) = ("setnx/acquire", "setnx/release");
     let undo = |attempt: &str, bed: &Bed| {
         let void = bed.millis() + 5000;
-        format!("{attempt} {void} {TOLD}")
+        format!("{attempt} - {void} 30000 {TOLD}")
     };
-    bed.run(acquire, SET_NX, "by a1:1 30000");
+    bed.run(acquire, SET_NX, "by a1:1 30000 60000");
     let args = undo("a1:1", bed);
     bed.call("released, with a copy on the way", release, SET_NX, &args);
-    bed.call("void: the copy", acquire, SET_NX, "by a1:1 30000");
+    bed.call("void: the copy", acquire, SET_NX, "by a1:1 30000 60000");
     let args = undo("a1:2", bed);
     bed.call("gone, before it arrives", release, SET_NX, &args);
-    bed.call("void: it arrives", acquire, SET_NX, "by a1:2 30000");
+    bed.call("void: it arrives", acquire, SET_NX, "by a1:2 30000 60000");
     bed.pass(1000);
     let name = "granted, while marks of others last";
-    bed.call(name, acquire, SET_NX, "by b2:1 30000");
+    bed.call(name, acquire, SET_NX, "by b2:1 30000 60000");
+}
+
+/// A late copy takes a name again after another program has removed the value.
+pub(super) fn set_nx_revived(bed: &mut Bed) {
+    let (acquire, renew) = ("setnx/acquire", "setnx/renew");
+    let take = "by a1:1 30000 60000";
+    let serial = bed.run(acquire, SET_NX, take)[2].clone();
+    bed.put("DEL n");
+    // Serials rise although the clock is set back.
+    bed.set_micros(serial.parse::<u64>().unwrap_or_default() - 3_000_000);
+    let name = "granted: a late copy, after the value was removed";
+    bed.call(name, acquire, SET_NX, take);
+    let args = format!("by a1:1 {serial} 30000 60000");
+    bed.call("taken: a late copy has it", renew, SET_NX, &args);
+    let own = format!("a1:1 {serial} - 30000 {TOLD}");
+    let name = "gone: the hold, and what the late copy took";
+    bed.call(name, "setnx/release", SET_NX, &own);
 }
 
 pub(super) fn redisson(bed: &mut Bed) {
@@ -71,7 +96,7 @@ pub(super) fn redisson(bed: &mut Bed) {
     let take =
         |attempt: &str, lease: u32| format!("by {RUST} {attempt} {lease} {}", lease + 30_000);
     bed.call("free", look, REDISSON, "");
-    bed.call("the first", acquire, REDISSON, &take("a1:1", 30_000));
+    let serial = bed.call("the first", acquire, REDISSON, &take("a1:1", 30_000))[3].clone();
     bed.pass(1000);
     bed.call("a copy", acquire, REDISSON, &take("a1:1", 30_000));
     bed.call("held by us", look, REDISSON, "");
@@ -81,17 +106,20 @@ pub(super) fn redisson(bed: &mut Bed) {
     let java = format!("by {JAVA} b2:1 30000 60000");
     bed.call("held by us", acquire, REDISSON, &java);
     bed.pass(1000);
-    let args = format!("by {RUST} 30000 60000");
+    let longer = |owner: &str, lease: u32| {
+        let ttl = lease + 30_000;
+        format!("by {owner} {lease} {ttl} {serial}")
+    };
+    let args = longer(RUST, 30_000);
     bed.call("a longer lease stays", renew, REDISSON, &args);
-    let args = format!("by {RUST} 90000 120000");
-    bed.call("renewed", renew, REDISSON, &args);
-    bed.call("taken", renew, REDISSON, &format!("by {JAVA} 30000 60000"));
-    let give = |attempt: &str| format!("{RUST} {attempt} - 30000 {CHANNEL}");
+    bed.call("renewed", renew, REDISSON, &longer(RUST, 90_000));
+    bed.call("taken", renew, REDISSON, &longer(JAVA, 30_000));
+    let give = |attempt: &str| format!("{RUST} {attempt} - 30000 {CHANNEL} {serial}");
     bed.call("released, two left", release, REDISSON, &give("a1:2"));
     bed.call("already: a copy", release, REDISSON, &give("a1:2"));
     bed.call("released, one left", release, REDISSON, &give("a1:1"));
     bed.call("gone: an older copy", release, REDISSON, &give("a1:2"));
-    let other = format!("{JAVA} b2:1 - 30000 {CHANNEL}");
+    let other = format!("{JAVA} b2:1 - 30000 {CHANNEL} -");
     bed.call("taken: we have it", release, REDISSON, &other);
     bed.call("released, and tells", release, REDISSON, &give("a1:3"));
     bed.call(
@@ -100,7 +128,7 @@ pub(super) fn redisson(bed: &mut Bed) {
         REDISSON,
         &give("a1:3"),
     );
-    bed.call("gone", renew, REDISSON, &format!("by {RUST} 30000 60000"));
+    bed.call("gone", renew, REDISSON, &longer(RUST, 30_000));
     let name = "the first after a release";
     bed.call(name, acquire, REDISSON, &take("a1:4", 30_000));
 }
@@ -108,14 +136,19 @@ pub(super) fn redisson(bed: &mut Bed) {
 pub(super) fn redisson_ends(bed: &mut Bed) {
     let (acquire, release) = ("redisson/acquire", "redisson/release");
     let take = |attempt: &str| format!("by {RUST} {attempt} 30000 60000");
-    let give = |attempt: &str| format!("{RUST} {attempt} - 30000 {CHANNEL}");
+    let give = |attempt: &str| format!("{RUST} {attempt} - 30000 {CHANNEL} -");
     let undo = |attempt: &str, bed: &Bed| {
         let void = bed.millis() + 5000;
-        format!("{RUST} {attempt} {void} 30000 {CHANNEL}")
+        format!("{RUST} {attempt} {void} 30000 {CHANNEL} -")
     };
     bed.run(acquire, REDISSON, &take("a1:1"));
     bed.pass(31_000);
-    bed.call("expired", release, REDISSON, &give("a1:1"));
+    bed.call(
+        "gone: the lease has ended",
+        release,
+        REDISSON,
+        &give("a1:1"),
+    );
     bed.run(acquire, REDISSON, &take("a1:2"));
     bed.pass(31_000);
     bed.put(&format!("HSET n {JAVA} 1"));
@@ -135,9 +168,41 @@ pub(super) fn redisson_ends(bed: &mut Bed) {
     bed.call("void: the copy", acquire, REDISSON, &take("a1:4"));
 }
 
+/// A late copy takes a name again, and the hash beside the name is lost.
+pub(super) fn redisson_revived(bed: &mut Bed) {
+    let (acquire, renew) = ("redisson/acquire", "redisson/renew");
+    let release = "redisson/release";
+    let take = |attempt: &str| format!("by {RUST} {attempt} 30000 60000");
+    let serial = bed.run(acquire, REDISSON, &take("a1:1"))[3].clone();
+    let longer = format!("by {RUST} 30000 60000 {serial}");
+    let give = |attempt: &str| format!("{RUST} {attempt} - 30000 {CHANNEL} {serial}");
+    bed.put("DEL n");
+    // Serials rise although the clock is set back.
+    bed.set_micros(serial.parse::<u64>().unwrap_or_default() - 3_000_000);
+    let name = "granted: a late copy, after the hold was ended";
+    bed.call(name, acquire, REDISSON, &take("a1:1"));
+    bed.call("taken: a late copy has it", renew, REDISSON, &longer);
+    let name = "gone: the hold, and what the late copy took";
+    bed.call(name, release, REDISSON, &give("a1:1"));
+    bed.clear();
+
+    let serial = bed.run(acquire, REDISSON, &take("a1:2"))[3].clone();
+    let longer = format!("by {RUST} 30000 60000 {serial}");
+    let give = |attempt: &str| format!("{RUST} {attempt} - 30000 {CHANNEL} {serial}");
+    bed.run(acquire, REDISSON, &take("a1:3"));
+    bed.put("DEL redlatch:redisson?{n}{}");
+    let name = "gone: the hash beside the name is lost";
+    bed.call(name, renew, REDISSON, &longer);
+    bed.call(name, release, REDISSON, &give("a1:2"));
+    let name = "granted: anew, since the hash beside the name is lost";
+    bed.call(name, acquire, REDISSON, &take("a1:4"));
+    let name = "gone: a hold whose attempts are lost";
+    bed.call(name, release, REDISSON, &give("a1:3"));
+}
+
 /// What Redisson writes, as its own commands: `HINCRBY` and `PEXPIRE`.
 pub(super) fn redisson_as_java(bed: &mut Bed) {
-    let (acquire, look, force) = ("redisson/acquire", "redisson/look", "redisson/force");
+    let (acquire, look) = ("redisson/acquire", "redisson/look");
     let take = format!("by {RUST} a1:1 30000 60000");
     bed.put(&format!("HINCRBY n {JAVA} 1"));
     bed.put("PEXPIRE n 30000");
@@ -148,21 +213,57 @@ pub(super) fn redisson_as_java(bed: &mut Bed) {
     bed.put("PERSIST n");
     bed.call("held by Java without an end", acquire, REDISSON, &take);
     bed.call("held by Java without an end", look, REDISSON, "");
+}
+
+pub(super) fn redisson_force(bed: &mut Bed) {
+    let (acquire, renew) = ("redisson/acquire", "redisson/renew");
+    let (release, force) = ("redisson/release", "redisson/force");
+    let end =
+        |op: &str, owner: &str, serial: &str| format!("by {op} {owner} {serial} 30000 {CHANNEL}");
+    bed.put(&format!("HINCRBY n {JAVA} 1"));
+    bed.put("PEXPIRE n 30000");
     let name = "gone: another owner than the one found";
-    bed.call(name, force, "=n", &format!("{RUST} {CHANNEL}"));
-    let end = format!("{JAVA} {CHANNEL}");
-    bed.call("done, and tells", force, "=n", &end);
-    bed.call("gone", force, "=n", &end);
-    bed.call("the first after Java", acquire, REDISSON, &take);
+    bed.call(name, force, FORCE, &end("a1:7", RUST, "-"));
+    bed.call("done, and tells", force, FORCE, &end("a1:8", JAVA, "-"));
+    bed.put(&format!("HINCRBY n {JAVA} 1"));
+    bed.put("PEXPIRE n 30000");
+    let name = "done: a copy, and a later hold stays";
+    bed.call(name, force, FORCE, &end("a1:8", JAVA, "-"));
+    bed.put("DEL n");
+    bed.call("gone", force, FORCE, &end("a1:9", JAVA, "-"));
+    bed.put(&format!("HINCRBY n {JAVA} 1"));
+    bed.put("PEXPIRE n 30000");
+    let name = "gone: a copy, and a later hold stays";
+    bed.call(name, force, FORCE, &end("a1:9", JAVA, "-"));
+    bed.put("DEL n");
+
+    let take = format!("by {RUST} a1:1 30000 60000");
+    let serial = bed.run(acquire, REDISSON, &take)[3].clone();
+    let name = "gone: a later hold of the owner";
+    bed.call(name, force, FORCE, &end("b2:1", RUST, "1700000000000001"));
+    let name = "done: a hold of this family";
+    bed.call(name, force, FORCE, &end("b2:2", RUST, &serial));
+    let longer = format!("by {RUST} 30000 60000 {serial}");
+    bed.call("revoked", renew, REDISSON, &longer);
+    let give = format!("{RUST} a1:1 - 30000 {CHANNEL} {serial}");
+    bed.call("revoked", release, REDISSON, &give);
+    bed.call("revoked: a copy", release, REDISSON, &give);
+    bed.pass(31_000);
+    let name = "gone: older operations are forgotten";
+    bed.call(name, force, FORCE, &end("b2:3", JAVA, "-"));
 }
 
 pub(super) fn refusals(bed: &mut Bed) {
     let owner = format!("{RUST} a1:1 30000 60000");
+    let serial = "1700000000000001";
+    let renew = format!("{RUST} 30000 60000 {serial}");
+    let end = format!("b2:1 {JAVA} - 30000 {CHANNEL}");
     let dated = [
-        ("setnx/acquire", SET_NX, "a1:1 30000"),
-        ("setnx/renew", "=n", "a1:1 30000"),
+        ("setnx/acquire", SET_NX, "a1:1 30000 60000"),
+        ("setnx/renew", SET_NX, "a1:1 1700000000000001 30000 60000"),
         ("redisson/acquire", REDISSON, &owner),
-        ("redisson/renew", REDISSON, &format!("{RUST} 30000 60000")),
+        ("redisson/renew", REDISSON, &renew),
+        ("redisson/force", FORCE, &end),
     ];
     bed.put(&format!("HSET n mode write {JAVA}:write 1"));
     for (script, keys, args) in dated {
@@ -170,11 +271,10 @@ pub(super) fn refusals(bed: &mut Bed) {
     }
     bed.call("kind", "redisson/acquire", REDISSON, &format!("by {owner}"));
     bed.call("kind", "redisson/look", REDISSON, "");
-    bed.call("kind", "redisson/force", "=n", &format!("{JAVA} {CHANNEL}"));
-    let renew = format!("by {RUST} 30000 60000");
+    bed.call("kind", "redisson/force", FORCE, &format!("by {end}"));
     let name = "taken: a hash that is no RLock";
-    bed.call(name, "redisson/renew", REDISSON, &renew);
-    let give = format!("{RUST} a1:1 - 30000 {CHANNEL}");
+    bed.call(name, "redisson/renew", REDISSON, &format!("by {renew}"));
+    let give = format!("{RUST} a1:1 - 30000 {CHANNEL} {serial}");
     bed.call(name, "redisson/release", REDISSON, &give);
     bed.clear();
     bed.set_micros(999_999_999_999_999);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlatch::{Access, Client, HoldState, Object, ObjectKind, ObjectState, once::Once};
+use redlatch::{Access, Client, ErrorKind, HoldState, Object, ObjectKind, ObjectState, once::Once};
 use redlatch_tests::{
     backend::Backend,
     fixture::{SECOND, waiting},
@@ -11,7 +11,8 @@ use redlatch_tests::{
 
 behaviours!(objects as objects:
     walk_finds_objects_of_all_kinds_with_their_holders,
-    free_names_and_foreign_values_are_left_out,
+    free_names_are_left_out_and_unknown_kinds_are_not,
+    objects_that_cannot_be_read_are_told_and_the_walk_goes_on,
     patterns_select_names,
     waiters_are_counted,
     job_under_way_and_its_last_run_are_shown,
@@ -87,7 +88,7 @@ async fn walk_finds_objects_of_all_kinds_with_their_holders(backend: &Backend) {
     client.close(SECOND).await;
 }
 
-async fn free_names_and_foreign_values_are_left_out(backend: &Backend) {
+async fn free_names_are_left_out_and_unknown_kinds_are_not(backend: &Backend) {
     let client = backend.client().await;
     let base = unique_name("free");
     let freed = format!("{base}/freed");
@@ -99,8 +100,6 @@ async fn free_names_and_foreign_values_are_left_out(backend: &Backend) {
         .release()
         .await
         .unwrap();
-    let foreign = format!("redlatch:{{{base}/text}}");
-    backend.command(&["SET", &foreign, "of another program"]);
     let unknown = format!("redlatch:{{{base}/unknown}}");
     backend.command(&["HSET", &unknown, "k", "cauldron:7"]);
 
@@ -108,9 +107,53 @@ async fn free_names_and_foreign_values_are_left_out(backend: &Backend) {
     let kinds: Vec<_> = found.values().map(|object| &object.kind).collect();
     assert_eq!(kinds, [&ObjectKind::Other("cauldron:7".to_owned())]);
     assert_eq!(client.object(&freed).await.unwrap(), None);
-    assert_eq!(client.object(&format!("{base}/text")).await.unwrap(), None);
-    backend.command(&["DEL", &foreign]);
     backend.command(&["DEL", &unknown]);
+}
+
+async fn objects_that_cannot_be_read_are_told_and_the_walk_goes_on(backend: &Backend) {
+    let client = backend.client().await;
+    let base = unique_name("broken");
+    let key = |name: &str| format!("redlatch:{{{base}/{name}}}");
+    let semaphore = client.semaphore(format!("{base}/part"));
+    semaphore.try_set_permits(2).await.unwrap();
+    let held = semaphore.acquire().await.unwrap();
+    backend.command(&["SET", &key("text"), "of another program"]);
+    backend.command(&["HSET", &key("hash"), "colour", "blue"]);
+    backend.command(&["HSET", &key("lock"), "k", "lock:1", "o", "x:1"]);
+    backend.command(&["HSET", &key("fair"), "k", "fair:1", "o", "x:1", "u", "soon"]);
+    let parts = backend.keys().into_iter();
+    let mut parts = parts.filter(|part| part.contains("/part}") && *part != key("part"));
+    let part = &parts.next().unwrap();
+    backend.command(&["DEL", part]);
+    backend.command(&["SET", part, "of another program"]);
+    let kept = client.lock(format!("{base}/kept")).lock().await.unwrap();
+
+    let found = all(&client, &format!("{base}/*")).await;
+    let of = |name: &str| &found[&format!("{base}/{name}")];
+    for (name, kind, class) in [
+        ("text", ObjectKind::Unknown, ErrorKind::WrongKind),
+        ("hash", ObjectKind::Unknown, ErrorKind::WrongKind),
+        ("lock", ObjectKind::Lock, ErrorKind::Protocol),
+        ("fair", ObjectKind::FairLock, ErrorKind::Protocol),
+        ("part", ObjectKind::Semaphore, ErrorKind::WrongKind),
+    ] {
+        let object = of(name);
+        assert_eq!(object.kind, kind, "{object:?}");
+        let ObjectState::Unreadable { kind, .. } = object.state else {
+            panic!("{object:?}");
+        };
+        assert_eq!(kind, class, "{object:?}");
+        let error = client.object(&object.name).await.unwrap_err();
+        assert_eq!(error.kind(), class, "{error}");
+    }
+    assert_eq!(of("kept").holders[0].token, Some(kept.token()));
+    assert_eq!(found.len(), 6);
+    for name in ["text", "hash", "lock", "fair"] {
+        backend.command(&["DEL", &key(name)]);
+    }
+    backend.command(&["DEL", part]);
+    drop(held);
+    semaphore.delete().await.unwrap();
 }
 
 async fn patterns_select_names(backend: &Backend) {

@@ -28,6 +28,8 @@ pub(crate) struct ObjectView {
     slot: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<RunView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 /// One holder as JSON.
@@ -93,6 +95,7 @@ impl ObjectView {
             value: None,
             slot: None,
             last: None,
+            unreadable: None,
         };
         match &object.state {
             ObjectState::Permits { total, available } => {
@@ -111,6 +114,7 @@ impl ObjectView {
                 view.slot = running.as_ref().map(ToString::to_string);
                 view.last = last.as_ref().map(RunView::of);
             }
+            ObjectState::Unreadable { reason, .. } => view.unreadable = Some(reason.clone()),
             _ => {}
         }
         view
@@ -235,6 +239,7 @@ fn state(object: &Object, holder: Option<&ObjectHolder>, long: bool) -> String {
         ObjectState::Latch(latch) if latch.is_open() => Some("open".to_owned()),
         ObjectState::Latch(latch) => Some(format!("{} of {} to go", latch.count, latch.initial)),
         ObjectState::Leader(value) => value.as_deref().map(clean),
+        ObjectState::Unreadable { reason, .. } => Some(format!("unreadable: {}", clean(reason))),
         ObjectState::Job {
             running: Some(slot),
             ..

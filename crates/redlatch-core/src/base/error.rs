@@ -172,6 +172,14 @@ impl Error {
         )
     }
 
+    /// Creates the error of a script that fails again and again on what the server keeps.
+    pub(crate) fn broken(reply: &str) -> Self {
+        let message = format!(
+            "its record on the server cannot be understood; has another program written to it? {reply}"
+        );
+        Self::new(ErrorKind::Protocol, message).in_doubt()
+    }
+
     /// Creates the error for a request that no server can serve at the moment.
     pub(crate) fn unavailable(why: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unavailable, why)

@@ -268,11 +268,8 @@ impl Held {
             let sent = client.now();
             let needs = |replicas| self.hold.needs(replicas);
             let repeated = Repeated {
-                call: &call,
-                timeout: lease.attempt_timeout(),
-                deadline,
-                checked: None,
                 needs: self.hold.is_durable().then_some(&needs as _),
+                ..Repeated::new(&call, lease.attempt_timeout(), deadline)
             };
             let Answered {
                 reply, confirmed, ..

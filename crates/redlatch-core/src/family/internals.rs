@@ -305,6 +305,6 @@ fn insist<'a>(
     call: &'a ScriptCall,
 ) -> impl Future<Output = Result<Answered, Error>> + Send + use<'a> {
     let deadline = client.now() + client.patience();
-    let repeated = Repeated::new(call, timeouts::REQUEST, deadline);
+    let repeated = Repeated::new(call, timeouts::REQUEST, deadline).unless_broken();
     client.net().insist(repeated)
 }

@@ -31,7 +31,7 @@ pub use crate::{
     },
     family::{
         exclusive::Kind,
-        scan::{Scan, stored_kind},
+        scan::{Scan, is_of_one_object, stored_kind},
     },
     protocol::{
         classify::{Obstacle, Redirect},

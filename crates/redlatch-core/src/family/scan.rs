@@ -7,6 +7,7 @@ use crate::{
     protocol::{
         glob,
         name::{Key, Name},
+        rights,
     },
     runtime::Command,
 };
@@ -82,12 +83,12 @@ impl Scan {
 }
 
 /// Returns the kind of the object called `name` as the server stores it, such as `lock:1`. Returns
-/// `None` if there is no object, or if the key holds a value of another program. Costs one command.
-/// For the crates of this family.
+/// `None` if there is no object. Costs one command, or two without an object. For the crates of
+/// this family.
 ///
 /// # Errors
 ///
-/// The errors of a request.
+/// `WrongKind` if the key holds a value of another program. The errors of a request.
 ///
 /// # Cancel safety
 ///
@@ -97,12 +98,33 @@ pub async fn stored_kind(client: &Client, name: &Name) -> Result<Option<String>,
     let key = client.key(name);
     let command = Command::new("HGET").arg(key.as_str()).arg("k");
     let deadline = client.now() + client.patience();
-    match client.net().ask(key.slot(), command, deadline).await {
-        Ok(reply) => Ok(reply.as_str().map(str::to_owned)),
-        Err(error) if error.kind() == ErrorKind::WrongKind => Ok(None),
-        Err(error) => Err(error),
+    let reply = client.net().ask(key.slot(), command, deadline).await?;
+    if let Some(kind) = reply.as_str() {
+        return Ok(Some(kind.to_owned()));
+    }
+    let command = Command::new("PTTL").arg(key.as_str());
+    let reply = client.net().ask(key.slot(), command, deadline).await?;
+    match reply.as_int() {
+        Some(ABSENT) => Ok(None),
+        Some(_) => Err(Error::wrong_kind("", "")),
+        None => Err(Error::bad_reply("PTTL", &reply)),
     }
 }
+
+/// Tells whether an error is about one object only, so that a walk over many goes on.
+pub fn is_of_one_object(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::WrongKind | ErrorKind::Protocol => true,
+        // A command that is denied is denied for all objects.
+        ErrorKind::Permission => error
+            .reason()
+            .is_some_and(|denial| rights::is_about_key(&denial.to_string())),
+        _ => false,
+    }
+}
+
+/// The answer of `PTTL` for a key that does not exist.
+const ABSENT: i64 = -2;
 
 /// The number of keys that the server examines in one step.
 const STEP: &str = "256";

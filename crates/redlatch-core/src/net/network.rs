@@ -13,7 +13,7 @@ use crate::{
         script::{CallOutcome, Failure},
         timeouts,
     },
-    protocol::time::Moment,
+    protocol::{classify::is_script_error, time::Moment},
     runtime::{Command, Value},
 };
 
@@ -81,6 +81,7 @@ impl Net {
     /// replicas are known if the call needs any.
     pub(crate) async fn insist(&self, mut repeated: Repeated<'_>) -> Result<Answered, Error> {
         let mut tries = Tries::until(repeated.deadline);
+        tries.script_errors = repeated.script_errors;
         loop {
             match repeated.checked {
                 Some(_) => self.world.life.check_ended()?,
@@ -204,6 +205,8 @@ pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
 struct Tries {
     deadline: Moment,
     failures: u32,
+    /// How many more errors of the script itself are borne.
+    script_errors: u32,
     /// Whether the server may have executed one of them.
     unknown: bool,
 }
@@ -213,6 +216,7 @@ impl Tries {
         Self {
             deadline,
             failures: 0,
+            script_errors: u32::MAX,
             unknown: false,
         }
     }
@@ -223,6 +227,14 @@ impl Tries {
         world.life.check_process()?;
         self.unknown |= !failure.is_not_executed();
         self.failures += 1;
+        if let Failure::Unknown(reply) = &failure
+            && is_script_error(reply)
+        {
+            self.script_errors -= 1;
+            if self.script_errors == 0 {
+                return Err(Error::broken(reply));
+            }
+        }
         let next =
             world.now() + timeouts::REQUEST_RETRY.delay(self.failures, world.runtime.random());
         if matches!(failure, Failure::Fatal(_)) || next >= self.deadline {

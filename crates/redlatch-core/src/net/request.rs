@@ -84,6 +84,8 @@ pub(crate) struct Repeated<'a> {
     /// Returns how many of the given number of replicas must confirm. `None` asks for no
     /// confirmation.
     pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
+    /// After how many errors of the script itself there is no further try.
+    pub(crate) script_errors: u32,
 }
 
 impl<'a> Repeated<'a> {
@@ -95,7 +97,14 @@ impl<'a> Repeated<'a> {
             deadline,
             checked: None,
             needs: None,
+            script_errors: u32::MAX,
         }
+    }
+
+    /// Gives up when the script has failed a few times on what it found.
+    pub(crate) const fn unless_broken(mut self) -> Self {
+        self.script_errors = SCRIPT_ERRORS;
+        self
     }
 }
 
@@ -108,3 +117,6 @@ pub(crate) struct Answered {
     /// An error if fewer replicas have confirmed the call than it needs.
     pub(crate) confirmed: Result<(), Error>,
 }
+
+/// How often a script fails on what it found before its caller is told. Somebody may be writing.
+const SCRIPT_ERRORS: u32 = 3;

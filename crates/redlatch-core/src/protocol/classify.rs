@@ -78,6 +78,18 @@ pub(crate) fn refuses_all(code: &str) -> bool {
     matches!(code, "LOADING" | "BUSY" | "MASTERDOWN")
 }
 
+/// Tells whether an error reply is that of a script which has failed on what it found, such as a
+/// field that is not there. Another try fails in the same way unless somebody mends the data.
+pub(crate) fn is_script_error(reply: &str) -> bool {
+    let fails =
+        |reason: &str| reason.starts_with("attempt to ") || reason.starts_with("bad argument");
+    // The line of the script comes before the reason.
+    reply
+        .split("user_script:")
+        .filter_map(|rest| rest.split_once(": "))
+        .any(|(line, reason)| line.bytes().all(|byte| byte.is_ascii_digit()) && fails(reason))
+}
+
 fn classify_code(code: &str, message: &str) -> Class {
     match code {
         "ERR" => classify_err(message),
@@ -222,6 +234,32 @@ mod tests {
             ("STRANGE", "", Unknown),
         ] {
             assert_eq!(classify(code, message), expected, "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn errors_of_scripts_are_known_by_their_reason() {
+        for (reply, is_one) in [
+            (
+                "ERR user_script:3: attempt to compare nil with number script: 2be1, on @user_script:3.",
+                true,
+            ),
+            (
+                "ERR Error running script (call to f_1): @user_script:3: user_script:3: attempt to compare",
+                true,
+            ),
+            (
+                "ERR user_script:1: bad argument #1 to 'match' (string expected, got boolean)",
+                true,
+            ),
+            (
+                "ERR Error running script (call to f_1): @user_script:1: WRONGTYPE Operation",
+                false,
+            ),
+            ("ERR something new: attempt to", false),
+            ("UNBLOCKED client unblocked via CLIENT UNBLOCK", false),
+        ] {
+            assert_eq!(is_script_error(reply), is_one, "{reply}");
         }
     }
 

@@ -12,7 +12,7 @@ impl Missing {
     pub(crate) fn add(&mut self, command: &str, denial: &str, prefix: &str) {
         let rule = if denial.contains("channel") {
             format!("&{prefix}:*")
-        } else if denial.contains(" key") && !denial.contains("can't run") {
+        } else if is_about_key(denial) {
             format!("~{prefix}:*")
         } else {
             format!("+{}", command.to_lowercase())
@@ -49,6 +49,11 @@ pub(crate) fn is_denial(refusal: &str) -> bool {
     ["NOPERM", "permission", "can't access", "can't run"]
         .iter()
         .any(|word| refusal.contains(word))
+}
+
+/// Tells whether a denial is about a key, and not about a command or a channel.
+pub(crate) fn is_about_key(denial: &str) -> bool {
+    !denial.contains("channel") && denial.contains(" key") && !denial.contains("can't run")
 }
 
 /// Tells whether the server does not know the command.

@@ -26,6 +26,9 @@ pub enum ObjectKind {
     Election,
     /// An election whose candidates lead in order. As [`Election`](Self::Election).
     FairElection,
+    /// The server does not tell the kind: the key has a value of another program, or may not be
+    /// read. See [`ObjectState::Unreadable`](crate::ObjectState::Unreadable).
+    Unknown,
     /// A kind that this program was built without, or does not know: as the server stores it.
     Other(String),
 }
@@ -51,7 +54,7 @@ impl ObjectKind {
     }
 
     /// Returns one word: `lock`, `fair`, `rw`, `semaphore`, `permits`, `latch`, `once`, `election`,
-    /// `fair_election`, or what the server stores.
+    /// `fair_election`, `unknown`, or what the server stores.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Lock => "lock",
@@ -63,6 +66,7 @@ impl ObjectKind {
             Self::Job => "once",
             Self::Election => "election",
             Self::FairElection => "fair_election",
+            Self::Unknown => "unknown",
             Self::Other(stored) => stored,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_core::{
     Error, ErrorKind, Metadata,
     exclusive::LockInfo,
-    family::{Name, stored_kind},
+    family::{Name, is_of_one_object, stored_kind},
 };
 
 use super::{Object, ObjectHolder, ObjectKind, ObjectState, Records};
@@ -13,18 +13,54 @@ use crate::{Client, Exclusive};
 
 /// Looks at the object called `name`.
 pub(super) async fn look(records: &Records, name: &Name) -> Result<Option<Object>, Error> {
+    let mut kind = ObjectKind::Unknown;
+    seek(records, name, &mut kind).await
+}
+
+/// Looks at the object called `name`. An object that cannot be read is returned as such.
+pub(super) async fn entry(records: &Records, name: &Name) -> Result<Option<Object>, Error> {
+    let mut kind = ObjectKind::Unknown;
+    match seek(records, name, &mut kind).await {
+        Err(error) if is_of_one_object(&error) => Ok(Some(Object {
+            name: name.as_str().to_owned(),
+            kind,
+            holders: Vec::new(),
+            waiters: 0,
+            state: ObjectState::Unreadable {
+                kind: error.kind(),
+                reason: error.to_string(),
+            },
+        })),
+        found => found,
+    }
+}
+
+/// Looks at the object called `name`, and tells its kind as soon as it is known.
+async fn seek(
+    records: &Records,
+    name: &Name,
+    kind: &mut ObjectKind,
+) -> Result<Option<Object>, Error> {
     let Some(stored) = stored_kind(&records.client, name).await? else {
         return Ok(None);
     };
+    *kind = ObjectKind::of(&stored);
     let look = Look {
         records,
         client: &records.client,
         name: name.as_str(),
-        kind: ObjectKind::of(&stored),
+        kind: kind.clone(),
     };
     match look.find().await {
-        // The object has gone since, or has become one of another kind.
-        Err(error) if matches!(error.kind(), ErrorKind::WrongKind | ErrorKind::NotSet) => Ok(None),
+        // The object has gone since.
+        Err(error) if error.kind() == ErrorKind::NotSet => Ok(None),
+        // So it has if it is one of another kind by now.
+        Err(error) if error.kind() == ErrorKind::WrongKind => {
+            match stored_kind(&records.client, name).await? {
+                Some(now) if now == stored => Err(error),
+                _ => Ok(None),
+            }
+        }
         found => found,
     }
 }

@@ -67,6 +67,15 @@ pub enum ObjectState {
         /// The slot of the run that is under way.
         running: Option<redlatch_once::Slot>,
     },
+    /// The object cannot be read, and nothing but its name is certain. Holders and waiters are
+    /// missing, and so may be the kind.
+    Unreadable {
+        /// The class of the error: `WrongKind` for values of another program, `Protocol` for a
+        /// record that cannot be understood, and `Permission` for a key that the user may not read.
+        kind: ErrorKind,
+        /// The text of the error.
+        reason: String,
+    },
 }
 
 /// A holder of an object.
@@ -109,7 +118,7 @@ impl Objects {
             .try_flatten()
             .map(move |name: Result<Name, Error>| {
                 let records = Arc::clone(&records);
-                async move { look::look(&records, &name?).await }
+                async move { look::entry(&records, &name?).await }
             })
             .buffered(AT_ONCE)
             .filter_map(async |found| found.transpose());
@@ -119,11 +128,12 @@ impl Objects {
         }
     }
 
-    /// Returns the next object; `None` at the end, and after an error.
+    /// Returns the next object; `None` at the end, and after an error. An object that cannot be read
+    /// ends no walk: it is returned with [`ObjectState::Unreadable`].
     ///
     /// # Errors
     ///
-    /// `Permission` if the user may not scan. `Auth`, `Closed`. `Unavailable` or `OutcomeUnknown`
+    /// `Permission` if the user lacks a command. `Auth`, `Closed`. `Unavailable` or `OutcomeUnknown`
     /// if the server did not answer within the client's `patience`.
     ///
     /// # Cancel safety
@@ -202,7 +212,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidName`. Otherwise as [`Objects::next`].
+    /// `InvalidName`. `WrongKind` if a value of another program has the key, `Protocol` if the record
+    /// cannot be understood. Otherwise as [`Objects::next`].
     ///
     /// # Cancel safety
     ///

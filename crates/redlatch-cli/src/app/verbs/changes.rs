@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlatch::Object;
+use redlatch::{Object, ObjectState};
 use serde::Serialize;
 
 use crate::app::view::{HolderView, VERSION, line};
@@ -44,6 +44,11 @@ impl Changes {
     ) -> Vec<String> {
         let mut now = BTreeMap::new();
         for object in objects {
+            if matches!(object.state, ObjectState::Unreadable { .. }) {
+                // Nobody knows whether its holds are over.
+                let known = self.known.iter().filter(|(key, _)| key.0 == object.name);
+                now.extend(known.map(|(key, known)| (key.clone(), known.clone())));
+            }
             for view in object.holders.iter().map(HolderView::of) {
                 let key = (
                     object.name.clone(),

@@ -28,6 +28,7 @@ pub(crate) const REDLATCH: &str = env!("CARGO_BIN_EXE_redlatch");
 
 /// A server that listens, and a folder for files.
 pub(crate) struct World {
+    pub(crate) server: EmbeddedServer,
     listening: Listening,
     folder: TempDir,
 }
@@ -45,7 +46,11 @@ impl World {
         let server = EmbeddedServer::new(Arc::new(TokioRuntime::current().unwrap()));
         let listening = server.listen("127.0.0.1:0").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        Self { listening, folder }
+        Self {
+            server,
+            listening,
+            folder,
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -185,6 +190,7 @@ pub(crate) fn pid_of(child: &Child) -> String {
 pub(crate) struct Wire {
     pub(crate) url: String,
     cut: watch::Sender<bool>,
+    asked: watch::Sender<bool>,
 }
 
 impl Wire {
@@ -193,9 +199,12 @@ impl Wire {
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let target = world.url().trim_start_matches("redis://").to_owned();
         let (cut, is_cut) = watch::channel(false);
+        let (asked, _) = watch::channel(false);
+        let ask = asked.clone();
         tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
                 let (target, mut is_cut) = (target.clone(), is_cut.clone());
+                let ask = ask.clone();
                 tokio::spawn(async move {
                     let mut far = TcpStream::connect(target).await.unwrap();
                     let silent = async {
@@ -203,12 +212,28 @@ impl Wire {
                     };
                     tokio::select! {
                         _ = copy_bidirectional(&mut near, &mut far) => {}
-                        () = silent => std::future::pending().await,
+                        () = silent => {}
                     }
+                    if near.readable().await.is_ok() {
+                        ask.send_replace(true);
+                    }
+                    // The connection stays, and is never answered.
+                    std::future::pending::<()>().await;
                 });
             }
         });
-        Self { url, cut }
+        Self { url, cut, asked }
+    }
+
+    /// Waits until something is sent on a connection that was cut.
+    pub(crate) async fn asked(&self) {
+        let mut asked = self.asked.subscribe();
+        asked.wait_for(|&asked| asked).await.unwrap();
+    }
+
+    /// Lets new connections pass. Those that were cut stay so.
+    pub(crate) fn mend(&self) {
+        self.cut.send_replace(false);
     }
 
     pub(crate) fn cut(&self) {

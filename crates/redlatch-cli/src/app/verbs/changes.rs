@@ -14,6 +14,8 @@ type Key = (String, String, String, Option<u64>, Option<&'static str>);
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     known: BTreeMap<Key, Known>,
+    /// The last look was not answered.
+    is_silent: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +36,36 @@ struct Change<'a> {
     holder: &'a HolderView,
 }
 
+/// The first look with an answer after some without.
+#[derive(Serialize)]
+struct Answered {
+    v: u32,
+    at_ms: u64,
+    event: &'static str,
+}
+
+/// A look that the server has not answered. What is known stays so.
+#[derive(Serialize)]
+struct Unanswered<'a> {
+    v: u32,
+    at_ms: u64,
+    event: &'static str,
+    error: &'a str,
+}
+
 impl Changes {
+    /// Returns the line of JSON of a look that failed, and one of the next that does not.
+    pub(crate) fn unanswered(&mut self, at_ms: u64, error: &str) -> String {
+        self.is_silent = true;
+        let (v, event) = (VERSION, "unanswered");
+        line(&Unanswered {
+            v,
+            at_ms,
+            event,
+            error,
+        })
+    }
+
     /// Returns a line of JSON for each hold that is new, renewed or gone. The look began at
     /// `began_ms` and ended at `at_ms`.
     pub(crate) fn look<'a>(
@@ -63,6 +94,10 @@ impl Changes {
             }
         }
         let mut lines = Vec::new();
+        if std::mem::take(&mut self.is_silent) {
+            let (v, event) = (VERSION, "answered");
+            lines.push(line(&Answered { v, at_ms, event }));
+        }
         let mut tell = |event, key: &Key, known: &Known| {
             lines.push(line(&Change {
                 v: VERSION,

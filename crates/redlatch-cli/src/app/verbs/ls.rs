@@ -14,6 +14,7 @@ use crate::app::{
     exit::{Failure, warn},
     out::{self, clean},
     session,
+    span::short,
     view::{ObjectView, rows, since_1970, titles},
 };
 
@@ -22,7 +23,12 @@ pub(crate) async fn run(server: &ServerArgs, args: &LsArgs) -> Result<u8, Failur
     if args.every < Duration::from_millis(100) {
         return Err(Failure::usage("--every is at least 100ms"));
     }
-    let client = session::connect(server, "redlatch ls").await?;
+    let mut builder = session::builder(server)?.application("redlatch ls");
+    if args.watch {
+        // A look that is not answered is told, and repeated.
+        builder = builder.patience(PATIENCE);
+    }
+    let client = builder.connect().await.map_err(session::of_address)?;
     let done = match (args.watch, args.json) {
         (true, true) => record(&client, args).await,
         (true, false) => watch(&client, args).await,
@@ -77,7 +83,7 @@ fn table(all: &BTreeMap<String, Object>, long: bool) -> String {
 }
 
 /// Finds all objects by name. A walk may return one twice.
-async fn all(client: &Client, args: &LsArgs) -> Result<BTreeMap<String, Object>, Failure> {
+async fn all(client: &Client, args: &LsArgs) -> Result<BTreeMap<String, Object>, redlatch::Error> {
     let mut walk = client.objects(&args.pattern);
     let mut found = BTreeMap::new();
     while let Some(object) = walk.next().await {
@@ -91,6 +97,7 @@ async fn all(client: &Client, args: &LsArgs) -> Result<BTreeMap<String, Object>,
 
 /// Shows the table again and again.
 async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
+    let mut looks = Looks::every(args.every);
     // Home, and clear to the end.
     let clear = if out::is_terminal() {
         "\x1b[H\x1b[J"
@@ -98,8 +105,11 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
         ""
     };
     loop {
-        let next = Instant::now() + args.every;
-        let shown = table(&all(client, args).await?, args.long);
+        let all = match looks.next(client, args).await? {
+            Look::Answered(all, _) => all,
+            Look::Unanswered(_) => continue,
+        };
+        let shown = table(&all, args.long);
         let shown = if shown.is_empty() {
             "nothing is held\n"
         } else {
@@ -107,21 +117,101 @@ async fn watch(client: &Client, args: &LsArgs) -> Result<(), Failure> {
         };
         let end = if clear.is_empty() { "\n" } else { "" };
         out::print(&format!("{clear}{shown}{end}"))?;
-        sleep_until(next).await;
     }
 }
 
 /// Prints what has changed since the last look, one line per change.
 async fn record(client: &Client, args: &LsArgs) -> Result<(), Failure> {
     let mut changes = Changes::default();
+    let mut looks = Looks::every(args.every);
     loop {
-        let next = Instant::now() + args.every;
-        let began = since_1970(SystemTime::now());
-        let all = all(client, args).await?;
-        let at = since_1970(SystemTime::now());
-        for line in changes.look((began, at), all.values()) {
+        let lines = match looks.next(client, args).await? {
+            Look::Answered(all, span) => changes.look(span, all.values()),
+            Look::Unanswered(why) => vec![changes.unanswered(since_1970(SystemTime::now()), &why)],
+        };
+        for line in lines {
             out::print(&line)?;
         }
-        sleep_until(next).await;
+    }
+}
+
+/// Looks at all objects again and again.
+struct Looks {
+    every: Duration,
+    next: Instant,
+    /// The looks in a row that the server has not answered.
+    unanswered: u32,
+}
+
+/// What came of a look.
+enum Look {
+    /// The objects, and when the look began and ended, in ms since 1970.
+    Answered(BTreeMap<String, Object>, (u64, u64)),
+    /// Why there are none.
+    Unanswered(String),
+}
+
+impl Looks {
+    fn every(every: Duration) -> Self {
+        Self {
+            every,
+            next: Instant::now(),
+            unanswered: 0,
+        }
+    }
+
+    /// Looks when it is time. A server that does not answer may be back later, so that is told, and
+    /// the next look comes later.
+    async fn next(&mut self, client: &Client, args: &LsArgs) -> Result<Look, Failure> {
+        sleep_until(self.next).await;
+        let began = since_1970(SystemTime::now());
+        self.next = Instant::now() + self.every;
+        match all(client, args).await {
+            Ok(all) => {
+                if self.unanswered > 0 {
+                    warn("the server answers again");
+                }
+                self.unanswered = 0;
+                Ok(Look::Answered(all, (began, since_1970(SystemTime::now()))))
+            }
+            Err(error) if error.is_transient() => {
+                self.unanswered += 1;
+                let pause = pause(self.every, self.unanswered);
+                self.next = Instant::now() + pause;
+                let why = clean(&error.to_string());
+                warn(&format!(
+                    "no answer: {why}; looking again in {}",
+                    short(pause)
+                ));
+                Ok(Look::Unanswered(why))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns the pause after so many looks in a row without an answer.
+fn pause(every: Duration, unanswered: u32) -> Duration {
+    let longer = every.saturating_mul(1 << unanswered.min(16));
+    longer.min(LONGEST.max(every))
+}
+
+/// The longest pause after a look without an answer, unless `--every` is longer.
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// How long a look of `--watch` insists on its answers.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_without_an_answer_become_rarer_up_to_a_bound() {
+        let s = Duration::from_secs;
+        let pauses: Vec<_> = (1..6).map(|n| pause(s(1), n)).collect();
+        assert_eq!(pauses, [s(2), s(4), s(8), s(15), s(15)]);
+        assert_eq!(pause(s(60), 3), s(60));
+        assert_eq!(pause(s(1), u32::MAX), s(15));
     }
 }

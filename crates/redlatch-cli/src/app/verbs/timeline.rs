@@ -23,9 +23,13 @@ struct Line {
     v: u32,
     at_ms: u64,
     event: Event,
+    // The events of the server have no hold.
+    #[serde(default)]
     name: String,
+    #[serde(default)]
     kind: String,
-    holder: Holder,
+    holder: Option<Holder>,
+    cause: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -33,7 +37,13 @@ struct Line {
 enum Event {
     Held,
     Renewed,
+    /// The holder knows that it has lost the hold.
+    Lost,
     Gone,
+    /// The server does not answer.
+    Unanswered,
+    /// The server answers again.
+    Answered,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,6 +55,7 @@ struct Holder {
     application: Option<String>,
     host: Option<String>,
     pid: Option<u32>,
+    note: Option<String>,
 }
 
 /// The content of the page. Times are milliseconds since 1970.
@@ -55,6 +66,8 @@ struct Timeline {
     /// The clients, by their first hold.
     lanes: Vec<String>,
     holds: Vec<Hold>,
+    /// When the server did not answer.
+    silences: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +81,9 @@ struct Hold {
     from: u64,
     to: u64,
     renewals: Vec<u64>,
+    note: Option<String>,
+    /// When and why the holder knew that it had lost the hold.
+    lost: Option<(u64, String)>,
     /// It was held when the recording ended.
     open: bool,
 }
@@ -123,6 +139,7 @@ struct Recording {
     /// The holds that are not over, by name, owner, token and access.
     open: BTreeMap<(String, String, Option<u64>, Option<String>), usize>,
     last: u64,
+    silent_since: Option<u64>,
 }
 
 impl Recording {
@@ -135,7 +152,19 @@ impl Recording {
             ));
         }
         self.last = self.last.max(line.at_ms);
-        let holder = line.holder;
+        match line.event {
+            Event::Unanswered => {
+                self.silent_since.get_or_insert(line.at_ms);
+                return Ok(());
+            }
+            Event::Answered => {
+                let silent = self.silent_since.take().map(|since| (since, line.at_ms));
+                self.timeline.silences.extend(silent);
+                return Ok(());
+            }
+            Event::Held | Event::Renewed | Event::Lost | Event::Gone => {}
+        }
+        let holder = line.holder.ok_or("it has no holder")?;
         let key = (
             line.name.clone(),
             holder.owner.clone(),
@@ -148,7 +177,11 @@ impl Recording {
                 self.timeline.holds[at].open = false;
                 self.open.remove(&key);
             }
-            (Event::Gone, None) => {}
+            (Event::Lost, Some(at)) => {
+                let cause = line.cause.unwrap_or_default();
+                self.timeline.holds[at].lost = Some((line.at_ms, cause));
+            }
+            (Event::Gone | Event::Lost, None) => {}
             (Event::Renewed, Some(at)) => self.timeline.holds[at].renewals.push(line.at_ms),
             (_, Some(_)) => {}
             (_, None) => {
@@ -163,6 +196,8 @@ impl Recording {
                     from: line.at_ms.saturating_sub(holder.age_ms.unwrap_or_default()),
                     to: line.at_ms,
                     renewals: Vec::new(),
+                    note: holder.note,
+                    lost: None,
                     open: true,
                 });
             }
@@ -189,6 +224,8 @@ impl Recording {
         for hold in self.timeline.holds.iter_mut().filter(|hold| hold.open) {
             hold.to = self.last;
         }
+        let silent = self.silent_since.map(|since| (since, self.last));
+        self.timeline.silences.extend(silent);
         let starts = self.timeline.holds.iter().map(|hold| hold.from);
         self.timeline.from = starts.min().unwrap_or(self.last);
         self.timeline.to = self.last;
@@ -235,6 +272,29 @@ mod tests {
             .map(|hold| (hold.from, hold.to, hold.renewals.len(), hold.open))
             .collect();
         assert_eq!(spans, [(950, 3_000, 1, false), (2_950, 4_000, 1, true)]);
+    }
+
+    #[test]
+    fn losses_and_silences_are_kept() {
+        let mut recording = Recording::default();
+        recording.add(&line(1_000, "held", 7)).unwrap();
+        for (at, event) in [
+            (1_100, "unanswered"),
+            (1_200, "unanswered"),
+            (1_500, "answered"),
+            (1_700, "unanswered"),
+        ] {
+            let line = format!("{{\"v\":1,\"at_ms\":{at},\"event\":\"{event}\"}}");
+            recording.add(&line).unwrap();
+        }
+        let lost = line(1_800, "lost", 7).replace("\"v\":1", "\"v\":1,\"cause\":\"expired\"");
+        recording.add(&lost).unwrap();
+        let timeline = recording.end();
+        assert_eq!(timeline.silences, [(1_100, 1_500), (1_700, 1_800)]);
+        assert_eq!(timeline.holds[0].lost, Some((1_800, "expired".to_owned())));
+        assert!(timeline.holds[0].open);
+        let nobody = "{\"v\":1,\"at_ms\":1,\"event\":\"held\"}";
+        assert!(Recording::default().add(nobody).is_err());
     }
 
     #[test]

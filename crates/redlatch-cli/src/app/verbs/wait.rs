@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Client, Object, ObjectState};
+use redlatch::{Client, Error, ErrorKind, Object, ObjectKind, ObjectState};
 use tokio::time::{Instant, sleep};
 
 use super::show::holders;
@@ -19,7 +19,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &WaitArgs) -> Result<u8, Fail
     let client = session::connect(server, "redlatch wait").await?;
     let mut waited = Ok(0);
     for name in &args.names {
-        waited = one(&client, name, end).await;
+        waited = one(&client, name, args.latch, end).await;
         if waited.is_err() {
             break;
         }
@@ -28,43 +28,169 @@ pub(crate) async fn run(server: &ServerArgs, args: &WaitArgs) -> Result<u8, Fail
     waited
 }
 
-async fn one(client: &Client, name: &str, end: Option<Instant>) -> Result<u8, Failure> {
+/// Waits for one name. The first look finds its kind, and later ones cost one command each.
+async fn one(
+    client: &Client,
+    name: &str,
+    is_latch: bool,
+    end: Option<Instant>,
+) -> Result<u8, Failure> {
+    let mut pauses = Pauses::default();
     loop {
-        let Some(object) = client.object(name).await? else {
-            return Ok(0);
+        let object = client.object(name).await?;
+        let kind = match object {
+            _ if is_latch => ObjectKind::CountDownLatch,
+            Some(object) => object.kind,
+            None => return Ok(0),
         };
-        let Some(pause) = pause(&object) else {
-            return Ok(0);
-        };
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            let (name, holders) = (clean(name), holders(&object));
-            let message = match object.state {
-                ObjectState::Latch(latch) => {
-                    format!(
-                        "busy: {name} has {} of {} to go",
-                        latch.count, latch.initial
-                    )
-                }
-                _ => format!("busy: {name} is held by {holders}"),
+        loop {
+            if kind == ObjectKind::CountDownLatch && opens(client, name, end).await? {
+                return Ok(0);
+            }
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let state = match look(client, name, &kind).await {
+                // The name has another kind by now.
+                Err(error) if error.kind() == ErrorKind::WrongKind => break,
+                state => state?,
             };
-            return Err(Failure::new(BUSY, message));
+            let State::Held(remaining) = state else {
+                return Ok(0);
+            };
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(busy(client, name, &kind).await?);
+            }
+            let pause = pauses.next(remaining);
+            sleep(left.map_or(pause, |left| left.min(pause))).await;
         }
-        sleep(left.map_or(pause, |left| left.min(pause))).await;
-    }
-}
-
-/// Returns when to look again; `None` if the object is free.
-fn pause(object: &Object) -> Option<Duration> {
-    match &object.state {
-        ObjectState::Latch(latch) => (!latch.is_open()).then_some(LOOK),
-        ObjectState::Permits { available, .. } => (*available == 0).then_some(LOOK),
-        _ => {
-            let soonest = object.holders.iter().map(|holder| holder.remaining).min()?;
-            Some((soonest + Duration::from_millis(2)).min(LOOK))
+        if end.is_some_and(|end| end <= Instant::now()) {
+            return Err(busy(client, name, &kind).await?);
         }
     }
 }
 
-/// The time between two looks.
-const LOOK: Duration = Duration::from_millis(250);
+/// Waits by message until a latch opens. Returns false if the time is up, or if it is not set.
+async fn opens(client: &Client, name: &str, end: Option<Instant>) -> Result<bool, Failure> {
+    let latch = client.count_down_latch(name);
+    let opened = match end {
+        None => latch.wait().await.map(|()| true),
+        Some(end) => {
+            let left = end.saturating_duration_since(Instant::now());
+            latch.wait_for(left).await
+        }
+    };
+    match opened {
+        // It may be set later, or again.
+        Err(error) if matches!(error.kind(), ErrorKind::NotSet | ErrorKind::Deleted) => Ok(false),
+        opened => Ok(opened?),
+    }
+}
+
+/// What one look tells about a name.
+enum State {
+    Free,
+    /// It is held, for so long at least unless it is given back. `None`: nobody knows how long.
+    Held(Option<Duration>),
+}
+
+/// Looks at a name of a known kind. Costs one command.
+async fn look(client: &Client, name: &str, kind: &ObjectKind) -> Result<State, Error> {
+    let held = |remaining: Option<Duration>| match remaining {
+        Some(remaining) => State::Held(Some(remaining)),
+        None => State::Free,
+    };
+    let lock = match kind {
+        ObjectKind::Lock => client.lock(name).info().await?,
+        ObjectKind::FairLock => client.fair_lock(name).info().await?,
+        ObjectKind::Election => client.election(name).info().await?,
+        ObjectKind::FairElection => client.election(name).fair().info().await?,
+        ObjectKind::ReadWriteLock => {
+            let info = client.read_write_lock(name).info().await?;
+            let is_free = info.readers == 0 && info.writer.is_none() && info.upgradable.is_none();
+            return Ok(if is_free {
+                State::Free
+            } else {
+                State::Held(None)
+            });
+        }
+        ObjectKind::Semaphore => {
+            return permits(client.semaphore(name).available_permits().await);
+        }
+        ObjectKind::PermitExpirableSemaphore => {
+            let semaphore = client.permit_expirable_semaphore(name);
+            return permits(semaphore.available_permits().await);
+        }
+        // Its wait has looked already.
+        ObjectKind::CountDownLatch => return Ok(State::Held(None)),
+        ObjectKind::Job => {
+            let holder = client.once(name).holder().await?;
+            return Ok(held(holder.map(|holder| holder.remaining)));
+        }
+        _ => return Ok(State::Free),
+    };
+    Ok(held(lock.map(|info| info.remaining)))
+}
+
+fn permits(available: Result<u32, Error>) -> Result<State, Error> {
+    match available {
+        Ok(0) => Ok(State::Held(None)),
+        Ok(_) => Ok(State::Free),
+        // It was deleted.
+        Err(error) if error.kind() == ErrorKind::NotSet => Ok(State::Free),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says why the wait was in vain.
+async fn busy(client: &Client, name: &str, kind: &ObjectKind) -> Result<Failure, Failure> {
+    let object = client.object(name).await?;
+    let name = clean(name);
+    let message = match object {
+        None if *kind == ObjectKind::CountDownLatch => format!("busy: latch {name} is not set"),
+        None => format!("busy: {name} was held until just now; try again"),
+        Some(Object {
+            state: ObjectState::Latch(latch),
+            ..
+        }) => format!(
+            "busy: {name} has {} of {} to go",
+            latch.count, latch.initial
+        ),
+        Some(object) => format!("busy: {name} is held by {}", holders(&object)),
+    };
+    Ok(Failure::new(BUSY, message))
+}
+
+/// The times between looks, which become longer.
+#[derive(Debug, Default)]
+struct Pauses(u32);
+
+impl Pauses {
+    /// Returns the next pause. A lease that nobody renews ends it.
+    fn next(&mut self, remaining: Option<Duration>) -> Duration {
+        let pause = FIRST.saturating_mul(1 << self.0.min(8)).min(LONGEST);
+        self.0 += 1;
+        remaining.map_or(pause, |rest| pause.min(rest + Duration::from_millis(2)))
+    }
+}
+
+/// The first time between two looks.
+const FIRST: Duration = Duration::from_millis(125);
+
+/// The longest time between two looks.
+const LONGEST: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rarer_and_come_when_a_lease_ends() {
+        let mut pauses = Pauses::default();
+        let ms = Duration::from_millis;
+        assert_eq!(pauses.next(None), ms(125));
+        assert_eq!(pauses.next(Some(ms(30_000))), ms(250));
+        assert_eq!(pauses.next(Some(ms(10))), ms(12));
+        assert_eq!(pauses.next(None), ms(1000));
+        assert_eq!(pauses.next(None), ms(2000));
+        assert_eq!(pauses.next(None), ms(2000));
+    }
+}

@@ -83,6 +83,21 @@ impl Terminal {
         );
     }
 
+    /// Reads into the picture on `screen` until the program ends, and returns its exit code.
+    pub(crate) async fn rest(mut self, screen: &mut vt100::Parser) -> Option<i32> {
+        let reading = async {
+            let mut bytes = [0; 1024];
+            // A terminal without a program fails to be read.
+            while let Ok(n @ 1..) = self.reader.read(&mut bytes).await {
+                // The picture before the other screen is left.
+                let shown = String::from_utf8_lossy(&bytes[..n]).replace("\x1b[?1049l", "");
+                screen.process(shown.as_bytes());
+            }
+        };
+        timeout(GENEROUS, reading).await.unwrap();
+        self.code().await
+    }
+
     pub(crate) async fn code(mut self) -> Option<i32> {
         timeout(GENEROUS, self.child.wait())
             .await

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::LossCause;
 
 use crate::{
-    support::{REDLATCH, World},
+    support::{REDLATCH, Wire, World, signal},
     terminal::Terminal,
 };
 
@@ -39,6 +39,44 @@ async fn top_shows_filters_and_breaks_after_asking() {
     assert_eq!(held.lost().await, LossCause::Revoked);
     top.press("q").await;
     assert_eq!(top.code().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_act_while_a_look_is_not_answered() {
+    let world = World::new().await;
+    let wire = Wire::to(&world).await;
+    let mut screen = vt100::Parser::new(24, 140, 0);
+    let top = ["top", "--every", "100ms", "--url", &wire.url];
+    let mut top = Terminal::start_sized(&world, REDLATCH, &top, (24, 140));
+    top.until_seen(&mut screen, "q quit").await;
+    wire.cut();
+    wire.asked().await;
+    top.press("/alp").await;
+    top.until_seen(&mut screen, "/alp").await;
+    top.press("\r").await;
+    // The key ends the display, and not the end of the look, which would be shown first.
+    top.press("q").await;
+    assert_eq!(top.rest(&mut screen).await, Some(0));
+    let seen = screen.screen().contents();
+    assert!(!seen.contains("server"), "{seen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_gives_the_terminal_back() {
+    let world = World::new().await;
+    let script = format!(
+        "sh -c 'echo $$ > pid; exec {REDLATCH} top'; echo code $?; \
+         stty -a | tr ' ;' '\\n\\n' | grep -x -e icanon -e -icanon"
+    );
+    let mut shell = Terminal::start_sized(&world, "sh", &["-c", &script], (24, 140));
+    // Spaces are drawn by moves of the cursor.
+    shell.until("quit").await;
+    let pid = world.lines("pid", 1).await.remove(0);
+    signal(&pid, "TERM");
+    // It leaves the other screen, and lines are edited again.
+    shell.until("\x1b[?1049l").await;
+    shell.until("code 143").await;
+    shell.until("\nicanon").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

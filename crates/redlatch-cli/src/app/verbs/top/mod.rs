@@ -2,13 +2,13 @@
 
 mod screen;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
 
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
 };
-use redlatch::{Client, Object};
+use redlatch::{Client, Object, ObjectHolder};
 use tokio::{
     select,
     sync::mpsc,
@@ -20,6 +20,7 @@ use super::break_hold::{How, check, end};
 use crate::app::{
     args::{ServerArgs, TopArgs},
     exit::Failure,
+    job::{Signals, code_of},
     out, session,
 };
 
@@ -34,12 +35,30 @@ pub(crate) async fn run(server: &ServerArgs, args: &TopArgs) -> Result<u8, Failu
         ));
     }
     let client = session::connect(server, "redlatch top").await?;
+    // From here on a signal would leave the terminal as it is during the display.
+    let mut signals = Signals::listen()?;
     let mut terminal = ratatui::try_init()
         .map_err(|error| Failure::own(format!("the terminal cannot be used: {error}")))?;
-    let shown = show(&client, args, &mut terminal).await;
+    let shown = select! {
+        shown = show(&client, args, &mut terminal) => shown.map(|()| 0),
+        signal = signals.end() => Ok(code_of(signal)),
+    };
     ratatui::restore();
     session::close(&client).await;
-    shown.map(|()| 0)
+    shown
+}
+
+/// Something that is asked of the server while keys are read.
+type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// Resolves with the result of what is pending; never without.
+async fn done<T>(pending: &mut Option<Pending<T>>) -> T {
+    let Some(asked) = pending else {
+        return std::future::pending().await;
+    };
+    let result = asked.await;
+    *pending = None;
+    result
 }
 
 async fn show(
@@ -51,17 +70,28 @@ async fn show(
     let mut events = keys();
     let mut ticks = interval(args.every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut look: Option<Pending<_>> = None;
+    let mut breaking: Option<Pending<_>> = None;
     loop {
         select! {
-            _ = ticks.tick() => match all(client, &args.pattern).await {
+            _ = ticks.tick(), if look.is_none() => {
+                look = Some(Box::pin(all(client.clone(), args.pattern.clone())));
+            }
+            all = done(&mut look) => match all {
                 Ok(all) => screen.update(all),
                 // The server may be back at the next look.
                 Err(error) => screen.say(error.to_string()),
             },
+            said = done(&mut breaking) => screen.say(said),
             event = events.recv() => match event {
                 Some(Event::Key(key)) if key.kind != KeyEventKind::Release => {
-                    if press(client, &mut screen, key).await {
-                        return Ok(());
+                    match press(&mut screen, key) {
+                        Then::Go => {}
+                        Then::End => return Ok(()),
+                        Then::Break(object, holder) => {
+                            screen.say(format!("asking for the end of {}", object.name));
+                            breaking = Some(Box::pin(break_hold(client.clone(), object, holder)));
+                        }
                     }
                 }
                 Some(_) => {}
@@ -87,8 +117,8 @@ fn keys() -> mpsc::Receiver<Event> {
     receive
 }
 
-async fn all(client: &Client, pattern: &str) -> Result<BTreeMap<String, Object>, redlatch::Error> {
-    let mut walk = client.objects(pattern);
+async fn all(client: Client, pattern: String) -> Result<BTreeMap<String, Object>, redlatch::Error> {
+    let mut walk = client.objects(&pattern);
     let mut found = BTreeMap::new();
     while let Some(object) = walk.next().await {
         let object = object?;
@@ -97,10 +127,18 @@ async fn all(client: &Client, pattern: &str) -> Result<BTreeMap<String, Object>,
     Ok(found)
 }
 
-/// Acts on a key. Returns true if the display is to end.
-async fn press(client: &Client, screen: &mut Screen, key: KeyEvent) -> bool {
+/// What a key asks for besides another picture.
+enum Then {
+    Go,
+    End,
+    /// The end of this hold.
+    Break(Object, ObjectHolder),
+}
+
+/// Acts on a key.
+fn press(screen: &mut Screen, key: KeyEvent) -> Then {
     if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-        return true;
+        return Then::End;
     }
     match (screen.mode(), key.code) {
         (Mode::Filtering, KeyCode::Enter) => screen.set_mode(Mode::Looking),
@@ -108,15 +146,18 @@ async fn press(client: &Client, screen: &mut Screen, key: KeyEvent) -> bool {
         (Mode::Filtering, KeyCode::Backspace) => screen.rub_out(),
         (Mode::Filtering, KeyCode::Char(letter)) => screen.type_in(letter),
         (Mode::Asking, KeyCode::Char('y')) => {
-            let said = break_chosen(client, screen).await;
+            let asked = screen.asked().map(|(o, h)| (o.clone(), h.clone()));
             screen.set_mode(Mode::Looking);
-            screen.say(said);
+            match asked {
+                Some((object, holder)) => return Then::Break(object, holder),
+                None => screen.say("the hold is over".to_owned()),
+            }
         }
         (Mode::Asking, _) => {
             screen.set_mode(Mode::Looking);
             screen.say("nothing was broken".to_owned());
         }
-        (Mode::Looking, KeyCode::Char('q') | KeyCode::Esc) => return true,
+        (Mode::Looking, KeyCode::Char('q') | KeyCode::Esc) => return Then::End,
         (Mode::Looking, KeyCode::Char('/')) => screen.set_mode(Mode::Filtering),
         (Mode::Looking, KeyCode::Char('j') | KeyCode::Down) => screen.go_down(),
         (Mode::Looking, KeyCode::Char('k') | KeyCode::Up) => screen.go_up(),
@@ -129,15 +170,12 @@ async fn press(client: &Client, screen: &mut Screen, key: KeyEvent) -> bool {
         },
         _ => {}
     }
-    false
+    Then::Go
 }
 
-/// Forbids the renewal of the chosen hold, and says what came of it.
-async fn break_chosen(client: &Client, screen: &Screen) -> String {
-    let Some((object, holder)) = screen.asked() else {
-        return "the hold is over".to_owned();
-    };
-    match end(client, object, holder, How::AfterLease).await {
+/// Forbids the renewal of a hold, and says what came of it.
+async fn break_hold(client: Client, object: Object, holder: ObjectHolder) -> String {
+    match end(&client, &object, &holder, How::AfterLease).await {
         Ok(true) => format!("{} is not renewed any more", out::clean(&object.name)),
         Ok(false) => "the hold was over already".to_owned(),
         Err(failure) => failure.message,

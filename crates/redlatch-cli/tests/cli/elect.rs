@@ -87,6 +87,25 @@ async fn a_term_that_is_ended_by_force_ends_the_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_started_after_a_signal_although_the_term_is_lost() {
+    let world = World::new().await;
+    let script = format!("trap 'echo told > told' TERM; {LEADS}");
+    let args = [
+        "elect", "boss", "--lease", "3s", "--pause", "10ms", "--", "sh", "-c", &script,
+    ];
+    let child = world.start(&args);
+    let first = world.lines("started", 1).await.remove(0);
+    signal(pid_of(&child), "TERM");
+    world.lines("told", 1).await;
+    let client = world.client().await;
+    assert!(client.election("boss").force_release().await.unwrap());
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 128 + 15, "{}", ended.stderr);
+    assert!(!is_alive(&first));
+    assert_eq!(read_lines(&world.file("started")).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn observers_see_who_leads() {
     let world = World::new().await;
     let mut child = world.start(&["elect", "boss", "--observe"]);

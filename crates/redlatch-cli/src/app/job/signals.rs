@@ -14,6 +14,8 @@ const FORWARDED: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::HUP];
 #[derive(Debug)]
 pub(crate) struct Signals {
     streams: Vec<(Event, unix::Signal)>,
+    /// The first signal that asked this program to end.
+    asked_to_end: Option<Signal>,
 }
 
 /// A signal, by what it means here.
@@ -34,6 +36,7 @@ impl Signals {
         let ignored = ignored();
         let mut signals = Self {
             streams: Vec::new(),
+            asked_to_end: None,
         };
         for signal in FORWARDED {
             if ignored & bit(signal) == 0 {
@@ -65,12 +68,20 @@ impl Signals {
         poll_fn(|context| {
             for (event, stream) in &mut self.streams {
                 if let Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    if let Event::Forward(signal @ (Signal::TERM | Signal::INT)) = *event {
+                        self.asked_to_end.get_or_insert(signal);
+                    }
                     return Poll::Ready(*event);
                 }
             }
             Poll::Pending
         })
         .await
+    }
+
+    /// Returns the first TERM or INT so far. After that no command is started any more.
+    pub(crate) const fn asked_to_end(&self) -> Option<Signal> {
+        self.asked_to_end
     }
 
     /// Resolves with a signal that ends a wait. Nothing is lost if the future is dropped.

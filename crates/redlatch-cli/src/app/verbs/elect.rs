@@ -69,6 +69,9 @@ async fn campaign(
             pause = args.pause;
         }
         let mut signals = signals.lock().await;
+        if let Some(signal) = signals.asked_to_end() {
+            return Ok(code_of(signal));
+        }
         select! {
             () = sleep(pause) => {}
             signal = signals.end() => return Ok(code_of(signal)),
@@ -90,6 +93,11 @@ async fn lead(
     let led = election(client, args, patience).lead(async |term| {
         started.notify_one();
         let mut signals = signals.lock().await;
+        if let Some(signal) = signals.asked_to_end() {
+            // An earlier term was lost while its command was ending.
+            end = Some(End::Over(Ok(code_of(signal))));
+            return;
+        }
         let environment = [
             ("REDLATCH_NAME", term.name().to_owned()),
             ("REDLATCH_TOKEN", term.token().to_string()),
@@ -109,6 +117,9 @@ async fn lead(
     let waiting = async {
         loop {
             let mut signals = signals.lock().await;
+            if let Some(signal) = signals.asked_to_end() {
+                return signal;
+            }
             select! {
                 signal = signals.end() => return signal,
                 () = started.notified() => {}

@@ -148,6 +148,64 @@ async fn a_hold_ended_by_force_kills_the_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_forbidden_renewal_gives_the_command_time_to_end() {
+    let world = World::new().await;
+    let polite = "trap 'echo told > told; sleep 0.2; echo over >> told; exit 0' TERM; \
+         echo up > started; while :; do sleep 0.1; done";
+    let run = [
+        "run",
+        "--lease",
+        "12s",
+        "--kill-after",
+        "5s",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        polite,
+    ];
+    let child = world.start(&run);
+    world.lines("started", 1).await;
+    let token = world.client().await.lock("a").info().await.unwrap();
+    let token = token.unwrap().token.to_string();
+    let broken = world.redlatch(&["break", "a", "--token", &token]).await;
+    assert_eq!(broken.code, 0, "{}", broken.stderr);
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 76, "{}", ended.stderr);
+    assert!(ended.stderr.contains("exit code 0"), "{}", ended.stderr);
+    assert_eq!(read_lines(&world.file("told")), ["told", "over"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forbidden_renewal_kills_a_command_that_does_not_end_before_anybody_has_the_name() {
+    let world = World::new().await;
+    let run = [
+        "run",
+        "--lease",
+        "6s",
+        "--kill-after",
+        "1s",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        STUBBORN,
+    ];
+    let child = world.start(&run);
+    world.lines("beats", 1).await;
+    let lock = world.client().await.lock("a");
+    assert!(lock.force_release().after_lease().await.unwrap());
+    let next = world.start(&["run", "a", "--", "date", "+%s%N"]);
+    let ended = finished(child).await;
+    assert_eq!(ended.code, 76, "{}", ended.stderr);
+    assert!(ended.stderr.contains("signal 9"), "{}", ended.stderr);
+    let taken: u64 = finished(next).await.stdout.trim().parse().unwrap();
+    let beats = read_lines(&world.file("beats"));
+    let last: u64 = beats.last().unwrap().parse().unwrap();
+    assert!(last < taken, "alive {} ns after that", last - taken);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_hold_outlives_its_lease() {
     let world = World::new().await;
     let script = "sleep 3; echo done";

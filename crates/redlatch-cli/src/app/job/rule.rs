@@ -102,6 +102,15 @@ impl Rule {
         }
     }
 
+    /// Decides after the renewal of the hold was forbidden. It still lasts for `remaining`.
+    pub(super) fn forbidden(&mut self, now: Duration, remaining: Duration) -> Action {
+        if self.stage != Stage::Working || remaining.is_zero() {
+            return Action::Nothing;
+        }
+        self.cut = Some(Cut::Lost);
+        self.end(now, remaining)
+    }
+
     /// Decides after the leader of the group has ended, and left others behind.
     pub(super) fn left_behind(&mut self, now: Duration, remaining: Duration) -> Action {
         match self.stage {
@@ -188,6 +197,22 @@ mod tests {
         let mut rule = rule(None);
         assert_eq!(rule.step(s(100), s(30)), Action::Nothing);
         assert_eq!(rule.step(s(900), s(0)), Action::Kill);
+    }
+
+    #[test]
+    fn a_forbidden_renewal_gives_the_command_its_time_but_no_more_than_the_lease() {
+        let mut rule = rule(None);
+        assert_eq!(rule.forbidden(s(100), s(20)), Action::Term);
+        assert_eq!(rule.forbidden(s(101), s(19)), Action::Nothing);
+        assert_eq!(rule.step(s(104), s(16)), Action::Nothing);
+        assert_eq!(rule.step(s(105), s(15)), Action::Kill);
+        assert_eq!(rule.cut(), Some(Cut::Lost));
+        let mut late = self::rule(None);
+        assert_eq!(late.forbidden(s(100), s(2)), Action::Term);
+        assert_eq!(late.step(s(102), s(0)), Action::Kill);
+        let mut gone = self::rule(None);
+        assert_eq!(gone.forbidden(s(100), s(0)), Action::Nothing);
+        assert_eq!(gone.step(s(100), s(0)), Action::Kill);
     }
 
     #[test]

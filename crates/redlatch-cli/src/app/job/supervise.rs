@@ -1,6 +1,11 @@
 //! The command under its hold: the kill rule, signals and the end.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    future::{Future, pending, ready},
+    pin::Pin,
+    time::Duration,
+};
 
 use redlatch::{Held, HoldState, LossCause, MultiGuard, SemaphorePermit};
 use rustix::process::Signal;
@@ -31,6 +36,12 @@ pub(crate) trait Lease {
     fn remaining(&self) -> Duration;
     /// Returns why the hold is lost.
     fn cause(&self) -> Option<LossCause>;
+
+    /// Asks whether the server keeps the hold until its end, although its renewal is forbidden. If
+    /// not, somebody else may have the name already.
+    fn is_kept(&self) -> impl Future<Output = bool> {
+        ready(false)
+    }
 }
 
 macro_rules! leases {
@@ -51,6 +62,56 @@ macro_rules! leases {
 }
 
 leases!(Held, MultiGuard, SemaphorePermit);
+
+/// The time that is left of a hold, also of one whose renewal is forbidden.
+struct Rest<'a, L> {
+    lease: &'a L,
+    /// The last deadline before the loss.
+    deadline: Duration,
+    /// Asks whether the server keeps a hold that is lost.
+    look: Option<Pin<Box<dyn Future<Output = bool> + 'a>>>,
+    is_forbidden: bool,
+    is_gone: bool,
+}
+
+impl<'a, L: Lease> Rest<'a, L> {
+    fn new(lease: &'a L, now: Duration) -> Self {
+        Self {
+            lease,
+            deadline: now + lease.remaining(),
+            look: None,
+            is_forbidden: false,
+            is_gone: false,
+        }
+    }
+
+    /// Returns how long the hold lasts at `now`. Nobody else has a name whose renewal is forbidden
+    /// before the lease ends, so the last deadline counts then.
+    fn at(&mut self, now: Duration) -> Duration {
+        let remaining = self.lease.remaining();
+        if !remaining.is_zero() {
+            self.deadline = now + remaining;
+            return remaining;
+        }
+        if self.lease.cause() != Some(LossCause::Revoked) || self.is_gone {
+            return Duration::ZERO;
+        }
+        if !self.is_forbidden {
+            self.is_forbidden = true;
+            self.look = Some(Box::pin(self.lease.is_kept()));
+        }
+        self.deadline.saturating_sub(now)
+    }
+
+    /// Resolves when the server has said what it keeps. Never resolves if it is not asked.
+    async fn looked(&mut self) {
+        let Some(look) = &mut self.look else {
+            return pending().await;
+        };
+        self.is_gone = !look.await;
+        self.look = None;
+    }
+}
 
 /// Why a command was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +180,16 @@ pub(crate) async fn supervise(
     let started = clock::now();
     let mut running = Running::start(job, started + lease.remaining(), signals)?;
     let mut rule = Rule::new(job.patience, started);
+    let mut rest = Rest::new(lease, started);
     let mut killed_at = None;
     let mut told_to_end = false;
     loop {
         // The clock is read first: a deadline that is a little too early does no harm.
         let now = clock::now();
-        let remaining = lease.remaining();
+        let remaining = rest.at(now);
+        if rest.is_forbidden {
+            act(&running, rule.forbidden(now, remaining));
+        }
         act(&running, rule.step(now, remaining));
         running.resume();
         running.guard(now + remaining);
@@ -153,6 +218,7 @@ pub(crate) async fn supervise(
                 Event::Child => running.follow_stops(),
                 Event::Stop => running.stop(),
             },
+            () = rest.looked() => {}
             () = sleep(rule.pause(now, remaining)) => {}
         }
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch::{Client, Held, Lockable, LossCause, MultiGuard, Owner, Released, SemaphorePermit};
+use redlatch::{
+    Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, Released, SemaphorePermit,
+};
 use tokio::select;
 
 use crate::app::{
@@ -156,6 +158,40 @@ async fn busy(client: &Client, args: &RunArgs) -> String {
     message
 }
 
+/// Locks, as the kill rule sees them.
+struct Locks<'a>(&'a MultiGuard);
+
+impl Lease for Locks<'_> {
+    fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    fn cause(&self) -> Option<LossCause> {
+        self.0.cause()
+    }
+
+    async fn is_kept(&self) -> bool {
+        for member in self.0.members() {
+            match member.state() {
+                HoldState::Held | HoldState::Unknown => {}
+                HoldState::Lost(LossCause::Revoked) => {
+                    let client = Client::from(member.client().clone());
+                    let found = client.object(member.name()).await.ok().flatten();
+                    let owner = member.owner().to_string();
+                    let is_it = |holder: &redlatch::ObjectHolder| {
+                        holder.owner == owner && holder.token == Some(member.token())
+                    };
+                    if !found.is_some_and(|object| object.holders.iter().any(is_it)) {
+                        return false;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
 /// Runs the command under what is held.
 async fn under(
     hold: &Hold,
@@ -174,7 +210,7 @@ async fn under(
         patience,
     };
     let outcome = match hold {
-        Hold::Locks(guard) => supervise(&job, guard, signals).await?,
+        Hold::Locks(guard) => supervise(&job, &Locks(guard), signals).await?,
         Hold::Permits(permit, _) => supervise(&job, permit, signals).await?,
     };
     report.ended(&outcome);

@@ -51,6 +51,14 @@ macro_rules! builders {
                 self
             }
 
+            /// Says why they are acquired, for others to see with the permits: 1 to 256 bytes. The
+            /// note may be removed when the lease of the acquisition is over, also if the permit
+            /// was extended.
+            pub fn note(mut self, note: &str) -> Self {
+                self.0 = self.0.note(note);
+                self
+            }
+
             /// Sets how to wait. Default: the client's.
             pub fn strategy(mut self, strategy: WaitStrategy) -> Self {
                 self.0 = self.0.strategy(strategy);

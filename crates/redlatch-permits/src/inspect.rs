@@ -18,17 +18,18 @@ pub struct PermitHolder {
     /// Host, process and application of the client that took it; `None` if that client's record is
     /// gone.
     pub metadata: Option<Metadata>,
+    /// Why it holds, if it has said so with `note`.
+    pub note: Option<String>,
 }
 
 pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
     // Another version may name its holds differently.
     let holders = pool.holders(|hold| hold.id.parse().ok()).await?;
-    let holders = holders
-        .into_iter()
-        .map(|(id, hold, metadata)| PermitHolder {
-            id,
-            remaining: hold.remaining,
-            metadata,
-        });
+    let holders = holders.into_iter().map(|(id, hold, of)| PermitHolder {
+        id,
+        remaining: hold.remaining,
+        metadata: of.metadata,
+        note: of.note,
+    });
     Ok(holders.collect())
 }

@@ -27,6 +27,13 @@ macro_rules! builders {
                 self
             }
 
+            /// Says why they are acquired, for others to see with the hold: 1 to 256 bytes. See
+            /// [`Acquire::note`].
+            pub fn note(mut self, note: &str) -> Self {
+                self.0 = self.0.note(note);
+                self
+            }
+
             /// Holds the permits for `lease` from the grant: 50 ms to 365 days. The lease is not
             /// renewed; an extension moves its end.
             pub fn lease(mut self, lease: Duration) -> Self {

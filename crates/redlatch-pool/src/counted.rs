@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redlatch_core::{
     Error,
     family::{
-        AcquireRequest, Answer, AttemptId, Discipline, Key, Primitive, ReleaseReply,
+        AcquireRequest, Answer, AttemptId, Discipline, HoldNames, Key, Primitive, ReleaseReply,
         ReleaseRequest, RenewRequest, Renewed, ScriptCall, WithdrawRequest, Withdrawn,
     },
     runtime::Value,
@@ -62,6 +62,10 @@ impl Primitive for Counted {
 
     fn discipline(&self) -> Discipline {
         Discipline::Queued
+    }
+
+    fn hold_names(&self) -> HoldNames {
+        HoldNames::Attempts
     }
 
     fn form(&self) -> u64 {

@@ -33,6 +33,15 @@ pub struct Hold {
     pub remaining: Duration,
 }
 
+/// What a client has told about itself and about a hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Host, process and application. `None` if the client's record is gone.
+    pub metadata: Option<Metadata>,
+    /// Why it holds. `None` if it has not said so.
+    pub note: Option<String>,
+}
+
 impl Pool {
     /// Lists the holds for which `id` returns something, with the descriptions of their clients.
     ///
@@ -42,7 +51,7 @@ impl Pool {
     pub async fn holders<I>(
         &self,
         id: impl Fn(&Hold) -> Option<I>,
-    ) -> Result<Vec<(I, Hold, Option<Metadata>)>, Error> {
+    ) -> Result<Vec<(I, Hold, Described)>, Error> {
         let mut clients = BTreeMap::new();
         let mut holders = Vec::new();
         for hold in self.holds().await? {
@@ -53,7 +62,10 @@ impl Pool {
                 clients.insert(client.clone(), metadata);
             }
             let metadata = clients[&client].clone();
-            holders.push((id, hold, metadata));
+            let of = metadata.as_ref();
+            let name = self.name().unwrap_or_default();
+            let note = self.client().note(of, &hold.id, name, None).await?;
+            holders.push((id, hold, Described { metadata, note }));
         }
         Ok(holders)
     }

@@ -10,7 +10,7 @@ mod scripts;
 mod set;
 
 pub use acquire::{AcquirePermits, Renewed, TryAcquirePermits, TryAcquirePermitsFor};
-pub use inspect::{Hold, Totals};
+pub use inspect::{Described, Hold, Totals};
 pub use pool::{AT_ONCE, Flavour, Pool};
 pub use scripts::Verdict;
 pub use set::{SetPermits, TrySetPermits};

@@ -62,6 +62,8 @@ pub struct ReadWriteHolder {
     pub remaining: Duration,
     /// Host, process and application. `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
+    /// Why it holds, if it has said so with `note`.
+    pub note: Option<String>,
     /// The name of the hold on the server.
     pub(crate) serial: u64,
 }
@@ -98,6 +100,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
             age: age(found.now, token.as_u64()),
             remaining: client.lease_of_holder(remaining),
             metadata: None,
+            note: None,
             serial: token.as_u64(),
         });
     }
@@ -122,6 +125,7 @@ pub(crate) async fn list(client: &Client, names: &Names) -> Result<Vec<ReadWrite
         age: age(now, reader.serial),
         remaining: client.lease_of_holder(reader.remaining),
         metadata: None,
+        note: None,
         serial: reader.serial,
     }));
     Ok(all)
@@ -141,6 +145,9 @@ pub(crate) async fn holders(client: &Client, names: &Names) -> Result<Vec<ReadWr
                 metadata
             }
         };
+        let (of, token) = (holder.metadata.as_ref(), Some(holder.token));
+        let name = names.key.name();
+        holder.note = client.note(of, &holder.owner, name, token).await?;
     }
     Ok(all)
 }

@@ -17,17 +17,18 @@ pub struct PermitHolder {
     pub remaining: Duration,
     /// Host, process and application. `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
+    /// Why it holds, if it has said so with `note`.
+    pub note: Option<String>,
 }
 
 pub(crate) async fn holders(pool: &Pool) -> Result<Vec<PermitHolder>, Error> {
     let holders = pool.holders(|hold| Some(hold.id.clone())).await?;
-    let holders = holders
-        .into_iter()
-        .map(|(id, hold, metadata)| PermitHolder {
-            id,
-            permits: hold.permits,
-            remaining: hold.remaining,
-            metadata,
-        });
+    let holders = holders.into_iter().map(|(id, hold, of)| PermitHolder {
+        id,
+        permits: hold.permits,
+        remaining: hold.remaining,
+        metadata: of.metadata,
+        note: of.note,
+    });
     Ok(holders.collect())
 }

@@ -80,6 +80,7 @@ pub mod latch;
 pub mod lock;
 pub mod merging;
 pub mod multi;
+pub mod notes;
 pub mod objects;
 pub mod once;
 pub mod permits;
@@ -121,6 +122,7 @@ kinds! {
     lock,
     merging,
     multi,
+    notes,
     objects,
     once,
     permits,

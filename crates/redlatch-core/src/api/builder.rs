@@ -12,7 +12,7 @@ use std::{
 use crate::{
     Client, Durability, Error, ErrorKind, Held, Owner, WaitStrategy,
     base::primitive::Primitive,
-    engine::{AcquireOptions, OwnerChoice, Wait, invalid_lease},
+    engine::{AcquireOptions, LONGEST_NOTE, OwnerChoice, Wait, invalid_lease},
     protocol::lease::{Lease, LeaseError},
 };
 
@@ -21,6 +21,7 @@ struct Request<G> {
     source: Source<G>,
     options: AcquireOptions,
     wrong: Option<Error>,
+    wrong_note: Option<Error>,
 }
 
 /// The object or objects to acquire.
@@ -52,7 +53,20 @@ impl<G> Request<G> {
                 ..AcquireOptions::default()
             },
             wrong: None,
+            wrong_note: None,
         }
+    }
+
+    fn note(&mut self, text: &str) {
+        let is_fit = !text.is_empty() && text.len() <= LONGEST_NOTE;
+        self.options.note = is_fit.then(|| text.into());
+        self.wrong_note = (!is_fit).then(|| {
+            let message = format!(
+                "a note is 1 to {LONGEST_NOTE} bytes, and this one has {}; shorten it",
+                text.len()
+            );
+            Error::new(ErrorKind::InvalidOption, message)
+        });
     }
 
     fn lease(&mut self, lease: Result<Lease, LeaseError>) {
@@ -69,7 +83,7 @@ impl<G> Request<G> {
     where
         G: 'static,
     {
-        if let Some(error) = &self.wrong {
+        if let Some(error) = self.wrong.as_ref().or(self.wrong_note.as_ref()) {
             return Err(error.clone());
         }
         match &self.source {
@@ -140,6 +154,7 @@ impl<G> Clone for Request<G> {
             source: self.source.clone(),
             options: self.options.clone(),
             wrong: self.wrong.clone(),
+            wrong_note: self.wrong_note.clone(),
         }
     }
 }
@@ -213,6 +228,20 @@ macro_rules! acquire_options {
             /// Acquires for a fresh owner, also inside of a scope.
             pub fn fresh_owner(mut self) -> Self {
                 self.0.options.owner = OwnerChoice::Fresh;
+                self
+            }
+
+            /// Says why it is acquired, for others to see with the hold: 1 to 256 bytes. `holders()`,
+            /// `Client::objects` and the command `redlatch` show it, and so does the event
+            /// `long_wait` of those who wait. Default: no note.
+            ///
+            /// The note is written by one command after the grant, within a second at most; the
+            /// client's first note costs a second one. Without an answer the hold has no note. A
+            /// note stays on the server until a later note of the client or its
+            /// [`close`](Client::close) removes it, for an hour at most after the client's end.
+            /// It is not secret: everybody who may read the client's keys sees it.
+            pub fn note(mut self, note: &str) -> Self {
+                self.0.note(note);
                 self
             }
 

@@ -40,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) clock_allowance: Option<Duration>,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
+    pub(crate) long_wait: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) application: Option<String>,
     pub(crate) max_waiters: usize,
@@ -97,6 +98,7 @@ impl<C: From<Client>> ClientBuilder<C> {
             clock_allowance: None,
             retention: Duration::from_secs(600),
             patience: Duration::from_secs(10),
+            long_wait: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
             application: None,
             max_waiters: 100_000,
@@ -255,6 +257,22 @@ impl<C: From<Client>> ClientBuilder<C> {
             return self.refuse(out_of_bounds("patience", "100 ms to 1 day"));
         }
         self.config.patience = patience;
+        self
+    }
+
+    /// Sets after which time an acquisition that waits is told in the log, once: 10 ms to 365 days.
+    /// Default: 5 s.
+    ///
+    /// The event `long_wait` has the holder with application, host, process and note, for which the
+    /// client sends one or two commands. If another owner of the same client holds the name, the
+    /// event is `waits_for_itself`. An acquisition learns who holds the name when it asks the
+    /// server, so the event may be two seconds late.
+    #[must_use]
+    pub fn long_wait(mut self, wait: Duration) -> Self {
+        if wait < Duration::from_millis(10) || wait > Lease::MAX {
+            return self.refuse(out_of_bounds("long_wait", "10 ms to 365 days"));
+        }
+        self.config.long_wait = wait;
         self
     }
 

@@ -28,8 +28,8 @@ impl<C: From<Client>> ClientBuilder<C> {
     ///
     /// Parameters set options of the client: `redis://host?prefix=shop&lease=10s`. Their names are
     /// those of the builder's methods: `prefix`, `lease` (for [`default_lease`]), `application`,
-    /// `client_name`, `patience`, `connect_timeout`, `token_retention`, `server_clock_allowance`,
-    /// `max_waiters`, `self_check`. Spans have a unit: `500ms`, `30s`, `5m`, `2h`, `7d`. A method
+    /// `client_name`, `patience`, `long_wait`, `connect_timeout`, `token_retention`,
+    /// `server_clock_allowance`, `max_waiters`, `self_check`. Spans have a unit: `500ms`, `30s`, `5m`, `2h`, `7d`. A method
     /// of the builder that is called later has the last word. Parameters that redlatch does not
     /// know, as those of another library in a shared address, have no effect and cause a warning.
     ///
@@ -82,6 +82,7 @@ impl<C: From<Client>> ClientBuilder<C> {
         match setting {
             Setting::Lease => self.default_lease(span),
             Setting::Patience => self.patience(span),
+            Setting::LongWait => self.long_wait(span),
             Setting::ConnectTimeout => self.connect_timeout(span),
             Setting::TokenRetention => self.token_retention(span),
             _ => self.server_clock_allowance(span),

@@ -109,6 +109,7 @@ impl Client {
             trust: trust(config.trust, rules),
             retention: config.retention,
             patience: config.patience,
+            long_wait: config.long_wait,
             max_waiters: config.max_waiters,
             rules,
             holds: Holds::default(),

@@ -85,11 +85,28 @@ pub(crate) fn begun(primitive: &dyn Primitive) {
 }
 
 /// Tells that an acquisition waits for long for a hold of another client.
-pub(crate) fn long_wait(labels: &Labels, name: &str, holder: &str, waited: Duration) {
+///
+/// `of` describes that client, and the note says why it holds; both may be unknown.
+pub(crate) fn long_wait(
+    labels: &Labels,
+    name: &str,
+    holder: &str,
+    (of, note): (Option<Described<'_>>, Option<String>),
+    waited: Duration,
+) {
     tracing::info!(
         target: "redlatch", event = "long_wait", kind = labels.kind, class = &*labels.class, %name, holder,
-        seconds = waited.as_secs_f64(), "waiting for a name that another client holds"
+        application = of.map(|of| of.application), host = of.map(|of| of.host), pid = of.map(|of| of.pid),
+        note, seconds = waited.as_secs_f64(), "waiting for a name that another client holds"
     );
+}
+
+/// The description of a client, for an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Described<'a> {
+    pub(crate) application: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) pid: u32,
 }
 
 /// Opens the span of one wait for the end of a phase.

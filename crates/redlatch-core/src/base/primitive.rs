@@ -41,6 +41,11 @@ pub trait Primitive: Send + Sync + fmt::Debug + 'static {
         0
     }
 
+    /// Returns what inspection names the holds of this object after.
+    fn hold_names(&self) -> HoldNames {
+        HoldNames::Owners
+    }
+
     /// Returns the side of the object that this primitive acquires.
     fn side(&self) -> Side {
         Side::Exclusive
@@ -322,6 +327,15 @@ pub enum Renewed {
     Late,
     /// The hold has ended.
     Lost(LossCause),
+}
+
+/// What inspection names holds after. Both have the form `<client>:<n>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldNames {
+    /// The owner.
+    Owners,
+    /// The attempt that acquired them.
+    Attempts,
 }
 
 impl Renewed {

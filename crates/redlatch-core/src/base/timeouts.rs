@@ -114,9 +114,6 @@ pub(crate) const SHORT_CONNECTION: Duration = secs(1);
 /// being read.
 pub(crate) const STOOD_STILL: Duration = millis(100);
 
-/// A wait this long for a name that another owner of the same client holds causes a warning.
-pub(crate) const SELF_WAIT: Duration = secs(5);
-
 // Pauses between attempts. All grow by a factor and vary at random, so that clients do not act in
 // step.
 

@@ -20,7 +20,6 @@ use crate::{
         primitive::{AcquireRequest, Primitive, Side},
         rules::Rule,
         script::{CallOutcome, Failure, ScriptCall},
-        timeouts,
     },
     engine::{
         context::{Waited, WaiterTicket},
@@ -98,7 +97,11 @@ impl Client {
                 () = self.closing() => Err(self.closed()),
             }
         };
-        acquiring.instrument(span).await
+        let held = acquiring.instrument(span).await?;
+        if let (Some(held), Some(note)) = (&held, &options.note) {
+            Box::pin(held.put_note(note)).await;
+        }
+        Ok(held)
     }
 }
 
@@ -160,7 +163,7 @@ impl<'a> Run<'a> {
             trouble: Trouble::default(),
             log: Log {
                 started: now,
-                warn_at: Some(now + timeouts::SELF_WAIT),
+                warn_at: Some(now + client.0.long_wait),
                 requests: 0,
                 blocked: false,
                 waiting: None,

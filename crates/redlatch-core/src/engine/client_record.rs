@@ -9,8 +9,9 @@ use std::{
 
 use serde_json::{Value as Json, json};
 
+use super::notes::{Note, Notes};
 use crate::{
-    Error, ErrorKind,
+    Error, ErrorKind, Token,
     base::{owner::ClientId, timeouts},
     net::{LinkClass, Net},
     protocol::{
@@ -32,6 +33,8 @@ pub struct Metadata {
     pub application: String,
     /// Server time at which the client connected, in milliseconds since the epoch.
     pub connected_at: u64,
+    /// Whether the client has written notes. Without that, nobody asks for them.
+    pub(crate) has_notes: bool,
 }
 
 impl Metadata {
@@ -41,11 +44,16 @@ impl Metadata {
             pid: std::process::id(),
             application: application.or_else(executable).unwrap_or_default(),
             connected_at: 0,
+            has_notes: false,
         }
     }
 
     fn to_json(&self) -> String {
-        json!({ "host": self.host, "pid": self.pid, "app": self.application, "since": self.connected_at }).to_string()
+        let mut json = json!({ "host": self.host, "pid": self.pid, "app": self.application, "since": self.connected_at });
+        if self.has_notes {
+            json["notes"] = true.into();
+        }
+        json.to_string()
     }
 
     fn from_json(text: &str) -> Option<Self> {
@@ -55,6 +63,7 @@ impl Metadata {
             pid: u32::try_from(json.get("pid")?.as_u64()?).ok()?,
             application: json.get("app")?.as_str()?.to_owned(),
             connected_at: json.get("since")?.as_u64()?,
+            has_notes: json.get("notes").is_some_and(|notes| notes == true),
         })
     }
 }
@@ -85,7 +94,8 @@ pub(crate) struct ClientRecord {
     record: String,
     slot: u16,
     metadata: Metadata,
-    text: OnceLock<String>,
+    connected_at: OnceLock<u64>,
+    notes: Notes,
 }
 
 impl ClientRecord {
@@ -96,7 +106,8 @@ impl ClientRecord {
             record,
             slot,
             metadata,
-            text: OnceLock::new(),
+            connected_at: OnceLock::new(),
+            notes: Notes::new(prefix),
         }
     }
 
@@ -119,14 +130,13 @@ impl ClientRecord {
     ) -> Result<(), Error> {
         let ttl = span.as_millis().to_string();
         let session = net.session(self.slot, LinkClass::Command, deadline).await?;
-        let text = self.text.get_or_init(|| {
-            let connected_at = session.millis(net.world.now());
-            Metadata {
-                connected_at,
-                ..self.metadata.clone()
-            }
-            .to_json()
-        });
+        let connected_at = || session.millis(net.world.now());
+        let text = Metadata {
+            connected_at: *self.connected_at.get_or_init(connected_at),
+            has_notes: self.notes.are_used(),
+            ..self.metadata.clone()
+        }
+        .to_json();
         let set = Command::new("SET")
             .arg(&self.record)
             .arg(text)
@@ -135,13 +145,42 @@ impl ClientRecord {
         net.ask(self.slot, set, deadline).await.map(drop)
     }
 
-    /// Removes the record. If that fails, the record expires.
+    /// Writes the note of a hold. A note that cannot be written is missing, and no failure.
+    pub(super) async fn note(&self, net: &Net, note: Note<'_>, deadline: Moment) {
+        let written = async {
+            if self.notes.begin() {
+                self.announce(net, deadline).await?;
+            }
+            self.notes.put(net, note, deadline).await
+        };
+        if let Err(error) = written.await {
+            tracing::debug!(target: "redlatch", %error, "the note of a hold was not written");
+        }
+    }
+
+    /// Reads the note of a hold, whose client has the description `of`. Costs one command, and none
+    /// for a client that has never written a note.
+    pub(crate) async fn read_note(
+        &self,
+        net: &Net,
+        of: Option<&Metadata>,
+        hold: (&str, &str),
+        token: Option<Token>,
+        deadline: Moment,
+    ) -> Result<Option<String>, Error> {
+        if !of.is_some_and(|of| of.has_notes) {
+            return Ok(None);
+        }
+        self.notes.read(net, hold, token, deadline).await
+    }
+
+    /// Removes the record and the notes. If that fails, they expire.
     pub(crate) async fn withdraw(&self, net: &Net) {
         let deadline = net.world.now() + timeouts::RECORD_WRITE;
-        if let Err(error) = net
-            .ask(self.slot, Command::new("DEL").arg(&self.record), deadline)
-            .await
-        {
+        let command = Command::new("DEL").arg(&self.record);
+        let notes = self.notes.take().into_iter();
+        let command = notes.fold(command, |command, note| command.arg(note));
+        if let Err(error) = net.ask(self.slot, command, deadline).await {
             tracing::debug!(target: "redlatch", %error, "the client's record stays until its time is up");
         }
     }
@@ -166,7 +205,11 @@ impl ClientRecord {
                 () = net.world.runtime.sleep_until(next) => {}
             }
             let deadline = net.world.now() + timeouts::RECORD_WRITE;
-            pause = match self.announce(&net, deadline).await {
+            let renewed = async {
+                self.announce(&net, deadline).await?;
+                self.notes.renew(&net, self.slot, deadline).await
+            };
+            pause = match renewed.await {
                 Ok(()) => timeouts::RECORD_TTL / 3,
                 Err(error) => {
                     tracing::debug!(target: "redlatch", %error, "the client's record was not renewed");

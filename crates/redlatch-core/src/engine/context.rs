@@ -13,11 +13,13 @@ use tokio::{
     select,
     sync::{Notify, watch},
 };
+use tracing::{Instrument, Span};
 
 use crate::{
     Error, ErrorKind, Owner,
     base::{
         life::Life,
+        observe::{self, Described, Labels},
         owner::{ClientId, Numbers},
         primitive::Grant,
         rules::{Rule, Rules},
@@ -54,6 +56,7 @@ pub(crate) struct Core {
     pub(crate) trust: Trust,
     pub(crate) retention: Duration,
     pub(crate) patience: Duration,
+    pub(crate) long_wait: Duration,
     pub(crate) max_waiters: usize,
     pub(crate) rules: Rules,
     pub(crate) record: Arc<ClientRecord>,
@@ -311,6 +314,35 @@ impl Client {
     /// Notifies `close` that the last guard of a hold, or an acquisition, has gone.
     pub(crate) fn quieter(&self) {
         self.0.quieter.notify_waiters();
+    }
+
+    /// Tells of a long wait, with what the server knows about the holder. Does not delay the waiter.
+    pub(crate) fn tell_long_wait(
+        &self,
+        labels: Labels,
+        name: &str,
+        holder: &str,
+        waited: Duration,
+    ) {
+        // The task keeps no client alive.
+        let (net, record) = (Arc::clone(&self.0.net), Arc::clone(&self.0.record));
+        let (name, holder) = (name.to_owned(), holder.to_owned());
+        let deadline = self.now() + timeouts::RECORD_WRITE;
+        let tell = async move {
+            let of = record.read(&net, &holder, deadline).await;
+            let of = of.unwrap_or_default();
+            let hold = (holder.as_str(), name.as_str());
+            let note = record.read_note(&net, of.as_ref(), hold, None, deadline);
+            let note = note.await.unwrap_or_default();
+            let of = of.as_ref().map(|of| Described {
+                application: &of.application,
+                host: &of.host,
+                pid: of.pid,
+            });
+            observe::long_wait(&labels, &name, &holder, (of, note), waited);
+        };
+        let tell = tell.instrument(Span::current());
+        self.runtime().spawn("long wait", Box::pin(tell));
     }
 
     pub(crate) fn resolve(&self, choice: &OwnerChoice) -> Result<(Owner, Standing), Error> {

@@ -67,14 +67,20 @@ impl Client {
             standing,
             lease: options.lease.unwrap_or_else(|| self.default_lease()),
         };
-        select! {
+        let together = select! {
             biased;
             result = group.ask() => match result {
                 Ok(Together::Granted(_)) if self.is_closing() => Err(self.closed()),
                 result => result,
             },
             () = self.closing() => Err(self.closed()),
+        }?;
+        if let (Together::Granted(holds), Some(note)) = (&together, &options.note) {
+            for held in holds {
+                Box::pin(held.put_note(note)).await;
+            }
         }
+        Ok(together)
     }
 }
 

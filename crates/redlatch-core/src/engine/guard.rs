@@ -5,20 +5,23 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
     time::Duration,
 };
 
-use super::{Hold, PendingRelease, Released, context::ReleaseTicket, release, shares::Delivered};
+use super::{
+    Hold, PendingRelease, Released, context::ReleaseTicket, notes::Note, release, shares::Delivered,
+};
 use crate::{
     Client, Error, LossCause, Owner,
     base::{
         owner::AttemptId,
-        primitive::{Grant, Primitive, Renewed, Token},
+        primitive::{Grant, HoldNames, Primitive, Renewed, Token},
         rules::Rule,
+        timeouts,
     },
     net::{Answered, Repeated},
     protocol::{
@@ -405,6 +408,30 @@ impl Held {
             client.enqueue_release(stop);
         }
         (self.attempt(), act_before)
+    }
+
+    /// Writes a note about the hold, within a second and a part of the lease. See
+    /// [`ClientRecord::note`](super::client_record::ClientRecord).
+    pub(super) async fn put_note(&self, text: &str) {
+        let primitive = self.hold.primitive();
+        let attempt = self.attempt();
+        let holder = match primitive.hold_names() {
+            HoldNames::Owners => self.owner().to_string(),
+            HoldNames::Attempts => attempt.to_string(),
+        };
+        let client = self.hold.client();
+        let lease = self.remaining();
+        let hold: Weak<Hold> = Arc::downgrade(&self.hold);
+        let note = Note {
+            holder: &holder,
+            name: primitive.name(),
+            token: self.token,
+            text,
+            lease,
+            hold,
+        };
+        let deadline = client.now() + timeouts::RECORD_WRITE.min(lease / 4);
+        client.0.record.note(client.net(), note, deadline).await;
     }
 
     /// Returns the last server time at which a copy of its acquire may act, if copies may be in

@@ -1,6 +1,6 @@
 //! The options of an acquisition.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     Durability, Owner,
@@ -27,6 +27,8 @@ pub struct AcquireOptions {
     pub max_hold: Option<Duration>,
     /// The durability that the grant and each renewal need before they count.
     pub durability: Durability,
+    /// Why the caller acquires it, for others to see.
+    pub note: Option<Arc<str>>,
 }
 
 impl Default for AcquireOptions {
@@ -38,6 +40,7 @@ impl Default for AcquireOptions {
             strategy: None,
             max_hold: None,
             durability: Durability::Master,
+            note: None,
         }
     }
 }

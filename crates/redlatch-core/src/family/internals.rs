@@ -145,6 +145,26 @@ pub trait Internals {
         }
     }
 
+    /// Reads the note of a hold, named as inspection does, of the object called `name`. `of` is the
+    /// description of its client. Costs one command, and none for a client without notes.
+    fn note(
+        &self,
+        of: Option<&Metadata>,
+        holder: &str,
+        name: &str,
+        token: Option<Token>,
+    ) -> impl Future<Output = Result<Option<String>, Error>> + Send {
+        let client = self.client();
+        async move {
+            client.check_process()?;
+            let deadline = client.now() + client.patience();
+            let (net, record) = (client.net(), &client.0.record);
+            record
+                .read_note(net, of, (holder, name), token, deadline)
+                .await
+        }
+    }
+
     /// Asks each server in use for `INFO` and for its time. Costs six commands per server.
     fn ask_servers(&self) -> impl Future<Output = Result<Vec<ServerAnswers>, Error>> + Send {
         let client = self.client();

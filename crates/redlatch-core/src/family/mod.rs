@@ -18,7 +18,7 @@ pub use crate::{
         observe::{RunEnded, TermEvent},
         owner::AttemptId,
         primitive::{
-            AcquireRequest, Answer, AnswerForAll, Force, Grant, Primitive, ReleaseReply,
+            AcquireRequest, Answer, AnswerForAll, Force, Grant, HoldNames, Primitive, ReleaseReply,
             ReleaseRequest, RenewRequest, Renewed, Side, Waiting, Withdraw, WithdrawRequest,
             Withdrawn, loss,
         },

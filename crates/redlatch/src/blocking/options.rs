@@ -12,6 +12,7 @@ pub(super) struct Options {
     pub(super) durability: Option<Durability>,
     pub(super) owner: Option<Owner>,
     pub(super) strategy: Option<WaitStrategy>,
+    pub(super) note: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,9 @@ macro_rules! tuned {
                 if let Some(strategy) = options.strategy {
                     self = self.strategy(strategy);
                 }
+                if let Some(note) = &options.note {
+                    self = self.note(note);
+                }
                 self
             }
         }
@@ -69,6 +73,9 @@ macro_rules! tuned_permits {
                 }
                 if let Some(strategy) = options.strategy {
                     self = self.strategy(strategy);
+                }
+                if let Some(note) = &options.note {
+                    self = self.note(note);
                 }
                 self
             }
@@ -104,6 +111,14 @@ macro_rules! lease_options {
         #[must_use]
         pub const fn max_hold(mut self, max: Duration) -> Self {
             self.options.max_hold = Some(max);
+            self
+        }
+
+        /// Says why this handle acquires, for others to see with its holds: 1 to 256 bytes. See
+        /// [`Acquire::note`](crate::Acquire::note).
+        #[must_use]
+        pub fn note(mut self, note: &str) -> Self {
+            self.options.note = Some(note.to_owned());
             self
         }
 

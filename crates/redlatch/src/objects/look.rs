@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_core::{
     Error, ErrorKind, Metadata,
     exclusive::LockInfo,
-    family::{Name, is_of_one_object, stored_kind},
+    family::{Internals, Name, is_of_one_object, stored_kind},
 };
 
 use super::{Object, ObjectHolder, ObjectKind, ObjectState, Records};
@@ -118,13 +118,17 @@ impl Look<'_> {
         let Some(info) = info else {
             return Ok(None);
         };
+        let metadata = self.records.of(&info.owner).await?;
+        let (of, token) = (metadata.as_ref(), Some(info.token));
+        let core: &redlatch_core::Client = self.client;
         let holder = ObjectHolder {
             access: None,
             permits: None,
             token: Some(info.token),
             age: Some(info.age),
             remaining: info.remaining,
-            metadata: self.records.of(&info.owner).await?,
+            note: core.note(of, &info.owner, self.name, token).await?,
+            metadata,
             owner: info.owner,
         };
         Ok(Some(self.object(vec![holder], info.waiters, state)))
@@ -143,6 +147,7 @@ impl Look<'_> {
             age: Some(holder.age),
             remaining: holder.remaining,
             metadata: holder.metadata,
+            note: holder.note,
         });
         let holders: Vec<_> = holders.collect();
         if holders.is_empty() && waiters == 0 {
@@ -155,8 +160,14 @@ impl Look<'_> {
         let semaphore = self.client.semaphore(self.name);
         let totals = semaphore.totals().await?;
         let holders = semaphore.holders().await?.into_iter();
-        let holders =
-            holders.map(|held| permit(held.id, held.permits, held.remaining, held.metadata));
+        let holders = holders.map(|held| {
+            permit(
+                held.id,
+                held.permits,
+                held.remaining,
+                (held.metadata, held.note),
+            )
+        });
         let state = permits(totals.permits, totals.available);
         Ok(self.object(holders.collect(), totals.waiters, state))
     }
@@ -165,8 +176,14 @@ impl Look<'_> {
         let semaphore = self.client.permit_expirable_semaphore(self.name);
         let totals = semaphore.totals().await?;
         let holders = semaphore.holders().await?.into_iter();
-        let holders =
-            holders.map(|held| permit(held.id.to_string(), 1, held.remaining, held.metadata));
+        let holders = holders.map(|held| {
+            permit(
+                held.id.to_string(),
+                1,
+                held.remaining,
+                (held.metadata, held.note),
+            )
+        });
         let state = permits(totals.permits, totals.available);
         Ok(self.object(holders.collect(), totals.waiters, state))
     }
@@ -184,6 +201,7 @@ impl Look<'_> {
                 age: None,
                 remaining: holder.remaining,
                 metadata: self.records.of(&holder.owner).await?,
+                note: None,
                 owner: holder.owner,
             });
             running = Some(holder.slot);
@@ -212,7 +230,7 @@ fn permit(
     owner: String,
     permits: u32,
     remaining: Duration,
-    metadata: Option<Metadata>,
+    (metadata, note): (Option<Metadata>, Option<String>),
 ) -> ObjectHolder {
     ObjectHolder {
         owner,
@@ -222,5 +240,6 @@ fn permit(
         age: None,
         remaining,
         metadata,
+        note,
     }
 }

@@ -96,6 +96,8 @@ pub struct ObjectHolder {
     pub remaining: Duration,
     /// Host, process and application; `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
+    /// Why it holds, if it has said so with `note`.
+    pub note: Option<String>,
 }
 
 /// The objects of all kinds, found in bounded steps. A stream; see [`Client::objects`].

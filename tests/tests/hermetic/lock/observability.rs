@@ -153,16 +153,34 @@ async fn long_wait_names_its_holder() {
     let guard = tracing::subscriber::set_default(subscriber);
     tracing::callsite::rebuild_interest_cache();
     let backend = Backend::embedded();
-    let (holder, waiter) = (backend.client().await, backend.client().await);
-    let held = holder.lock("x").lock().await.unwrap();
+    let holder = backend.builder().application("importer").connect();
+    let holder = holder.await.unwrap();
+    let waiter = backend.builder().long_wait(1_000 * MS).connect();
+    let waiter = waiter.await.unwrap();
+    let held = holder.lock("x").lock().note("db upgrade").await.unwrap();
     let other = waiter.lock("x");
-    assert!(other.try_lock_for(20_000 * MS).await.unwrap().is_none());
+    assert!(other.try_lock_for(900 * MS).await.unwrap().is_none());
+    assert!(!log.text().contains("long_wait"), "{}", log.text());
+    assert!(other.try_lock_for(4_000 * MS).await.unwrap().is_none());
+    backend.pass(100 * MS).await;
     drop((guard, second));
     let text = log.text();
     let owner = held.owner();
     assert!(text.contains(&format!("blocked_by=\"{owner}\"")), "{text}");
-    let event = format!("event=\"long_wait\" kind=\"lock\" class=\"\" name=x holder=\"{owner}\"");
+    let pid = std::process::id();
+    let event = format!(
+        "event=\"long_wait\" kind=\"lock\" class=\"\" name=x holder=\"{owner}\" application=\"importer\""
+    );
     assert_eq!(text.matches(&event).count(), 1, "{text}");
+    let of = format!("pid={pid} note=\"db upgrade\" seconds=");
+    assert_eq!(text.matches(&of).count(), 1, "{text}");
+    for wrong in [Duration::ZERO, Duration::from_secs(366 * 86_400)] {
+        let wrong = backend.builder().long_wait(wrong).connect().await;
+        assert_eq!(
+            wrong.unwrap_err().kind(),
+            redlatch::ErrorKind::InvalidOption
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -245,7 +245,8 @@ impl Run<'_> {
         if ClientId::of_owner(holder).is_some_and(|client| client == *self.owner.client()) {
             observe::waits_for_itself(&labels, name, holder);
         } else {
-            observe::long_wait(&labels, name, holder, now - self.log.started);
+            let waited = now - self.log.started;
+            self.client.tell_long_wait(labels, name, holder, waited);
         }
     }
 

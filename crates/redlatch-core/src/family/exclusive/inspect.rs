@@ -48,6 +48,8 @@ pub struct Holder {
     pub info: LockInfo,
     /// Host, process and application; `None` if the client's record is gone.
     pub metadata: Option<Metadata>,
+    /// Why it holds, if it has said so with `note`.
+    pub note: Option<String>,
 }
 
 pub(super) async fn info(
@@ -64,7 +66,13 @@ pub(super) async fn info(
 
 pub(super) async fn holder(client: &Client, info: LockInfo) -> Result<Holder, Error> {
     let metadata = client.metadata(&info.owner).await?;
-    Ok(Holder { info, metadata })
+    let (of, token) = (metadata.as_ref(), Some(info.token));
+    let note = client.note(of, &info.owner, &info.name, token).await?;
+    Ok(Holder {
+        info,
+        metadata,
+        note,
+    })
 }
 
 async fn inspected(client: &Client, kind: &'static Kind, key: &Key) -> Result<Inspected, Error> {

@@ -12,6 +12,12 @@ pub mod runtime;
 #[doc(hidden)]
 pub mod transport;
 
+/// A recorder of holds, for `redlatch timeline`.
+#[cfg(feature = "record")]
+pub mod record {
+    pub use crate::base::observe::record::Recorder;
+}
+
 pub use api::{
     builder::{Acquire, TryAcquire, TryAcquireFor},
     client::Tables,

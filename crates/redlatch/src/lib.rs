@@ -28,6 +28,9 @@ pub use redlatch_compat as compat;
 #[cfg(feature = "fence")]
 pub use redlatch_fence as fence;
 
+#[cfg(feature = "record")]
+pub use redlatch_core::record;
+
 pub use client::{Client, ClientBuilder};
 pub use objects::{Object, ObjectHolder, ObjectKind, ObjectState, Objects};
 #[doc(inline)]

@@ -11,6 +11,7 @@ mod killing;
 mod manual;
 mod once;
 mod operate;
+mod record;
 mod run;
 mod see;
 mod signals;

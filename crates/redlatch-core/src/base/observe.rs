@@ -1,6 +1,8 @@
 //! All events, spans and metrics of the family. `docs/OBSERVABILITY.md` lists them.
 
 mod meter;
+#[cfg(feature = "record")]
+pub(crate) mod record;
 
 use std::{fmt, time::Duration};
 
@@ -225,6 +227,13 @@ pub(crate) fn renewed(labels: &Labels, late: bool) {
     meter::count("redlatch_renewals_total", labels);
     if late {
         meter::count("redlatch_late_renewals_total", labels);
+    }
+}
+
+/// Tells of a renewal in the span of its hold, if there is one.
+pub(crate) fn hold_renewed(span: Option<&Span>) {
+    if let Some(span) = span {
+        tracing::trace!(target: "redlatch", parent: span, event = "renewed", "a hold was renewed");
     }
 }
 

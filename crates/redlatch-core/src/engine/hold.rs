@@ -130,6 +130,11 @@ impl Hold {
         hold
     }
 
+    /// Returns its span, unless the tracing subscriber ignores that.
+    pub(crate) fn span(&self) -> Option<&Span> {
+        self.span.as_deref()
+    }
+
     fn begin(client: &Client, granted: &Granted<'_>) -> Arc<Self> {
         let local_lease = LocalLease::new(client.trust(), granted.sent, granted.span);
         observe::begun(granted.primitive.as_ref());

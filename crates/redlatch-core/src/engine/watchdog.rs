@@ -369,6 +369,7 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
             let left = hold.valid_until() - now;
             observe::renewed(&hold.labels(), left < *span / 3);
             hold.renewed(sent, now, *span, *span);
+            observe::hold_renewed(hold.span());
         }
         Ok(Renewed::Lost(cause)) => hold.over(cause),
         Ok(Renewed::Late) => failed(hold, "it came too late to act"),

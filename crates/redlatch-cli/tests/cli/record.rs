@@ -1,0 +1,75 @@
+//! A program's own recording of its holds, drawn by `redlatch timeline`.
+
+use std::{fs::File, time::Duration};
+
+use redlatch::record::Recorder;
+use tracing_subscriber::{
+    filter::Targets,
+    layer::{Layer, SubscriberExt},
+    registry,
+};
+
+use crate::support::{World, read_lines};
+
+/// One thread: what the client does in the background is then recorded as well.
+#[tokio::test]
+async fn recorded_holds_are_drawn_with_renewals_losses_and_ends() {
+    let world = World::new().await;
+    let file = File::create(world.file("holds.jsonl")).unwrap();
+    let only = Targets::new().with_target("redlatch", tracing::Level::TRACE);
+    let recorder = Recorder::new(file).application("indexer");
+    let guard = tracing::subscriber::set_default(registry().with(recorder.with_filter(only)));
+    // With a single subscriber, tracing asks the one of the thread that comes to a call site first,
+    // which is that of another test. With two it asks all.
+    let second = tracing::Dispatch::new(registry());
+    tracing::callsite::rebuild_interest_cache();
+
+    let client = world.client().await;
+    let second_long = Duration::from_secs(1);
+    let renewed = client.lock("a").lock().renewed_lease(second_long);
+    let renewed = renewed.await.unwrap();
+    let short = Duration::from_millis(100);
+    let lost = client.fair_lock("b").lock().lease(short).await.unwrap();
+    lost.lost().await;
+    let has = |event: &str| {
+        let event = format!("\"event\":\"{event}\"");
+        let lines = read_lines(&world.file("holds.jsonl"));
+        lines.iter().any(|line| line.contains(&event))
+    };
+    while !has("renewed") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (kept, gone) = (renewed.token(), lost.token());
+    renewed.release().await.unwrap();
+    drop(lost);
+    drop((guard, second));
+
+    let lines = read_lines(&world.file("holds.jsonl"));
+    let of = |token: redlatch::Token, event: &str| {
+        let (token, event) = (
+            format!("\"token\":{token}"),
+            format!("\"event\":\"{event}\""),
+        );
+        let is_it = |line: &&String| line.contains(&token) && line.contains(&event);
+        lines
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("{event} of {token} in {lines:#?}"))
+    };
+    for event in ["held", "renewed", "gone"] {
+        assert!(of(kept, event).contains("\"application\":\"indexer\""));
+    }
+    assert!(of(gone, "lost").contains("\"cause\":\"expired\""));
+    of(gone, "gone");
+
+    let drawn = world
+        .redlatch(&["timeline", "holds.jsonl", "-o", "page.html"])
+        .await;
+    assert_eq!((drawn.code, drawn.stderr.as_str()), (0, ""));
+    let page = std::fs::read_to_string(world.file("page.html")).unwrap();
+    for token in [kept, gone] {
+        assert!(page.contains(&format!("\"token\":\"{token}\"")), "{token}");
+    }
+    assert!(page.contains("indexer (pid "));
+    assert!(page.contains("\"expired\""));
+}

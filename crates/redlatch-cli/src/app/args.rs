@@ -127,6 +127,12 @@ pub(crate) struct RunArgs {
     pub(crate) of: Option<u32>,
     #[command(flatten)]
     pub(crate) kill: KillArgs,
+    /// Why, for others to see with the hold; 1 to 256 bytes.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// After waiting that long, say on the standard error who has the names. Default: never.
+    #[arg(long, value_name = "SPAN", value_parser = parse)]
+    pub(crate) long_wait: Option<Duration>,
     /// Exit with CODE instead of 75 if a name is taken.
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(crate) busy_code: Option<u8>,

@@ -72,6 +72,8 @@ impl From<Error> for Failure {
             ErrorKind::InvalidName | ErrorKind::InvalidLease | ErrorKind::InvalidOption => {
                 (USAGE, "see redlatch help")
             }
+            // The text itself says what to do.
+            ErrorKind::WrongKind if error.to_string().contains("another program") => (USAGE, ""),
             ErrorKind::WrongKind => (
                 USAGE,
                 "use another name, or the option of that kind: --fair, --read, --write, --permits",

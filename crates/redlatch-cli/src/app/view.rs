@@ -51,6 +51,8 @@ pub(crate) struct HolderView {
     host: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -139,6 +141,7 @@ impl HolderView {
             application: of.map(|of| of.application.clone()),
             host: of.map(|of| of.host.clone()),
             pid: of.map(|of| of.pid),
+            note: holder.note.clone(),
         }
     }
 }
@@ -220,11 +223,15 @@ pub(crate) fn rows(object: &Object, long: bool) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Says who a holder is: application, process and host, or else its owner.
+/// Says who a holder is: application, process and host, or else its owner; and why it holds.
 pub(crate) fn who(holder: &ObjectHolder) -> String {
-    match &holder.metadata {
+    let who = match &holder.metadata {
         Some(of) => clean(&of.to_string()),
         None => format!("client {}", clean(&holder.owner)),
+    };
+    match &holder.note {
+        Some(note) => format!("{who}: {}", clean(note)),
+        None => who,
     }
 }
 

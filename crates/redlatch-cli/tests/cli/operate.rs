@@ -27,14 +27,11 @@ async fn a_hold_lasts_without_its_process_until_its_handle_releases_it() {
             "{holder:?}"
         );
         let of = holder.metadata.as_ref().unwrap();
-        assert!(of.application.starts_with("db upgrade"), "{of}");
+        assert!(of.application.starts_with("redlatch hold"), "{of}");
+        assert_eq!(holder.note.as_deref(), Some("db upgrade"));
         let busy = world.redlatch(&args).await;
         assert_eq!(busy.code, 75);
-        assert!(
-            busy.stderr.contains("is held by db upgrade"),
-            "{}",
-            busy.stderr
-        );
+        assert!(busy.stderr.contains("): db upgrade"), "{}", busy.stderr);
 
         let released = world.redlatch(&["release", handle]).await;
         assert_eq!((released.code, released.stderr.as_str()), (0, ""));
@@ -42,6 +39,38 @@ async fn a_hold_lasts_without_its_process_until_its_handle_releases_it() {
         let again = world.redlatch(&["release", handle]).await;
         assert_eq!(again.code, 76, "{}", again.stderr);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_note_of_run_is_shown_by_all_who_look() {
+    let world = World::new().await;
+    let script = "echo up > started; while [ ! -e stop ]; do sleep 0.05; done";
+    let run = ["run", "--note", "release 7", "a", "--", "sh", "-c", script];
+    let child = world.start(&run);
+    world.lines("started", 1).await;
+    for look in [&["ls"][..], &["show", "a"], &["wait", "a", "-w", "0s"]] {
+        let seen = world.redlatch(look).await;
+        let text = format!("{}{}", seen.stdout, seen.stderr);
+        assert!(text.contains("): release 7"), "{look:?}: {text}");
+    }
+    let json = world.redlatch(&["ls", "--json"]).await.stdout;
+    assert!(json.contains("\"note\":\"release 7\""), "{json}");
+    let busy = world.redlatch(&["run", "-n", "a", "--", "true"]).await;
+    assert_eq!(busy.code, 75);
+    assert!(busy.stderr.contains("): release 7"), "{}", busy.stderr);
+    let long = ["run", "-w", "1s", "--long-wait", "10ms", "a", "--", "true"];
+    let long = world.redlatch(&long).await;
+    assert_eq!(long.code, 75);
+    let told = "waiting for 0.0s already; a is held by sh (pid ";
+    assert!(long.stderr.contains(told), "{}", long.stderr);
+    std::fs::write(world.file("stop"), "").unwrap();
+    assert_eq!(finished(child).await.code, 0);
+    let note = "x".repeat(257);
+    let wrong = world
+        .redlatch(&["run", "--note", &note, "a", "--", "true"])
+        .await;
+    assert_eq!(wrong.code, 64, "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("1 to 256 bytes"), "{}", wrong.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

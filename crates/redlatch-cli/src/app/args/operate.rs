@@ -19,7 +19,7 @@ pub(crate) struct HoldArgs {
     /// Time after which the name is free again; 1s to 30d.
     #[arg(long = "for", value_name = "SPAN", value_parser = parse)]
     pub(crate) span: Duration,
-    /// Why, for others to see with the hold.
+    /// Why, for others to see with the hold; 1 to 256 bytes.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
     /// Wait at most that long for the name, then exit with 75. Default: do not wait.

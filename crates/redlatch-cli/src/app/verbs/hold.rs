@@ -6,6 +6,7 @@ use redlatch::{Client, Token};
 
 use super::{
     break_hold::{How, end},
+    noted,
     show::holders,
 };
 use crate::app::{
@@ -23,10 +24,9 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
     if args.span < Duration::from_secs(1) || args.span > LONGEST {
         return Err(Failure::usage("--for is 1s to 30d"));
     }
-    let note = args.note.as_deref().unwrap_or("redlatch hold");
     let application = match user() {
-        Some(user) => format!("{note} (held by {user})"),
-        None => note.to_owned(),
+        Some(user) => format!("redlatch hold by {user}"),
+        None => "redlatch hold".to_owned(),
     };
     let client = session::connect(server, &application).await?;
     let Some(token) = take(&client, args).await? else {
@@ -56,11 +56,13 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
 async fn take(client: &Client, args: &HoldArgs) -> Result<Option<Token>, Failure> {
     macro_rules! leave {
         ($acquire:expr) => {
-            $acquire.lease(args.span).await?.map(|guard| {
-                let token = guard.token();
-                mem::forget(guard);
-                token
-            })
+            noted!($acquire.lease(args.span), args.note)
+                .await?
+                .map(|guard| {
+                    let token = guard.token();
+                    mem::forget(guard);
+                    token
+                })
         };
     }
     let (name, wait) = (&args.name, args.wait);

@@ -14,6 +14,18 @@ mod timeline;
 mod top;
 mod wait;
 
+/// Adds the note of the command line to an acquisition.
+macro_rules! noted {
+    ($acquire:expr, $note:expr) => {
+        match &$note {
+            Some(note) => $acquire.note(note),
+            None => $acquire,
+        }
+    };
+}
+
+use noted;
+
 use super::{
     args::{Args, Verb},
     exit::Failure,

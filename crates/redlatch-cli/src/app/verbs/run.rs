@@ -1,19 +1,22 @@
 //! `redlatch run`: a command under a lock.
 
-use std::time::Duration;
+use std::{convert::Infallible, future::pending, time::Duration};
 
 use redlatch::{
     Client, Held, HoldState, Lockable, LossCause, MultiGuard, Owner, Released, SemaphorePermit,
 };
-use tokio::select;
+use tokio::{select, time::sleep};
 
+use super::{noted, show::holders};
 use crate::app::{
     args::{RunArgs, ServerArgs},
     clock,
     exit::{BUSY, Failure, warn},
     job::{Cut, Job, Lease, Outcome, Patience, Program, Signals, code_of, supervise},
+    out::clean,
     report::{Report, ReportFile, millis},
     session,
+    span::short,
 };
 
 /// Runs the verb, and writes the report of it.
@@ -50,6 +53,7 @@ async fn attempt(server: &ServerArgs, args: &RunArgs, report: &mut Report) -> Re
     let began = clock::now();
     let hold = select! {
         hold = acquire(&client, args) => Ok(hold),
+        never = tell_long_wait(&client, args) => match never {},
         signal = signals.end() => Err(signal),
     };
     report.waited_ms = millis(clock::now() - began);
@@ -94,12 +98,13 @@ async fn acquire(client: &Client, args: &RunArgs) -> Result<Option<Hold>, redlat
             None => semaphore,
         };
         let permit = match wait {
-            None => Some(semaphore.acquire_many(permits).renewed_lease(lease).await?),
+            None => {
+                let permits = semaphore.acquire_many(permits).renewed_lease(lease);
+                Some(noted!(permits, args.note).await?)
+            }
             Some(wait) => {
-                semaphore
-                    .try_acquire_many_for(permits, wait)
-                    .renewed_lease(lease)
-                    .await?
+                let permits = semaphore.try_acquire_many_for(permits, wait);
+                noted!(permits.renewed_lease(lease), args.note).await?
             }
         };
         return Ok(permit.map(|permit| Hold::Permits(permit, name)));
@@ -114,13 +119,13 @@ async fn acquire(client: &Client, args: &RunArgs) -> Result<Option<Hold>, redlat
     // One owner for all names, so that the command can be told it.
     let owner: Owner = client.owner();
     let guard = match wait {
-        None => Some(locks.lock().renewed_lease(lease).owner(&owner).await?),
+        None => {
+            let lock = locks.lock().renewed_lease(lease).owner(&owner);
+            Some(noted!(lock, args.note).await?)
+        }
         Some(wait) => {
-            locks
-                .try_lock_for(wait)
-                .renewed_lease(lease)
-                .owner(&owner)
-                .await?
+            let lock = locks.try_lock_for(wait).renewed_lease(lease).owner(&owner);
+            noted!(lock, args.note).await?
         }
     };
     Ok(guard.map(Hold::Locks))
@@ -140,22 +145,32 @@ fn member(client: &Client, args: &RunArgs, name: &str) -> Box<dyn Lockable> {
 
 /// Says who has a name, as far as one look tells.
 async fn busy(client: &Client, args: &RunArgs) -> String {
-    let mut message = String::from("busy");
-    if args.fair || args.read || args.write || args.permits.is_some() {
-        return message;
+    match held(client, args).await {
+        Some(held) => format!("busy: {held}"),
+        None => "busy".to_owned(),
     }
+}
+
+/// Says who has the first of the names that somebody has.
+async fn held(client: &Client, args: &RunArgs) -> Option<String> {
     for name in &args.names {
-        let holders = client.lock(name).holders().await.unwrap_or_default();
-        if let Some(holder) = holders.first() {
-            let who = match &holder.metadata {
-                Some(who) => who.to_string(),
-                None => format!("client {}", holder.info.owner),
-            };
-            message = format!("busy: {name} is held by {who}");
-            break;
+        let object = client.object(name).await.ok().flatten();
+        if let Some(object) = object.filter(|object| !object.holders.is_empty()) {
+            return Some(format!("{} is held by {}", clean(name), holders(&object)));
         }
     }
-    message
+    None
+}
+
+/// Says after a while who has the names. Never resolves.
+async fn tell_long_wait(client: &Client, args: &RunArgs) -> Infallible {
+    if let Some(span) = args.long_wait {
+        sleep(span).await;
+        let who = held(client, args).await;
+        let who = who.map_or_else(String::new, |who| format!("; {who}"));
+        warn(&format!("waiting for {} already{who}", short(span)));
+    }
+    pending().await
 }
 
 /// Locks, as the kill rule sees them.

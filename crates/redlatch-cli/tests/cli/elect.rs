@@ -1,7 +1,10 @@
 //! `redlatch elect`.
 
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::{TcpListener, TcpStream},
+};
 
 use crate::support::{World, finished, is_alive, pid_of, read_lines, signal};
 
@@ -103,6 +106,67 @@ async fn nothing_is_started_after_a_signal_although_the_term_is_lost() {
     assert_eq!(ended.code, 128 + 15, "{}", ended.stderr);
     assert!(!is_alive(&first));
     assert_eq!(read_lines(&world.file("started")).len(), 1);
+}
+
+/// Sends a request, and returns the status and the JSON of the answer.
+async fn get(address: &str, path: &str) -> (u16, Value) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap())
+}
+
+/// Returns an address that was free just now.
+async fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_tells_who_leads_and_that_both_are_ready() {
+    let world = World::new().await;
+    let (one, other) = (free_address().await, free_address().await);
+    let leader = world.start(&["elect", "boss", "--http", &one, "--", "sh", "-c", LEADS]);
+    world.lines("started", 1).await;
+    // This one has no command: it leads until a signal.
+    let candidate = world.start(&["elect", "boss", "--http", &other]);
+    let client = world.client().await;
+    let election = client.election("boss");
+    while election.info().await.unwrap().unwrap().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    let token = election.info().await.unwrap().unwrap().token.as_u64();
+    let leads = serde_json::json!({"v": 1, "name": "boss", "leads": true, "token": token});
+    let follows = serde_json::json!({"v": 1, "name": "boss", "leads": false});
+    assert_eq!(get(&one, "/leader").await, (200, leads.clone()));
+    assert_eq!(get(&one, "/ready?x=1").await, (200, leads.clone()));
+    assert_eq!(get(&one, "/").await, (404, leads));
+    assert_eq!(get(&other, "/leader").await, (503, follows.clone()));
+    assert_eq!(get(&other, "/ready").await, (200, follows));
+    std::fs::write(world.file("stop"), "").unwrap();
+    assert_eq!(finished(leader).await.code, 0);
+    let mut now = get(&other, "/leader").await;
+    while now.0 != 200 {
+        now = get(&other, "/leader").await;
+    }
+    assert!(now.1["token"].as_u64().unwrap() > token);
+    signal(pid_of(&candidate), "TERM");
+    assert_eq!(finished(candidate).await.code, 128 + 15);
+    assert_eq!(election.leader().await.unwrap(), None);
+
+    let wrong = world
+        .redlatch(&["elect", "boss", "--http", "nowhere"])
+        .await;
+    assert_eq!(wrong.code, 64, "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("--http cannot use nowhere"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,7 +62,8 @@ pub(crate) struct OnceArgs {
 /// Waits until it leads, and runs COMMAND. If COMMAND ends with 0, so does redlatch. If it ends
 /// otherwise, or if the term is lost, redlatch gives the name back, pauses, and campaigns again.
 ///
-/// The command gets REDLATCH_NAME and REDLATCH_TOKEN.
+/// The command gets REDLATCH_NAME and REDLATCH_TOKEN. Without a command, --http or --observe is
+/// needed.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct ElectArgs {
     /// The name of the election.
@@ -80,8 +81,12 @@ pub(crate) struct ElectArgs {
     #[command(flatten)]
     pub(crate) kill: KillArgs,
     /// Print who leads, one line of JSON per change, and run nothing.
-    #[arg(long, conflicts_with = "command", required_unless_present = "command")]
+    #[arg(long, conflicts_with = "command", required_unless_present_any = ["command", "http"])]
     pub(crate) observe: bool,
+    /// Say over HTTP whether this process leads: GET /leader is 200 then and 503 otherwise, and
+    /// GET /ready is 200. Without a command, leading is all that redlatch does.
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "observe")]
+    pub(crate) http: Option<String>,
     /// The command and its arguments. No shell is involved.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

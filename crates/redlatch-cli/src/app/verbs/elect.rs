@@ -1,6 +1,8 @@
 //! `redlatch elect`: a command while this process leads.
 
-use std::time::Duration;
+mod http;
+
+use std::{future::pending, time::Duration};
 
 use redlatch::{Client, Election, ErrorKind, LossCause, Term};
 use serde::Serialize;
@@ -10,6 +12,7 @@ use tokio::{
     time::sleep,
 };
 
+use self::http::{Http, Leads};
 use crate::app::{
     args::{ElectArgs, ServerArgs},
     exit::{Failure, warn},
@@ -30,17 +33,51 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
         return observe(server, args).await;
     }
     let patience = Patience::of(&args.kill)?;
-    let program = Program::find(&args.command)?;
+    let program = match args.command.as_slice() {
+        [] => None,
+        words => Some(Program::find(words)?),
+    };
+    let http = match &args.http {
+        Some(address) => Some(Http::listen(address, &args.name).await?),
+        None => None,
+    };
     let mut signals = Signals::listen()?;
-    let application = program.words.first().map(|word| word.to_string_lossy());
-    let application = application.unwrap_or_default();
+    let words = program.as_ref().map(|program| program.words.as_slice());
+    let application = words.and_then(|words| words.first());
+    let application = application.map_or("redlatch elect".into(), |word| word.to_string_lossy());
     let client = select! {
         client = session::connect(server, &application) => client?,
         signal = signals.end() => return Ok(code_of(signal)),
     };
-    let led = campaign(&client, args, &program, patience, &mut signals).await;
+    let candidate = Candidate {
+        client: &client,
+        args,
+        program: program.as_ref(),
+        patience,
+        leads: http.as_ref().map(Http::leads).unwrap_or_default(),
+    };
+    let serving = async {
+        match http {
+            Some(http) => http.serve().await,
+            None => pending().await,
+        }
+    };
+    let led = select! {
+        led = candidate.campaign(&mut signals) => led,
+        () = serving => Err(Failure::own("nothing answers over HTTP any more")),
+    };
     session::close(&client).await;
     led
+}
+
+/// What a candidate needs.
+struct Candidate<'a> {
+    client: &'a Client,
+    args: &'a ElectArgs,
+    /// `None`: it only says that it leads.
+    program: Option<&'a Program>,
+    patience: Patience,
+    leads: Leads,
 }
 
 /// The step after the end of a command.
@@ -51,53 +88,74 @@ enum End {
     Again(Duration),
 }
 
-async fn campaign(
-    client: &Client,
-    args: &ElectArgs,
-    program: &Program,
-    patience: Patience,
-    signals: &mut Signals,
-) -> Result<u8, Failure> {
-    let mut pause = args.pause;
-    let signals = Mutex::new(signals);
-    loop {
-        let ran = match lead(client, args, program, patience, &signals).await? {
-            End::Over(code) => return code,
-            End::Again(ran) => ran,
-        };
-        if ran >= STEADY {
-            pause = args.pause;
+impl Candidate<'_> {
+    async fn campaign(&self, signals: &mut Signals) -> Result<u8, Failure> {
+        let mut pause = self.args.pause;
+        let signals = Mutex::new(signals);
+        loop {
+            let ran = match self.lead(&signals).await? {
+                End::Over(code) => return code,
+                End::Again(ran) => ran,
+            };
+            if ran >= STEADY {
+                pause = self.args.pause;
+            }
+            let mut signals = signals.lock().await;
+            if let Some(signal) = signals.asked_to_end() {
+                return Ok(code_of(signal));
+            }
+            select! {
+                () = sleep(pause) => {}
+                signal = signals.end() => return Ok(code_of(signal)),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        let mut signals = signals.lock().await;
-        if let Some(signal) = signals.asked_to_end() {
-            return Ok(code_of(signal));
-        }
-        select! {
-            () = sleep(pause) => {}
-            signal = signals.end() => return Ok(code_of(signal)),
-        }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
 
-/// Campaigns, and runs the command until it ends. After a lost term it campaigns again.
-async fn lead(
-    client: &Client,
-    args: &ElectArgs,
-    program: &Program,
-    patience: Patience,
-    signals: &Mutex<&mut Signals>,
-) -> Result<End, Failure> {
-    let started = Notify::new();
-    let mut end = None;
-    let led = election(client, args, patience).lead(async |term| {
-        started.notify_one();
-        let mut signals = signals.lock().await;
-        if let Some(signal) = signals.asked_to_end() {
-            // An earlier term was lost while its command was ending.
-            end = Some(End::Over(Ok(code_of(signal))));
-            return;
+    /// Campaigns, and works until the work ends. After a lost term it campaigns again.
+    async fn lead(&self, signals: &Mutex<&mut Signals>) -> Result<End, Failure> {
+        let started = Notify::new();
+        let mut end = None;
+        let election = election(self.client, self.args, self.patience);
+        let led = election.lead(async |term| {
+            started.notify_one();
+            let mut signals = signals.lock().await;
+            end = Some(match signals.asked_to_end() {
+                // An earlier term was lost while its command was ending.
+                Some(signal) => End::Over(Ok(code_of(signal))),
+                // If the term is lost, this future is dropped, and the command is killed with it.
+                None => select! {
+                    end = self.work(term, &mut signals) => end,
+                    () = self.leads.during(term.token().as_u64(), term) => return,
+                },
+            });
+        });
+        // Signals end a wait; while the work runs, they are for the work.
+        let waiting = async {
+            loop {
+                let mut signals = signals.lock().await;
+                if let Some(signal) = signals.asked_to_end() {
+                    return signal;
+                }
+                select! {
+                    signal = signals.end() => return signal,
+                    () = started.notified() => {}
+                }
+            }
+        };
+        select! {
+            led = led => led?,
+            signal = waiting => return Ok(End::Over(Ok(code_of(signal)))),
         }
+        // `lead` returns after the work only.
+        Ok(end.unwrap_or(End::Again(Duration::ZERO)))
+    }
+
+    /// Runs the command under the term, or waits for a signal if there is none.
+    async fn work(&self, term: &Term, signals: &mut Signals) -> End {
+        let Some(program) = self.program else {
+            return End::Over(Ok(code_of(signals.end().await)));
+        };
         let environment = [
             ("REDLATCH_NAME", term.name().to_owned()),
             ("REDLATCH_TOKEN", term.token().to_string()),
@@ -105,33 +163,13 @@ async fn lead(
         let job = Job {
             program,
             environment: &environment,
-            patience,
+            patience: self.patience,
         };
-        // If the term is lost, this future is dropped, and the command is killed with it.
-        end = Some(match supervise(&job, term, &mut signals).await {
+        match supervise(&job, term, signals).await {
             Ok(outcome) => after(&outcome),
             Err(failure) => End::Over(Err(failure)),
-        });
-    });
-    // Signals end a wait; while the command runs, they are for the command.
-    let waiting = async {
-        loop {
-            let mut signals = signals.lock().await;
-            if let Some(signal) = signals.asked_to_end() {
-                return signal;
-            }
-            select! {
-                signal = signals.end() => return signal,
-                () = started.notified() => {}
-            }
         }
-    };
-    select! {
-        led = led => led?,
-        signal = waiting => return Ok(End::Over(Ok(code_of(signal)))),
     }
-    // `lead` returns after the work only.
-    Ok(end.unwrap_or(End::Again(Duration::ZERO)))
 }
 
 fn election(client: &Client, args: &ElectArgs, patience: Patience) -> Election {

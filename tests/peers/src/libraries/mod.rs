@@ -65,7 +65,8 @@ impl Options {
     }
 }
 
-/// The longest time in which a waiter is let in without a message or a poll: the shortest re-check.
+/// The shortest time between two requests of a waiter that no message calls. A waiter that is let
+/// in within this time of its first request was called.
 const RECHECK: Duration = Duration::from_millis(1600);
 
 /// Runs everything for each library, on the first server of the test run.

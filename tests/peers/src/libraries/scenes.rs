@@ -17,6 +17,8 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
         peer.expect("lock a 30000 0", "held").await?;
         let (waiter, held) = (lock.clone(), lock.try_lock().await);
         ensure(matches!(held, Ok(None)), "ours got what theirs holds")?;
+        // Its re-check comes that long after its last request, which this precedes.
+        let asked = Instant::now();
         let waiting = tokio::spawn(async move { waiter.lock().await });
         sleep(300 * MS).await;
         ensure(!waiting.is_finished(), "ours did not wait")?;
@@ -25,7 +27,10 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
         let guard = guard.map_err(|_| "ours waits for ever")?.expect("no panic");
         let guard = guard.map_err(|error| error.to_string())?;
         let to_ours = freed.elapsed();
-        ensure(to_ours < RECHECK, "ours was let in by a re-check only")?;
+        if stage.program.is_redisson() {
+            let told = asked.elapsed() < RECHECK;
+            ensure(told, "ours may have been let in by a re-check")?;
+        }
 
         peer.expect("lock a 30000 0", "busy").await?;
         peer.send("lock a 30000 20000")?;
@@ -33,6 +38,7 @@ pub(super) async fn hand_over(stage: &Stage<'_>) -> Result<(), String> {
         ensure(peer.said().is_none(), "theirs did not wait")?;
         let freed = Instant::now();
         guard.release().await.map_err(|error| error.to_string())?;
+        // Redisson would wait for the rest of the lease of 30 s, and give up before.
         let to_theirs = peer.says("held").await? - freed;
         peer.expect("unlock", "freed").await?;
         println!("  theirs to ours in {to_ours:?}, ours to theirs in {to_theirs:?}");

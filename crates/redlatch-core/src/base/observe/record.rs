@@ -18,7 +18,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use crate::{Metadata, base::sync::lock};
+use crate::base::sync::lock;
 
 /// A layer of `tracing` that writes the holds of this process, their renewals, losses and ends, and
 /// when the server was not connected: one line of JSON each, as `redlatch ls --watch --json` does.
@@ -45,7 +45,8 @@ use crate::{Metadata, base::sync::lock};
 pub struct Recorder<W> {
     out: Mutex<W>,
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
-    process: Metadata,
+    application: String,
+    host: String,
 }
 
 impl<W: Write + Send + 'static> Recorder<W> {
@@ -54,7 +55,8 @@ impl<W: Write + Send + 'static> Recorder<W> {
         Self {
             out: Mutex::new(out),
             clock: Box::new(wall_clock),
-            process: Metadata::of_this_process(None),
+            application: executable().unwrap_or_default(),
+            host: gethostname::gethostname().to_string_lossy().into_owned(),
         }
     }
 
@@ -62,7 +64,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
     /// client has another name.
     #[must_use]
     pub fn application(mut self, name: impl Into<String>) -> Self {
-        self.process.application = name.into();
+        self.application = name.into();
         self
     }
 
@@ -94,12 +96,11 @@ impl<W: Write + Send + 'static> Recorder<W> {
     }
 
     fn holder(&self, hold: &HoldFields) -> Value {
-        let of = &self.process;
         let mut holder = json!({
             "owner": hold.owner,
-            "application": of.application,
-            "host": of.host,
-            "pid": of.pid,
+            "application": self.application,
+            "host": self.host,
+            "pid": std::process::id(),
         });
         // Locks in the layouts of other libraries have none.
         if let Some(token) = hold.token.parse().ok().filter(|token: &u64| *token > 0) {
@@ -107,6 +108,11 @@ impl<W: Write + Send + 'static> Recorder<W> {
         }
         holder
     }
+}
+
+fn executable() -> Option<String> {
+    let path = std::env::current_exe().ok()?;
+    Some(path.file_stem()?.to_string_lossy().into_owned())
 }
 
 /// The version of the lines, that of the JSON of the command.

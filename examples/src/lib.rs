@@ -8,7 +8,14 @@ mod process;
 mod scratch;
 pub mod server;
 
-use std::{error::Error, process::ExitCode};
+use std::{env, error::Error, fs::File, io, path::Path, process::ExitCode};
+
+use redlatch::record::Recorder;
+use tracing_subscriber::{
+    filter::Targets,
+    layer::{Layer, SubscriberExt},
+    util::SubscriberInitExt,
+};
 
 pub use scratch::Scratch;
 pub use server::Server;
@@ -18,8 +25,15 @@ pub type Result<T = (), E = Box<dyn Error + Send + Sync>> = std::result::Result<
 
 /// Runs an example and prints its error, if it has one, with all its causes.
 ///
-/// Ctrl-C or a request to terminate drops it, and with it the server that it started.
+/// Ctrl-C or a request to terminate drops it, and with it the server that it started. With
+/// `REDLATCH_RECORD=FILE` the holds of the example are recorded for `redlatch timeline`.
 pub async fn run(example: impl Future<Output = Result>) -> ExitCode {
+    if let Some(file) = env::var_os("REDLATCH_RECORD")
+        && let Err(error) = record(Path::new(&file))
+    {
+        eprintln!("error: the recording cannot be written: {error}");
+        return ExitCode::FAILURE;
+    }
     let outcome = tokio::select! {
         outcome = example => outcome,
         () = interruption() => return ExitCode::from(130),
@@ -34,6 +48,16 @@ pub async fn run(example: impl Future<Output = Result>) -> ExitCode {
         cause = error.source();
     }
     ExitCode::FAILURE
+}
+
+/// Records the holds of this process in a file.
+fn record(file: &Path) -> io::Result<()> {
+    let only = Targets::new().with_target("redlatch", tracing::Level::TRACE);
+    // An example may have several processes, which append whole lines.
+    let file = File::options().append(true).create(true).open(file)?;
+    let recorder = Recorder::new(file).with_filter(only);
+    tracing_subscriber::registry().with(recorder).init();
+    Ok(())
 }
 
 async fn interruption() {

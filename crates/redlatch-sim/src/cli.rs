@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::process::ExitCode;
+use std::{fs::File, process::ExitCode, sync::Arc};
 
 use crate::{
     batch,
@@ -25,13 +25,14 @@ pub struct Args {
 
 /// The help text.
 pub const USAGE: &str = "\
-usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--mutant NAME | --mutants | --expected | --scenarios]
+usage: cargo xtask sim [--seeds N] [--seed S] [--kind NAME] [--fault NAME]… [--scenario NAME] [--record FILE] [--mutant NAME | --mutants | --expected | --scenarios]
 
   --seeds N     runs N seeds, 1000 by default
   --seed S      starts with seed S; without --seeds it runs that one and tells its story
   --kind NAME   all seeds work on this kind, such as lock or latch; without it each seed draws its own
   --fault NAME  this class of faults is on in every seed; it may break promises
   --scenario NAME puts every seed into this world, whose faults may break promises
+  --record FILE writes the holds of the seeds for redlatch timeline
   --mutant NAME runs with a planted fault
   --mutants     hunts every planted fault, each for 2000 seeds (or --seeds)
   --scenarios   runs 500 seeds (or --seeds) of each scenario that the library has to pass
@@ -103,6 +104,11 @@ impl Args {
                 self.options.scenario = Some(scenario);
             }
             "--mutant" => self.plant(value()?)?,
+            "--record" => {
+                let path = value()?;
+                let file = File::create(&path).map_err(|error| format!("{path}: {error}"))?;
+                self.options.record = Some(Arc::new(file));
+            }
             "--mutants" => self.mutants = true,
             "--expected" => self.expected = true,
             "--scenarios" => self.scenarios = true,

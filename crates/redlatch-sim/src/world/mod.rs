@@ -4,13 +4,22 @@ mod end;
 mod shared;
 mod strike;
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    fs::File,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
+use redlatch_core::record::Recorder;
 use redlatch_embedded::{Model, engine::Snapshot};
 use tokio::sync::Notify;
+use tracing_subscriber::{
+    filter::Targets,
+    layer::{Layer, SubscriberExt},
+    registry,
+};
 
 pub use self::shared::{Done, Shared};
 use crate::{
@@ -65,6 +74,8 @@ pub struct Options {
     pub scenario: Option<&'static Scenario>,
     /// Whether the story is recorded.
     pub told: bool,
+    /// The file for the holds of all clients, for `redlatch timeline`.
+    pub record: Option<Arc<File>>,
 }
 
 /// The result of a run.
@@ -119,7 +130,17 @@ struct Copied {
 /// Runs one seed.
 pub fn run(seed: u64, options: &Options) -> Report {
     let mut world = World::new(seed, options);
-    let steps = world.go();
+    let steps = match &options.record {
+        None => world.go(),
+        Some(file) => {
+            let exec = Arc::clone(&world.shared.exec);
+            let recorder = Recorder::new(Arc::clone(file)).clock(move || exec.now() / 1_000);
+            let recorder = recorder.application(format!("seed {seed}"));
+            let only = Targets::new().with_target("redlatch", tracing::Level::TRACE);
+            let subscriber = registry().with(recorder.with_filter(only));
+            tracing::subscriber::with_default(subscriber, || world.go())
+        }
+    };
     let shared = Arc::clone(&world.shared);
     let report = Report {
         seed,

@@ -1,0 +1,291 @@
+//! `cargo xtask check browser`: draws timelines with `redlatch timeline`, and looks at them in
+//! headless Chromium, which it installs with apt if it is absent.
+//!
+//! `cargo xtask check browser --pictures` also renews the pictures of timelines in the documents.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{self, Command, Stdio},
+};
+
+use crate::{
+    command::{self, cannot_run, cargo, root, which},
+    servers::install::with_apt,
+    steps::Steps,
+    suite::Verdict,
+};
+
+/// Runs the check.
+pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
+    let pictures = match args {
+        [] => false,
+        [option] if option == "--pictures" => true,
+        _ => return Err(format!("check browser takes --pictures only: {args:?}")),
+    };
+    let folder = env::temp_dir().join(format!("redlatch-browser-{}", process::id()));
+    fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut steps = Steps::default();
+    let chromium = steps.run("chromium", chromium);
+    let build = || {
+        let mut build = cargo(&["build", "--quiet", "-p", "redlatch-cli", "--bins"]);
+        if pictures {
+            build.args(RECORDED);
+        }
+        command::run(&mut build)
+    };
+    if let (Some(chromium), Some(())) = (chromium, steps.run("command", build)) {
+        let browser = Browser {
+            chromium,
+            folder: folder.clone(),
+        };
+        steps.run("a few holds", || few(&browser));
+        steps.run("thousands of holds", || many(&browser));
+        steps.run("a broken page is noticed", || broken(&browser));
+        if pictures {
+            steps.run("pictures", || draw(&browser));
+        }
+    }
+    let removed = fs::remove_dir_all(&folder);
+    println!("\n{steps}");
+    removed.map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(steps.verdict())
+}
+
+/// Finds a Chromium, and installs it if there is none.
+fn chromium() -> Result<PathBuf, String> {
+    let find = || NAMES.iter().find_map(|name| which(name)).map(PathBuf::from);
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    with_apt(&["chromium"])?;
+    find().ok_or_else(|| format!("apt has installed none of {NAMES:?}"))
+}
+
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// A browser without a window, and a folder for pages.
+struct Browser {
+    chromium: PathBuf,
+    folder: PathBuf,
+}
+
+impl Browser {
+    /// Draws a recording, and returns the path of the page.
+    fn page(&self, name: &str, recording: &str) -> Result<PathBuf, String> {
+        let lines = self.folder.join(format!("{name}.jsonl"));
+        fs::write(&lines, recording).map_err(|error| format!("{}: {error}", lines.display()))?;
+        let page = self.folder.join(format!("{name}.html"));
+        timeline(&lines, &page)?;
+        Ok(page)
+    }
+
+    /// Returns the elements of a page after its scripts have run. Fails if the page has written to
+    /// the console, as it does with an error.
+    fn elements(&self, page: &Path, search: &str) -> Result<String, String> {
+        let mut call = self.call();
+        call.arg("--dump-dom").arg(address(page, search));
+        let output = call
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| cannot_run(&call, &error))?;
+        let log = String::from_utf8_lossy(&output.stderr);
+        let console: Vec<_> = log
+            .lines()
+            .filter(|line| line.contains("CONSOLE"))
+            .collect();
+        if !console.is_empty() {
+            return Err(format!("the page has written to the console: {console:#?}"));
+        }
+        let elements = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() || elements.is_empty() {
+            return Err(format!("chromium ended with {}: {log}", output.status));
+        }
+        Ok(elements)
+    }
+
+    /// Takes a picture of a page.
+    fn picture(&self, page: &Path, height: u32, file: &Path) -> Result<(), String> {
+        let mut call = self.call();
+        call.arg(format!("--screenshot={}", file.display()))
+            .arg(format!("--window-size=1000,{height}"))
+            .arg("--hide-scrollbars")
+            .arg(address(page, ""));
+        command::run(call.stderr(Stdio::null()))?;
+        if file.exists() {
+            Ok(())
+        } else {
+            Err(format!("chromium has not written {}", file.display()))
+        }
+    }
+
+    fn call(&self) -> Command {
+        let mut call = Command::new(&self.chromium);
+        call.args(["--headless=new", "--disable-gpu", "--enable-logging=stderr"])
+            // A container has no rights for the sandbox, and the pages are our own.
+            .args(["--no-sandbox", "--virtual-time-budget=5000"])
+            .arg(format!(
+                "--user-data-dir={}",
+                self.folder.join("profile").display()
+            ));
+        call
+    }
+}
+
+fn address(page: &Path, search: &str) -> String {
+    format!("file://{}#{search}", page.display())
+}
+
+fn timeline(lines: &Path, page: &Path) -> Result<(), String> {
+    let mut draw = Command::new(root().join("target/debug/redlatch"));
+    command::run(draw.arg("timeline").arg(lines).arg("-o").arg(page))
+}
+
+/// A line of a recording.
+fn event(at: u64, event: &str, client: u64, token: u64) -> String {
+    format!(
+        "{{\"v\":1,\"at_ms\":{at},\"event\":\"{event}\",\"name\":\"orders:{}\",\"kind\":\"lock\",\
+         \"cause\":\"expired\",\"holder\":{{\"owner\":\"c{client}:{token}\",\"token\":{token},\
+         \"application\":\"app{client}\",\"host\":\"h\",\"pid\":{client}}}}}\n",
+        token % 7
+    )
+}
+
+/// All that a picture may have.
+fn few(browser: &Browser) -> Result<(), String> {
+    let mut lines = event(1_000, "held", 1, 1001);
+    lines += &event(2_000, "renewed", 1, 1001);
+    lines += "{\"v\":1,\"at_ms\":2500,\"event\":\"unanswered\"}\n";
+    lines += &event(3_000, "lost", 1, 1001);
+    lines += "{\"v\":1,\"at_ms\":3500,\"event\":\"answered\"}\n";
+    lines += &event(4_000, "gone", 1, 1001);
+    lines += &event(4_100, "held", 2, 1002);
+    lines += &event(9_000, "gone", 2, 1002);
+    let page = browser.page("few", &lines)?;
+    let elements = browser.elements(&page, "")?;
+    for (part, count) in [
+        ("class=\"bar\"", 2),
+        ("data-token=\"1001\"", 1),
+        ("data-token=\"1002\"", 1),
+        ("class=\"renewal\"", 1),
+        ("class=\"lost\"", 1),
+        ("class=\"silent\"", 1),
+        ("app1 (pid 1 on h)", 1),
+        (">2 holds<", 1),
+    ] {
+        expect(&elements, part, count)?;
+    }
+    let found = browser.elements(&page, "1002")?;
+    expect(&found, "class=\"bar hit\"", 1)?;
+    expect(&found, "class=\"bar miss\"", 1)?;
+    expect(&found, ">1 found<", 1)
+}
+
+/// As many holds as a day may have, of which one is found by its token.
+fn many(browser: &Browser) -> Result<(), String> {
+    let mut lines = String::new();
+    for n in 0..HOLDS {
+        let _ = write!(lines, "{}", event(n * 100, "held", n % 20, 5_000 + n));
+        let _ = write!(
+            lines,
+            "{}",
+            event(n * 100 + 1_900, "gone", n % 20, 5_000 + n)
+        );
+    }
+    let page = browser.page("many", &lines)?;
+    let found = browser.elements(&page, "7777")?;
+    expect(&found, "class=\"bar hit\"", 1)?;
+    expect(&found, "data-token=\"7777\"", 1)?;
+    let bars = found.matches("class=\"bar").count();
+    // Bars that fall upon each other are drawn once.
+    if bars < 1_000 {
+        return Err(format!("{bars} bars of {HOLDS} holds are drawn"));
+    }
+    Ok(())
+}
+
+const HOLDS: u64 = 5_000;
+
+/// Shows that this check would notice a fault.
+fn broken(browser: &Browser) -> Result<(), String> {
+    let page = browser.page("broken", &event(1_000, "held", 1, 1001))?;
+    let text = fs::read_to_string(&page).map_err(|error| error.to_string())?;
+    let text = text.replacen("\"use strict\";", "\"use strict\"; nothing.is.here();", 1);
+    fs::write(&page, text).map_err(|error| error.to_string())?;
+    match browser.elements(&page, "") {
+        Err(why) if why.contains("nothing is not defined") => Ok(()),
+        Err(why) => Err(format!("another fault was noticed: {why}")),
+        Ok(_) => Err("a page whose script fails was accepted".to_owned()),
+    }
+}
+
+/// The content of a page is also in the data that it is made of, which is one line.
+fn expect(elements: &str, part: &str, count: usize) -> Result<(), String> {
+    let drawn = elements
+        .lines()
+        .filter(|line| !line.contains("id=\"data\""));
+    let found: usize = drawn.map(|line| line.matches(part).count()).sum();
+    if found == count {
+        Ok(())
+    } else {
+        Err(format!("{part} is on the page {found} times, not {count}"))
+    }
+}
+
+/// Renews the pictures.
+fn draw(browser: &Browser) -> Result<(), String> {
+    for picture in PICTURES {
+        let lines = browser.folder.join(format!("{}.jsonl", picture.name));
+        // Examples take the file from the environment, and the simulator as its last argument.
+        let mut show = Command::new(root().join("target/debug").join(picture.program));
+        show.args(picture.args)
+            .env("REDLATCH_RECORD", &lines)
+            .stdout(Stdio::null());
+        if picture.args.contains(&"--record") {
+            show.arg(&lines);
+        }
+        command::run(&mut show)?;
+        let page = browser.folder.join(format!("{}.html", picture.name));
+        timeline(&lines, &page)?;
+        let file = format!("docs/book/src/operate/{}.png", picture.name);
+        browser.picture(&page, picture.height, &root().join(&file))?;
+        println!("{file}");
+    }
+    Ok(())
+}
+
+/// A picture of a recording.
+struct Picture {
+    name: &'static str,
+    /// What is recorded, in the folder of what cargo has built.
+    program: &'static str,
+    args: &'static [&'static str],
+    height: u32,
+}
+
+/// What cargo has to build for the pictures.
+const RECORDED: [&str; 6] = [
+    "-p",
+    "redlatch-sim",
+    "-p",
+    "redlatch-examples",
+    "--example",
+    "lost_lock",
+];
+
+const PICTURES: &[Picture] = &[
+    Picture {
+        name: "lost_lock",
+        program: "examples/lost_lock",
+        args: &[],
+        height: 150,
+    },
+    Picture {
+        name: "seed",
+        program: "redlatch-sim",
+        args: &["--seed", "7", "--kind", "lock", "--record"],
+        height: 260,
+    },
+];

@@ -231,9 +231,9 @@ macro_rules! acquire_options {
                 self
             }
 
-            /// Says why it is acquired, for others to see with the hold: 1 to 256 bytes. `holders()`,
-            /// `Client::objects` and the command `redlatch` show it, and so does the event
-            /// `long_wait` of those who wait. Default: no note.
+            /// Says why it is acquired, for others to see with the hold: 1 to 256 bytes.
+            /// `holders()`, `Client::objects` and the command `redlatch` show it, and so does the
+            /// event `long_wait` of those who wait. Default: no note.
             ///
             /// The note is written by one command after the grant, within a second at most; the
             /// client's first note costs a second one. Without an answer the hold has no note. A

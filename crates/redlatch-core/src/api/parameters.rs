@@ -29,9 +29,10 @@ impl<C: From<Client>> ClientBuilder<C> {
     /// Parameters set options of the client: `redis://host?prefix=shop&lease=10s`. Their names are
     /// those of the builder's methods: `prefix`, `lease` (for [`default_lease`]), `application`,
     /// `client_name`, `patience`, `long_wait`, `connect_timeout`, `token_retention`,
-    /// `server_clock_allowance`, `max_waiters`, `self_check`. Spans have a unit: `500ms`, `30s`, `5m`, `2h`, `7d`. A method
-    /// of the builder that is called later has the last word. Parameters that redlatch does not
-    /// know, as those of another library in a shared address, have no effect and cause a warning.
+    /// `server_clock_allowance`, `max_waiters`, `self_check`. Spans have a unit: `500ms`, `30s`,
+    /// `5m`, `2h`, `7d`. A method of the builder that is called later has the last word. Parameters
+    /// that redlatch does not know, as those of another library in a shared address, have no effect
+    /// and cause a warning.
     ///
     /// [`default_lease`]: Self::default_lease
     pub fn new(url: &str) -> Self {

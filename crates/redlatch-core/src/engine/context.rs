@@ -316,7 +316,8 @@ impl Client {
         self.0.quieter.notify_waiters();
     }
 
-    /// Tells of a long wait, with what the server knows about the holder. Does not delay the waiter.
+    /// Tells of a long wait, with what the server knows about the holder. Does not delay the
+    /// waiter.
     pub(crate) fn tell_long_wait(
         &self,
         labels: Labels,

@@ -130,13 +130,13 @@ impl Objects {
         }
     }
 
-    /// Returns the next object; `None` at the end, and after an error. An object that cannot be read
-    /// ends no walk: it is returned with [`ObjectState::Unreadable`].
+    /// Returns the next object; `None` at the end, and after an error. An object that cannot be
+    /// read ends no walk: it is returned with [`ObjectState::Unreadable`].
     ///
     /// # Errors
     ///
-    /// `Permission` if the user lacks a command. `Auth`, `Closed`. `Unavailable` or `OutcomeUnknown`
-    /// if the server did not answer within the client's `patience`.
+    /// `Permission` if the user lacks a command. `Auth`, `Closed`. `Unavailable` or
+    /// `OutcomeUnknown` if the server did not answer within the client's `patience`.
     ///
     /// # Cancel safety
     ///
@@ -214,8 +214,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidName`. `WrongKind` if a value of another program has the key, `Protocol` if the record
-    /// cannot be understood. Otherwise as [`Objects::next`].
+    /// `InvalidName`. `WrongKind` if a value of another program has the key, `Protocol` if the
+    /// record cannot be understood. Otherwise as [`Objects::next`].
     ///
     /// # Cancel safety
     ///

@@ -92,8 +92,8 @@ pub(crate) struct TopArgs {
 ///
 /// A name is free while nobody holds it: a semaphore while a permit is available, a latch when it
 /// is open, a job while no run is under way. A name that the server does not know is free as well;
-/// say --latch if it may be a latch that nobody has set yet. All names have been free once, each at its own time;
-/// when this returns, somebody else may have them again. To hold a name, use run.
+/// say --latch if it may be a latch that nobody has set yet. All names have been free once, each at
+/// its own time; when this returns, somebody else may have them again. To hold a name, use run.
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct WaitArgs {
     /// Wait at most that long, then exit with 75. Default: as long as it takes.

@@ -30,7 +30,8 @@ use crate::base::sync::lock;
 /// together in any order of processes: `cat a.jsonl b.jsonl | redlatch timeline`.
 ///
 /// ```
-/// use redlatch_core::record::Recorder;
+/// # use redlatch_core as redlatch;
+/// use redlatch::record::Recorder;
 /// use tracing_subscriber::{filter::Targets, layer::{Layer, SubscriberExt}, registry};
 ///
 /// # fn main() -> std::io::Result<()> {

@@ -92,8 +92,8 @@ impl Leads {
         }
     }
 
-    /// Returns the token of the term that lasts at this instant. A process that stood still does not
-    /// believe in the term that it had before.
+    /// Returns the token of the term that lasts at this instant. A process that stood still does
+    /// not believe in the term that it had before.
     fn token(&self) -> Option<u64> {
         let term = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         term.filter(|(_, until)| clock::now() < *until)

@@ -27,6 +27,8 @@ pub struct AcquireOptions {
     pub max_hold: Option<Duration>,
     /// The durability that the grant and each renewal need before they count.
     pub durability: Durability,
+    /// Whether the hold has to begin with the whole lease, so that no release may grant it ahead.
+    pub whole_lease: bool,
 }
 
 impl Default for AcquireOptions {
@@ -38,6 +40,7 @@ impl Default for AcquireOptions {
             strategy: None,
             max_hold: None,
             durability: Durability::Master,
+            whole_lease: false,
         }
     }
 }

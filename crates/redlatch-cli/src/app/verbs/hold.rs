@@ -56,7 +56,7 @@ pub(crate) async fn hold(server: &ServerArgs, args: &HoldArgs) -> Result<u8, Fai
 async fn take(client: &Client, args: &HoldArgs) -> Result<Option<Token>, Failure> {
     macro_rules! leave {
         ($acquire:expr) => {
-            $acquire.lease(args.span).await?.map(|guard| {
+            $acquire.lease(args.span).whole_lease().await?.map(|guard| {
                 let token = guard.token();
                 mem::forget(guard);
                 token

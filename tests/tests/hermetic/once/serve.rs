@@ -207,6 +207,11 @@ async fn schedulers_that_are_ahead_or_behind_miss_no_slot_and_repeat_none() {
 #[tokio::test(start_paused = true)]
 async fn failed_slot_waits_for_its_pause() {
     let backend = Backend::embedded();
+    // No slot of a whole day begins in the hour after noon.
+    let server = backend.embedded_server();
+    let day = 24 * 3_600_000;
+    let noon = (day + day / 2 - server.now().millis() % day) % day;
+    server.advance(Duration::from_millis(noon));
     let client = backend.client().await;
     let times = Arc::new(Mutex::new(Vec::new()));
     let job = client

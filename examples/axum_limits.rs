@@ -16,7 +16,7 @@ use axum::{
 };
 use redlatch::{Client, Token};
 use redlatch_examples::{Result, Server, run};
-use redlatch_tower::{LimitLayer, LockLayer, Unavailable, Until};
+use redlatch_tower::{LimitLayer, LockLayer, Unavailable, Until, path_parameters};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -39,7 +39,7 @@ fn routes(client: &Client) -> Router {
         .on_unavailable(Unavailable::PassThrough);
     let orders = client.clone();
     let lock = LockLayer::new(move |request: &Parts| {
-        let order = request.uri.path().strip_prefix("/orders/")?;
+        let [order] = path_parameters(request, "/orders/{id}")?;
         Some(orders.lock(format!("example:orders:{order}")))
     })
     .on_busy(StatusCode::CONFLICT)
@@ -138,7 +138,8 @@ mod tests {
             assert_eq!(statuses, [200, 200, 503]);
             let (a, b, other) = tokio::try_join!(
                 ask(one, "POST /orders/42"),
-                ask(two, "POST /orders/42"),
+                // The same order, in another spelling.
+                ask(two, "POST /orders/%34%32"),
                 ask(two, "POST /orders/43"),
             )
             .unwrap();

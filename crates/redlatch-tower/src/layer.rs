@@ -8,15 +8,21 @@ use tower_layer::Layer;
 
 use crate::{hold::Object, service::Held};
 
-/// What to do with a request if the lock or the limit cannot be asked: the server cannot be
-/// reached, refuses the login, lacks a right, or is full. The same holds if the hold is lost while
-/// the service works.
+/// What to do with a request if the server cannot answer for the lock or the limit: it cannot be
+/// reached, refuses the login, withholds a right, or is full. The same holds if the hold is lost
+/// while the service works.
+///
+/// An error that a request or the program causes is not part of this choice. See
+/// [`Refusal::Invalid`] and [`Refusal::Unavailable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     /// Answers with this status. After a loss, the work of the service is dropped at its next
     /// await, and a body that is being sent ends with an error.
     Refuse(StatusCode),
     /// Lets the request through without a lock or a permit. After a loss, the work goes on.
+    ///
+    /// Only trouble of the server lets requests through. Any other error is refused with 500, and
+    /// too many waiting requests of one client with 503.
     ///
     /// Requests of several replicas may then overlap, and a request has no `Token` in its
     /// extensions.
@@ -40,6 +46,9 @@ pub enum Until {
 pub enum Refusal {
     /// Other requests had the lock, or all permits.
     Busy,
+    /// The request asked for a name that is empty, longer than 512 bytes, or in use as an object of
+    /// another kind. The status is 400, whatever [`Unavailable`] says.
+    Invalid(Error),
     /// The lock or the limit could not be asked, or the hold was lost.
     Unavailable(Error),
 }
@@ -97,7 +106,8 @@ impl LimitLayer {
     /// Creates a layer that takes a permit of `semaphore` for each request.
     ///
     /// The semaphore needs a number of permits: one that is set on the server, or one of
-    /// [`permits_if_unset`](Semaphore::permits_if_unset). Otherwise each request is `Unavailable`.
+    /// [`permits_if_unset`](Semaphore::permits_if_unset). Otherwise each request is refused as
+    /// [`Refusal::Unavailable`].
     pub fn new(semaphore: Semaphore) -> Self {
         Self::by(move |_| Some(semaphore.clone()))
     }
@@ -122,8 +132,8 @@ impl LockLayer {
     /// it returns `None` passes without a lock.
     ///
     /// The name of the lock has to be what the handler understands. A path may be written in
-    /// several ways, such as `/orders/42` and `/orders/%34%32`: decode it first if the router
-    /// decodes it.
+    /// several ways: `/orders/%34%32` reaches the same handler as `/orders/42`, with the same
+    /// parameter. [`path_parameters`](crate::path_parameters) decodes it as routers do.
     pub fn new(lock: impl Fn(&Parts) -> Option<Lock> + Send + Sync + 'static) -> Self {
         Self {
             settings: Settings {

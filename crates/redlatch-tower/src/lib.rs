@@ -4,8 +4,10 @@
 mod body;
 mod hold;
 mod layer;
+mod path;
 mod service;
 
 pub use body::HeldBody;
 pub use layer::{Decided, LimitLayer, LockLayer, Refusal, Unavailable, Undecided, Until};
+pub use path::path_parameters;
 pub use service::{Held, ResponseFuture};

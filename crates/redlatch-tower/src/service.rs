@@ -10,6 +10,7 @@ use std::{
 
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use redlatch::{Error, ErrorKind};
 use tower_service::Service;
 
 use crate::{Refusal, Unavailable, Until, body::HeldBody, hold::Hold, layer::Settings};
@@ -67,11 +68,9 @@ where
                 Some(object) => match object.acquire(wait).await {
                     Ok(Some(hold)) => Some(hold),
                     Ok(None) => return Ok(refused(busy, Refusal::Busy)),
-                    Err(error) => match unavailable {
-                        Unavailable::PassThrough => None,
-                        Unavailable::Refuse(status) => {
-                            return Ok(refused(status, Refusal::Unavailable(error)));
-                        }
+                    Err(error) => match refusal(error, unavailable) {
+                        None => None,
+                        Some((status, refusal)) => return Ok(refused(status, refusal)),
                     },
                 },
             };
@@ -103,6 +102,36 @@ impl<S: fmt::Debug> fmt::Debug for Held<S> {
             .field("on_unavailable", &self.unavailable)
             .finish()
     }
+}
+
+/// Returns how a request is refused whose acquisition has failed; `None` lets it through.
+fn refusal(error: Error, unavailable: Unavailable) -> Option<(StatusCode, Refusal)> {
+    let status = match (error.kind(), unavailable) {
+        (ErrorKind::InvalidName | ErrorKind::WrongKind, _) => {
+            return Some((StatusCode::BAD_REQUEST, Refusal::Invalid(error)));
+        }
+        (_, Unavailable::Refuse(status)) => status,
+        (kind, Unavailable::PassThrough) if is_of_server(kind) => return None,
+        // Many requests at a time cause it, and must not switch a limit off.
+        (ErrorKind::TooManyWaiters, Unavailable::PassThrough) => StatusCode::SERVICE_UNAVAILABLE,
+        (_, Unavailable::PassThrough) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Some((status, Refusal::Unavailable(error)))
+}
+
+/// Says whether the server, or the way to it, causes errors of this kind.
+const fn is_of_server(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unavailable
+            | ErrorKind::OutcomeUnknown
+            | ErrorKind::NotEnoughReplicas
+            | ErrorKind::ServerFull
+            | ErrorKind::UnsupportedServer
+            | ErrorKind::Auth
+            | ErrorKind::Permission
+            | ErrorKind::Closed
+    )
 }
 
 fn refused<B>(status: StatusCode, refusal: Refusal) -> Response<HeldBody<B>> {

@@ -24,7 +24,9 @@ use axum::{
 };
 use http_body_util::BodyExt;
 use redlatch::{Client, LossCause, Token, embedded::Server};
-use redlatch_tower::{Decided, LimitLayer, LockLayer, Refusal, Unavailable, Until};
+use redlatch_tower::{
+    Decided, LimitLayer, LockLayer, Refusal, Unavailable, Until, path_parameters,
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
@@ -186,6 +188,121 @@ async fn server_that_is_gone_is_answered_as_the_program_has_chosen() {
     let passing = limit(&client, 1).on_unavailable(Unavailable::PassThrough);
     let passed = passing.layer(router()).oneshot(request("/")).await.unwrap();
     assert_eq!(text(passed).await, "worked");
+}
+
+/// A service whose lock is named after the order in the path.
+fn orders(client: &Client, go_on: &Arc<Notify>) -> Router {
+    let client = client.clone();
+    let lock = LockLayer::new(move |request: &Parts| {
+        let [order] = path_parameters(request, "/orders/{id}")?;
+        Some(client.lock(format!("orders:{order}")))
+    });
+    let go_on = Arc::clone(go_on);
+    let handler = async move |axum::extract::Path(id): axum::extract::Path<String>| {
+        go_on.notified().await;
+        id
+    };
+    Router::new()
+        .route("/orders/{id}", get(handler))
+        .layer(lock.on_unavailable(REFUSE))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_spellings_of_one_path_have_one_lock() {
+    let client = Client::embedded().await.unwrap();
+    let go_on = Arc::default();
+    let service = orders(&client, &go_on);
+    let working = tokio::spawn(service.clone().oneshot(request("/orders/a%20b")));
+    let lock = client.lock("orders:a b");
+    while !lock.is_locked().await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+    for same in ["/orders/a%20b", "/orders/%61%20b", "/orders/a%20%62"] {
+        let refused = service.clone().oneshot(request(same)).await.unwrap();
+        assert_eq!(refused.status(), StatusCode::CONFLICT, "{same}");
+    }
+    go_on.notify_one();
+    // The handler sees the value that the name has.
+    assert_eq!(text(working.await.unwrap().unwrap()).await, "a b");
+}
+
+#[test]
+fn parameters_are_decoded_and_the_rest_of_the_path_is_not() {
+    let parts = |path: &str| request(path).into_parts().0;
+    let one = |path: &str| path_parameters(&parts(path), "/orders/{id}").map(|[id]| id);
+    assert_eq!(one("/orders/%34%32?x=/1").as_deref(), Some("42"));
+    assert_eq!(one("/orders/a%2Fb").as_deref(), Some("a/b"));
+    assert_eq!(one("/orders/100%").as_deref(), Some("100%"));
+    assert_eq!(one("/orders/%f").as_deref(), Some("%f"));
+    assert_eq!(one("/orders/%C3%A9").as_deref(), Some("é"));
+    assert_eq!(one("/orders/%FF").as_deref(), Some("\u{fffd}"));
+    for other in [
+        "/orders",
+        "/orders/",
+        "/orders/1/",
+        "/orders/1/2",
+        "/%6Frders/1",
+        "/",
+    ] {
+        assert_eq!(one(other), None, "{other}");
+    }
+    let rest = path_parameters(&parts("/a/1/b/2/3"), "/a/{id}/b/{*rest}");
+    assert_eq!(rest, Some(["1".to_owned(), "2/3".to_owned()]));
+    let none: Option<[String; 1]> = path_parameters(&parts("/a/1/b/"), "/a/1/b/{*rest}");
+    assert_eq!(none, None);
+}
+
+#[test]
+#[should_panic = "has 1 parameters, and 2 are taken from it"]
+fn wrong_number_of_parameters_is_found_by_the_first_request() {
+    let _: Option<[String; 2]> = path_parameters(&request("/").into_parts().0, "/orders/{id}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_gets_through_by_an_invalid_name() {
+    let client = Client::embedded().await.unwrap();
+    client.semaphore("/taken").set_permits(1).await.unwrap();
+    let router = || Router::new().fallback(get(async || "worked"));
+    for unavailable in [Unavailable::PassThrough, REFUSE] {
+        let layer = LockLayer::new(by_path(&client)).on_unavailable(unavailable);
+        let long = format!("/{}", "x".repeat(512));
+        for path in [long.as_str(), "/taken"] {
+            let service = layer.layer(router());
+            let refused = service.oneshot(request(path)).await.unwrap();
+            assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{path}");
+            let refusal = refused.extensions().get();
+            assert!(matches!(refusal, Some(Refusal::Invalid(_))), "{refusal:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_the_program_and_crowds_do_not_pass() {
+    let server = Server::start();
+    let client = server.builder().max_waiters(1).connect().await.unwrap();
+    let router = || Router::new().fallback(get(async || "worked"));
+    // A semaphore without a number of permits.
+    let unset = LimitLayer::new(client.semaphore("unset")).on_unavailable(Unavailable::PassThrough);
+    let refused = unset.layer(router()).oneshot(request("/")).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    // One request waits, and a second one may not.
+    let guard = client.lock("/a").lock().await.unwrap();
+    let layer = LockLayer::new(by_path(&client))
+        .wait(Duration::from_secs(3600))
+        .on_unavailable(Unavailable::PassThrough);
+    let waiting = tokio::spawn(layer.layer(router()).oneshot(request("/a")));
+    while client.tables().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    let refused = layer.layer(router()).oneshot(request("/a")).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let refusal = refused.extensions().get();
+    let Some(Refusal::Unavailable(error)) = refusal else {
+        panic!("{refusal:?}");
+    };
+    assert_eq!(error.kind(), redlatch::ErrorKind::TooManyWaiters);
+    guard.release().await.unwrap();
+    assert_eq!(text(waiting.await.unwrap().unwrap()).await, "worked");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
     ops::Deref,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -63,7 +63,7 @@ pub struct Term {
     held: Arc<Held>,
     tasks: TaskGroup,
     plan: Arc<Plan>,
-    announced: AtomicBool,
+    announced: Arc<AtomicBool>,
     steps_down: AtomicBool,
 }
 
@@ -73,7 +73,7 @@ impl Term {
             held: Arc::new(held),
             tasks: TaskGroup::new(),
             plan: Arc::clone(plan),
-            announced: AtomicBool::new(false),
+            announced: Arc::default(),
             steps_down: AtomicBool::new(false),
         };
         term.report(TermEvent::Began);
@@ -172,11 +172,10 @@ impl Term {
     /// The work may run again in the same term, so an earlier wish to step down is forgotten first.
     pub(crate) async fn run<F: Future>(&self, work: F) -> Result<F::Output, LossCause> {
         self.steps_down.store(false, Ordering::Relaxed);
+        self.announce();
         let ended = {
             let mut work = pin!(work);
             let mut over = pin!(self.held.work_over());
-            let mut announcing: Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
-                Some(Box::pin(self.announce()));
             let looks = self.held.client().keeps(Rule::LookBeforeWork);
             poll_fn(|context| {
                 if looks {
@@ -185,11 +184,6 @@ impl Term {
                     if let Poll::Ready(cause) = over.as_mut().poll(context) {
                         return Poll::Ready(Err(cause));
                     }
-                }
-                if let Some(announce) = &mut announcing
-                    && announce.as_mut().poll(context).is_ready()
-                {
-                    announcing = None;
                 }
                 work.as_mut().poll(context).map(Ok)
             })
@@ -228,26 +222,19 @@ impl Term {
         client.report_term(self.held.primitive().as_ref(), self.token(), event);
     }
 
-    /// Tells the value to observers, once per term. Does not matter to the work.
-    async fn announce(&self) {
-        let script = AnnounceScript {
-            key: self.held.primitive().key(),
-            owner: self.held.owner(),
-            token: self.token(),
-            value: &self.plan.value,
-        };
-        let (client, call) = (self.held.client(), script.call());
-        while !self.announced.load(Ordering::Relaxed) {
-            let answer = client.query(&call).await;
-            match answer.and_then(|reply| AnnounceScript::decode(&reply)) {
-                Ok(_) => self.announced.store(true, Ordering::Relaxed),
-                Err(error) if error.is_transient() => client.pause(AGAIN).await,
-                Err(error) => {
-                    self.report(TermEvent::NotAnnounced(error));
-                    return;
-                }
-            }
+    /// Tells the value to observers, once per term. Does not matter to the work. It is a task, since
+    /// the work may not yield.
+    fn announce(&self) {
+        if self.announced.load(Ordering::Relaxed) {
+            return;
         }
+        let announcing = announce(
+            Arc::clone(&self.held),
+            Arc::clone(&self.plan),
+            Arc::clone(&self.announced),
+        );
+        let (task, _) = self.tasks.task(&self.held, announcing);
+        self.held.client().spawn("announce", Box::pin(task));
     }
 }
 
@@ -292,6 +279,29 @@ impl Deref for ScopedTerm<'_> {
 
     fn deref(&self) -> &Term {
         &self.term
+    }
+}
+
+/// Tells the value of a term to observers, until the server has answered.
+async fn announce(held: Arc<Held>, plan: Arc<Plan>, announced: Arc<AtomicBool>) {
+    let script = AnnounceScript {
+        key: held.primitive().key(),
+        owner: held.owner(),
+        token: held.token(),
+        value: &plan.value,
+    };
+    let (client, call) = (held.client(), script.call());
+    while !announced.load(Ordering::Relaxed) {
+        let answer = client.query(&call).await;
+        match answer.and_then(|reply| AnnounceScript::decode(&reply)) {
+            Ok(_) => announced.store(true, Ordering::Relaxed),
+            Err(error) if error.is_transient() => client.pause(AGAIN).await,
+            Err(error) => {
+                let event = TermEvent::NotAnnounced(error);
+                client.report_term(held.primitive().as_ref(), held.token(), event);
+                return;
+            }
+        }
     }
 }
 

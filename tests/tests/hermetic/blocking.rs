@@ -8,7 +8,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use redlatch::{
@@ -324,6 +324,20 @@ fn leader_works_on_a_thread_and_steps_down() {
     led.unwrap();
     assert_eq!(terms.into_inner(), 2);
     assert!(election.leader().unwrap().is_none());
+}
+
+#[test]
+fn value_of_a_leader_is_shown_while_its_work_blocks() {
+    let client = embedded();
+    let election: Election = client.election("e").value("10.0.0.7:9000");
+    let limit = Instant::now() + Duration::from_secs(60);
+    let led = election.lead(|_, _| {
+        while election.leader().unwrap().unwrap().value.is_none() {
+            assert!(Instant::now() < limit, "the value is not shown");
+            thread::yield_now();
+        }
+    });
+    led.unwrap();
 }
 
 #[test]

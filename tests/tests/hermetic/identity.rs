@@ -12,7 +12,7 @@ use std::{
 
 use fork::Fork;
 use futures_util::{FutureExt, future::join_all};
-use redlatch::{Client, Error};
+use redlatch::{Client, Error, blocking};
 use redlatch_core::runtime::TokioRuntime;
 use redlatch_embedded::{EmbeddedServer, EmbeddedTransport, Listening};
 use tokio::runtime::{Builder, Runtime};
@@ -34,6 +34,7 @@ fn run_a_role_in_another_process() {
         }
         "connects" => connect_and_try(&url),
         "uses after fork" => uses_after_fork(&url),
+        "blocks after fork" => blocks_after_fork(&url),
         role => panic!("{role}"),
     }
     // Guards are not dropped: what is held stays held.
@@ -197,6 +198,83 @@ fn uses_after_fork(url: &str) {
         extended &= runtime.block_on(extending).is_ok();
     }
     println!("said parent still holds {extended}");
+}
+
+#[test]
+fn a_blocking_client_in_a_forked_process_refuses_at_once_and_sends_nothing() {
+    let server = Served::start();
+    let commands = || server.server.command_counts().values().sum::<u64>();
+    let mut process = server.process("blocks after fork");
+    let mut stdin = process.stdin.take().unwrap();
+    let mut counts = Vec::new();
+    let said = said(&mut process, |line| {
+        if let "before" | "after" = line {
+            counts.push(commands());
+            stdin.write_all(b"\n").unwrap();
+        }
+    });
+    let expected = [
+        "before",
+        "lock Forked",
+        "try_lock_for Forked",
+        "with_lock Forked",
+        "info Forked",
+        "extend Forked",
+        "release Forked",
+        "locks Forked",
+        "state Lost(Forked)",
+        "check Lost(Forked)",
+        "run Lost(Forked)",
+        "own client holds true",
+        "after",
+        "parent still holds true",
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(counts[0], counts[1], "the child has sent something");
+}
+
+/// Uses a blocking client and its guards in a forked child, which has no thread of the client.
+fn blocks_after_fork(url: &str) {
+    let client = blocking::Client::connect(url).unwrap();
+    let hold = |name: &str| client.lock(name).lock().unwrap();
+    let (held, dropped, released) = (hold("held"), hold("dropped"), hold("released"));
+    pause("before");
+    let Fork::Parent(child) = fork::fork().unwrap() else {
+        let say = |what: &str, error: Option<Error>| {
+            println!("said {what} {:?}", error.unwrap().kind());
+        };
+        let lock = client.lock("held");
+        say("lock", lock.lock().err());
+        say(
+            "try_lock_for",
+            lock.try_lock_for(Duration::from_secs(9)).err(),
+        );
+        say("with_lock", client.with_lock("y", |_, _| ()).err());
+        say("info", lock.info().err());
+        say("extend", held.extend(Duration::from_secs(9)).err());
+        say("release", released.release().err());
+        say("locks", client.locks("*").next().unwrap().err());
+        println!("said state {:?}", held.state());
+        say("check", held.check().err());
+        say("run", held.run(|_| ()).err());
+        let message = lock.lock().unwrap_err().to_string();
+        assert!(message.contains("after the fork"), "{message}");
+        // Neither waits for the thread that is not there.
+        drop(dropped);
+        client.close(Duration::from_secs(9));
+        drop((lock, held, client));
+        let own = blocking::Client::embedded().unwrap();
+        let guard = own.lock("x").try_lock().unwrap();
+        println!("said own client holds {}", guard.is_some());
+        std::process::exit(0);
+    };
+    assert_eq!(fork::waitpid(child).unwrap(), 0);
+    pause("after");
+    let extended = |guard: &blocking::LockGuard| guard.extend(Duration::from_secs(60)).is_ok();
+    println!(
+        "said parent still holds {}",
+        extended(&held) && extended(&dropped)
+    );
 }
 
 /// Says something, and goes on when the test has taken note of it.

@@ -70,7 +70,10 @@
 //!
 //! # Forks
 //!
-//! A client of the parent refuses to work in a fork of the process. Connect after the fork.
+//! The thread of a client is not part of a fork of the process. So in the child every call of the
+//! parent's client fails at once with [`ErrorKind::Forked`](crate::ErrorKind::Forked), guards are
+//! `Lost(Forked)`, and their drop sends nothing and does not wait. The parent keeps its holds. A
+//! client that the child has connected itself works.
 
 mod background;
 mod client;

@@ -34,6 +34,7 @@ pages! {
     from_redisson "moving/redisson.md"
     reference "reference/index.md"
     explanation "explanation/index.md"
+    fencing "explanation/fencing.md"
 }
 
 /// The page of the repository.

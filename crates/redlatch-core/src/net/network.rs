@@ -205,8 +205,9 @@ pub(crate) const fn is_settled(outcome: &CallOutcome) -> bool {
 struct Tries {
     deadline: Moment,
     failures: u32,
-    /// How many more errors of the script itself are borne.
-    script_errors: u32,
+    /// How many errors of the script itself end the tries; zero for any number. Small, since the
+    /// future of a release contains it.
+    script_errors: u8,
     /// Whether the server may have executed one of them.
     unknown: bool,
 }
@@ -216,7 +217,7 @@ impl Tries {
         Self {
             deadline,
             failures: 0,
-            script_errors: u32::MAX,
+            script_errors: 0,
             unknown: false,
         }
     }
@@ -229,6 +230,7 @@ impl Tries {
         self.failures += 1;
         if let Failure::Unknown(reply) = &failure
             && is_script_error(reply)
+            && self.script_errors > 0
         {
             self.script_errors -= 1;
             if self.script_errors == 0 {

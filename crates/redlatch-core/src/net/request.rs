@@ -84,8 +84,8 @@ pub(crate) struct Repeated<'a> {
     /// Returns how many of the given number of replicas must confirm. `None` asks for no
     /// confirmation.
     pub(crate) needs: Option<&'a (dyn Fn(u32) -> u32 + Sync)>,
-    /// After how many errors of the script itself there is no further try.
-    pub(crate) script_errors: u32,
+    /// After how many errors of the script itself there is no further try; zero for any number.
+    pub(crate) script_errors: u8,
 }
 
 impl<'a> Repeated<'a> {
@@ -97,7 +97,7 @@ impl<'a> Repeated<'a> {
             deadline,
             checked: None,
             needs: None,
-            script_errors: u32::MAX,
+            script_errors: 0,
         }
     }
 
@@ -119,4 +119,4 @@ pub(crate) struct Answered {
 }
 
 /// How often a script fails on what it found before its caller is told. Somebody may be writing.
-const SCRIPT_ERRORS: u32 = 3;
+const SCRIPT_ERRORS: u8 = 3;

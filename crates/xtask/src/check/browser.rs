@@ -56,7 +56,7 @@ pub(crate) fn run(args: &[String]) -> Result<Verdict, String> {
 
 /// Finds a Chromium, and installs it if there is none.
 fn chromium() -> Result<PathBuf, String> {
-    let find = || NAMES.iter().find_map(|name| which(name)).map(PathBuf::from);
+    let find = || NAMES.iter().find_map(|name| which(name));
     if let Some(found) = find() {
         return Ok(found);
     }

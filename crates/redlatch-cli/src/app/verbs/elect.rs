@@ -44,7 +44,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     let mut signals = Signals::listen()?;
     let words = program.as_ref().map(|program| program.words.as_slice());
     let application = words.and_then(|words| words.first());
-    let application = application.map_or("redlatch elect".into(), |word| word.to_string_lossy());
+    let application =
+        application.map_or_else(|| "redlatch elect".into(), |word| word.to_string_lossy());
     let client = select! {
         client = session::connect(server, &application) => client?,
         signal = signals.end() => return Ok(code_of(signal)),

@@ -88,7 +88,8 @@ async fn show(
                     match press(&mut screen, key) {
                         Then::Go => {}
                         Then::End => return Ok(()),
-                        Then::Break(object, holder) => {
+                        Then::Break(hold) => {
+                            let (object, holder) = *hold;
                             screen.say(format!("asking for the end of {}", object.name));
                             breaking = Some(Box::pin(break_hold(client.clone(), object, holder)));
                         }
@@ -132,7 +133,7 @@ enum Then {
     Go,
     End,
     /// The end of this hold.
-    Break(Object, ObjectHolder),
+    Break(Box<(Object, ObjectHolder)>),
 }
 
 /// Acts on a key.
@@ -149,7 +150,7 @@ fn press(screen: &mut Screen, key: KeyEvent) -> Then {
             let asked = screen.asked().map(|(o, h)| (o.clone(), h.clone()));
             screen.set_mode(Mode::Looking);
             match asked {
-                Some((object, holder)) => return Then::Break(object, holder),
+                Some(hold) => return Then::Break(Box::new(hold)),
                 None => screen.say("the hold is over".to_owned()),
             }
         }

@@ -222,8 +222,8 @@ impl Term {
         client.report_term(self.held.primitive().as_ref(), self.token(), event);
     }
 
-    /// Tells the value to observers, once per term. Does not matter to the work. It is a task, since
-    /// the work may not yield.
+    /// Tells the value to observers, once per term. Does not matter to the work. It is a task,
+    /// since the work may not yield.
     fn announce(&self) {
         if self.announced.load(Ordering::Relaxed) {
             return;

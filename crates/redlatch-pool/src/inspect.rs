@@ -33,7 +33,7 @@ pub struct Hold {
     pub remaining: Duration,
 }
 
-/// What a client has told about itself and about a hold.
+/// The description that a client has given of itself and of a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// Host, process and application. `None` if the client's record is gone.

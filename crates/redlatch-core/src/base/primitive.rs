@@ -329,7 +329,7 @@ pub enum Renewed {
     Lost(LossCause),
 }
 
-/// What inspection names holds after. Both have the form `<client>:<n>`.
+/// The identity by which inspection names holds. Both have the form `<client>:<n>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldNames {
     /// The owner.

@@ -71,7 +71,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &ElectArgs) -> Result<u8, Fai
     led
 }
 
-/// What a candidate needs.
+/// A candidate for the leadership, with everything that it needs.
 struct Candidate<'a> {
     client: &'a Client,
     args: &'a ElectArgs,

@@ -143,7 +143,7 @@ struct Looks {
     unanswered: u32,
 }
 
-/// What came of a look.
+/// The result of a look.
 enum Look {
     /// The objects, and when the look began and ended, in ms since 1970.
     Answered(BTreeMap<String, Object>, (u64, u64)),

@@ -155,15 +155,19 @@ impl Recording {
         match line.event {
             Event::Unanswered => {
                 self.silent_since.get_or_insert(line.at_ms);
-                return Ok(());
+                Ok(())
             }
             Event::Answered => {
                 let silent = self.silent_since.take().map(|since| (since, line.at_ms));
                 self.timeline.silences.extend(silent);
-                return Ok(());
+                Ok(())
             }
-            Event::Held | Event::Renewed | Event::Lost | Event::Gone => {}
+            Event::Held | Event::Renewed | Event::Lost | Event::Gone => self.add_to_hold(line),
         }
+    }
+
+    /// Adds an event of a hold.
+    fn add_to_hold(&mut self, line: Line) -> Result<(), String> {
         let holder = line.holder.ok_or("it has no holder")?;
         let key = (
             line.name.clone(),

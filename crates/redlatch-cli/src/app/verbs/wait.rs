@@ -85,7 +85,7 @@ async fn opens(client: &Client, name: &str, end: Option<Instant>) -> Result<bool
     }
 }
 
-/// What one look tells about a name.
+/// The result of one look at a name.
 enum State {
     Free,
     /// It is held, for so long at least unless it is given back. `None`: nobody knows how long.

@@ -88,9 +88,13 @@ async fn show(
                     match press(&mut screen, key) {
                         Then::Go => {}
                         Then::End => return Ok(()),
+                        Then::Break(_) if breaking.is_some() => {
+                            screen.say("the last request is not answered yet".to_owned());
+                        }
                         Then::Break(hold) => {
                             let (object, holder) = *hold;
-                            screen.say(format!("asking for the end of {}", object.name));
+                            let name = out::clean(&object.name);
+                            screen.say(format!("asking for the end of {name}"));
                             breaking = Some(Box::pin(break_hold(client.clone(), object, holder)));
                         }
                     }
@@ -128,7 +132,7 @@ async fn all(client: Client, pattern: String) -> Result<BTreeMap<String, Object>
     Ok(found)
 }
 
-/// What a key asks for besides another picture.
+/// The request of a key besides another picture.
 enum Then {
     Go,
     End,

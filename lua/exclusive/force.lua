@@ -30,10 +30,10 @@ if ARGV[2] == 'after' then
   return {now, 'done'}
 end
 
--- The hold is over from now on. Its owner field stays, so that its release and the next holder
--- learn how it ended.
+-- The hold is over, by the clock of any server. Its owner field stays, so that its release and the
+-- next holder learn how it ended.
 redis.call('HDEL', key, '')
-redis.call('HSET', key, 'u', now, 'f', token)
+redis.call('HSET', key, 'u', '0000000000000', 'f', token)
 local life = ARGV[3]
 if f[6] and f[6] - now > life + 0 then
   life = f[6] - now

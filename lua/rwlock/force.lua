@@ -33,10 +33,10 @@ if ARGV[1] == 'w' then
   call('HDEL', key, '')
   call('HSET', key, 'f', id)
   if how == 'now' then
-    -- The hold is over from now on. Its owner field stays, so that its release and the next holder
-    -- learn how it ended.
-    call('HSET', key, 'u', now)
-    s.ends, changed = now, true
+    -- The hold is over, by the clock of any server. Its owner field stays, so that its release and
+    -- the next holder learn how it ended.
+    call('HSET', key, 'u', OVER)
+    s.ends, changed = OVER, true
   end
 else
   local hold = s.own

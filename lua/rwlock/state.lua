@@ -392,9 +392,15 @@ local function end_write(s, attempt, now)
     s.writer, s.ends, s.attempts = false, false, false
     return true
   end
-  -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
   call('HDEL', s.key, '')
-  call('HSET', s.key, 'h', s.attempts)
+  if s.attempts == ' ' then
+    -- An expired hold keeps its owner field, so that a copy of this call gets the same answer. The
+    -- clock of another server may be behind: an end here has to be an end there.
+    call('HSET', s.key, 'h', ' ', 'u', OVER)
+    s.ends = OVER
+  else
+    call('HSET', s.key, 'h', s.attempts)
+  end
   return false
 end
 

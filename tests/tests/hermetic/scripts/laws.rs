@@ -102,6 +102,28 @@ fn a_token_of_sixteen_digits_goes_up_by_one_when_the_clock_goes_back() {
     }
 }
 
+#[test]
+fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
+    for forced in [false, true] {
+        let mut bed = Bed::new(Model::default());
+        let token = bed.ask(&acquire(&bed, "a:1", "a:2", "").call())[3].clone();
+        let tokens = [token.parse().unwrap()];
+        let call = release("a:1", "a:2", &tokens).call();
+        if forced {
+            bed.pass(1_000 * MS);
+            assert_eq!(bed.ask(&bed::force("x", tokens[0], "now", 10_000))[1], "done");
+        } else {
+            bed.pass(60_001 * MS);
+            assert_eq!(bed.ask(&call)[1], "expired");
+        }
+        bed.now = bed.now.before(900 * MS);
+        let verdict = if forced { "revoked" } else { "expired" };
+        assert_eq!(bed.ask(&call)[1], verdict, "the same answer again");
+        let next = acquire(&bed, "b:1", "b:2", "").call();
+        assert_eq!(bed.ask(&next)[1], "granted", "forced: {forced}");
+    }
+}
+
 // L2
 #[test]
 fn early_undo_stops_every_copy_of_its_attempt_and_no_other() {

@@ -41,6 +41,27 @@ pub(super) fn release(bed: &mut Bed, owner: &str, n: u32, side: &str, id: &str) 
     bed.ask(&calls::release(owner, &attempt, None, "", side, id))
 }
 
+#[test]
+fn an_ended_write_stays_over_by_a_clock_that_is_behind() {
+    for forced in [false, true] {
+        let mut bed = Bed::new(Model::default());
+        let token = write(&mut bed, "a:1", 2)[3].clone();
+        let verdict = if forced {
+            bed.pass(1_000 * MS);
+            let call = calls::force("w", "a:1", token.parse().unwrap(), "now");
+            assert_eq!(bed.ask(&call)[1], "done");
+            "revoked"
+        } else {
+            bed.pass(60_001 * MS);
+            assert_eq!(release(&mut bed, "a:1", 2, "w", &token)[1], "expired");
+            "expired"
+        };
+        bed.now = bed.now.before(900 * MS);
+        assert_eq!(release(&mut bed, "a:1", 2, "w", &token)[1], verdict);
+        assert_eq!(read(&mut bed, "b:1", 2)[1], "granted", "forced: {forced}");
+    }
+}
+
 // L29
 #[test]
 fn ten_thousand_readers_cost_no_more_than_ten() {

@@ -428,9 +428,14 @@ for i = 1, m do
         live = false
         call('HDEL', key, 'o', 'h', 'u')
       else
-        -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
         call('HDEL', key, '')
-        call('HSET', key, 'h', rest)
+        if rest == ' ' then
+          -- An expired hold keeps its owner field, so that a copy of this call gets the same answer.
+          -- The clock of another server may be behind: an end here has to be an end there.
+          call('HSET', key, 'h', rest, 'u', '0000000000000')
+        else
+          call('HSET', key, 'h', rest)
+        end
       end
       if token ~= '' and token < f[4] then
         verdict = 'taken'

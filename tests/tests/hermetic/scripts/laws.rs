@@ -111,7 +111,10 @@ fn an_ended_hold_stays_over_by_a_clock_that_is_behind() {
         let call = release("a:1", "a:2", &tokens).call();
         if forced {
             bed.pass(1_000 * MS);
-            assert_eq!(bed.ask(&bed::force("x", tokens[0], "now", 10_000))[1], "done");
+            assert_eq!(
+                bed.ask(&bed::force("x", tokens[0], "now", 10_000))[1],
+                "done"
+            );
         } else {
             bed.pass(60_001 * MS);
             assert_eq!(bed.ask(&call)[1], "expired");

@@ -205,6 +205,7 @@ impl Multi {
             let options = AcquireOptions {
                 owner: owners.of(member),
                 wait: deadline.left(options.wait),
+                whole_lease: true,
                 ..options.clone()
             };
             let run = self.0.run(at);

@@ -86,10 +86,11 @@ impl Client {
         let hub = Hub::new(&router, rules, Reach::Everywhere);
         let wakes = WakeRoutes::new(&hub, &config.prefix, &id, rules);
         let local_queues = Arc::new(LocalQueues::new(rules));
+        let holds = Arc::new(Holds::default());
         let withdrawals = Withdrawals::new(
             &config.prefix,
             wakes.channel(),
-            &local_queues,
+            (&local_queues, &holds),
             (timeouts::REQUEST, config.patience),
             rules,
         );
@@ -112,7 +113,7 @@ impl Client {
             long_wait: config.long_wait,
             max_waiters: config.max_waiters,
             rules,
-            holds: Holds::default(),
+            holds,
             local_queues: Arc::clone(&local_queues),
             phase_watches: Arc::default(),
             watchdog: Arc::new(Watchdog::new(runtime)),

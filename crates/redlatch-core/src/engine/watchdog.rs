@@ -89,13 +89,20 @@ impl Watchdog {
         }
     }
 
-    /// Renews the lease of `hold` until the hold is removed.
-    pub(super) fn insert(&self, hold: &Arc<Hold>, renewal: &mut Renewal, lease: Duration) {
+    /// Renews the lease of `hold` until the hold is removed, for the first time `within` a time if
+    /// one is given.
+    pub(super) fn insert(
+        &self,
+        hold: &Arc<Hold>,
+        renewal: &mut Renewal,
+        lease: Duration,
+        within: Option<Duration>,
+    ) {
         let (now, random) = (self.runtime.now(), self.runtime.random());
         let (id, hold) = (hold.id(), Arc::downgrade(hold));
         let mut plan = self.plan();
         let table = &mut plan.table;
-        table.insert(id, renewal, hold, lease, now, random);
+        table.insert(id, renewal, hold, (lease, within), now, random);
         let first = plan.table.next_due();
         let sooner = first.is_some_and(|first| plan.sleep_deadline.is_cut_short(first));
         drop(plan);
@@ -366,8 +373,8 @@ fn settle(job: &Job, outcome: CallOutcome, answered: &Settling) {
             hold.renewed(sent, now, rest, *span);
         }
         Ok(Renewed::Renewed) => {
-            let left = hold.valid_until() - now;
-            observe::renewed(&hold.labels(), left < *span / 3);
+            let late = !hold.is_unconfirmed() && hold.valid_until() - now < *span / 3;
+            observe::renewed(&hold.labels(), late);
             hold.renewed(sent, now, *span, *span);
             observe::hold_renewed(hold.span());
         }

@@ -64,7 +64,7 @@ for i = 1, m do
         live = false
         rest = ' - '
         call('HDEL', key, 'p')
-        call('HSET', key, 'h', rest, 'u', now)
+        call('HSET', key, 'h', rest, 'u', '0000000000000')
       elseif rest == ' ' and live then
         live = false
         f[2] = false

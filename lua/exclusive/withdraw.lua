@@ -48,7 +48,7 @@ if given and gone[given] then
     abandoned = 0
   else
     redis.call('HDEL', KEYS[1], 'p')
-    redis.call('HSET', KEYS[1], 'h', ' - ', 'u', now)
+    redis.call('HSET', KEYS[1], 'h', ' - ', 'u', '0000000000000')
     abandoned = 1
   end
 end

@@ -11,15 +11,10 @@ local PARTS = 3
 -- Longest lease of a hold that its holder has not confirmed, in ms.
 local UNCONFIRMED = 5000
 
--- After this time, in ms, another waiter of the same client tells the holder of an unconfirmed
--- hold, in case its message was lost.
-local TELL_AGAIN = 200
-
 -- Returns n of the attempt that holds name i by an order without having confirmed it, if it is of
--- the client of `asker` and has had the time to hear of it. `f` has the token at 3 and the owner at
--- 2.
-local function unheard(p, f, asker, now)
-  if not p or string.sub(p, 1, 16) ~= f[3] or string.sub(p, 1, 13) + TELL_AGAIN > now + 0 then
+-- the client of `asker`: its message may have been lost. `f` has the token at 3 and the owner at 2.
+local function unheard(p, f, asker)
+  if not p or string.sub(p, 1, 16) ~= f[3] then
     return ''
   end
   if string.match(f[2], '^[^:]*') ~= string.match(asker, '^[^:]*') then
@@ -65,7 +60,7 @@ local function wait(i, m, f, now, micros)
         look = before - now
       end
     end
-    return {now, 'busy', i, look, f[2], unheard(y[2], f, ARGV[2], now), entered, past}
+    return {now, 'busy', i, look, f[2], unheard(y[2], f, ARGV[2]), entered, past}
   end
 
   if not head then
@@ -104,9 +99,10 @@ local function stay(i, m, f, now)
 end
 
 -- Gives name i to `head` if that waiter has an order, and tells it. Returns attempt and grant for
--- the reply, or nil without an order. The name is free; `token` is the last one, `clean` is true if its hold was released, `abandoned` is 1
--- if that holder never released. Begins with a write that a full server accepts. O(log waiters):
--- HDEL, HSET, PTTL, PEXPIRE, ZREM, PUBLISH.
+-- the reply, or nil if it has no order or the server refuses the message. The name is free; `token`
+-- is the last one, `clean` is true if its hold was released, `abandoned` is 1 if that holder never
+-- released. Begins with a write that a full server accepts. O(log waiters): PUBLISH, HDEL, HSET,
+-- PTTL, PEXPIRE, ZREM.
 local function give(i, m, now, micros, head, token, clean, abandoned)
   local verb, channel, n, owner, lease, ttl, nonce =
     string.match(head, '^(%u+) (%S+) (%d+) (%d+) g(%d+)%.(%d+)%.(%x+)$')
@@ -124,6 +120,10 @@ local function give(i, m, now, micros, head, token, clean, abandoned)
     span = UNCONFIRMED
   end
   local ends = (now + span) .. ''
+  local grant = ' g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
+  if publish(verb, channel, key .. ' ' .. n .. grant) then
+    return nil
+  end
   redis.call('HDEL', key, 'y')
   local attempt = client .. ':' .. n
   redis.call('HSET', key, 'k', KIND, 'o', client .. ':' .. owner, 'h', ' ' .. attempt .. ' ',
@@ -138,8 +138,6 @@ local function give(i, m, now, micros, head, token, clean, abandoned)
     redis.call('PEXPIRE', key, life)
   end
   redis.call('ZREM', KEYS[m + i], head)
-  local grant = ' g' .. nonce .. '.' .. new .. '.' .. ends .. '.' .. abandoned
-  publish(verb, channel, key .. ' ' .. n .. grant)
   return attempt .. grant
 end
 

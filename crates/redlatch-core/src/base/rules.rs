@@ -73,8 +73,6 @@ pub enum Rule {
     LookBeforeTask,
     /// The tasks of a term end with it, before the name is given back.
     EndTasks,
-    /// A waiter of an ordered queue lets a release grant it the object.
-    GrantAhead,
     /// The end of a granted hold is counted from the sending of a request, not from a reception.
     DateBySending,
     /// A message about a grant has to have the nonce of the order.
@@ -83,8 +81,6 @@ pub enum Rule {
     CheckToken,
     /// A message about a grant is not believed if the connection has changed.
     CheckSession,
-    /// The holder of a granted hold confirms it.
-    ConfirmGrant,
 }
 
 /// The rules that a client keeps: all of them, unless the simulator breaks one.

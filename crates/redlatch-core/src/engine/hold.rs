@@ -173,7 +173,7 @@ impl Hold {
                 changed: None,
                 loss_reported: false,
                 ended: false,
-                unconfirmed: granted.ahead == Ahead::Yes && client.keeps(Rule::ConfirmGrant),
+                unconfirmed: granted.ahead == Ahead::Yes,
             }),
         })
     }

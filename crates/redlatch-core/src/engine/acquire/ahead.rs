@@ -59,8 +59,7 @@ pub(super) fn order(
         && waits
         && !options.whole_lease
         && !options.durability.waits()
-        && lease.span() >= SHORTEST
-        && client.keeps(Rule::GrantAhead);
+        && lease.span() >= SHORTEST;
     ahead.then(|| {
         let span = client.lease_on_server(lease.span());
         Order {

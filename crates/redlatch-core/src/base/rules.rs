@@ -79,8 +79,6 @@ pub enum Rule {
     CheckNonce,
     /// A message about a grant is not believed if a later hold is known.
     CheckToken,
-    /// A message about a grant is not believed if the connection has changed.
-    CheckSession,
 }
 
 /// The rules that a client keeps: all of them, unless the simulator breaks one.

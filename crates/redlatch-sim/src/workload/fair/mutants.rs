@@ -3,7 +3,10 @@
 use redlatch_core::family::Rule;
 use redlatch_lua::{FAIR, Source};
 
-use crate::mutants::{Mutant, What, client, mutant, script};
+use crate::{
+    faults::Fault,
+    mutants::{Mutant, What, client, mutant, script},
+};
 
 const ACQUIRE: &Source = &FAIR.exclusive.acquire;
 const RELEASE: &Source = &FAIR.exclusive.release;
@@ -79,27 +82,15 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .within("clocks-within"),
     script(
-        "fair-granting-release-is-forgotten",
-        RELEASE,
-        "redis.call('HSET', key, 'z', token)",
-        "",
-    ),
-    script(
         "fair-unheard-grant-not-told",
         ACQUIRE,
         "if not p or string.sub(p, 1, 16) ~= f[3] then",
         "if true then",
-    ),
-    script(
-        "fair-granted-ahead-to-the-dead",
-        RELEASE,
-        "if alive and alive > now then",
-        "if true then",
-    ),
+    )
+    .under(Fault::PubSubCut),
     client("fair-grant-dated-by-reception", Rule::DateBySending),
     client("fair-grant-without-nonce-believed", Rule::CheckNonce).within("forged-calls"),
     client("fair-lapsed-grant-believed", Rule::CheckToken),
-    client("fair-grant-of-another-server-believed", Rule::CheckSession).within("clocks-within"),
     client("fair-abandoned-not-undone", Rule::UndoAbandoned),
     client("fair-waiter-not-struck-out", Rule::StrikeOut),
     client("fair-never-looks-again", Rule::LookAgain),

@@ -100,6 +100,15 @@ async fn missing_rights_are_told_with_the_line_to_paste(binary: ServerBinary) {
     let error = refused(&url).await;
     assert_says(&error, ErrorKind::Permission, &words);
     assert!(error.to_string().ends_with("+publish"), "cut: {error}");
+    // Without these two, the server refuses the look at all others.
+    for (rule, restored) in [("-evalsha", "+evalsha"), ("resetkeys", "~redlatch:*")] {
+        server.command(&["ACL", "SETUSER", "app", rule]).unwrap();
+        let words = format!("user `app` lacks {restored}; run: ACL SETUSER app {restored}");
+        assert_says(&refused(&url).await, ErrorKind::Permission, &[&words]);
+        server
+            .command(&["ACL", "SETUSER", "app", restored])
+            .unwrap();
+    }
 }
 
 async fn missing_right_at_first_use_is_told_with_the_line_to_paste(binary: ServerBinary) {

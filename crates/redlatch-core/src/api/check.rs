@@ -163,7 +163,8 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
             .arg(key.broadcast_channel().to_string());
     }
     let repeated = Repeated::new(&call, client.request_timeout(), deadline);
-    let reply = client.net().insist(repeated).await?.reply;
+    let answer = client.net().insist(repeated).await;
+    let reply = answer.map_err(|error| refused(client, error))?.reply;
     let items = reply
         .as_array()
         .ok_or_else(|| Error::bad_reply(PROBE.name(), &reply))?;
@@ -191,6 +192,19 @@ async fn check_commands(client: &Client, key: &Key, deadline: Moment) -> Result<
     }
     let user = client.net().router.user();
     Err(Error::new(ErrorKind::Permission, missing.text(&user)))
+}
+
+/// Adds the user, and the rule that is missing, to a refusal of the whole script.
+fn refused(client: &Client, error: Error) -> Error {
+    let (ErrorKind::Permission, Some(denial)) = (error.kind(), error.reason()) else {
+        return error;
+    };
+    let mut missing = Missing::default();
+    let denial = denial.to_string();
+    let command = rights::command(&denial).unwrap_or("evalsha");
+    missing.add(command, &denial, client.prefix().as_str());
+    let text = missing.text(&client.net().router.user());
+    Error::new(ErrorKind::Permission, text)
 }
 
 fn is_older(version: &str, than: (u32, u32)) -> bool {

@@ -50,6 +50,23 @@ pub(crate) struct Config {
     pub(crate) transport: Arc<dyn Transport>,
 }
 
+/// Starts from the address and the login of a connection of the crate `redis`. Needs the feature
+/// `connection-info`.
+///
+/// Certificates for TLS cannot be read from it: set them with [`tls`](ClientBuilder::tls). A
+/// database below zero is the error `InvalidOption` of [`connect`](ClientBuilder::connect).
+#[cfg(feature = "connection-info")]
+impl<C: From<Client>> From<crate::transport::ConnectionInfo> for ClientBuilder<C> {
+    fn from(info: crate::transport::ConnectionInfo) -> Self {
+        let found = crate::transport::address_and_login(&info);
+        Self::of(found.map(|(address, login)| Servers {
+            topology: Topology::Single(address),
+            login,
+            aliases: Vec::new(),
+        }))
+    }
+}
+
 impl<C: From<Client>> ClientBuilder<C> {
     /// Starts from an address and a login.
     pub fn at(address: Address, login: Login) -> Self {

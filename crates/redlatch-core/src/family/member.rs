@@ -1,8 +1,11 @@
 //! Objects that can be held together with others.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
-use crate::{Client, Error, base::primitive::Primitive};
+use crate::{
+    Acquire, Client, Error, Held, TryAcquire, TryAcquireFor, api::builder::AcquireMany,
+    base::primitive::Primitive, engine::AcquireOptions,
+};
 
 /// An object that can be a member of a lock over several objects: the plain lock, each stripe of a
 /// striped lock, the fair lock, and either side of a read-write lock.
@@ -13,6 +16,64 @@ pub trait Lockable: Send + Sync {
     ///
     /// `InvalidName`.
     fn member(&self) -> Result<Member, Error>;
+}
+
+/// Any lock as one type, `&dyn Lockable` or `Box<dyn Lockable>`, for code that is told which lock
+/// to take. Options and outcomes are those of the lock itself.
+///
+/// ```
+/// # async fn work() {}
+/// # use redlatch_core as redlatch;
+/// use redlatch::{Error, Lockable};
+///
+/// async fn guarded(lock: &dyn Lockable) -> Result<(), Error> {
+///     let guard = lock.lock().await?;
+///     guard.run(work()).await
+/// }
+/// ```
+impl dyn Lockable + '_ {
+    /// Creates a request that waits until the lock is free. Awaiting the returned builder sends it.
+    pub fn lock(&self) -> Acquire<Held> {
+        match self.member() {
+            Ok(Member {
+                client, primitive, ..
+            }) => Acquire::new(&client, Ok(primitive)),
+            Err(error) => Acquire::many(Arc::new(Invalid(error))),
+        }
+    }
+
+    /// Creates a request that does not wait. Awaiting the returned builder sends it.
+    pub fn try_lock(&self) -> TryAcquire<Held> {
+        match self.member() {
+            Ok(Member {
+                client, primitive, ..
+            }) => TryAcquire::new(&client, Ok(primitive)),
+            Err(error) => TryAcquire::many(Arc::new(Invalid(error))),
+        }
+    }
+
+    /// Creates a request that waits for `wait` at most. Awaiting the returned builder sends it.
+    pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
+        match self.member() {
+            Ok(Member {
+                client, primitive, ..
+            }) => TryAcquireFor::new(&client, Ok(primitive), wait),
+            Err(error) => TryAcquireFor::many(Arc::new(Invalid(error)), wait),
+        }
+    }
+}
+
+/// An acquisition that fails, since its name is invalid.
+#[derive(Debug)]
+struct Invalid(Error);
+
+impl AcquireMany<Held> for Invalid {
+    fn acquire(
+        self: Arc<Self>,
+        _: AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Held>, Error>> + Send>> {
+        Box::pin(async move { Err(self.0.clone()) })
+    }
 }
 
 /// One object that can be acquired, and the client that acquires it. Opaque.

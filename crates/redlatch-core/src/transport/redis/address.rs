@@ -10,6 +10,8 @@ use redis::{
 
 use super::error;
 use crate::runtime::{Address, Dial, DialError, DialErrorKind, Login, Purpose, TlsOptions};
+#[cfg(feature = "connection-info")]
+use crate::{Error, ErrorKind};
 
 /// Creates the client that connects to `dial.address`.
 ///
@@ -130,6 +132,56 @@ fn tls_client(
     ))
 }
 
+/// Returns the address and the login in the crate's description of a connection.
+#[cfg(feature = "connection-info")]
+pub(crate) fn address_and_login(info: &ConnectionInfo) -> Result<(Address, Login), Error> {
+    let address = match info.addr() {
+        ConnectionAddr::Tcp(host, port) => Address::Tcp {
+            host: host.clone(),
+            port: *port,
+        },
+        ConnectionAddr::TcpTls {
+            host,
+            port,
+            insecure,
+            ..
+        } => Address::Tls {
+            host: host.clone(),
+            port: *port,
+            options: TlsOptions {
+                insecure: *insecure,
+                ..TlsOptions::default()
+            },
+        },
+        ConnectionAddr::Unix(path) => Address::Unix(path.clone()),
+        _ => {
+            return Err(invalid(
+                "the kind of address of the ConnectionInfo is unknown",
+            ));
+        }
+    };
+    let settings = info.redis_settings();
+    let database = u32::try_from(settings.db());
+    let database = database.map_err(|_| {
+        invalid(&format!(
+            "the database {} of the ConnectionInfo is out of range",
+            settings.db()
+        ))
+    })?;
+    let login = Login {
+        username: settings.username().map(str::to_owned),
+        password: settings.password().map(str::to_owned),
+        database,
+        client_name: None,
+    };
+    Ok((address, login))
+}
+
+#[cfg(feature = "connection-info")]
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, message)
+}
+
 fn unsupported(message: &str) -> DialError {
     error::dial(DialErrorKind::Unsupported, message.to_owned())
 }
@@ -164,6 +216,37 @@ mod tests {
             failed.map(|_| ()).map_err(|e| e.kind),
             Err(DialErrorKind::Unsupported)
         );
+    }
+
+    #[cfg(feature = "connection-info")]
+    #[test]
+    fn connection_info_has_an_address_and_a_login() {
+        let read = |info: ConnectionInfo| address_and_login(&info).map_err(|error| error.kind());
+        let settings = RedisConnectionInfo::default()
+            .set_username("app")
+            .set_password("secret")
+            .set_db(3);
+        let info = |addr: ConnectionAddr| addr.into_connection_info().expect("a valid address");
+        let tcp = info(ConnectionAddr::Tcp("h".into(), 7000)).set_redis_settings(settings);
+        let (address, login) = read(tcp).expect("an address");
+        assert_eq!(format!("{address:?}"), r#"Tcp { host: "h", port: 7000 }"#);
+        assert_eq!(login.username.as_deref(), Some("app"));
+        assert_eq!(login.password.as_deref(), Some("secret"));
+        assert_eq!(login.database, 3);
+        let unix = read(info(ConnectionAddr::Unix("/run/redis".into())));
+        let (address, _) = unix.expect("an address");
+        assert!(matches!(address, Address::Unix(path) if path.as_os_str() == "/run/redis"));
+        let tls = ConnectionAddr::TcpTls {
+            host: "h".into(),
+            port: 1,
+            insecure: true,
+            tls_params: None,
+        };
+        let (address, _) = read(info(tls)).expect("an address");
+        assert!(matches!(address, Address::Tls { options, .. } if options.insecure));
+        let negative = RedisConnectionInfo::default().set_db(-1);
+        let negative = info(ConnectionAddr::Tcp("h".into(), 1)).set_redis_settings(negative);
+        assert_eq!(read(negative).err(), Some(ErrorKind::InvalidOption));
     }
 
     #[cfg(not(feature = "tls"))]

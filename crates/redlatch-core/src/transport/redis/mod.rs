@@ -13,6 +13,11 @@ mod pushes;
 mod value;
 mod wire;
 
+#[cfg(feature = "connection-info")]
+pub(crate) use self::address::address_and_login;
+#[cfg(feature = "connection-info")]
+pub(crate) use ::redis::ConnectionInfo;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -13,12 +13,17 @@ use crate::runtime::{Address, Dial, DialError, DialErrorKind, Login, Purpose, Tl
 #[cfg(feature = "connection-info")]
 use crate::{Error, ErrorKind};
 
-/// Creates the client that connects to `dial.address`.
+/// Creates the client that connects to `dial.address`. Over TLS it has the certificates of
+/// `certified` unless the address has others.
 ///
 /// Over RESP3 the crate's own handshake is `HELLO` with the credentials. Over RESP2 a command
 /// connection has no handshake in the crate (see [`super::login`]). A pub/sub connection over RESP2
 /// uses the crate's `AUTH` and `SELECT`, because it offers no other way to send them.
-pub(super) fn client(dial: &Dial, protocol: ProtocolVersion) -> Result<Client, DialError> {
+pub(super) fn client(
+    dial: &Dial,
+    protocol: ProtocolVersion,
+    certified: Option<&ConnectionAddr>,
+) -> Result<Client, DialError> {
     let settings = redis_settings(&dial.login, protocol, dial.purpose);
     match &dial.address {
         Address::Tcp { host, port } => open(ConnectionAddr::Tcp(host.clone(), *port), settings),
@@ -26,7 +31,7 @@ pub(super) fn client(dial: &Dial, protocol: ProtocolVersion) -> Result<Client, D
             host,
             port,
             options,
-        } => tls_client(host, *port, options, settings),
+        } => tls_client((host, *port), options, certified, settings),
         Address::Unix(path) if cfg!(unix) => open(ConnectionAddr::Unix(path.clone()), settings),
         Address::Unix(_) => Err(unsupported("no unix sockets on this platform")),
         Address::Embedded(name) => Err(unsupported(&format!(
@@ -87,9 +92,9 @@ fn tcp_settings() -> TcpSettings {
 
 #[cfg(feature = "tls")]
 fn tls_client(
-    host: &str,
-    port: u16,
+    (host, port): (&str, u16),
     options: &TlsOptions,
+    certified: Option<&ConnectionAddr>,
     settings: RedisConnectionInfo,
 ) -> Result<Client, DialError> {
     use redis::{ClientTlsConfig, TlsCertificates};
@@ -100,12 +105,24 @@ fn tls_client(
         // An error says that another part of the process has just installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
+    let tls_params = match certified {
+        Some(ConnectionAddr::TcpTls { tls_params, .. })
+            if options.root_pem.is_none() && options.client_pem.is_none() =>
+        {
+            tls_params.clone()
+        }
+        _ => None,
+    };
+    let is_certified = tls_params.is_some();
     let address = ConnectionAddr::TcpTls {
         host: host.to_owned(),
         port,
         insecure: options.insecure,
-        tls_params: None,
+        tls_params,
     };
+    if is_certified {
+        return open(address, settings);
+    }
     let certificates = TlsCertificates {
         client_tls: options
             .client_pem
@@ -122,9 +139,9 @@ fn tls_client(
 
 #[cfg(not(feature = "tls"))]
 fn tls_client(
-    _host: &str,
-    _port: u16,
+    _: (&str, u16),
     _: &TlsOptions,
+    _: Option<&ConnectionAddr>,
     _: RedisConnectionInfo,
 ) -> Result<Client, DialError> {
     Err(unsupported(
@@ -196,6 +213,19 @@ const USER_TIMEOUT: Duration = Duration::from_secs(20);
 mod tests {
     use super::*;
 
+    /// The certificate of an authority. Its key is nowhere.
+    #[cfg(all(feature = "tls", feature = "connection-info"))]
+    const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\n\
+        MIIBdTCCARugAwIBAgIUZiH8t82jKk49Se4Mzn2iNd5YSRYwCgYIKoZIzj0EAwIw\n\
+        DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjYwMjQ1MTJaGA8yMTI2MTEwMjAyNDUx\n\
+        MlowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABP0C\n\
+        wwtIHTniMpFMkWQS2qRU28pe9ODdApmhgnm1U1ddBIw2uOPZeB8vXTZWyGNvLJBa\n\
+        AeXkB5mJbK7uJ6CBj0ajUzBRMB0GA1UdDgQWBBT9Ax8xp96/xWY+rF1lKjWpgIel\n\
+        3TAfBgNVHSMEGDAWgBT9Ax8xp96/xWY+rF1lKjWpgIel3TAPBgNVHRMBAf8EBTAD\n\
+        AQH/MAoGCCqGSM49BAMCA0gAMEUCIExmXVHdinywcwTcO11yUp++Z8QbCEFdPOAz\n\
+        gY8t4JffAiEAxiCzCdYbVn0lxgqFEAHYmETYwoPT0wkjj3VfuON976k=\n\
+        -----END CERTIFICATE-----";
+
     fn dial(address: Address) -> Dial {
         Dial {
             address,
@@ -211,7 +241,11 @@ mod tests {
 
     #[test]
     fn an_embedded_address_is_unsupported() {
-        let failed = client(&dial(Address::Embedded("x".into())), ProtocolVersion::RESP3);
+        let failed = client(
+            &dial(Address::Embedded("x".into())),
+            ProtocolVersion::RESP3,
+            None,
+        );
         assert_eq!(
             failed.map(|_| ()).map_err(|e| e.kind),
             Err(DialErrorKind::Unsupported)
@@ -249,6 +283,33 @@ mod tests {
         assert_eq!(read(negative).err(), Some(ErrorKind::InvalidOption));
     }
 
+    #[cfg(all(feature = "tls", feature = "connection-info"))]
+    #[test]
+    fn certificates_of_a_connection_info_are_used_unless_others_are_set() {
+        let certificates = redis::TlsCertificates {
+            client_tls: None,
+            root_cert: Some(AUTHORITY.into()),
+        };
+        let theirs = Client::build_with_tls("rediss://h:1", certificates).expect("a client");
+        let info = theirs.get_connection_info();
+        let (address, _) = address_and_login(info).expect("an address");
+        let certified = |address: Address| {
+            let ours = client(&dial(address), ProtocolVersion::RESP3, Some(info.addr()));
+            let ours = ours.expect("a client").get_connection_info().addr().clone();
+            format!("{ours:?}")
+        };
+        assert_eq!(certified(address), format!("{:?}", info.addr()));
+        let others = Address::Tls {
+            host: "h".into(),
+            port: 1,
+            options: TlsOptions {
+                root_pem: Some(Vec::new()),
+                ..TlsOptions::default()
+            },
+        };
+        assert_ne!(certified(others), format!("{:?}", info.addr()));
+    }
+
     #[cfg(not(feature = "tls"))]
     #[test]
     fn tls_without_the_feature_is_unsupported_and_says_what_to_do() {
@@ -257,7 +318,7 @@ mod tests {
             port: 1,
             options: TlsOptions::default(),
         };
-        let failed = client(&dial(address), ProtocolVersion::RESP3).map(|_| ());
+        let failed = client(&dial(address), ProtocolVersion::RESP3, None).map(|_| ());
         let Err(failed) = failed else {
             panic!("must fail")
         };
@@ -277,7 +338,7 @@ mod tests {
             port: 1,
             options,
         };
-        let failed = client(&dial(address), ProtocolVersion::RESP3).map(|_| ());
+        let failed = client(&dial(address), ProtocolVersion::RESP3, None).map(|_| ());
         assert_eq!(failed.map_err(|e| e.kind), Err(DialErrorKind::Tls));
     }
 

@@ -7,32 +7,43 @@ use crate::{
     base::primitive::Primitive, engine::AcquireOptions,
 };
 
-/// An object that can be a member of a lock over several objects: the plain lock, each stripe of a
-/// striped lock, the fair lock, and either side of a read-write lock.
-pub trait Lockable: Send + Sync {
-    /// Returns the object to acquire.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidName`.
-    fn member(&self) -> Result<Member, Error>;
-}
-
-/// Any lock as one type, `&dyn Lockable` or `Box<dyn Lockable>`, for code that is told which lock
-/// to take. Options and outcomes are those of the lock itself.
+/// Any lock: the plain lock, each stripe of a striped lock, the fair lock, either side of a
+/// read-write lock, and locks in the layouts of other libraries.
+///
+/// It is used in two ways: `&dyn Lockable` can be acquired, by the methods below, by code that is
+/// told which lock to take; and locks over several objects take a list of them as members. A
+/// semaphore is none, since it has permits, nor is a lock over several.
 ///
 /// ```
 /// # async fn work() {}
 /// # use redlatch_core as redlatch;
 /// use redlatch::{Error, Lockable};
 ///
-/// async fn guarded(lock: &dyn Lockable) -> Result<(), Error> {
-///     let guard = lock.lock().await?;
-///     guard.run(work()).await
+/// struct Importer {
+///     lock: Box<dyn Lockable>, // Box::new(client.lock("import")), or a fair one, or a write side
+/// }
+///
+/// impl Importer {
+///     async fn import(&self) -> Result<bool, Error> {
+///         let Some(guard) = self.lock.try_lock().await? else {
+///             return Ok(false);
+///         };
+///         guard.run(work()).await?;
+///         guard.release().await?;
+///         Ok(true)
+///     }
 /// }
 /// ```
+pub trait Lockable: Send + Sync {
+    /// Returns the object to acquire, or `InvalidName`. For the crates of this family.
+    #[doc(hidden)]
+    fn member(&self) -> Result<Member, Error>;
+}
+
+/// Options and outcomes are those of the lock itself. The guard is a [`Held`], whatever the lock. It
+/// has the token; that of a lock in the layout of another library is zero, since there is none.
 impl dyn Lockable + '_ {
-    /// Creates a request that waits until the lock is free. Awaiting the returned builder sends it.
+    /// Acquires the lock, and waits until it is free. Await the returned builder.
     pub fn lock(&self) -> Acquire<Held> {
         match self.member() {
             Ok(Member {
@@ -42,7 +53,7 @@ impl dyn Lockable + '_ {
         }
     }
 
-    /// Creates a request that does not wait. Awaiting the returned builder sends it.
+    /// Acquires the lock if it is free now; `None` otherwise. Await the returned builder.
     pub fn try_lock(&self) -> TryAcquire<Held> {
         match self.member() {
             Ok(Member {
@@ -52,7 +63,8 @@ impl dyn Lockable + '_ {
         }
     }
 
-    /// Creates a request that waits for `wait` at most. Awaiting the returned builder sends it.
+    /// Acquires the lock, and waits for `wait` at most; `None` if it was not free. Await the returned
+    /// builder.
     pub fn try_lock_for(&self, wait: Duration) -> TryAcquireFor<Held> {
         match self.member() {
             Ok(Member {
@@ -76,7 +88,8 @@ impl AcquireMany<Held> for Invalid {
     }
 }
 
-/// One object that can be acquired, and the client that acquires it. Opaque.
+/// One object that can be acquired, and the client that acquires it. For the crates of this family.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Member {
     client: Client,

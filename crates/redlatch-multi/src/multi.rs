@@ -48,7 +48,7 @@ use crate::{MultiGuard, bundle::Bundle, members::Members};
 /// let both = MultiLock::new(&[&a, &b]);
 /// let guard = both.lock().await?;
 /// guard.run(async { /* move something from one to the other */ }).await?;
-/// guard.release().await;
+/// guard.release().await?;
 /// # Ok(())
 /// # }
 /// ```

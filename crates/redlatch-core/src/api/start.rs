@@ -59,7 +59,8 @@ impl Client {
     async fn get_ready(&self, self_check: bool, deadline: Moment) -> Result<(), Error> {
         let net = self.net();
         net.router.known(deadline).await?;
-        net.session(0, LinkClass::Command, deadline).await?;
+        let session = net.session(0, LinkClass::Command, deadline).await;
+        session.map_err(|error| check::denied(self, error))?;
         if self_check {
             check::check(self, deadline).await?;
         }

@@ -60,7 +60,9 @@ impl Error {
     /// Creates the error of a caller that has waited long enough for a connection to `address`.
     pub(crate) fn no_connection(address: &Address) -> Self {
         let hint = tls_hint(address);
-        Self::unavailable(format!("no connection to {address} in time{hint}"))
+        Self::unavailable(format!(
+            "no connection to {address} in time: nothing answers there, or a firewall is in between{hint}"
+        ))
     }
 
     /// Creates the error of a failed `dial`.

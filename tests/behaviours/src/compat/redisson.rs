@@ -150,8 +150,8 @@ async fn old_and_new_are_held_as_one(backend: &Backend) {
     let guard = waiting.await.unwrap();
     assert!(guard.token("x").is_some());
     assert_eq!(backend.hash("x").len(), 1);
-    for (_, released) in guard.release().await {
-        assert_eq!(released.unwrap(), Released::Free);
+    for (_, released) in guard.release().await.unwrap() {
+        assert_eq!(released, Released::Free);
     }
     assert_tables_empty(&client).await;
 }

@@ -125,8 +125,8 @@ async fn old_and_new_are_held_as_one(backend: &Backend) {
     assert!(guard.token("x").is_some());
     assert!(SetNx::new(&other, "x").try_lock().await.unwrap().is_none());
     assert!(other.lock("x").try_lock().await.unwrap().is_none());
-    for (_, released) in guard.release().await {
-        assert_eq!(released.unwrap(), Released::Free);
+    for (_, released) in guard.release().await.unwrap() {
+        assert_eq!(released, Released::Free);
     }
     backend.command(&["SET", "x", "theirs", "NX", "PX", "60000"]);
     assert!(both.try_lock().await.unwrap().is_none());

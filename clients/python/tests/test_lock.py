@@ -1,6 +1,7 @@
 """The synchronous client on a real server."""
 
 import os
+import signal
 import threading
 import time
 
@@ -114,8 +115,7 @@ def test_exception_while_waiting_leaves_nothing(make, server, monkeypatch):
     def interrupted(self, seconds=None):
         raise KeyboardInterrupt
 
-    box = type(second._client._wakes.join("x", 0).event)
-    monkeypatch.setattr(box, "wait", interrupted)
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         second.acquire()
     monkeypatch.undo()
@@ -146,20 +146,20 @@ def test_lost_reply_is_asked_for_again_with_the_same_attempt(make, server, monke
 
 
 def test_threads_count_without_loss(make, server):
-    lock = make(name="counter")
+    locks = [make(name="counter"), make(name="counter")]
     server.set("count", 0)
 
-    def work():
-        for _ in range(20):
+    def work(lock):
+        for _ in range(10):
             with lock:
                 server.set("count", int(server.get("count")) + 1)
 
-    threads = [threading.Thread(target=work) for _ in range(5)]
+    threads = [threading.Thread(target=work, args=(locks[i % 2],)) for i in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert server.get("count") == "100"
+    assert server.get("count") == "160"
 
 
 def test_wrong_input_is_told(url, server):
@@ -187,12 +187,81 @@ def test_close_tells_and_frees(url, server):
         assert other.lock("n", wait=0).acquire() is not None
 
 
+def test_close_ends_waits(make, server):
+    holder, waiting = make(), make()
+    hold = holder.acquire()
+    raised = []
+
+    def work():
+        try:
+            waiting.acquire()
+        except redlatch.ClientClosed as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: holder.info()["waiters"] >= 1)
+    waiting._client.close()
+    for thread in threads:
+        thread.join(5)
+    assert len(raised) == 3
+    assert holder.info()["waiters"] == 0
+    hold.release()
+    assert holder.info() is None
+
+
+def test_close_ends_the_threads(url, server):
+    before = threading.active_count()
+    client = redlatch.Client.from_url(url)
+    client.lock("n").acquire()
+    client.close()
+    eventually(lambda: threading.active_count() == before)
+    began = time.monotonic()
+    client.close()
+    assert time.monotonic() - began < 5
+
+
+def in_fork(work):
+    """Runs `work` in a fork. It fails if `work` is false or is not done within 5 s."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        code = 1
+        try:
+            code = 0 if work() else 1
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def raises(error, call):
+    with pytest.raises(error):
+        call()
+    return True
+
+
 def test_fork_may_not_use_a_hold(url, server):
     with redlatch.Client.from_url(url) as client, client.lock("n") as hold:
-        child = os.fork()
-        if child == 0:
-            os._exit(0 if hold.lost_cause == "forked" else 1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        in_fork(lambda: hold.lost_cause == "forked")
+        in_fork(lambda: raises(redlatch.LockLost, hold.check))
+        in_fork(lambda: raises(redlatch.ClientClosed, client.lock("other").acquire))
+        in_fork(lambda: raises(redlatch.ClientClosed, client.lock("n").info))
+        hold.check()
+
+
+def test_fork_ends_no_hold_of_its_parent(url, server):
+    with redlatch.Client.from_url(url) as client:
+        lock = client.lock("n", lease=1)
+        with lock as hold:
+            in_fork(lambda: raises(redlatch.ClientClosed, hold.release))
+            in_fork(lambda: raises(redlatch.LockLost, lambda: lock.__exit__(None, None, None)))
+            in_fork(lambda: client.close() is None)
+            assert server.hget("redlatch:{n}", "o") == hold.owner
+            # The connections still belong to the parent.
+            time.sleep(1.5)
+            hold.check()
+        assert hold.lost_cause == "released"
 
 
 def test_server_that_is_away_is_told():

@@ -135,6 +135,9 @@ class Releaser:
                 if now() < undo.give_up:
                     self._queue.put_nowait(undo)
                     await asyncio.sleep(0.1)
+            except Exception:
+                # An error of an unknown kind must not end the releases of all others.
+                await asyncio.sleep(0.1)
             finally:
                 self._queue.task_done()
 

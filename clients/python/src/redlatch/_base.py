@@ -48,10 +48,14 @@ class Core:
 
     def check_open(self) -> None:
         """Raises `ClientClosed` if the client cannot be used."""
-        if self.is_forked():
-            raise ClientClosed("a client cannot be used in a fork of the process that made it")
+        self.check_not_forked()
         if self.closed:
             raise ClientClosed("the client was closed")
+
+    def check_not_forked(self) -> None:
+        """Raises `ClientClosed` in a fork: the holds and the connections are the parent's."""
+        if self.is_forked():
+            raise ClientClosed("a client cannot be used in a fork of the process that made it")
 
     def is_forked(self) -> bool:
         """Tells whether this process is a fork of the one that made the client."""

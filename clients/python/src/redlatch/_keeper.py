@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from . import _calls as calls
 from ._acquisition import Undo
@@ -111,7 +111,7 @@ class Releaser:
 
     def __init__(self, link: Link, core: Core) -> None:
         self._link, self._core = link, core
-        self._queue: "queue.Queue[Undo]" = queue.Queue()
+        self._queue: "queue.Queue[Optional[Undo]]" = queue.Queue()
         self._pause = threading.Event()
         threading.Thread(target=self._work, name="redlatch releases", daemon=True).start()
 
@@ -147,6 +147,8 @@ class Releaser:
     def _work(self) -> None:
         while True:
             undo = self._queue.get()
+            if undo is None:
+                return
             try:
                 self._link.run(undo.call, 1000.0)
             except (NoAnswer, RedlatchError):
@@ -160,11 +162,12 @@ class Releaser:
                 self._queue.task_done()
 
     def close(self, seconds: float) -> None:
-        """Waits until nothing is left to release, or for this time."""
+        """Waits until nothing is left to release, or for this time. Then ends the thread."""
         until = now() + seconds * 1000
         with self._queue.all_tasks_done:
             while self._queue.unfinished_tasks and now() < until:
                 self._queue.all_tasks_done.wait(max((until - now()) / 1000, 0))
+        self._queue.put(None)
 
 
 __all__: list[Any] = ["Keeper", "Releaser"]

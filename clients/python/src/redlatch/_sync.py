@@ -62,6 +62,8 @@ class Client:
         return FairLock(self, name, **options)
 
     def _start(self) -> None:
+        # First without the lock: a fork may have copied it locked.
+        self._core.check_open()
         with self._begin:
             self._core.check_open()
             if self._began:
@@ -80,15 +82,22 @@ class Client:
     def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the threads.
 
-        Returns when the server has answered all releases, or after the client's patience.
+        A call that waits for a lock raises `ClientClosed`. Returns when the server has answered all
+        releases, or after the client's patience. In a fork of the process it does nothing.
         """
+        if self._core.is_forked():
+            return
+        self._core.closed = True
         with self._begin:
-            self._core.closed = True
             if self._began:
+                self._began = False
+                until = now() + self._core.settings.patience
+                # A waiter that leaves hands over its undo, or its hold to the keeper.
+                self._wakes.dismiss((until - now()) / 1000)
                 for hold in self._keeper.close():
                     hold._hand_over()
                 self._wakes.close()
-                self._releaser.close(self._core.settings.patience / 1000)
+                self._releaser.close((until - now()) / 1000)
             self._link.close()
 
     def __enter__(self) -> "Client":
@@ -156,6 +165,7 @@ class Lock:
         box = wakes.join(self._place.key, machine.attempt)
         try:
             while True:
+                client._core.check_open()
                 step = machine.step(now())
                 if isinstance(step, Send):
                     box.called = False
@@ -237,7 +247,8 @@ class Lock:
         """
         hold: Hold = self._local.holds.pop()
         cause = hold.lost_cause
-        hold.release()
+        if cause != "forked":
+            hold.release()
         if cause is not None and error is None:
             raise LockLost(self.name, cause)
 
@@ -309,7 +320,9 @@ class Hold(HoldView):
         `unconfirmed` if a repeated request found nothing. A second call returns `free`.
 
         Raises `Unavailable` after the client's patience. The release goes on in the background.
+        Raises `ClientClosed` in a fork of the process, which cannot end the hold.
         """
+        self._core.check_not_forked()
         if self._released:
             return "free"
         self._released = True

@@ -65,6 +65,8 @@ class Client:
             await self._link.start()
         except NoAnswer as error:
             raise Unavailable(str(error), may_have_run=False) from error
+        # It may have been closed in the meantime.
+        self._core.check_open()
         if not self._began:
             self._began = True
             self._releaser = Releaser(self._link, self._core)
@@ -80,15 +82,21 @@ class Client:
     async def close(self) -> None:
         """Tells all holds that they are lost, releases them, and ends the tasks.
 
-        Returns when the server has answered all releases, or after the client's patience.
+        A call that waits for a lock raises `ClientClosed`. Returns when the server has answered all
+        releases, or after the client's patience. In a fork of the process it does nothing.
         """
+        if self._core.is_forked():
+            return
         self._core.closed = True
         if self._began:
             self._began = False
+            until = now() + self._core.settings.patience
+            # A waiter that leaves hands over its undo, or its hold to the keeper.
+            await self._wakes.dismiss((until - now()) / 1000)
             for hold in await self._keeper.close():
                 hold._hand_over()
             await self._wakes.close()
-            await self._releaser.close(self._core.settings.patience / 1000)
+            await self._releaser.close((until - now()) / 1000)
         await self._link.close()
 
     async def __aenter__(self) -> "Client":
@@ -151,6 +159,7 @@ class Lock:
         box = wakes.join(self._place.key, machine.attempt)
         try:
             while True:
+                client._core.check_open()
                 step = machine.step(now())
                 if isinstance(step, Send):
                     box.called = False
@@ -232,7 +241,8 @@ class Lock:
         if not self._holds[task]:
             del self._holds[task]
         cause = hold.lost_cause
-        await hold.release()
+        if cause != "forked":
+            await hold.release()
         if cause is not None and error is None:
             raise LockLost(self.name, cause)
 
@@ -305,8 +315,10 @@ class Hold(HoldView):
         """Ends the hold. Returns how it ended; see `redlatch.Hold.release`.
 
         Raises `Unavailable` after the client's patience. The release goes on in the background then,
-        and also if this call is cancelled.
+        and also if this call is cancelled. Raises `ClientClosed` in a fork of the process, which cannot
+        end the hold.
         """
+        self._core.check_not_forked()
         if self._released:
             return "free"
         self._released = True
